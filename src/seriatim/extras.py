@@ -31,15 +31,7 @@ _PARTS = {
 
 
 def need(extra: str, *, otherwise: str = "") -> None:
-    """Check that what an extra installs is there; nothing is imported for that.
-
-    Args:
-        extra: a name in `EXTRAS`.
-        otherwise: what else the user may do.
-
-    Raises:
-        MissingExtra: a module of the extra is not installed.
-    """
+    """Check that what an extra installs is there; nothing is imported for that."""
     missing = [name for name in EXTRAS[extra] if not _is_there(name)]
     if missing:
         what = f"{_PARTS[extra]} is not installed: there is no {', '.join(missing)}"

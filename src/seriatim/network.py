@@ -41,13 +41,10 @@ def transfer_s(length: int) -> float:
 
 
 class DeadlineNetwork(httpcore.NetworkBackend):
-    """A network layer of httpcore whose time-outs are times of the monotonic clock.
-
-    Args:
-        silent_s: the seconds after which the other side has to have sent another byte of an answer that has begun; None: the deadline only.
-    """
+    """A network layer of httpcore whose time-outs are times of the monotonic clock."""
 
     def __init__(self, silent_s: float | None = None) -> None:
+        #: The seconds after which the other side has to have sent another byte of an answer that has begun; None: the deadline only.
         self._silent_s = silent_s
 
     def connect_tcp(

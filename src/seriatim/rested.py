@@ -34,22 +34,15 @@ def asked_within(seconds: float) -> Iterator[None]:
 
 
 class RestedConnection(psycopg.Connection[Any]):
-    """A connection that is kept for later.
-
-    Attributes:
-        used_at: when it was used last, by this process's monotonic clock.
-    """
+    """A connection that is kept for later."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        #: When it was used last, by this process's monotonic clock.
         self.used_at = time.monotonic()
 
     def ask(self) -> None:
-        """Make an empty round trip; a connection that doesn't answer in time is closed.
-
-        Raises:
-            psycopg.OperationalError: it is lost.
-        """
+        """Make an empty round trip; a connection that doesn't answer in time is closed."""
         within = _ASK_S.get()
         with self.lock:
             try:
@@ -74,11 +67,7 @@ class Restedness:
         self._broke_at = time.monotonic()
 
     def check(self, connection: RestedConnection) -> None:
-        """Ask a connection that was idle; where one is lost, those that weren't used since count as lost, too, without a question.
-
-        Raises:
-            psycopg.OperationalError: it is lost, and closed.
-        """
+        """Ask a connection that was idle; where one is lost, those that weren't used since count as lost, too, without a question."""
         used_at = connection.used_at
         if used_at <= self._lost_at:
             connection.close()

@@ -31,21 +31,13 @@ class Submit(Protocol):
 
 
 class Calls:
-    """The calls of one session, or of one verb of a box, one after another.
-
-    Args:
-        submit: has a function called in a thread.
-        patience_s: how long to wait for a cancelled call; None: until it has ended.
-
-    Attributes:
-        interruption: interrupts the call that is made.
-        is_torn: whether a cancelled call has failed, or goes on: then half of a verb may be done, and nobody may commit it.
-        last: the call that was made last.
-    """
+    """The calls of one session, or of one verb of a box, one after another."""
 
     def __init__(self, submit: Submit, patience_s: float | None) -> None:
+        #: How long to wait for a cancelled call; None: until it has ended.
         self._patience_s = patience_s
         self.interruption = Interruption()
+        #: Whether a cancelled call has failed, or goes on: then half of a verb may be done, and nobody may commit it.
         self.is_torn = False
         self.last: Future[Any] | None = None
         self._submit = submit
@@ -114,11 +106,7 @@ def _in_thread(work: Callable[[], None]) -> Future[None]:
 
 
 async def _ended(future: Future[Any], patience_s: float | None) -> bool:
-    """Wait until a call has ended, also where the waiting coroutine is cancelled meanwhile; for at most the given seconds, if any.
-
-    Returns:
-        whether it has.
-    """
+    """Wait until a call has ended, also where the waiting coroutine is cancelled meanwhile; for at most the given seconds, if any."""
     loop = asyncio.get_running_loop()
     over, until = asyncio.Event(), None if patience_s is None else loop.time() + patience_s
 

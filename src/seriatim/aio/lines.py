@@ -35,19 +35,11 @@ _IDLE_S = 15.0
 
 
 class Place:
-    """The place of one coroutine in the line of a queue; in a ``with``.
-
-    Args:
-        lines: all lines.
-        queue: the queue's name.
-        is_particular: whether not every message of the queue is for it.
-
-    Attributes:
-        is_looking: whether it looks because it was called.
-    """
+    """The place of one coroutine in the line of a queue; in a ``with``."""
 
     def __init__(self, lines: Lines, queue: str, *, is_particular: bool) -> None:
         self.queue = queue
+        #: Whether not every message of the queue is for it.
         self.is_particular = is_particular
         self.is_looking = False
         self._lines = lines
@@ -136,11 +128,7 @@ class _Line:
 
 
 class Lines:
-    """All lines of a box.
-
-    Args:
-        box: the box.
-    """
+    """All lines of a box."""
 
     def __init__(self, box: MessageBox) -> None:
         self._box = box

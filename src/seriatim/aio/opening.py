@@ -16,11 +16,7 @@ Opened = TypeVar("Opened", bound=AbstractAsyncContextManager[Any])
 
 
 class Opening(OnlyAsyncWith, Generic[Opened]):
-    """A box that isn't open yet.
-
-    Args:
-        open_: opens it.
-    """
+    """A box that isn't open yet."""
 
     def __init__(self, open_: Callable[[], Coroutine[Any, Any, Opened]]) -> None:
         self._open = open_

@@ -157,12 +157,7 @@ class AsyncSession(ABC):
 
 
 class LentSession(AsyncSession):
-    """The session of a worker's turn, for an ``async def`` handler; the worker's thread makes its calls.
-
-    Args:
-        session: the session.
-        submit: has a function called in the worker's thread.
-    """
+    """The session of a worker's turn, for an ``async def`` handler; the worker's thread makes its calls."""
 
     def __init__(self, session: Session, submit: Submit) -> None:
         super().__init__(submit)
@@ -195,26 +190,13 @@ class LentSession(AsyncSession):
             self._calls.interruption.has_not(connection)
 
     def check_whole(self) -> None:
-        """See that no verb was half done.
-
-        Raises:
-            UsageError: a call was cancelled, and the handler went on.
-        """
+        """See that no verb was half done."""
         if self._calls.is_torn:
             raise _torn()
 
 
 class BegunSession(OnlyAsyncWith, AsyncSession):
-    """A session of its own. It takes a connection when it is first used.
-
-    Args:
-        begin: begins the session, in a thread.
-        submit: has a function called in a thread.
-        slots: how many may have a connection at once.
-        lines: where coroutines wait.
-        lock: held while a thread uses the connection.
-        own: whether the transaction is the session's own; False: the caller's.
-    """
+    """A session of its own. It takes a connection when it is first used."""
 
     def __init__(
         self,
@@ -231,6 +213,7 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
         self._slots = slots
         self._lines = lines
         self._lock = lock
+        #: Whether the transaction is the session's own; False: the caller's.
         self._own = own
         self._around: AbstractContextManager[Session] | None = None
         self._begun: Session | None = None

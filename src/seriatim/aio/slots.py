@@ -16,12 +16,7 @@ _PATIENCE_S = 30.0
 
 
 class Slots:
-    """The slots of a box, for coroutines of any event loop.
-
-    Args:
-        count: the number of slots.
-        place: host, database and schema, for errors.
-    """
+    """The slots of a box, for coroutines of any event loop."""
 
     def __init__(self, count: int, place: str) -> None:
         self._free = count
@@ -30,11 +25,7 @@ class Slots:
         self._waiting: deque[Future[None]] = deque()
 
     async def take(self) -> None:
-        """Take a slot, or wait for one.
-
-        Raises:
-            Unavailable: none became free in 30 seconds.
-        """
+        """Take a slot, or wait for one."""
         with self._lock:
             if self._free:
                 self._free -= 1

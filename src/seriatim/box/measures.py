@@ -65,16 +65,11 @@ class Distribution:
 
 @dataclass(slots=True)
 class Snapshot:
-    """The values of one or more processes at a moment.
-
-    Args:
-        counts: the counters, by measure, queue and kind.
-        distributions: likewise.
-        looked: when a queue was last looked at for work, on the machine's monotonic clock, seconds.
-    """
+    """The values of one or more processes at a moment."""
 
     counts: dict[_Key, int] = field(default_factory=dict)
     distributions: dict[_Key, Distribution] = field(default_factory=dict)
+    #: When a queue was last looked at for work, on the machine's monotonic clock, seconds.
     looked: dict[str, float] = field(default_factory=dict)
 
     def add(self, other: Snapshot) -> None:

@@ -52,14 +52,6 @@ class PublishVerbs(ABC):
         Other transactions wait for numbers of this location until the transaction ends. A program that takes numbers of
         several locations has to take them in the same order everywhere, for example by name. Otherwise two transactions may
         deadlock, and one of them fails.
-
-        Args:
-            location: its name; a new location begins at 1.
-            count: the number of tickets, at least 1.
-
-        Raises:
-            UsageError: the name or the count is invalid.
-            Unavailable: the transaction has to be repeated.
         """
         checked_location(location)
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= LAST_NUMBER:
@@ -89,34 +81,6 @@ class PublishVerbs(ABC):
 
         While the session works on a message that is on the way to a gate, the messages carry its origin, and its id as
         ``parent_id``; and as ``correlation_id`` that of the message, or its id, where they have none.
-
-        Args:
-            messages: a message, or messages in the order of their tickets.
-            delay: seconds (or ``"5m"``) until the messages are handed out. They are put in order at once: later messages of
-                their groups wait for them.
-            visible_at: the earliest time at which the messages are handed out, in place of `delay`; UTC if it has no time zone.
-            wait: the longest time, in seconds (or ``"5s"``), to wait for room in a full queue with ``when_full="wait"``.
-                The transaction keeps its earlier locks while it waits, so publish first.
-            unique: the ``unique_key`` of the message: a queue in which a message with this key waits doesn't take a second one.
-                For one message; several have their keys as the property ``unique_key``.
-            unrouted: ``"refuse"``: raise `Unrouted` if a message would reach no queue, or be invalid in one; ``"keep"``: keep
-                it, as *unrouted* or set aside, and log it once. None: as the box was opened, or as its `BoxSettings` say.
-            cause: the received message from which the messages result; those that are an `Answer` name their own. None: the
-                message that the worker, or iterating over the delivery, gave last. Needed where several messages are in hand,
-                none of them was given last, and their queue leads to a gate.
-
-        Returns:
-            the ids of the messages, in their order; the list's attribute `queues` tells the queues of each, `left_out` has the
-            ids that were left out, and `waiting` the ids of messages that wait in their place.
-
-        Raises:
-            UsageError: an argument isn't a message, a property can't be stored, a body is too large, or an address names no
-                queue; or a message with a ``unique_key`` goes to a queue that goes by numbers; or a message has no cause and needs
-                one, or its cause isn't in hand. The call published nothing.
-            Unrouted: a message would reach no queue, or be invalid in one, and `unrouted` is ``"refuse"``. The call published
-                nothing.
-            QueueFull: a queue has no room. The call published nothing, and the transaction can go on.
-            Unavailable: the transaction has to be repeated.
         """
         carried = False
         if cause is not None or self._access.known.definitions.ways:
@@ -130,9 +94,6 @@ class PublishVerbs(ABC):
         """What a handler of a worker has returned, to be published later by `publish_answers`.
 
         It has all that `publish` would give it now: the origin of its cause, and the trace. The handler doesn't change it any more.
-
-        Raises:
-            UsageError: as for `publish`.
         """
         stamped = traced(listed(self._stamped(messages, None)[0]))
         return [
@@ -141,15 +102,7 @@ class PublishVerbs(ABC):
         ]
 
     def publish_answers(self, answers: Sequence[Message], wait_s: float) -> Published:
-        """Publish what handlers of a worker have returned, as `publish` does.
-
-        Args:
-            answers: the messages, in order, from `answers`.
-            wait_s: the longest wait for room in a full queue.
-
-        Raises:
-            UsageError, Unrouted, QueueFull, Unavailable: as for `publish`.
-        """
+        """Publish what handlers of a worker have returned, as `publish` does."""
         delivery = self._worked_on
         carried = delivery is not None and delivery.causes is not None
         return self._published(Publisher(
@@ -173,11 +126,7 @@ class PublishVerbs(ABC):
     def _stamped(
         self, messages: Message | Iterable[Message], cause: Received | None
     ) -> tuple[Message | Iterable[Message], bool]:
-        """Messages with the origin of their causes, and whether they may carry one.
-
-        Raises:
-            UsageError: as for `publish`; or another session on this connection has their cause in hand.
-        """
+        """Messages with the origin of their causes, and whether they may carry one."""
         delivery = self._worked_on
         if delivery is None:
             held = self._held

@@ -37,18 +37,7 @@ _NEXT_GROUPS, _NEXT_MESSAGES = 64, 1280
 
 
 class Receiver:
-    """One call of `Session.receive`.
-
-    Args:
-        transaction: the session's transaction.
-        queue: the queue's name.
-        limit: the most messages.
-        group: only this group.
-        apart: returns transactions for work that must be committed even if the session rolls back.
-        after: execute this statement and commit first, in one round trip with the first attempt to receive.
-        ends_wait: says that a wait for messages shall end.
-        tries: whether groups whose last turn was rolled back are put on trial, see `trials.py`; for workers, who write down what they begin.
-    """
+    """One call of `Session.receive`."""
 
     def __init__(
         self,
@@ -67,9 +56,12 @@ class Receiver:
         self._name = queue
         self._limit = limit
         self._group = group
+        #: Returns transactions for work that must be committed even if the session rolls back.
         self._apart = apart
+        #: Execute this statement and commit first, in one round trip with the first attempt to receive.
         self._after = after
         self._ends_wait = ends_wait or (lambda: False)
+        #: Whether groups whose last turn was rolled back are put on trial, see `trials.py`; for workers, who write down what they begin.
         self._tries = tries
         self._definitions = transaction.access.known.definitions
         #: When the wait is over; without a wait never, so that None says that there is nothing to hand out.
@@ -82,10 +74,6 @@ class Receiver:
         To wait, the transaction must have done nothing yet. However much has to be judged before a message can be
         handed out, the wait ends with the first turn after its time; the judged messages stay judged, and the next call
         goes on there.
-
-        Raises:
-            UsageError: there is no such queue, or it has no groups and one is named.
-            ActionRefused: the queue is off, or belongs to a pipeline.
         """
         if wait_s:
             self._deadline = time.monotonic() + wait_s
@@ -285,9 +273,6 @@ class Receiver:
     def _judge_next(self, queue: BoxQueue, own: LockedGroups, judged: TurnResult) -> bool:
         """If a turn of the locked group alone isn't worth it, judge it together with the next groups, and unlock them. Then its
         messages can be handed out.
-
-        Returns:
-            False if nothing was done, or another process does it.
         """
         if not judged.handed or (judged.arrived >= _FEW and self._limit >= _RUN):
             return False
@@ -337,11 +322,7 @@ class Receiver:
 
 
 def _check_open(queue: BoxQueue) -> None:
-    """Refuse a queue that hands nothing out.
-
-    Raises:
-        ActionRefused: it is off, belongs to a pipeline, or is a queue of another box.
-    """
+    """Refuse a queue that hands nothing out."""
     queue.check_received_here()
     where = f"queue {queue.declared.name!r}"
     if not queue.enabled:

@@ -543,14 +543,7 @@ class SessionBlock(OnlyWith, AbstractContextManager[Session]):
 
 
 class Sessions:
-    """Sessions on one connection, one after another. A session has ended when the next session begins.
-
-    Args:
-        first: the first session.
-
-    Attributes:
-        session: the current session.
-    """
+    """Sessions on one connection, one after another. A session has ended when the next session begins."""
 
     def __init__(self, first: Session) -> None:
         self.session = first
@@ -571,21 +564,13 @@ class Sessions:
 
 
 def _check_limit(limit: object) -> None:
-    """Check the `limit` of a delivery.
-
-    Raises:
-        UsageError: it isn't a whole number in range.
-    """
+    """Check the `limit` of a delivery."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_MESSAGES:
         raise UsageError(f"cannot receive {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST_MESSAGES}")
 
 
 def checked_connection(connection: object) -> psycopg.Connection:
-    """Return the caller's connection if a session can join its transaction.
-
-    Raises:
-        UsageError: it isn't an open psycopg connection with a transaction that the caller will end.
-    """
+    """Return the caller's connection if a session can join its transaction."""
     if not isinstance(connection, psycopg.Connection):
         raise UsageError(
             f"{type(connection).__module__}.{type(connection).__name__} is not a psycopg 3 connection",

@@ -65,15 +65,6 @@ def tick(access: Access, *, at_once: bool = False) -> Tick:
 
     A locked group is left to its turn, which fires its timers. Leases that ran out are removed. A group or a queue at which it fails
     keeps no other from being looked at.
-
-    Args:
-        access: the access to the box.
-        at_once: count from now what was counted from a time that is still to come, since the database's clock was ahead then.
-
-    Raises:
-        EnvironmentProblem: the role may not route, or not receive from each of the queues.
-        BoxDisabled: the box isn't on the server that it remembers.
-        Unavailable: the transaction has to be repeated.
     """
     with access.transaction() as transaction:
         transaction.check_enabled()
@@ -98,11 +89,7 @@ def tick(access: Access, *, at_once: bool = False) -> Tick:
 
 
 class _Failures:
-    """The groups and queues at which a tick fails.
-
-    Args:
-        place: host, database and schema.
-    """
+    """The groups and queues at which a tick fails."""
 
     def __init__(self, place: str) -> None:
         self._place = place

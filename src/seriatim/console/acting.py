@@ -73,11 +73,7 @@ _ROLES = {
 
 
 def role_of(action: str) -> str:
-    """The role that an action needs.
-
-    Raises:
-        Refusal: there is no such action.
-    """
+    """The role that an action needs."""
     if action in _ROLES:
         return _ROLES[action]
     if action in list(Action) and Action(action) in ON_GROUPS:
@@ -93,20 +89,7 @@ def act(
     pipelines: Pipelines | None = None,
     reads_only: bool = False,
 ) -> Done:
-    """Do what a form says, for an actor. It is one transaction, and written to the operator log.
-
-    Args:
-        box: the box.
-        actor: who asks; their name isn't taken from the form.
-        form: ``action``, ``reason``, what it acts on (``queue`` and ``group``, also with ``pipeline``, or ``name``), and for a group ``seen``.
-        pipelines: the pipelines of the console.
-        reads_only: whether nothing may be changed.
-
-    Raises:
-        Refusal: nothing may be changed, or the actor has no such role.
-        UsageError: a value is missing or invalid.
-        ActionRefused: the state doesn't allow it, or the group has changed since it was seen.
-    """
+    """Do what a form says, for an actor. It is one transaction, and written to the operator log."""
     action = form.get("action", "")
     if action in ("bulk.begin", "bulk.cancel"):
         return _on_bulk(box, actor, action, form, reads_only=reads_only)
@@ -142,11 +125,7 @@ def _in_pipeline(pipelines: Pipelines, action: Action, form: Mapping[str, str], 
 
 
 def gather(box: MessageBox, actor: Actor, form: Mapping[str, str], *, reads_only: bool = False) -> Done:
-    """Gather all groups that a filter finds for a bulk operation, which does nothing before it is begun.
-
-    Raises:
-        Refusal, UsageError: as for `act`; nothing is noted then.
-    """
+    """Gather all groups that a filter finds for a bulk operation, which does nothing before it is begun."""
     action = form.get("do", "")
     if form.get("what") != "groups" or action not in bulk.BULK:
         raise Refusal(400, f"there is no bulk operation {shown(action, 60)} on {shown(form.get('what', ''), 60)}")
@@ -255,24 +234,17 @@ def _on_message(box: MessageBox, action: str, name: str, queue: str, by: dict[st
 
 @dataclass(frozen=True, slots=True)
 class Lot:
-    """What many are acted on by one action: how they are found, told apart, and acted on.
-
-    Args:
-        noun: one of them, in words.
-        role: the role that it needs.
-        filters: the names of the filters.
-        find: those that the filter finds and that can be acted on, and those that can't, each with the reason.
-        seen: the token of one.
-        name: the queue and the group or id of one, for people.
-        run: acts on them; yields for each what was done or why it wasn't.
-    """
+    """What many are acted on by one action: how they are found, told apart, and acted on."""
 
     noun: str
     role: str
     filters: Sequence[str]
+    #: Those that the filter finds and that can be acted on, and those that can't, each with the reason.
     find: Callable[[MessageBox, str, dict[str, Any]], tuple[list[Any], list[tuple[Any, str]]]]
     seen: Callable[[Any], str]
+    #: The queue and the group or id of one, for people.
     name: Callable[[Any], tuple[str | None, str | None, str]]
+    #: Acts on them; yields for each what was done or why it wasn't.
     run: Callable[[MessageBox, str, list[Any], dict[str, str]], list[Any]]
 
 
@@ -294,31 +266,21 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """What an action on many has done.
-
-    Args:
-        preview: what it found when it was confirmed.
-        done: how many it was done to.
-        refused: those that were refused, with the reason.
-        changed: those that the filter finds now, and that weren't there, or were otherwise, when the preview was made.
-        gone: how many of the preview the filter doesn't find any more.
-        operation: the bulk operation that did it, or still does; None: it was done one after another.
-    """
+    """What an action on many has done."""
 
     preview: Preview
     done: int
     refused: list[tuple[str, str, str]]
+    #: Those that the filter finds now, and that weren't there, or were otherwise, when the preview was made.
     changed: list[Any]
+    #: How many of the preview the filter doesn't find any more.
     gone: int
+    #: The bulk operation that did it, or still does; None: it was done one after another.
     operation: BulkOperation | None = None
 
 
 def lot_of(what: str, action: str) -> Lot:
-    """What many are acted on.
-
-    Raises:
-        Refusal: there is no such action on many.
-    """
+    """What many are acted on."""
     if what == "groups" and action in bulk.BULK:
         role = role_of(action)
         return Lot(
@@ -351,12 +313,7 @@ _ASIDE_FILTERS = ("queue", "group", "status", "type", "older_than")
 
 
 def preview(box: MessageBox, actor: Actor, what: str, action: str, given: Mapping[str, str]) -> Preview:
-    """What an action on many would do; changes nothing.
-
-    Raises:
-        Refusal: the actor has no such role, or there is no such action.
-        UsageError: the filter is invalid.
-    """
+    """What an action on many would do; changes nothing."""
     lot = lot_of(what, action)
     if lot.role not in actor.roles:
         raise Refusal(403, f"{actor.name} may not do that", f"it needs the role {lot.role}")
@@ -370,11 +327,7 @@ def preview(box: MessageBox, actor: Actor, what: str, action: str, given: Mappin
 def many(
     box: MessageBox, actor: Actor, what: str, action: str, form: Mapping[str, str], *, reads_only: bool = False
 ) -> Many:
-    """Act on those that a preview has shown and that are as they were; each in a transaction of its own.
-
-    Raises:
-        Refusal, UsageError: as for `act`; nothing is done then.
-    """
+    """Act on those that a preview has shown and that are as they were; each in a transaction of its own."""
     by = _allowed(actor, lot_of(what, action).role, form, reads_only=reads_only)
     seen = tokens_in(form.get("seen", ""))
     now = preview(box, actor, what, action, form)

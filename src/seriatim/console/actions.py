@@ -18,21 +18,14 @@ def _nothing(_: Any, __: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ActionWords:
-    """An action.
-
-    Args:
-        button: the word on its button.
-        many: the same before a number of groups.
-        meaning: what it does.
-        role: the role that it needs.
-        costs: what it takes away from a group (its view, and the message that stopped it), for people to read before they confirm; empty:
-            nothing is lost by it, and one button does it.
-    """
+    """An action."""
 
     button: str
     many: str
     meaning: str
     role: str = "mend"
+    #: What it takes away from a group (its view, and the message that stopped it), for people to read before they confirm; empty:
+    #: nothing is lost by it, and one button does it.
     costs: Callable[[Any, Any], str] = _nothing
 
 

@@ -63,22 +63,7 @@ def create_app(
     reads_only: bool = False,
     pipelines: Sequence[Path] = (),
 ) -> Starlette:
-    """The console of a box.
-
-    Args:
-        box: the box, which the caller closes.
-        identify: who asks, from a request: returns an `Actor`, or raises `Unknown`; one that is no coroutine function is called in a thread.
-            `everybody()` lets everybody in who reaches the server, as the user who runs this process.
-        prefix: the path below which a proxy shows it, such as ``/seriatim``, whether or not the proxy strips it.
-        hosts: the names by which it is called, besides those of loopback.
-        origins: the addresses under which browsers see it, such as ``https://ops.example.org``.
-        reads_only: whether it changes nothing.
-        pipelines: files of pipelines, which it shows as well; it needs the extra `spark` for them.
-
-    Raises:
-        UsageError: the prefix is invalid, or two pipelines have one name.
-        DeclarationError: the file of a pipeline is wrong.
-    """
+    """The console of a box."""
     if prefix and (
         not prefix.startswith("/") or prefix.endswith("/") or "//" in prefix or "?" in prefix or "#" in prefix
     ):
@@ -408,11 +393,7 @@ class _Console:
         )  # fmt: skip
 
     def _page_of(self, form: Mapping[str, str]) -> tuple[Page, dict[str, str], dict[str, str]]:
-        """The page on which a form stands, as the form says; otherwise that of its group.
-
-        Raises:
-            Refusal: it is none.
-        """
+        """The page on which a form stands, as the form says; otherwise that of its group."""
         at = form.get("page", "")
         if not at and "group" in form:
             of = ("pipelines", form["pipeline"]) if "pipeline" in form else ()
@@ -512,11 +493,7 @@ def _status_of(error: SeriatimError, usual: int = 400) -> int:
 
 
 async def _form_of(request: Request) -> dict[str, str]:
-    """The fields of a form, each once.
-
-    Raises:
-        Refusal: it is too large, or no form.
-    """
+    """The fields of a form, each once."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise Refusal(415, "this is no form", "send application/x-www-form-urlencoded")
@@ -543,11 +520,7 @@ async def _form_of(request: Request) -> dict[str, str]:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """The names and values of a query or form.
-
-    Raises:
-        Refusal: a name is there twice, or a value isn't UTF-8.
-    """
+    """The names and values of a query or form."""
     try:
         pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
     except UnicodeDecodeError:

@@ -18,11 +18,7 @@ _END_S = 4.0
 
 
 class BulkWork:
-    """Works on bulk operations that this process may work on, those of others too, where nobody does.
-
-    Args:
-        box: the box.
-    """
+    """Works on bulk operations that this process may work on, those of others too, where nobody does."""
 
     def __init__(self, box: MessageBox) -> None:
         self._box = box

@@ -29,22 +29,14 @@ class WrongValue(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A filter above a list.
-
-    Args:
-        name: its name in the query.
-        label: its label.
-        choices: the values to choose from; empty: any text.
-        hint: an example.
-        check: refuses values that the filter can't have.
-        words: what people read for a value that is a code.
-    """
+    """A filter above a list."""
 
     name: str
     label: str
     choices: Sequence[str] = ()
     hint: str = ""
     check: Callable[[MessageBox, str], None] | None = None
+    #: What people read for a value that is a code.
     words: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -80,11 +72,7 @@ OLDER_THAN = older_than("Set aside longer ago than")
 
 
 def check_values(box: MessageBox, fields: Sequence[Field], query: Mapping[str, str]) -> None:
-    """Check the values of filters.
-
-    Raises:
-        WrongValue: the first one that the filter can't have.
-    """
+    """Check the values of filters."""
     for one in fields:
         value = query.get(one.name)
         if not value:
@@ -101,11 +89,7 @@ def check_values(box: MessageBox, fields: Sequence[Field], query: Mapping[str, s
 
 
 def check_known(names: Sequence[str], query: Mapping[str, str]) -> None:
-    """Check that a query has no other names: a filter with a wrong name would find everything.
-
-    Raises:
-        Refusal: it has one.
-    """
+    """Check that a query has no other names: a filter with a wrong name would find everything."""
     for name in query:
         if name not in names:
             raise Refusal(400, f"this page has no filter {shown(name, 60)}", f"it has {', '.join(sorted(names))}")

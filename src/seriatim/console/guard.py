@@ -39,22 +39,15 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Which requests are let in.
+    """Which requests are let in."""
 
-    Args:
-        hosts: the names by which the console may be called, besides those of this machine's loopback.
-        origins: the origins, such as ``https://ops.example.org``, under which browsers see it.
-    """
-
+    #: The names by which the console may be called, besides those of this machine's loopback.
     hosts: Collection[str] = field(default_factory=frozenset)
+    #: The origins, such as ``https://ops.example.org``, under which browsers see it.
     origins: Collection[str] = field(default_factory=frozenset)
 
     def check(self, request: Request) -> None:
-        """Check a request's method, host and origin.
-
-        Raises:
-            Refusal: with 405, 421 or 403.
-        """
+        """Check a request's method, host and origin."""
         if request.method not in (*_READING, "POST"):
             raise Refusal(405, f"the console has nothing for {request.method}")
         self._check_host(request)

@@ -44,18 +44,13 @@ _HEARTBEATS = frozenset({"workers", "waiters", "samples"})
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """The last look at the law of conservation.
+    """The last look at the law of conservation."""
 
-    Args:
-        broken: the violations in words; None: unknown, and `why` says why.
-        why: why it is unknown.
-        account: the law in numbers; None: unknown.
-        at: when it was checked group by group; None: it wasn't.
-    """
-
+    #: The violations in words; None: unknown, and `why` says why.
     broken: list[str] | None
     why: str = ""
     account: Account | None = None
+    #: When it was checked group by group; None: it wasn't.
     at: datetime | None = None
 
     @property

@@ -33,15 +33,10 @@ class OfGroup:
 
 @dataclass(frozen=True, slots=True)
 class Mending:
-    """What helps.
-
-    Args:
-        groups: the groups that the message stops.
-        alone: the queues in which it is faulted by itself, or waits for its next attempt.
-        letters: the dead letters that it is.
-    """
+    """What helps."""
 
     groups: Sequence[OfGroup] = field(default=())
+    #: The queues in which it is faulted by itself, or waits for its next attempt.
     alone: Sequence[str] = field(default=())
     letters: Sequence[DeadLetter] = field(default=())
 

@@ -33,28 +33,19 @@ _ROWS, _MOST_ROWS = 50, 1000
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a page is asked for.
-
-    Args:
-        box: the box.
-        actor: who asks.
-        named: the parts of the path that have a name, decoded.
-        query: the query.
-        reads_only: whether nothing can be changed.
-        looks: what the console's poller has seen; see `live.Looks`.
-        bulk: works on bulk operations; see `bulk_work.BulkWork`.
-        pipelines: the pipelines that the console was given; see `pipelines.Pipelines`.
-        is_twin: whether the JSON twin is asked for, and nothing else is shown.
-    """
+    """What a page is asked for."""
 
     box: MessageBox
     actor: Actor
+    #: The parts of the path that have a name, decoded.
     named: Mapping[str, str]
     query: Mapping[str, str]
     reads_only: bool = False
     looks: Any = None
     bulk: Any = None
+    #: The pipelines that the console was given; see `pipelines.Pipelines`.
     pipelines: Pipelines = field(default_factory=Pipelines)
+    #: Whether the JSON twin is asked for, and nothing else is shown.
     is_twin: bool = False
 
     def may(self, role: str) -> bool:
@@ -77,11 +68,7 @@ class Asked:
         return self.query.get(name) or None
 
     def number(self, name: str) -> int | None:
-        """A whole number of the query.
-
-        Raises:
-            UsageError: it is none.
-        """
+        """A whole number of the query."""
         text = self.text(name)
         if text is None:
             return None
@@ -101,26 +88,21 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A list: a table with its rows.
-
-    Args:
-        table: the table, whose columns for people are shown.
-        rows: the rows.
-        caption: the name of the list, for those who hear it.
-        links: the parts of the address to which a cell leads, by heading, from a row, last perhaps its query; None: nowhere.
-        nothing: the text in place of a table that has no rows.
-        hint: what would be there, and how to get it: a sentence behind `nothing`, unless a filter hides rows.
-        usual: states that are no warning in this list, though they are elsewhere.
-        following: the query of the next rows; None: these are all.
-    """
+    """A list: a table with its rows."""
 
     table: Table[Any]
     rows: Sequence[Any]
+    #: The name of the list, for those who hear it.
     caption: str
+    #: The parts of the address to which a cell leads, by heading, from a row, last perhaps its query; None: nowhere.
     links: Mapping[str, Callable[[Any], Sequence[str | Mapping[str, object]] | None]] = field(default_factory=dict)
+    #: The text in place of a table that has no rows.
     nothing: str = "There are none."
+    #: What would be there, and how to get it: a sentence behind `nothing`, unless a filter hides rows.
     hint: str | Markup = ""
+    #: States that are no warning in this list, though they are elsewhere.
     usual: Sequence[str] = ()
+    #: The query of the next rows; None: these are all.
     following: Mapping[str, str] | None = None
 
     @property
@@ -136,15 +118,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a page shows.
-
-    Args:
-        twin: its JSON.
-        title: its title; None: the page's.
-        listing: its list, if it is one.
-        about: a sentence below the title.
-        values: further values for its template.
-    """
+    """What a page shows."""
 
     twin: object
     title: str | None = None
@@ -155,30 +129,22 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page.
+    """A page."""
 
-    Args:
-        paths: its paths, without the first slash; ``{name}`` is one part. The first one is the page's address.
-        title: its title.
-        read: what it shows.
-        template: its template, as text of Jinja; empty: that of a list.
-        section: the part of the menu in which it stands; empty: it isn't in the menu.
-        fields: the filters above its list.
-        takes: further names that its query may have.
-        role: the role that it needs.
-        place: its place in its part of the menu; those with the same place are sorted by title.
-        of_pipelines: whether it is in the menu only of a console that was given pipelines.
-    """
-
+    #: Its paths, without the first slash; ``{name}`` is one part. The first one is the page's address.
     paths: Sequence[str]
     title: str
     read: Callable[[Asked], Answer]
+    #: Its template, as text of Jinja; empty: that of a list.
     template: str = ""
+    #: The part of the menu in which it stands; empty: it isn't in the menu.
     section: str = ""
     fields: Sequence[Field] = ()
     takes: Sequence[str] = ()
     role: str = "see"
+    #: Its place in its part of the menu; those with the same place are sorted by title.
     place: int = 1
+    #: Whether it is in the menu only of a console that was given pipelines.
     of_pipelines: bool = False
 
     @property
@@ -207,11 +173,7 @@ def address(prefix: str, parts: Sequence[str], query: Mapping[str, object] | Non
 
 
 def segments_of(raw: bytes) -> tuple[list[str], bool]:
-    """The parts of a path as it was sent, each decoded on its own, and whether its JSON twin is asked for.
-
-    Raises:
-        Refusal: a part isn't UTF-8.
-    """
+    """The parts of a path as it was sent, each decoded on its own, and whether its JSON twin is asked for."""
     text = raw.decode("ascii", "replace")
     wants_json = text.endswith(".json")
     parts = text.removesuffix(".json").removeprefix("/").split("/")

@@ -16,16 +16,7 @@ __all__ = ["Pipelines"]
 
 
 class Pipelines:
-    """The pipelines of a console.
-
-    Args:
-        files: their files.
-
-    Raises:
-        UsageError: two have one name.
-        DeclarationError: a file is wrong.
-        MissingExtra: the extra `spark` isn't installed.
-    """
+    """The pipelines of a console."""
 
     def __init__(self, files: Sequence[Path] = ()) -> None:
         self._files: dict[str, Path] = {}
@@ -51,12 +42,7 @@ class Pipelines:
         return sorted(self._files)
 
     def find(self, name: str) -> FoundPipeline:
-        """One of them, as it has run.
-
-        Raises:
-            UsageError: there is none of that name, or it has not run yet.
-            CheckpointMismatch: its checkpoint is another pipeline's, of another layout, or damaged.
-        """
+        """One of them, as it has run."""
         if name not in self._files:
             raise NotFound(f"there is no pipeline {shown(name, 80)}", remedy="the console knows those of --pipelines")
         from seriatim.operations.pipelines.found import find  # noqa: PLC0415 -- Spark is slow to import

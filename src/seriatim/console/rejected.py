@@ -13,12 +13,7 @@ _TYPED = ("reason", "next", "through", "body")
 
 
 class Rejected:
-    """A form that was refused.
-
-    Args:
-        refusal: why.
-        form: its fields.
-    """
+    """A form that was refused."""
 
     def __init__(self, refusal: Refusal, form: Mapping[str, str]) -> None:
         self.status = refusal.status

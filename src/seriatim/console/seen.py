@@ -34,11 +34,7 @@ def token_of(seen: Iterable[str]) -> str:
 
 
 def tokens_in(token: str) -> set[str]:
-    """The tokens in the token of many.
-
-    Raises:
-        Refusal: it is none.
-    """
+    """The tokens in the token of many."""
     try:
         base64.urlsafe_b64decode(token)
     except (binascii.Error, ValueError):

@@ -18,18 +18,7 @@ _LIMITS = ListenLimits(largest_head=64 * 1024)
 
 
 class Server(Listening):
-    """A server that ends open event streams before it waits for requests.
-
-    Args:
-        app: what `create_app` made.
-        listener: the socket at which it listens.
-        home: the path of its first page, with what opens it.
-        limits: what connections may take of the process.
-
-    Attributes:
-        address: its address.
-        opens_at: the address at which people open it.
-    """
+    """A server that ends open event streams before it waits for requests."""
 
     def __init__(
         self, app: Starlette, listener: socket.socket, home: str = "/", *, limits: ListenLimits = _LIMITS

@@ -33,11 +33,7 @@ def opened(dsn: str | None, schema: str, *, reads_only: bool) -> MessageBox:
 def identify_by(
     users: Path | None, header: str | None, proxies: Sequence[str] = (), roles: Sequence[str] | None = None
 ) -> Identify | None:
-    """Who asks, by a header of a proxy, by a users file, or both; None: neither is there.
-
-    Raises:
-        UsageError: the users file, an address or a role is invalid, or options don't fit together.
-    """
+    """Who asks, by a header of a proxy, by a users file, or both; None: neither is there."""
     found = None if users is None else read_users(users)
     if proxies and header is None:
         raise UsageError("--trusted-proxy says whose header is believed", remedy="name it with --actor-header")
@@ -73,10 +69,6 @@ def server_of(
     """A server of the console, which listens already.
 
     A console that knows no users opens with a token, unless `needs_token` is false: then everybody who reaches it is the user who runs it.
-
-    Raises:
-        UsageError: an option is invalid; or others could reach a console that knows no users.
-        EnvironmentProblem: it can't listen there.
     """
     on_path = listen.startswith(_UNIX)
     host, port = ("", 0) if on_path else host_and_port(listen, "127.0.0.1:8470")

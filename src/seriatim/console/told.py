@@ -18,11 +18,7 @@ __all__ = ["Told"]
 
 
 class Told:
-    """Answers monitors.
-
-    Args:
-        box: the console's box.
-    """
+    """Answers monitors."""
 
     def __init__(self, box: MessageBox) -> None:
         self._box = box
@@ -30,14 +26,7 @@ class Told:
         self._is_ready = Shared(self._answers)
 
     def metrics(self, accept: str) -> Response:
-        """The metrics of the box.
-
-        Args:
-            accept: the formats that the client takes, as it says them.
-
-        Raises:
-            MissingExtra: the extra `metrics` isn't installed.
-        """
+        """The metrics of the box."""
         from seriatim.metrics.box_reading import BoxReading  # noqa: PLC0415 -- of an extra
         from seriatim.metrics.collector import Collector  # noqa: PLC0415
         from seriatim.metrics.server import metrics_of  # noqa: PLC0415

@@ -96,11 +96,7 @@ Identify = Callable[[Request], Actor | Awaitable[Actor]]
 
 
 def checked_roles(names: Iterable[str]) -> frozenset[str]:
-    """Roles by their names; whoever may do more may see.
-
-    Raises:
-        UsageError: there is no such role.
-    """
+    """Roles by their names; whoever may do more may see."""
     found = frozenset(one.strip() for one in names if one.strip())
     for one in found:
         if one not in ROLES:
@@ -123,12 +119,6 @@ def by_token(token: str, cookie: str, roles: Collection[str] = tuple(ROLES), nam
 
     The token is in the query of the address that is opened (``?token=…``), from then on in a cookie, or in the header
     ``Authorization: Bearer …`` of what is no browser.
-
-    Args:
-        token: the token.
-        cookie: the name of the cookie. Browsers send cookies to every port of a host, so each console has its own.
-        roles: what the user may do.
-        name: the user's name.
     """
     actor = Actor(name or getpass.getuser(), frozenset(roles))
 
@@ -155,17 +145,7 @@ def by_header(
     roles: Collection[str] = ("see", "mend"),
     users: Mapping[str, User] | None = None,
 ) -> Identify:
-    """A proxy has found out who asks, and says so in a header. Only proxies at these addresses are believed.
-
-    Args:
-        header: the header's name.
-        proxies: addresses or networks of proxies; ``unix``: the processes that may open the Unix socket at which the console listens.
-        roles: what everybody may do; not used with `users`.
-        users: who may do what; others are refused.
-
-    Raises:
-        UsageError: an address is none.
-    """
+    """A proxy has found out who asks, and says so in a header. Only proxies at these addresses are believed."""
     trusted, believes_socket = [], _UNIX in proxies
     for one in set(proxies) - {_UNIX}:
         try:
@@ -235,11 +215,7 @@ def _hashed(password: str, salt: bytes) -> bytes:
 
 
 def line_of(name: str, roles: Iterable[str], password: str) -> str:
-    """The line of a users file for a user.
-
-    Raises:
-        UsageError: the name, the password or a role is invalid.
-    """
+    """The line of a users file for a user."""
     if not name or not name.isprintable() or _SEPARATOR in name or name != name.strip() or name.startswith("#"):
         raise UsageError(f"a user can't be named {shown(name)}", remedy="printable text without a colon")
     if len(password) < 8:
@@ -251,11 +227,7 @@ def line_of(name: str, roles: Iterable[str], password: str) -> str:
 
 
 def read_users(path: Path) -> dict[str, User]:
-    """The users of a file, a line each: ``name:roles:scrypt:salt:hash``; empty lines and ``#`` are passed over.
-
-    Raises:
-        UsageError: the file can't be read, others may write it, or a line is none.
-    """
+    """The users of a file, a line each: ``name:roles:scrypt:salt:hash``; empty lines and ``#`` are passed over."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         mode = path.stat().st_mode

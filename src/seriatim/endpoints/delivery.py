@@ -37,11 +37,7 @@ class Transaction(Protocol):
 
 
 def in_hand(tx: Transaction) -> Delivered:
-    """The delivery in hand.
-
-    Raises:
-        UsageError: nothing was received.
-    """
+    """The delivery in hand."""
     found = tx.delivery
     if found is None:
         raise UsageError(
@@ -62,11 +58,6 @@ def idempotency_key(delivered: Delivered, message: Received, sent: Sequence[str]
     id. The id distinguishes messages of two boxes. The body, and the
     properties that are sent, distinguish an edited message from the original: a receiver that has refused the original
     should check the edited one again.
-
-    Args:
-        delivered: the delivery.
-        message: the message.
-        sent: what is sent of its properties.
     """
     number = message.ticket if message.ordinal is None else message.ordinal
     place = [delivered.queue, delivered.group, delivered.incarnation, number, message.message_id, *sent]

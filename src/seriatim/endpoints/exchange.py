@@ -46,14 +46,10 @@ class NotSent(Exception):
 
 
 class Exchange:
-    """Posts to one address. Threads share it, and its connections.
-
-    Args:
-        url: the address.
-        deadline_s: seconds for one exchange, from looking up the host to the last byte of the answer.
-    """
+    """Posts to one address. Threads share it, and its connections."""
 
     def __init__(self, url: httpx.URL, deadline_s: float) -> None:
+        #: Seconds for one exchange, from looking up the host to the last byte of the answer.
         self._deadline_s = deadline_s
         self._target = httpcore.URL(
             scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path or b"/"
@@ -72,16 +68,7 @@ class Exchange:
         )
 
     def post(self, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Post a message, and return the answer.
-
-        Args:
-            headers: ASCII; the headers for the host and the length are added.
-            body: the body.
-
-        Raises:
-            Broken: there is no complete answer in time.
-            NotSent: a header is invalid.
-        """
+        """Post a message, and return the answer."""
         given = {name.lower() for name in headers}
         sent = {**{name: value for name, value in self._own.items() if name.lower() not in given}, **headers}
         moment = time.monotonic() + self._deadline_s

@@ -24,13 +24,6 @@ class FilePort:
     """A handler that writes files: ``FOLDER/GROUP/INCARNATION-ORDINAL.SUFFIX``, for queues without groups ``FOLDER/ID.SUFFIX``.
 
     A file appears only when it is complete. Names sort in the order of the group.
-
-    Args:
-        folder: the folder; it has to exist.
-        suffix: the end of the names, such as ``.json``.
-
-    Raises:
-        UsageError: the suffix is invalid, or there is no such folder.
     """
 
     def __init__(self, folder: str | Path, *, suffix: str = "") -> None:
@@ -43,11 +36,7 @@ class FilePort:
         self._suffix = suffix
 
     def __call__(self, given: Received | Delivered, tx: Transaction) -> None:
-        """Write the given messages, one after another; each is on the disk when it returns.
-
-        Raises:
-            Transient: the file system refuses; has the reason.
-        """
+        """Write the given messages, one after another; each is on the disk when it returns."""
         delivered = in_hand(tx)
         for message in given_messages(given):
             path = self._path(delivered, message)

@@ -39,21 +39,7 @@ _PLAIN = "".join(chr(one) for one in range(0x21, 0x7F) if chr(one) not in '"%')
 
 
 class HttpPort:
-    """A handler that posts to an address.
-
-    Threads share one, and its connections.
-
-    Args:
-        url: the address; ``http`` or ``https``.
-        headers: further headers, such as ``Authorization``; none that the port gives each message.
-        source: the beginning of the event's ``source``, a URI; default: ``/queues/NAME``. The group follows it,
-            ``/groups/GROUP``, because each group has its own order.
-        extensions: further attributes of the event, by their names (a-z and 0-9): the names of their properties.
-        timeout: seconds for a message, from looking up the host to the last byte of the answer.
-
-    Raises:
-        UsageError: a value is invalid.
-    """
+    """A handler that posts to an address. Threads share one, and its connections."""
 
     def __init__(
         self,
@@ -86,9 +72,14 @@ class HttpPort:
             urlsplit(source or "")
         except (ValueError, AttributeError, TypeError):
             raise UsageError(f"source can't be {shown(source)}", remedy="a URI, such as https://shop.example") from None
+        #: Further attributes of the event, by their names (a-z and 0-9): the names of their properties.
         self._extensions = dict(extensions or {})
+        #: The beginning of the event's ``source``, a URI; default: ``/queues/NAME``. The group follows it, ``/groups/GROUP``, because
+        #: each group has its own order.
         self._source = source
+        #: Seconds for a message, from looking up the host to the last byte of the answer.
         self._timeout = float(timeout)
+        #: Further headers, such as ``Authorization``; none that the port gives each message.
         self._headers = _checked(headers or {})
         #: Where to, without what may be secret, for errors.
         self.place = f"{self._url.scheme}://{self._url.host}{f':{self._url.port}' if self._url.port else ''}"
@@ -96,13 +87,7 @@ class HttpPort:
         self._lock = threading.Lock()
 
     def __call__(self, given: Received | Delivered, tx: Transaction) -> None:
-        """Post the given messages, one after another.
-
-        Raises:
-            Transient: there is no complete answer in time, or its status is 408, 425, 429 or 500 and above; with the
-                delay that the answer requests, if any.
-            Business: the answer has any other status outside of 200 to 299.
-        """
+        """Post the given messages, one after another."""
         delivered = in_hand(tx)
         for message in given_messages(given):
             self._post(delivered, message)

@@ -15,19 +15,12 @@ _NOT_TAKEN = frozenset({"location", "to", "part", "parts", "parent_id", "dialog"
 
 
 class QueuePort:
-    """A handler that publishes a new message with the same type, body, parts and properties, whose ``parent_id`` is the old id.
-
-    Args:
-        queue: the name of the other queue.
-        ordinal: the property that gets the ordinal under which the message left, so that the other queue can use it as
-            its sequence; a message type has to declare it as a long. None: no property.
-
-    Raises:
-        UsageError: a name is invalid.
-    """
+    """A handler that publishes a new message with the same type, body, parts and properties, whose ``parent_id`` is the old id."""
 
     def __init__(self, queue: str, *, ordinal: str | None = None) -> None:
         self._queue = checked_name(queue, "a queue's name")
+        #: The property that gets the ordinal under which the message left, so that the other queue can use it as its sequence; a message
+        #: type has to declare it as a long. None: no property.
         self._ordinal = None if ordinal is None else checked_name(ordinal, "a property (ordinal)")
 
     def __call__(self, given: Received | Delivered, tx: Transaction) -> list[Message]:

@@ -58,19 +58,7 @@ _OWN: Mapping[str, Callable[[Delivered, Received], Any]] = {
 
 
 class TablePort:
-    """A handler that inserts rows, or updates existing rows.
-
-    Args:
-        table: its name, or ``schema.name``.
-        columns: the source of each column: the name of a property, or one of ``body``, ``body_text`` (decoded),
-            ``content_type``, ``epoch``, ``group``, ``incarnation``, ``late``, ``location``, ``message_id``,
-            ``ordinal``, ``queue``, ``received_at``, ``sequence``, ``ticket``, ``type``. Missing values are NULL.
-        key: the columns of a unique index: an existing row is updated. Empty: rows are inserted.
-        dsn: another PostgreSQL; None: the box's own.
-
-    Raises:
-        UsageError: a name is invalid, there are no columns, or a key isn't among them.
-    """
+    """A handler that inserts rows, or updates existing rows."""
 
     def __init__(
         self, table: str, columns: Mapping[str, str], *, key: Sequence[str] = (), dsn: str | None = None
@@ -87,6 +75,9 @@ class TablePort:
                 "the key must be a list of columns that the port writes", remedy=f"some of {', '.join(columns)}"
             )
         self._statement = _upsert(names, list(columns), list(key))
+        #: The source of each column: the name of a property, or one of ``body``, ``body_text`` (decoded), ``content_type``, ``epoch``,
+        #: ``group``, ``incarnation``, ``late``, ``location``, ``message_id``, ``ordinal``, ``queue``, ``received_at``, ``sequence``,
+        #: ``ticket``, ``type``. Missing values are NULL.
         self._columns = dict(columns)
         self._dsn = dsn
         self._restedness = Restedness()
@@ -101,13 +92,7 @@ class TablePort:
             )  # fmt: skip
 
     def __call__(self, given: Received | Delivered, tx: Transaction) -> None:
-        """Write the given messages, in one statement for all of them.
-
-        Raises:
-            Business: a body that has to be text isn't.
-            Transient: the other PostgreSQL can't be reached, or the connection breaks.
-            UsageError: the port is closed.
-        """
+        """Write the given messages, in one statement for all of them."""
         delivered = in_hand(tx)
         rows = [self._row(delivered, message) for message in given_messages(given)]
         if self._pool is None:
@@ -162,11 +147,7 @@ class TablePort:
 
 
 def _place(dsn: str) -> str:
-    """Host, port and database of a DSN.
-
-    Raises:
-        UsageError: the text is no DSN.
-    """
+    """Host, port and database of a DSN."""
     try:
         parts = conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:

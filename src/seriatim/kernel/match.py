@@ -151,13 +151,7 @@ class Matcher:
 
 
 class _Shape:
-    """The remaining terms of rules that differ in constants only.
-
-    Args:
-        number: the shape's number, from 1.
-        form: the expression, with parameters in place of constants.
-        constants: the constants of one of the rules.
-    """
+    """The remaining terms of rules that differ in constants only."""
 
     def __init__(self, number: int, form: Expression, constants: Sequence[Constant]) -> None:
         self.number = number

@@ -16,15 +16,7 @@ _BACKLOG = 128
 
 
 def host_and_port(listen: str, example: str) -> tuple[str, int]:
-    """Host and port of an address such as ``127.0.0.1:8470``, ``[::1]:8470`` or ``:8470`` (every interface).
-
-    Args:
-        listen: the address.
-        example: one that is right, for the error.
-
-    Raises:
-        UsageError: it is none.
-    """
+    """Host and port of an address such as ``127.0.0.1:8470``, ``[::1]:8470`` or ``:8470`` (every interface)."""
     host, colon, port = listen.rpartition(":")
     if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65535 or (":" in host and host[:1] != "["):
         raise UsageError(f"cannot listen at {shown(listen)}", remedy=f"HOST:PORT, such as {example}")
@@ -42,11 +34,7 @@ def is_loopback(host: str) -> bool:
 
 
 def listening(host: str, port: int, option: str) -> socket.socket:
-    """A socket that listens at a host (empty: every interface) and a port (0: a free one).
-
-    Raises:
-        EnvironmentProblem: it can't; `option` is the one to be changed.
-    """
+    """A socket that listens at a host (empty: every interface) and a port (0: a free one)."""
     found = None
     try:
         family, kind, proto, _, place = socket.getaddrinfo(
@@ -68,11 +56,7 @@ def listening(host: str, port: int, option: str) -> socket.socket:
 
 
 def listening_on_path(path: str, option: str) -> socket.socket:
-    """A Unix socket that listens at a path; its owner and group may open it. One that a process has left there is replaced.
-
-    Raises:
-        EnvironmentProblem: it can't; `option` is the one to be changed.
-    """
+    """A Unix socket that listens at a path; its owner and group may open it. One that a process has left there is replaced."""
     found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if Path(path).is_socket() and not _is_served(path):

@@ -31,18 +31,7 @@ class Gone(Exception):
 
 
 async def body_of(receive: Receive, *, length: int | None, most: int, silent_s: float = SILENT_S) -> bytearray:
-    """The body of a request.
-
-    Args:
-        receive: of ASGI.
-        length: its bytes, as its head says; None: it doesn't.
-        most: the bytes that are taken.
-        silent_s: the seconds in which a further byte has to come. As a whole it has that long, and what `length` (or `most`) takes at the lowest pace.
-
-    Raises:
-        Refused: with 413 or 408.
-        Gone: the other side has gone away.
-    """
+    """The body of a request."""
     if (length or 0) > most:
         raise Refused(413, f"it has {length:,} bytes, and at most {most:,} are taken")
     found, end = bytearray(length or 0), 0

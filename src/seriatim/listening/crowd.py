@@ -24,26 +24,19 @@ class State(Enum):
 
 @dataclass(slots=True, eq=False)
 class Visitor:
-    """A connection.
-
-    Args:
-        address: the address of the other side.
-        began: the time of the monotonic clock at which it was accepted.
-        close: closes it at once.
-        state: what it does.
-        is_unread: whether it doesn't take the answer.
-        asks_health: whether it is one of those that are kept for health.
-        tls: its TLS, which has the certificate of the other side; None: there is none.
-        notes: what an application keeps of it, from request to request.
-    """
+    """A connection."""
 
     address: str
+    #: The time of the monotonic clock at which it was accepted.
     began: float
     close: Callable[[], object]
     state: State = State.BEGINS
     is_unread: bool = False
+    #: Whether it is one of those that are kept for health.
     asks_health: bool = False
+    #: Its TLS, which has the certificate of the other side; None: there is none.
     tls: ssl.SSLObject | None = None
+    #: What an application keeps of it, from request to request.
     notes: dict[str, Any] = field(default_factory=dict)
     crowd: Crowd | None = None
 
@@ -58,10 +51,6 @@ class Crowd:
 
     Where there is no room, one of those goes that wait for their other side: of the name that has most of them, the one that came first. So a
     name that fills the room with connections that do nothing takes it away from itself only.
-
-    Args:
-        most: the connections at once.
-        of_name: those of one name.
     """
 
     def __init__(self, most: int, of_name: int) -> None:

@@ -21,26 +21,21 @@ LARGEST_HEAD, IDLE_S = 16_384, 15.0
 
 @dataclass(frozen=True, slots=True)
 class ListenLimits:
-    """What connections may take of a process that listens.
+    """What connections may take of a process that listens."""
 
-    Args:
-        connections: connections at once of those who aren't known: at most a half of the files that the process may have open.
-        of_address: those of one address; of IPv6, of one network of 64 bits.
-        first_byte_s: seconds for the first byte of a connection with TLS.
-        handshake_s: seconds for the rest of its handshake.
-        head_s: seconds for the head of a request, as a whole.
-        largest_head: bytes of it.
-        idle_s: seconds until the first byte of the next request.
-        silent_s: seconds without a byte of a body, and without an answer being taken, after which a connection is closed.
-    """
-
+    #: Connections at once of those who aren't known: at most a half of the files that the process may have open.
     connections: int = CONNECTIONS
+    #: Those of one address; of IPv6, of one network of 64 bits.
     of_address: int = OF_ADDRESS
+    #: Seconds for the first byte of a connection with TLS.
     first_byte_s: float = FIRST_BYTE_S
     handshake_s: float = HANDSHAKE_S
+    #: Seconds for the head of a request, as a whole.
     head_s: float = HEAD_S
     largest_head: int = LARGEST_HEAD
+    #: Seconds until the first byte of the next request.
     idle_s: float = IDLE_S
+    #: Seconds without a byte of a body, and without an answer being taken, after which a connection is closed.
     silent_s: float = SILENT_S
 
     @property

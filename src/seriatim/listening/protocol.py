@@ -22,15 +22,7 @@ __all__ = ["Protocol"]
 
 
 class Protocol(H11Protocol):
-    """One connection.
-
-    Args:
-        config, server_state, app_state: uvicorn's.
-        visitor: the connection, whose state is kept here.
-        limits: its deadlines.
-        health: the paths that are answered also where there is no room.
-        over: is told when the connection is over.
-    """
+    """One connection."""
 
     def __init__(
         self,

@@ -32,15 +32,6 @@ class Server(uvicorn.Server):
     """Serves an ASGI application at a socket: in this thread, or in one of its own until it is closed.
 
     A scope's ``state`` has the `Visitor`.
-
-    Args:
-        app: the application.
-        name: its name, for the log and its threads.
-        listener: the socket; see `address.listening`.
-        limits: what connections may take of the process.
-        health: the paths of health: for them there is room also where all connections are being answered.
-        tls: gives the TLS of the next connection; None: there is none.
-        lifespan: whether the application wants to be told of the begin and the end.
     """
 
     def __init__(

@@ -18,22 +18,13 @@ class Busy(Exception):
 
 
 class Threads:
-    """Calls functions in threads, so many at once.
-
-    Args:
-        most: the calls at once.
-        waiting: those that may wait for them; others raise `Busy` at once.
-    """
+    """Calls functions in threads, so many at once."""
 
     def __init__(self, most: int, waiting: int) -> None:
         self._limiter, self._room, self._in_hand = CapacityLimiter(most), most + waiting, 0
 
     async def call(self, function: Callable[..., T], *args: Any) -> T:
-        """Call a function in a thread, and wait for it; its errors pass through.
-
-        Raises:
-            Busy: too many wait already.
-        """
+        """Call a function in a thread, and wait for it; its errors pass through."""
         if self._in_hand >= self._room:
             raise Busy
         self._in_hand += 1
@@ -44,11 +35,7 @@ class Threads:
 
 
 class Shared(Generic[T]):
-    """A function that is called in a thread of its own, once at a time: who asks meanwhile gets the same answer, so that nobody can keep others from it.
-
-    Args:
-        function: the function.
-    """
+    """A function that is called in a thread of its own, once at a time: who asks meanwhile gets the same answer, so that nobody can keep others from it."""
 
     def __init__(self, function: Callable[[], T]) -> None:
         self._function, self._limiter = function, CapacityLimiter(1)

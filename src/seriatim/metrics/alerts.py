@@ -10,30 +10,23 @@ __all__ = ["ALERTS", "Alert"]
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An alert.
-
-    Args:
-        name: its name.
-        expression: what is true while something is wrong, in Prometheus' language.
-        lasts: how long it has to be so before anybody is told, such as ``5m``.
-        severity: ``critical`` (somebody has to act now) or ``warning``.
-        summary: what is wrong; ``{{ $labels.queue }}`` and ``{{ $value }}`` are Prometheus'.
-        helps: what to do, usually a command.
-        fires: series with values a minute apart, in the language of ``promtool test rules``, at which it fires after `after` minutes.
-        quiet: likewise, at which it doesn't.
-        labels: the labels with which it fires in that case.
-        after: the minute of the case at which it is looked at.
-    """
+    """An alert."""
 
     name: str
+    #: What is true while something is wrong, in Prometheus' language.
     expression: str
+    #: How long it has to be so before anybody is told, such as ``5m``.
     lasts: str
     severity: str
+    #: What is wrong; ``{{ $labels.queue }}`` and ``{{ $value }}`` are Prometheus'.
     summary: str
     helps: str
+    #: Series with values a minute apart, in the language of ``promtool test rules``, at which it fires after `after` minutes.
     fires: Mapping[str, str]
     quiet: Mapping[str, str]
+    #: The labels with which it fires in that case.
     labels: Mapping[str, str]
+    #: The minute of the case at which it is looked at.
     after: int = 30
 
 

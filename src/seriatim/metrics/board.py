@@ -13,13 +13,7 @@ _WIDTH, _HEIGHT, _ACROSS = 8, 7, 3
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A panel of the board.
-
-    Args:
-        title: its title.
-        queries: the legend of each query, and the query.
-        unit: Grafana's name of the unit.
-    """
+    """A panel of the board."""
 
     title: str
     queries: Sequence[tuple[str, str]]

@@ -22,35 +22,26 @@ _AUDIT_EVERY_S, _AUDIT_LIMIT_S = 600.0, 4.0
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read of a box.
+    """What was read of a box."""
 
-    Args:
-        figures: its figures; None: they couldn't be read in time.
-        is_reachable: whether the box answered, and is enabled.
-        why: the reason if one of both isn't so.
-        broken: how many violations of its laws the last audit found; None: there is none, or it took too long.
-        audited_at: when that was, in seconds since the epoch; None: never.
-    """
-
+    #: Its figures; None: they couldn't be read in time.
     figures: Sequence[Figure] | None
     is_reachable: bool
     why: str = ""
+    #: How many violations of its laws the last audit found; None: there is none, or it took too long.
     broken: int | None = None
+    #: When that was, in seconds since the epoch; None: never.
     audited_at: float | None = None
 
 
 class BoxReading:
-    """Reads a box for all scrapes of a process; threads share it.
-
-    Args:
-        opened: opens the box, or returns the one that is open; it is called again until that succeeds.
-        closes: whether the box is closed at the end.
-        audits: whether the laws of the box are audited from time to time, beside scrapes.
-    """
+    """Reads a box for all scrapes of a process; threads share it."""
 
     def __init__(self, opened: Callable[[], MessageBox], *, closes: bool = True, audits: bool = True) -> None:
+        #: Opens the box, or returns the one that is open; it is called again until that succeeds.
         self._opened = opened
         self._closes = closes
+        #: Whether the laws of the box are audited from time to time, beside scrapes.
         self._audits = audits
         self._box: MessageBox | None = None
         self._lock = threading.Lock()

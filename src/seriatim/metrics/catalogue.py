@@ -35,23 +35,17 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric.
+    """A metric."""
 
-    Args:
-        name: its name. That of a counter ends with ``_total``.
-        kind: what Prometheus takes it for.
-        help: its meaning, in a sentence or two without a period at the end.
-        source: where its values come from.
-        of: the figure of the box, the measure of the processes, or the field of the run that it is.
-        labels: the names of its labels: first what has the value, then the kind.
-        unit: seconds, bytes, messages …
-    """
-
+    #: Its name. That of a counter ends with ``_total``.
     name: str
     kind: Kind
+    #: Its meaning, in a sentence or two without a period at the end.
     help: str
     source: Source
+    #: The figure of the box, the measure of the processes, or the field of the run that it is.
     of: str
+    #: The names of its labels: first what has the value, then the kind.
     labels: Sequence[str] = ()
     unit: Literal["", "seconds", "bytes", "messages", "groups", "rows", "records"] = ""
 

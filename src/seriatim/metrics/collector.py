@@ -25,13 +25,7 @@ _Values = Iterable[tuple[Sequence[str], float]]
 
 
 class Collector(PrometheusCollector):
-    """Collects the metrics of what it is given.
-
-    Args:
-        box: a box.
-        watched: a process that works on queues.
-        run: the run of a pipeline.
-    """
+    """Collects the metrics of what it is given."""
 
     def __init__(
         self, *, box: BoxReading | None = None, watched: Watched | None = None, run: RunWatch | None = None

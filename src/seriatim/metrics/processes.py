@@ -20,11 +20,7 @@ __all__ = ["of_run", "of_work"]
 
 @contextmanager
 def of_work(address: str | None, box: MessageBox, watched: Watched) -> Iterator[MetricsServer | None]:
-    """Within the block the metrics of a box, and of the process that works on it, are told at an address; None: at none.
-
-    Raises:
-        UsageError, EnvironmentProblem: the address is none, or can't be listened at.
-    """
+    """Within the block the metrics of a box, and of the process that works on it, are told at an address; None: at none."""
     # A connection of its own, which reads only: workers never wait for a scrape.
     reading = BoxReading(partial(open_to_look, box.dsn, schema=box.schema, reads_only=True))
     try:
@@ -40,11 +36,7 @@ def of_work(address: str | None, box: MessageBox, watched: Watched) -> Iterator[
 
 @contextmanager
 def of_run(address: str | None, pipeline: str) -> Iterator[tuple[MetricsServer, RunWatch] | None]:
-    """Within the block the metrics of a run are told at an address; the block's run reports to the watch. None: at none.
-
-    Raises:
-        UsageError, EnvironmentProblem: the address is none, or can't be listened at.
-    """
+    """Within the block the metrics of a run are told at an address; the block's run reports to the watch. None: at none."""
     watch = RunWatch(pipeline)
     with serving_metrics(address, lambda: Collector(run=watch), lambda: readiness(run=watch)) as server:
         yield None if server is None else (server, watch)

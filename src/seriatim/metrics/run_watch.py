@@ -21,11 +21,7 @@ _DISPOSITIONS = ("arrived", "released", "late", "duplicate", "invalid", "rejecte
 
 
 class RunWatch:
-    """Takes in what a run reports; a scrape reads it.
-
-    Args:
-        pipeline: the pipeline's name.
-    """
+    """Takes in what a run reports; a scrape reads it."""
 
     def __init__(self, pipeline: str) -> None:
         self._pipeline = pipeline

@@ -38,22 +38,13 @@ def readiness_told(found: Readiness) -> tuple[int, bytes]:
 
 
 class MetricsServer:
-    """Tells metrics and health until it is closed.
-
-    Args:
-        address: ``HOST:PORT``; an empty host: every interface; port 0: a free one.
-        collector: collects the metrics.
-        ready: says whether the process is ready.
-
-    Raises:
-        UsageError: the address is none.
-        EnvironmentProblem: it can't listen there.
-    """
+    """Tells metrics and health until it is closed."""
 
     def __init__(self, address: str, collector: Collector, ready: Callable[[], Readiness]) -> None:
         self._collector, self._ready = collector, Shared(ready)
         self._threads = Threads(2, 6)
         listener = listening(*host_and_port(address, "127.0.0.1:9464"), "--metrics")
+        #: ``HOST:PORT``; an empty host: every interface; port 0: a free one.
         self.address = url_of(listener)
         self._server = Server(self._answer, "metrics", listener, health=HEALTH)
         self._server.start()
@@ -88,11 +79,7 @@ class MetricsServer:
 def serving_metrics(
     address: str | None, collector: Callable[[], Collector], ready: Callable[[], Readiness]
 ) -> Iterator[MetricsServer | None]:
-    """Within the block metrics and health are told at an address; None: at none.
-
-    Raises:
-        UsageError, EnvironmentProblem: the address is none, or can't be listened at.
-    """
+    """Within the block metrics and health are told at an address; None: at none."""
     if address is None:
         yield None
         return

@@ -25,19 +25,13 @@ def _no_faults() -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A process that works: a supervisor, `seriatim serve`, or a worker in an application.
+    """A process that works: a supervisor, `seriatim serve`, or a worker in an application."""
 
-    Args:
-        queues: the queues that it has to look at. None: those that it has ever looked at.
-        measured: what its other processes have measured.
-        works: what it has in hand.
-        looked: when it last looked for anything to do, on the monotonic clock; None: its queues tell.
-        beside: what stands still beside its queues, in words.
-    """
-
+    #: The queues that it has to look at. None: those that it has ever looked at.
     queues: Sequence[str] | None = None
     measured: Callable[[], Snapshot] = Snapshot
     works: Callable[[], Sequence[Work]] = _nothing
+    #: When it last looked for anything to do, on the monotonic clock; None: its queues tell.
     looked: Callable[[], float] | None = None
     beside: Callable[[], Sequence[str]] = _no_faults
 

@@ -16,22 +16,18 @@ VOTES = 2
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """The role of a box.
-
-    Args:
-        region: ``a`` or ``b``.
-        incarnation: of the region, higher after each restore of its box.
-        learned: 2: it votes; 0: it was restored, or stands in for a box that is lost; 1: it has taken over the journal's numbers since.
-        fence: the incarnation of the other region from which on its votes count.
-        is_restored: whether the box has gone back in time since, so that it first has to begin a new incarnation.
-        queue_ids: the ids of the queues of the regions in the box.
-    """
+    """The role of a box."""
 
     region: str
+    #: Of the region, higher after each restore of its box.
     incarnation: int
+    #: 2: it votes; 0: it was restored, or stands in for a box that is lost; 1: it has taken over the journal's numbers since.
     learned: int
+    #: The incarnation of the other region from which on its votes count.
     fence: int
+    #: Whether the box has gone back in time since, so that it first has to begin a new incarnation.
     is_restored: bool
+    #: The ids of the queues of the regions in the box.
     queue_ids: frozenset[int] = frozenset()
 
     @property
@@ -41,17 +37,7 @@ class Role:
 
 
 def role_of(transaction: Transaction, name: str, region: str, *, holds: bool = False) -> Role:
-    """The role of the box under a name.
-
-    Args:
-        transaction: of the box.
-        name: the name of the regions.
-        region: which of them it is.
-        holds: whether the fence stays as it is until the transaction ends: the other region can't vote again before, if it is restored.
-
-    Raises:
-        UsageError: it has none, or another one.
-    """
+    """The role of the box under a name."""
     found = transaction.maybe("region_role_held" if holds else "region_role", of_name=name)
     if found is None:
         raise UsageError(
@@ -69,24 +55,13 @@ def role_of(transaction: Transaction, name: str, region: str, *, holds: bool = F
 
 
 def begin(transaction: Transaction, name: str, region: str, known: int) -> Role:
-    """Let the box be a region, where it isn't one yet.
-
-    Args:
-        transaction: of the box.
-        name: the name of the regions.
-        region: which of them it is.
-        known: the highest incarnation of the region that the journal has heard of; 0: none.
-    """
+    """Let the box be a region, where it isn't one yet."""
     transaction.do("region_begin", of_name=name, as_region=region, known=known)
     return role_of(transaction, name, region)
 
 
 def take_queues(transaction: Transaction, name: str, queues: Iterable[str]) -> None:
-    """Let queues be those of the regions.
-
-    Raises:
-        UsageError: one of them belongs to other regions, or has had messages before.
-    """
+    """Let queues be those of the regions."""
     wrong = transaction.maybe("region_take_queues", of_name=name, queues=list(queues))
     if wrong is None:
         return

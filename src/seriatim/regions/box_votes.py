@@ -55,35 +55,28 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BoxVotes:
-    """What a box says to messages.
+    """What a box says to messages."""
 
-    Args:
-        votes: whether the box knows the message under its numbers, for each message.
-        incarnation: of the region, whose votes these are.
-        is_asked: False: the box doesn't vote now, because it was restored.
-        stale: whether a vote of the other box is counted from before its restore.
-        why: why a message is refused, for people; by its place.
-    """
-
+    #: Whether the box knows the message under its numbers, for each message.
     votes: list[bool]
     incarnation: int
+    #: False: the box doesn't vote now, because it was restored.
     is_asked: bool = True
+    #: Whether a vote of the other box is counted from before its restore.
     stale: bool = False
+    #: Why a message is refused, for people; by its place.
     why: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a box knows of sessions, and of messages that have numbers already.
+    """What a box knows of sessions, and of messages that have numbers already."""
 
-    Args:
-        through: the highest number of each session; those that it doesn't know aren't there.
-        numbers: the numbers of messages, by id, then by queue and session.
-        votes: whether the box votes: it wasn't restored, or has learned since.
-    """
-
+    #: The highest number of each session; those that it doesn't know aren't there.
     through: Mapping[tuple[str, str], int]
+    #: The numbers of messages, by id, then by queue and session.
     numbers: Mapping[str, Mapping[tuple[str, str], int]]
+    #: Whether the box votes: it wasn't restored, or has learned since.
     votes: bool = True
 
 
@@ -131,23 +124,7 @@ def vote(
     ages: Sequence[int] = (),
     renumbers: bool = False,
 ) -> BoxVotes:
-    """Vote on the numbers of messages, and take in those that the box votes for.
-
-    Args:
-        transaction: of the box, in which nothing is locked so far.
-        name: the name of the regions.
-        region: the region.
-        messages: the messages.
-        way: how they come.
-        counted: the incarnation of the other region, if the sender counts its vote.
-        delays: microseconds before each is handed out; None: at once.
-        ages: microseconds since each was published.
-        renumbers: whether a message that has a lower number here was barred from it; else it keeps that.
-
-    Raises:
-        UsageError: a message doesn't go to its queues here, or has another number already.
-        Unavailable: the definitions change again and again.
-    """
+    """Vote on the numbers of messages, and take in those that the box votes for."""
     transaction.check_enabled()
     role = role_of(transaction, name, region, holds=counted is not None)
     if way is not Way.COPY and not role.votes:
@@ -187,15 +164,7 @@ def led_alike(
 def see(
     transaction: Transaction, name: str, region: str, sessions: Iterable[tuple[str, str]], ids: Sequence[str]
 ) -> Sight:
-    """Read what the box knows of sessions, and of messages by their ids, without locks.
-
-    Args:
-        transaction: of the box.
-        name: the name of the regions.
-        region: the region.
-        sessions: pairs of a queue and a session.
-        ids: the ids of messages.
-    """
+    """Read what the box knows of sessions, and of messages by their ids, without locks."""
     role = role_of(transaction, name, region)
     definitions = transaction.access.known.current(transaction)
     numbers = {queue: one.queue_id for queue, one in definitions.queues.items() if one.queue_id in role.queue_ids}
@@ -365,14 +334,7 @@ class _Writing:
         return known, numbers
 
     def _check_elsewhere(self, elsewhere: Mapping[str, Sequence[tuple[int, str, int]]], *, renumbers: bool) -> set[int]:
-        """What has another number here already. A message that has a higher one was barred from this one; and the other way round.
-
-        Returns:
-            the messages that aren't to be taken in.
-
-        Raises:
-            UsageError: a message keeps its number.
-        """
+        """What has another number here already. A message that has a higher one was barred from this one; and the other way round."""
         dropped: set[int] = set()
         asked = {self._id(row): row for row in self._rows}
         for row in asked.values():

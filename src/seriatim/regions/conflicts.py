@@ -31,18 +31,7 @@ _BY = Operator("seriatim regions", "the journal has this message under its numbe
 
 
 def settle(pair: Pair, region: str) -> int:
-    """Let the messages that the journal has take their places, and set aside those whose numbers are over.
-
-    Args:
-        pair: the boxes and the journal.
-        region: the region.
-
-    Returns:
-        how many were settled; a session that somebody works on is left to the next round.
-
-    Raises:
-        Unavailable: the box or the journal is away.
-    """
+    """Let the messages that the journal has take their places, and set aside those whose numbers are over."""
 
     def read(transaction: Transaction) -> list[Any]:
         role_of(transaction, pair.name, region)

@@ -19,13 +19,7 @@ _NO_SEQUENCE = REASONS[Reason.SEQUENCE_MISSING]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """A number of a session in a queue.
-
-    Args:
-        queue: the queue's name.
-        session: the session.
-        number: the number.
-    """
+    """A number of a session in a queue."""
 
     queue: str
     session: str
@@ -34,31 +28,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A message with its numbers, one in each queue that it goes to.
-
-    Args:
-        message: the message.
-        places: its numbers.
-    """
+    """A message with its numbers, one in each queue that it goes to."""
 
     message: Message
     places: tuple[Place, ...]
 
 
 def places_of(routed: Routed, definitions: Definitions, queue_ids: Iterable[int]) -> list[tuple[Place, ...]]:
-    """The numbers of messages, as the definitions of a box lead them.
-
-    Args:
-        routed: the messages.
-        definitions: the definitions.
-        queue_ids: the queues of the regions.
-
-    Returns:
-        for each message its numbers, one in each queue; `NO_NUMBER` where it has none.
-
-    Raises:
-        UsageError: a message goes to no queue of the regions, or to another one, or isn't valid there; or a session has a number twice.
-    """
+    """The numbers of messages, as the definitions of a box lead them."""
     names = {one.queue_id: name for name, one in definitions.queues.items()}
     ours, messages, entries = frozenset(queue_ids), routed.typed.messages, routed.entries
     found: list[list[Place]] = [[] for _ in messages]

@@ -22,31 +22,15 @@ __all__ = ["Numbering", "of_journal", "routed", "with_number"]
 
 
 class Numbering:
-    """The numbers of one call of `Regions.publish`.
-
-    Args:
-        pair: the boxes and the journal.
-        restore: lets a restored box take over what the others know; whether it votes now.
-
-    Attributes:
-        gives: whether it has given numbers to messages that had none.
-    """
+    """The numbers of one call of `Regions.publish`."""
 
     def __init__(self, pair: Pair, restore: Callable[[str], bool]) -> None:
         self._pair, self._restore = pair, restore
+        #: Whether it has given numbers to messages that had none.
         self.gives = False
 
     def numbered(self, messages: Sequence[Message], enough: int) -> list[Numbered]:
-        """Messages with their own numbers, or with the next ones.
-
-        Args:
-            messages: the messages, in their order.
-            enough: how many of the three have to know a number.
-
-        Raises:
-            UsageError: a message can't be sent, or can't be given a number.
-            Unavailable: two of the three are away.
-        """
+        """Messages with their own numbers, or with the next ones."""
         routing, places = routed(self._pair, messages)
         without = [at for at, its in enumerate(places) if any(one.number == NO_NUMBER for one in its)]
         if not without:
@@ -65,16 +49,7 @@ class Numbering:
         return found
 
     def next(self, messages: Sequence[Message], places: Sequence[Place], *, anew: bool = False) -> list[int]:
-        """The numbers that messages have, or the next ones.
-
-        Args:
-            messages: the messages, in their order.
-            places: the queue and the session of each.
-            anew: whether they get others than those that they have.
-
-        Raises:
-            Unavailable: two of the three are away.
-        """
+        """The numbers that messages have, or the next ones."""
         sessions = sorted({(one.queue, one.session) for one in places})
         ids = [one.message_id for one in messages]
         sights: list[Sight | None] = [self.seen(region, sessions, ids) for region in REGIONS]
@@ -139,11 +114,7 @@ class Numbering:
 
 
 def routed(pair: Pair, messages: Sequence[Message]) -> tuple[Routing, list[tuple[Place, ...]]]:
-    """The numbers of messages, `NO_NUMBER` for those without, by the definitions that this process knows, or else by those of now.
-
-    Raises:
-        UsageError: a message can't be sent.
-    """
+    """The numbers of messages, `NO_NUMBER` for those without, by the definitions that this process knows, or else by those of now."""
     anew = False
     while True:
         routing = pair.routing(anew=anew)
@@ -157,11 +128,7 @@ def routed(pair: Pair, messages: Sequence[Message]) -> tuple[Routing, list[tuple
 
 
 def _check_unnumbered(messages: Sequence[Message], places: Sequence[Sequence[Place]], without: Sequence[int]) -> None:
-    """Refuse messages that can't be given numbers.
-
-    Raises:
-        UsageError: one goes to two queues, or another message of its session has its own number.
-    """
+    """Refuse messages that can't be given numbers."""
     own = {(one.queue, one.session) for its in places for one in its if one.number != NO_NUMBER}
     for at in without:
         where = f"message {messages[at].message_id}"

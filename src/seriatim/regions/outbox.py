@@ -60,16 +60,7 @@ class _Outgoing:
 
 
 def copy_outbox(pair: Pair, found: Copied, progress: Callable[[], object] | None = None) -> Copied:
-    """Copy all that is in the outbox of a region now into the other box.
-
-    Args:
-        pair: the boxes and the journal.
-        found: of the region whose outbox it is; it is told what became of it.
-        progress: is called after each portion.
-
-    Returns:
-        the same; a party that is away is told there.
-    """
+    """Copy all that is in the outbox of a region now into the other box."""
     region, behind = found.region, 0
     try:
         while rows := pair.in_box(region, partial(_outgoing, name=pair.name, region=region, behind=behind)):
@@ -83,14 +74,7 @@ def copy_outbox(pair: Pair, found: Copied, progress: Callable[[], object] | None
 
 
 def report(pair: Pair, region: str) -> bool:
-    """Report to the journal how old the oldest message is that a region still has, so that it may forget sessions.
-
-    Returns:
-        whether it counts; False: a newer incarnation has reported, or the box doesn't vote.
-
-    Raises:
-        Unavailable: the box or the journal is away.
-    """
+    """Report to the journal how old the oldest message is that a region still has, so that it may forget sessions."""
     # In this order: a copy may be on its way between the two looks.
     others = pair.journal.call(lambda journal: journal.others_outbox(pair.name, region))
 

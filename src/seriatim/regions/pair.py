@@ -39,15 +39,7 @@ class Routing:
 
 
 class Pair:
-    """Two boxes and a journal. Threads may share it.
-
-    Args:
-        name: the name of the regions.
-        boxes: the boxes by their regions, the primary first.
-        journal: the journal.
-        prefer_us: microseconds for which the first box has a message alone; None: each session has its home.
-        spread_us: microseconds for which the home of a session has a message alone.
-    """
+    """Two boxes and a journal. Threads may share it."""
 
     def __init__(
         self, name: str, boxes: Mapping[str, Party[MessageBox]], journal: Party[Journal], prefer_us: int | None,
@@ -65,11 +57,7 @@ class Pair:
     def in_box(
         self, region: str, work: Callable[[Transaction], _Result], *, patience_s: float | None = None
     ) -> _Result:
-        """Do something in one transaction of a box.
-
-        Raises:
-            Unavailable: the box is away; whether it was done isn't known.
-        """
+        """Do something in one transaction of a box."""
 
         def within(box: MessageBox) -> _Result:
             with box.access.transaction() as transaction:
@@ -78,24 +66,13 @@ class Pair:
         return self.boxes[region].call(within, patience_s=patience_s)
 
     def routing(self, *, anew: bool = False) -> Routing:
-        """By what messages are led, as either box has it; read once, and anew when it doesn't fit any more.
-
-        Raises:
-            Unavailable: both boxes are away.
-        """
+        """By what messages are led, as either box has it; read once, and anew when it doesn't fit any more."""
         if self._routing is None or anew:
             self._routing = self._read_routing()
         return self._routing
 
     def delay(self, region: str, session: str, *, is_first: bool, age_us: int = 0) -> int | None:
-        """How many microseconds from now on a box hands a message out; None: at once.
-
-        Args:
-            region: of the box.
-            session: the message's session.
-            is_first: whether this box is the first that has the message.
-            age_us: how long ago it was published.
-        """
+        """How many microseconds from now on a box hands a message out; None: at once."""
         if self._prefer_us is None:
             left = 0 if home_of(session) == region else self._spread_us - age_us
         else:

@@ -56,15 +56,7 @@ class _Thread:
 
 
 class Party(Generic[Resource]):
-    """A box or the journal, opened at first use. Threads may share it.
-
-    Args:
-        name: for people: ``"region a"``, ``"the journal"``.
-        opened: opens it.
-        close: closes it.
-        patience_s: seconds for which a call may take.
-        retry_after_s: seconds for which it isn't asked again after that.
-    """
+    """A box or the journal, opened at first use. Threads may share it."""
 
     def __init__(
         self, name: str, opened: Callable[[], Resource], close: Callable[[Resource], None], patience_s: float,
@@ -84,11 +76,7 @@ class Party(Generic[Resource]):
 
     @property
     def resource(self) -> Resource:
-        """The box or the journal itself.
-
-        Raises:
-            DeploymentError, Unavailable, UsageError: it can't be opened.
-        """
+        """The box or the journal itself."""
         with self._opening:
             if self._is_closed:
                 raise UsageError("the regions are closed", remedy="open them again")
@@ -120,16 +108,7 @@ class Party(Generic[Resource]):
     def call(
         self, work: Callable[[Resource], _Result], *, patience_s: float | None = None, anyway: bool = False
     ) -> _Result:
-        """Do something with it, for a while at most.
-
-        Args:
-            work: gets the box or the journal.
-            patience_s: seconds, in place of the usual ones.
-            anyway: ask it also where it didn't answer a moment ago: nobody else can.
-
-        Raises:
-            Unavailable: it is away, or doesn't answer in time; whether `work` was done isn't known.
-        """
+        """Do something with it, for a while at most."""
         if self.is_away and not anyway:
             raise Unavailable(f"{self.name} is away: {self._why}", remedy="repeat it later")
         patience_s = self._patience_s if patience_s is None else patience_s

@@ -33,20 +33,7 @@ def recover(
     pair: Pair, *, actor: str, reason: str, without: Sequence[str] = (),
     known: Mapping[str, Mapping[str, int]] | None = None, progress: Progress | None = None,
 ) -> Recovery:  # fmt: skip
-    """Recover the journal by what the boxes know.
-
-    Args:
-        pair: the boxes and the journal.
-        actor: who does it, for the operator log.
-        reason: why.
-        without: regions whose boxes aren't asked.
-        known: what is known to be over besides, such as by a box that is gone: for each queue, through which number of each session.
-        progress: is called after each portion.
-
-    Raises:
-        UsageError: there is no such region; a box isn't one of these regions; or the journal doesn't know a queue.
-        Unavailable: the journal is away, or a box that isn't in `without`. Before the journal is touched each box has answered.
-    """
+    """Recover the journal by what the boxes know."""
     for one in without:
         if one not in REGIONS:
             raise NotFound(f"there is no region {shown(one, 80)}", remedy='"a" (the primary) or "b"')
@@ -82,11 +69,7 @@ def _who(actor: str, reason: str) -> dict[str, str]:
 
 
 def _asks(pair: Pair, region: str, work: Callable[[Transaction], Any]) -> Any:
-    """Ask a box.
-
-    Raises:
-        Unavailable: it is away; the error says what it costs to go on without it.
-    """
+    """Ask a box."""
     try:
         return pair.in_box(region, work, patience_s=_PATIENCE_S)
     except Unavailable as error:

@@ -25,26 +25,14 @@ __all__ = ["Refusals"]
 
 
 class Refusals:
-    """The refusals of one call of `Regions.publish`.
-
-    Args:
-        pair: the boxes and the journal.
-        numbering: sees what the boxes know.
-        counted: the incarnations of the boxes whose votes the call counts, by region.
-        began: when the call began, on the monotonic clock.
-        enough: how many of the three have to know a number.
-    """
+    """The refusals of one call of `Regions.publish`."""
 
     def __init__(self, pair: Pair, numbering: Numbering, counted: Mapping[str, int], began: float, enough: int) -> None:
         self._pair, self._numbering, self._counted = pair, numbering, counted
         self._began, self._enough = began, enough
 
     def withdrawn(self, units: list[Unit]) -> list[Unit]:
-        """Take back what was refused. Messages that turn out to be sent are moved into a unit of their own, behind the others.
-
-        Returns:
-            the units whose messages aren't handed out under their numbers: they may get others.
-        """
+        """Take back what was refused. Messages that turn out to be sent are moved into a unit of their own, behind the others."""
         refused = [
             one for one, step in zip(units, steps(units, self._enough), strict=True)
             if one.error is None and not one.is_sent and step == SendStep.WITHDRAW

@@ -95,11 +95,7 @@ class Declared(NamedTuple):
 
 
 def declared_of(things: Iterable[object]) -> Declared:
-    """Split what a user declares into what the boxes and the journal keep.
-
-    Raises:
-        UsageError: something can't be declared in two regions, or a queue would decide in one box.
-    """
+    """Split what a user declares into what the boxes and the journal keep."""
     definitions: list[Definition] = []
     rules: dict[str, QueueRules] = {}
     for one in things:
@@ -131,11 +127,7 @@ def declared_of(things: Iterable[object]) -> Declared:
 
 
 def _plain(queue: Queue) -> RegionalQueue:
-    """A queue of a box as one of two regions.
-
-    Raises:
-        UsageError: it says something that a box would decide by itself.
-    """
+    """A queue of a box as one of two regions."""
     check_decides_nothing(queue)
     policy = cast("Standard", queue.policy)  # it is one, which was checked
     return RegionalQueue(

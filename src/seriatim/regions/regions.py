@@ -270,11 +270,7 @@ class Regions(Closing):
             return send(session.transaction, self._pair, region, messages)
 
     def _region_of(self, connection: psycopg.Connection) -> str:
-        """The region to whose box a connection leads.
-
-        Raises:
-            UsageError: it leads to neither, as far as the boxes can be reached.
-        """
+        """The region to whose box a connection leads."""
         whys = []
         for region, party in self._boxes.items():
             try:
@@ -421,11 +417,7 @@ class Regions(Closing):
             return changes, role.incarnation
 
     def _check_different(self) -> None:
-        """Refuse two regions that are one box.
-
-        Raises:
-            UsageError: they are.
-        """
+        """Refuse two regions that are one box."""
         first, second = (
             party.call(lambda box: (box.id, box.access.place), patience_s=_DEFINING_S, anyway=True)
             for party in self._boxes.values()

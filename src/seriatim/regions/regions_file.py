@@ -26,27 +26,14 @@ _Declared = TypeVar("_Declared")
 
 @dataclass(frozen=True, slots=True)
 class RegionsFile:
-    """What a regions file says.
-
-    Args:
-        arguments: those of `Regions`, by name.
-        definitions: what is defined in both boxes.
-    """
+    """What a regions file says."""
 
     arguments: Mapping[str, Any]
     definitions: tuple[object, ...]
 
 
 def load(path: str | Path, environment: Mapping[str, str] = os.environ) -> RegionsFile:
-    """Read a file.
-
-    Args:
-        path: the file.
-        environment: the variables for ``${NAME}``.
-
-    Raises:
-        DeclarationError: the file is wrong. One error has all faults, a line for each.
-    """
+    """Read a file."""
     path = Path(path)
     problems = Problems(path)
     table = read(path, problems, environment, language=_FILE)

@@ -47,25 +47,14 @@ class _One:
 
 
 class Reserving:
-    """One call of `Regions.publish` with ``numbers="journal"``.
-
-    Args:
-        pair: the boxes and the journal.
-        restore: lets a restored box take over what the others know; whether it votes now.
-    """
+    """One call of `Regions.publish` with ``numbers="journal"``."""
 
     def __init__(self, pair: Pair, restore: Callable[[str], bool]) -> None:
         self._pair, self._restore = pair, restore
         self._began = time.monotonic()
 
     def send(self, messages: Sequence[Message]) -> list[Sent]:
-        """Send messages.
-
-        Raises:
-            UsageError: a message can't be sent, or has a number of its own.
-            NumberRefused: a number was void before it was confirmed.
-            Unavailable: the journal or both boxes are away. To publish the same again is safe.
-        """
+        """Send messages."""
         if not messages:
             return []
         routing, places = routed(self._pair, messages)
@@ -185,11 +174,7 @@ class Reserving:
         return self._pair.journal.call(ask) if by_queue else {}
 
     def _write(self, ones: Sequence[_One]) -> None:
-        """Write messages to the boxes that are there.
-
-        Raises:
-            Unavailable: none is.
-        """
+        """Write messages to the boxes that are there."""
         whys = []
         for at, region in enumerate(REGIONS):
             age_us = round((time.monotonic() - self._began) * 1_000_000)
@@ -275,11 +260,7 @@ class Reserving:
 
 
 def check_one_number(messages: Sequence[Message], places: Sequence[Sequence[Place]]) -> None:
-    """Refuse messages to which the journal can't give a number.
-
-    Raises:
-        UsageError: one has its own number, or goes to several queues.
-    """
+    """Refuse messages to which the journal can't give a number."""
     for message, its in zip(messages, places, strict=True):
         if len(its) > 1 or its[0].number != NO_NUMBER:
             raise UsageError(
@@ -289,11 +270,7 @@ def check_one_number(messages: Sequence[Message], places: Sequence[Sequence[Plac
 
 
 def _told(ones: Sequence[_One]) -> list[Sent]:
-    """What became of messages.
-
-    Raises:
-        NumberRefused, Unavailable: not all are sent.
-    """
+    """What became of messages."""
     failed = [one.error for one in ones if one.error is not None]
     if failed:
         first, sent = failed[0], len(ones) - len(failed)

@@ -24,16 +24,7 @@ _Session = tuple[str, str, int, int | None]
 
 
 def restore(pair: Pair, region: str, *, patience_s: float | None = None) -> bool:
-    """Let a box take over what the others know, where it doesn't vote.
-
-    Args:
-        pair: the boxes and the journal.
-        region: the region.
-        patience_s: seconds for each step, in place of the usual ones: a box with many sessions has much to learn.
-
-    Returns:
-        whether it votes now; False: it is away itself, or what it has to learn from.
-    """
+    """Let a box take over what the others know, where it doesn't vote."""
     try:
         role = pair.in_box(region, lambda one: role_of(one, pair.name, region))
         if role.votes:
@@ -120,11 +111,7 @@ def _take_over(pair: Pair, region: str, portions: Iterable[list[_Session]], pati
 
 
 def _note(pair: Pair, region: str, incarnation: int, step: int, patience_s: float | None) -> None:
-    """Note that a box has learned.
-
-    Raises:
-        Unavailable: it was restored once more meanwhile.
-    """
+    """Note that a box has learned."""
 
     def note(transaction: Transaction) -> bool:
         role = role_of(transaction, pair.name, region)

@@ -56,20 +56,7 @@ def resubmit(
     pair: Pair, publish: Callable[[Message], Sequence[Sent]], message_id: str, queue: str | None, number: int | None,
     by: Operator,
 ) -> Resubmitted:  # fmt: skip
-    """Publish a dead letter again, then delete it. A call that was interrupted is repeated.
-
-    Args:
-        pair: the boxes and the journal.
-        publish: publishes to both regions.
-        message_id: the id of the dead letter.
-        queue: its queue; None: the only one in which it is a dead letter.
-        number: the number that it gets; None: the next one of its session.
-        by: the actor and the reason.
-
-    Raises:
-        UsageError: no region has such a dead letter; or several queues have it.
-        Unavailable: two of the three are away.
-    """
+    """Publish a dead letter again, then delete it. A call that was interrupted is repeated."""
     found, away = {}, {}
     for region in REGIONS:
         try:

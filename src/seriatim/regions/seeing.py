@@ -91,12 +91,7 @@ class Difference:
 
 
 def status_of(pair: Pair, limit: int) -> RegionsStatus:
-    """See two regions; what is away is told.
-
-    Args:
-        pair: the boxes and the journal.
-        limit: the largest number of standing sessions to return.
-    """
+    """See two regions; what is away is told."""
     regions = tuple(_region(pair, region) for region in pair.boxes)
 
     def read(journal: Journal) -> tuple[SessionCounts, tuple[SessionView, ...], dict[str, datetime | None]]:
@@ -114,17 +109,7 @@ def status_of(pair: Pair, limit: int) -> RegionsStatus:
 def differences(
     pair: Pair, declared: Iterable[object] = (), declared_rules: Mapping[str, QueueRules] = _NO_RULES
 ) -> list[Difference]:
-    """What isn't defined alike: in both boxes, in what is declared, and in the journal.
-
-    Args:
-        pair: the boxes and the journal.
-        declared: what should be defined in both boxes; empty: only the boxes are compared.
-        declared_rules: what the journal should keep of queues, by their names.
-
-    Raises:
-        Unavailable: a box or the journal is away.
-        UsageError: a box isn't one of these regions.
-    """
+    """What isn't defined alike: in both boxes, in what is declared, and in the journal."""
     found = {region: pair.in_box(region, partial(_defined, name=pair.name, region=region)) for region in pair.boxes}
     said = {
         (kind_of(one).value, one.name): one for one in declared if isinstance(one, MessageType | Queue | Subscription)

@@ -28,29 +28,18 @@ _JOURNAL = 2
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A message that was sent to two regions.
-
-    Args:
-        message_id: its id.
-        session: its session; of several queues, that of the first one by name.
-        number: its number there.
-        known_by: who is known to know the number: ``a``, ``b`` and ``journal``.
-    """
+    """A message that was sent to two regions."""
 
     message_id: str
+    #: Its session; of several queues, that of the first one by name.
     session: str
     number: int
+    #: Who is known to know the number: ``a``, ``b`` and ``journal``.
     known_by: tuple[str, ...]
 
 
 class Sending:
-    """One call of `Regions.publish`.
-
-    Args:
-        pair: the boxes and the journal.
-        restore: lets a restored box take over what the others know; whether it votes now.
-        enough: how many of the three have to know a number: 2, or 1: one box.
-    """
+    """One call of `Regions.publish`."""
 
     def __init__(self, pair: Pair, restore: Callable[[str], bool], enough: int) -> None:
         self._pair, self._restore, self._enough = pair, restore, enough
@@ -60,13 +49,7 @@ class Sending:
         self._refusals = Refusals(pair, self._numbering, self._counted, self._began, enough)
 
     def send(self, messages: Sequence[Message]) -> list[Sent]:
-        """Send messages.
-
-        Raises:
-            UsageError: a message can't be sent.
-            NumberRefused: other messages have the numbers of some. The messages of other sessions are sent.
-            Unavailable: two of the three are away; the messages of some sessions may be sent. To publish all again is safe.
-        """
+        """Send messages."""
         if not messages:
             return []
         units = as_units(self._numbering.numbered(messages, self._enough))
@@ -196,19 +179,7 @@ class Sending:
 
 
 def send_in(transaction: Transaction, pair: Pair, region: str, messages: Sequence[Message]) -> list[Sent]:
-    """Send messages in a transaction of the caller's: with its commit the box has voted for them, and the outbox has them.
-
-    Args:
-        transaction: the caller's, with a box.
-        pair: the boxes and the journal.
-        region: of that box.
-        messages: the messages, with numbers of their own.
-
-    Raises:
-        UsageError: a message can't be sent, or has no number.
-        NumberRefused: another message has a number, or a higher one; nothing is written.
-        Unavailable: the box was restored, and doesn't vote yet.
-    """
+    """Send messages in a transaction of the caller's: with its commit the box has voted for them, and the outbox has them."""
     _, places = routed(pair, messages)
     for message, its in zip(messages, places, strict=True):
         if any(one.number == NO_NUMBER for one in its):
@@ -236,11 +207,7 @@ def send_in(transaction: Transaction, pair: Pair, region: str, messages: Sequenc
 
 
 def told(messages: Sequence[Message], units: Iterable[Unit]) -> list[Sent]:
-    """What became of messages, in their order.
-
-    Raises:
-        SeriatimError: not all are sent.
-    """
+    """What became of messages, in their order."""
     found: dict[str, Sent] = {}
     errors = []
     for unit in units:

@@ -45,12 +45,7 @@ class Unit:
 
 
 def steps(units: Sequence[Unit], enough: int) -> list[int]:
-    """What comes next for each unit, a `SendStep`.
-
-    Args:
-        units: the units, with their replies.
-        enough: how many of the three have to know a number.
-    """
+    """What comes next for each unit, a `SendStep`."""
     first, second, journal = (np.array([one.replies[party] for one in units], np.int64) for party in range(3))
     found: list[int] = rules.send_steps(first, second, journal, enough).tolist()
     return found

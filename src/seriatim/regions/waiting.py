@@ -42,21 +42,7 @@ _COLUMNS = (
 
 
 def wait_in(transaction: Transaction, pair: Pair, region: str, messages: Sequence[Message]) -> list[Sent]:
-    """Keep messages in a transaction of the caller's, under numbers that are reserved for them.
-
-    Args:
-        transaction: the caller's, with a box.
-        pair: the boxes and the journal.
-        region: of that box.
-        messages: the messages, without numbers.
-
-    Returns:
-        for each message its number, which it has if the transaction commits within the reservation.
-
-    Raises:
-        UsageError: a message can't be sent, or has a number of its own.
-        Unavailable: the journal is away; or the box was restored, and doesn't vote yet.
-    """
+    """Keep messages in a transaction of the caller's, under numbers that are reserved for them."""
     transaction.check_enabled()
     if not role_of(transaction, pair.name, region).votes:
         raise Unavailable(
@@ -82,11 +68,7 @@ def wait_in(transaction: Transaction, pair: Pair, region: str, messages: Sequenc
 def _had(
     transaction: Transaction, pair: Pair, region: str, messages: Sequence[Message], places: Sequence[Place]
 ) -> dict[str, Place]:
-    """The numbers that messages have already.
-
-    Raises:
-        Unavailable: one is being sent otherwise, or the journal is away.
-    """
+    """The numbers that messages have already."""
     ids = [one.message_id for one in messages]
     found = _waiting_numbers(transaction, pair.name, ids)
     of = {ident: place for ident, place in zip(ids, places, strict=True) if ident not in found}
@@ -175,16 +157,7 @@ class _Waiting:
 
 
 def send_waiting(pair: Pair, region: str, found: Copied) -> None:
-    """Have the numbers of messages confirmed whose transactions have committed, and let them come into the queues of the box.
-
-    Args:
-        pair: the boxes and the journal.
-        region: of the box.
-        found: is told how many were sent, and what waits.
-
-    Raises:
-        Unavailable: the box or the journal is away.
-    """
+    """Have the numbers of messages confirmed whose transactions have committed, and let them come into the queues of the box."""
     for _ in range(_TRIES):
         behind, anew = 0, 0
         while rows := pair.in_box(region, partial(_all_waiting, pair=pair, region=region, behind=behind)):

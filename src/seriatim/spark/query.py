@@ -63,22 +63,7 @@ def decided(
     calling: Calling = _UNNOTED,
     stamp_buckets: int | None = None,
 ) -> DataFrame:
-    """Every message of a pipeline, once for each destination, when it is decided; and the operator's reports.
-
-    Args:
-        spark: the session.
-        pipeline: the pipeline.
-        layout: how the state is cut.
-        control: the folder of the control log; see `let_time_run_out`.
-        calling: how workers call the user's code.
-        stamp_buckets: the number of parts of the state of tickets; None: as many as of the other state.
-
-    Returns:
-        The messages with the columns of `resequence`, in packets; see `resequence/decided_packets.py`.
-
-    Raises:
-        UsageError: a source, a column or a file of first numbers is wrong.
-    """
+    """Every message of a pipeline, once for each destination, when it is decided; and the operator's reports."""
     later = () if layout.history is None else layout.history.first_numbers
     begin = [one for one in pipeline.route if one.queue.name not in later]
     start_from = [_first_numbers(spark, one, one.start_from) for one in begin if one.start_from is not None]
@@ -112,17 +97,7 @@ def decided(
 
 
 def keep_first_numbers_of(spark: SparkSession, destination: Destination, layout: StateLayout, folder: Path) -> None:
-    """Keep the first numbers of the groups of a destination that is added now; without `start_from` there are none.
-
-    Args:
-        spark: the session.
-        destination: the destination.
-        layout: how the state is cut.
-        folder: the folder for them, which the workers reach.
-
-    Raises:
-        UsageError: the file lacks a column, or a row has no group or no number.
-    """
+    """Keep the first numbers of the groups of a destination that is added now; without `start_from` there are none."""
     if destination.start_from is None:
         return
     numbers = _first_numbers(spark, destination, destination.start_from)
@@ -161,20 +136,7 @@ def cut_state(
     to: int,
     folder: Path,
 ) -> None:
-    """Write the groups of a stopped pipeline, cut into another number of buckets, which take them over in the next batch.
-
-    Args:
-        spark: the session.
-        query: Spark's part of the checkpoint.
-        pipeline: the pipeline.
-        layout: how the state is cut.
-        to: the other number.
-        folder: an empty folder of the checkpoint.
-
-    Raises:
-        CheckpointMismatch: the state belongs to another declaration.
-        UsageError: the checkpoint can't be read.
-    """
+    """Write the groups of a stopped pipeline, cut into another number of buckets, which take them over in the next batch."""
     before = _plan_of_state(pipeline, layout)
     after = _plan_of_state(pipeline, replace(layout, buckets=to))
     found = operators(spark, str(query.absolute()))
@@ -196,24 +158,12 @@ def _arrival(pipeline: Pipeline) -> list[str]:
 
 
 def let_time_run_out(control: Path) -> int:
-    """Command every bucket to let time run out: it releases and skips messages as if all its clocks had ended.
-
-    Returns:
-        The number of the command in the control log; see `was_commanded`.
-    """
+    """Command every bucket to let time run out: it releases and skips messages as if all its clocks had ended."""
     return ControlLog.of_checkpoint(control).append([{"kind": FINISH}])
 
 
 def wake(control: Path, former_buckets: int = 0) -> int:
-    """Let the next batch call every bucket, whether anything arrives for it or not.
-
-    Args:
-        control: the folder of the control log.
-        former_buckets: the number of buckets before it was changed: they are called, too, to be emptied.
-
-    Returns:
-        The number of the entry in the control log.
-    """
+    """Let the next batch call every bucket, whether anything arrives for it or not."""
     return ControlLog.of_checkpoint(control).append([{"kind": WAKE, "former": former_buckets}])
 
 
@@ -282,11 +232,7 @@ def received_in(progress: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _first_numbers(spark: SparkSession, destination: Destination, source: StartFrom) -> DataFrame:
-    """(destination, group, next) of a file of first numbers.
-
-    Raises:
-        UsageError: the file lacks a column, or a row has no group or no number.
-    """
+    """(destination, group, next) of a file of first numbers."""
     where = f"start_from of {destination.queue.name}"
     reader = spark.read.option("header", "true") if source.format == "csv" else spark.read
     found = reader.format(source.format).load(str(source.path.absolute()))

@@ -27,95 +27,57 @@ __all__ = ["Access", "Begin", "PublishNotices", "Transaction"]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A box as internal modules use it.
-
-    Args:
-        schema: its schema.
-        place: host, database and schema, for errors.
-        known: the known definitions.
-        identity: checks that a connection leads to this box.
-        connect: returns a connection for one transaction.
-        publish_notices: publishes the notices of a transaction.
-        spare: a second connection for a caller that has one, if a connection is free now; otherwise None.
-        free_room: the known free room of queues.
-        heads: the known beginnings of queues.
-        released: the gates, by their ids, where a turn of this process has released much more than was handed out.
-        trials: when it has looked for what is on trial.
-        told: what this process has logged of the messages of publishers, and of queues of other boxes.
-        unrouted: what `publish` does with messages that reach no queue; None: what the box's settings say.
-        ending: set when no receiver shall wait forever any more.
-    """
+    """A box as internal modules use it."""
 
     schema: str
     place: str
     known: Known
     identity: Identity
     connect: Callable[[], AbstractContextManager[psycopg.Connection]]
+    #: A second connection for a caller that has one, if a connection is free now; otherwise None.
     spare: Callable[[], AbstractContextManager[psycopg.Connection | None]]
     publish_notices: PublishNotices
     free_room: FreeRoom = field(default_factory=FreeRoom)
     heads: Heads = field(default_factory=Heads)
+    #: The gates, by their ids, where a turn of this process has released much more than was handed out.
     released: set[int] = field(default_factory=set)
+    #: When it has looked for what is on trial.
     trials: TrialLooks = field(default_factory=TrialLooks)
+    #: What this process has logged of the messages of publishers, and of queues of other boxes.
     told: ToldOnce = field(default_factory=ToldOnce)
+    #: What `publish` does with messages that reach no queue; None: what the box's settings say.
     unrouted: str | None = None
+    #: Set when no receiver shall wait forever any more.
     ending: threading.Event = field(default_factory=threading.Event)
 
     def check_enabled(self) -> None:
-        """Check that the box isn't disabled, before long work in it. While the database is away there is nothing to check.
-
-        Raises:
-            BoxDisabled: the box isn't on the server that it remembers.
-        """
+        """Check that the box isn't disabled, before long work in it. While the database is away there is nothing to check."""
         with suppress(Unavailable), self.transaction() as transaction:
             transaction.check_enabled()
 
     def transaction(self) -> AbstractContextManager[Transaction]:
-        """Begin a separate transaction: it commits at the end of the block; an exception rolls it back.
-
-        Raises:
-            UsageError: the box is closed.
-            Unavailable: there is no connection, or the transaction has to be repeated.
-        """
+        """Begin a separate transaction: it commits at the end of the block; an exception rolls it back."""
         return _Began(self)
 
 
 class Transaction(Statements):
-    """One transaction with a box; all modules below a session take it.
-
-    Args:
-        access: the box.
-        connection: the connection of the transaction.
-        notices: the notices that aren't published yet; None: a new list.
-    """
+    """One transaction with a box; all modules below a session take it."""
 
     __slots__ = ("_is_owner", "access", "notices")
 
     def __init__(self, access: Access, connection: psycopg.Connection, notices: list[Notice] | None = None) -> None:
         super().__init__(connection, access.schema)
         self.access = access
+        #: The notices that aren't published yet; None: a new list.
         self.notices = [] if notices is None else notices
         self._is_owner: bool | None = None
 
     def check_enabled(self) -> None:
-        """Check that the box isn't disabled; asks PostgreSQL once for each connection.
-
-        Raises:
-            BoxDisabled: the box isn't on the server that it remembers.
-        """
+        """Check that the box isn't disabled; asks PostgreSQL once for each connection."""
         self.access.identity.check_enabled(self.connection)
 
     def check_sight(self, right: str, queue_id: int | None = None, queue: str | None = None) -> bool:
-        """Whether the transaction's role doesn't own the box, and sees a queue by a right: ``see`` or ``see_bodies``.
-
-        Args:
-            right: the right.
-            queue_id: the queue's number, if one is named by it.
-            queue: the queue's name, if one is named by it; with neither, the role must see at least one queue.
-
-        Raises:
-            psycopg.errors.InsufficientPrivilege: the role doesn't own the box, and hasn't the right.
-        """
+        """Whether the transaction's role doesn't own the box, and sees a queue by a right: ``see`` or ``see_bodies``."""
         if self._is_owner is None:
             found = self.maybe("owner", schema=self.schema)
             self._is_owner = found is None or found.is_owner

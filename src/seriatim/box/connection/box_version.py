@@ -14,13 +14,7 @@ _PATIENCE_S = 5
 
 
 class BoxVersion:
-    """The version of a box as a process has found it.
-
-    Args:
-        dsn: the PostgreSQL, with all secrets.
-        schema: the schema of the box.
-        found: what the process has found when it opened the box.
-    """
+    """The version of a box as a process has found it."""
 
     __slots__ = ("__weakref__", "_dsn", "_found", "_schema")
 

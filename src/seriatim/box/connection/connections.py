@@ -103,35 +103,17 @@ class Closing:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the connections of a process that people look through may do.
-
-    Args:
-        reads_only: whether PostgreSQL refuses every change.
-        statement_ms: milliseconds after which PostgreSQL ends a statement; None: never.
-        wait_s: seconds for which a transaction waits for a connection; None: the pool's usual time.
-    """
+    """What the connections of a process that people look through may do."""
 
     reads_only: bool = False
+    #: Milliseconds after which PostgreSQL ends a statement; None: never.
     statement_ms: int | None = None
+    #: Seconds for which a transaction waits for a connection; None: the pool's usual time.
     wait_s: float | None = None
 
 
 class Connections(Closing):
-    """The connections to a box; `open` has checked that the schema exists and has this version.
-
-    Args:
-        dsn: the PostgreSQL, with all secrets.
-        identity: the box's identity.
-        place: host, database and schema, for errors.
-        server: the embedded PostgreSQL, if it is used.
-        version: the version of the box.
-        is_pooled: whether a connection pooler stands in between, from `has_pooler`.
-        most: the largest number of open connections.
-        turn_limit: seconds (or ``"60s"``) after which PostgreSQL closes a connection that idles inside a transaction;
-            None: never.
-        unrouted: as of `Access`.
-        limits: what the connections may do; None: everything.
-    """
+    """The connections to a box; `open` has checked that the schema exists and has this version."""
 
     def __init__(
         self,
@@ -185,15 +167,7 @@ class Connections(Closing):
         self._finalizer = weakref.finalize(self, shared.give_back, most)
 
     def more(self, most: int, turn_limit: float | str | None) -> Self:
-        """Add connections to the same box, for other work; all users share all connections.
-
-        Args:
-            most: the number of additional connections, until the result is closed.
-            turn_limit: the limit of its transactions, as in `MessageBox.open`.
-
-        Raises:
-            UsageError: they are closed, or were opened before the process was forked; or the limit is invalid.
-        """
+        """Add connections to the same box, for other work; all users share all connections."""
         self._check_open()
         if turn_limit is not None:
             _turn_limit_ms(turn_limit)
@@ -278,10 +252,6 @@ class Connections(Closing):
 
         The driver's errors are translated at the begin and the commit, not inside the block. A forked process makes its
         own connections.
-
-        Raises:
-            UsageError: they are closed, or the process was forked inside the block.
-            Unavailable: there is no connection, or the transaction has to be repeated.
         """
         self._check_open()
         return _Transaction(self._shared, self.place, self._limit_ms)
@@ -325,21 +295,7 @@ class Connections(Closing):
 
 
 class SharedPool:
-    """The connection pool of a process for a box; several users share it, and the last user closes it.
-
-    Args:
-        dsn: the PostgreSQL, with all secrets.
-        place: host, database and schema, for errors.
-        identity: the box's identity.
-        server: the embedded PostgreSQL, if it is used.
-        most: the largest number of open connections.
-        limits: what they may do.
-        is_pooled: whether a connection pooler stands in between.
-
-    Attributes:
-        process: the process that made the pool.
-        restedness: which of its connections are asked before they are used.
-    """
+    """The connection pool of a process for a box; several users share it, and the last user closes it."""
 
     def __init__(
         self,
@@ -358,6 +314,7 @@ class SharedPool:
         # Asked for each new connection, since the embedded server may have to be found again.
         where: str | Callable[[], str] = dsn if server is None else server.found_again
         set_up = partial(_set_up, identity, reach, is_pooled, limits.reads_only)
+        #: Which of its connections are asked before they are used.
         self.restedness = Restedness()
         settings = _settings(dsn) | _limiting(dsn, limits)
         self.pool = _pool(where, settings, most, reach.pool_name(), set_up)
@@ -474,12 +431,7 @@ class _Transaction:
 
 @contextmanager
 def connected_once(dsn: str | None, schema: str) -> Iterator[tuple[psycopg.Connection, str]]:
-    """Connect for one transaction, whether the box exists or not; arguments as in `Connections.open`.
-
-    Raises:
-        UsageError: the DSN or the schema's name is invalid.
-        EnvironmentProblem: PostgreSQL can't be reached or started.
-    """
+    """Connect for one transaction, whether the box exists or not; arguments as in `Connections.open`."""
     server, dsn, place = _locate(dsn, checked_schema(schema))
     try:
         with _connected(dsn, place) as connection:
@@ -494,12 +446,6 @@ def is_away(dsn: str | None) -> bool:
 
     A server that refuses this user, or has no such database, isn't away. The embedded PostgreSQL never is: who opens the
     box starts it.
-
-    Args:
-        dsn: the PostgreSQL, as of `Connections.open`.
-
-    Raises:
-        UsageError: not a DSN.
     """
     given = dsn if dsn is not None else os.environ.get(VARIABLE)
     if given is None:
@@ -513,13 +459,6 @@ def kept_connection(dsn: str, place: str) -> psycopg.Connection:
     """Connect outside any pool and any transaction, for locks and listeners that last as long as the connection.
 
     Each statement commits.
-
-    Args:
-        dsn: the PostgreSQL, with all secrets.
-        place: host, database and schema, for errors.
-
-    Raises:
-        EnvironmentProblem: PostgreSQL can't be reached, or only through a connection pooler, which keeps no locks.
     """
     with reached(place, str(conninfo_to_dict(dsn).get("password") or os.environ.get("PGPASSWORD") or "")):
         connection = psycopg.connect(dsn, autocommit=True, **_settings(dsn))
@@ -612,11 +551,7 @@ def _check_most(most: object) -> None:
 
 
 def _turn_limit_ms(limit: float | str) -> int:
-    """Convert a limit to milliseconds.
-
-    Raises:
-        UsageError: PostgreSQL doesn't accept the limit, or would take it for no limit.
-    """
+    """Convert a limit to milliseconds."""
     if not 1 <= (limit_ms := round(micros(limit) / 1000)) <= _LONGEST_TURN_MS:
         raise UsageError(
             f"turn_limit can't be {shown(limit)}", remedy='seconds, or "60s", from a millisecond to 24 days'

@@ -31,12 +31,7 @@ _FORMS = 'write "postgresql://user@host/database" or "host=… dbname=… user=�
 
 
 def resolve(dsn: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The DSN in libpq's form.
-
-    Raises:
-        UsageError: it is not a DSN, or names a variable that isn't set.
-        EnvironmentProblem: its file can't be read, or other users can read it.
-    """
+    """The DSN in libpq's form."""
     if not isinstance(dsn, str):
         raise UsageError(f"{type(dsn).__name__} is not a DSN", remedy=_FORMS)
     text = _from_file(Path(dsn.removeprefix("file:"))) if dsn.startswith("file:") else dsn
@@ -56,11 +51,7 @@ def resolve(dsn: str, environment: Mapping[str, str] = os.environ) -> str:
 
 
 def without_secret(dsn: str | None) -> str | None:
-    """Check a DSN that other users may see, in a pipeline file or among Spark's options.
-
-    Raises:
-        UsageError: it contains a password, or is no DSN.
-    """
+    """Check a DSN that other users may see, in a pipeline file or among Spark's options."""
     if dsn is None or dsn.startswith("file:") or _VARIABLE.fullmatch(dsn.strip()):
         return dsn
     _check_driver(dsn)
@@ -77,11 +68,7 @@ def without_secret(dsn: str | None) -> str | None:
 
 
 def _check_driver(text: str) -> None:
-    """Refuse an address as SQLAlchemy or JDBC write it.
-
-    Raises:
-        UsageError: names what has to go.
-    """
+    """Refuse an address as SQLAlchemy or JDBC write it."""
     if found := _WITH_DRIVER.match(text):
         surplus = found[2] or found[3]
         kept = found[1] or found[4]

@@ -47,20 +47,16 @@ _NUMBERS = itertools.count(1)
 
 
 class PreparingConnection(RestedConnection):
-    """A connection that knows which statements it has prepared.
-
-    Attributes:
-        names: the names of its prepared statements.
-        row_makers: by the text of a statement that has a name, what makes rows with named columns. Its columns don't
-            change while it has the name, and to ask for some twenty names takes longer than to read a row.
-        is_pooled: whether each transaction may use another connection to the server, or another server: then neither side
-            may rely on state from earlier transactions.
-    """
+    """A connection that knows which statements it has prepared."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.names: dict[bytes, bytes] = {}
+        #: By the text of a statement that has a name, what makes rows with named columns. Its columns don't change while it has the
+        #: name, and to ask for some twenty names takes longer than to read a row.
         self.row_makers: dict[bytes, Callable[[Iterable[Any]], Any]] = {}
+        #: Whether each transaction may use another connection to the server, or another server: then neither side may rely on state from
+        #: earlier transactions.
         self.is_pooled = False
         self._adapted_to: tuple[bytes | None, bytes | None] | None = None
         self._adapter: abc.Transformer = Transformer(self)
@@ -137,15 +133,7 @@ def _in_pipeline(connection: PreparingConnection, sent: Iterable[Sent], fresh: d
 
 
 def execute_alone(connection: PreparingConnection, sent: Sequence[Sent]) -> PGresult:
-    """Execute statements outside of a transaction; it needn't be in autocommit mode. Returns the result of the first that returns rows.
-
-    Args:
-        connection: a connection without an open transaction.
-        sent: the statements; they may be executed twice, where their names were forgotten.
-
-    Raises:
-        psycopg.Error: the first error. If the connection broke, the statements may be executed or not.
-    """
+    """Execute statements outside of a transaction; it needn't be in autocommit mode. Returns the result of the first that returns rows."""
     while True:
         results, failed = exchange(connection, sent)
         if failed is None:

@@ -44,15 +44,7 @@ _LONG_US = 1_000
 
 
 class FastPath(Generic[_Facts]):
-    """A shorter way for common work.
-
-    Attributes:
-        name: what is done, as a clause.
-        conditions: by their names, in the order in which they are asked; each may rely on those before it.
-        decision: the number of its record in ``docs/decisions``; None: it has none of its own.
-        further: the function that decides further conditions, which it alone can see, and leaves the work to the general
-            way; None: there are none.
-    """
+    """A shorter way for common work."""
 
     def __init__(
         self,
@@ -62,8 +54,12 @@ class FastPath(Generic[_Facts]):
         further: str | None = None,
     ) -> None:
         self.name = name
+        #: By their names, in the order in which they are asked; each may rely on those before it.
         self.conditions = conditions
+        #: The number of its record in ``docs/decisions``; None: it has none of its own.
         self.decision = decision
+        #: The function that decides further conditions, which it alone can see, and leaves the work to the general way; None: there are
+        #: none.
         self.further = further
         self._holds = tuple(conditions.values())
 
@@ -172,11 +168,7 @@ class EndedMessages(NamedTuple):
 
 
 class SentMessages(NamedTuple):
-    """Messages that are sent in dialogs, by one call.
-
-    `handles`: the dialog of each.
-    `types`: the type of each.
-    """
+    """Messages that are sent in dialogs, by one call. `handles`: the dialog of each. `types`: the type of each."""
 
     handles: Sequence[UUID]
     types: Sequence[str]

@@ -10,14 +10,7 @@ __all__ = ["check_process"]
 
 
 def check_process(made_in: int) -> None:
-    """Check that a session, a delivery or a connection is used in the process that made it.
-
-    Args:
-        made_in: the number of that process.
-
-    Raises:
-        UsageError: this process was forked from that process: both would write into one transaction.
-    """
+    """Check that a session, a delivery or a connection is used in the process that made it."""
     if os.getpid() != made_in:
         raise UsageError(
             "the session was begun before this process was forked", remedy="begin one here: with box.session() as tx: …"

@@ -34,22 +34,13 @@ _ENABLED = "_seriatim_enabled"
 
 
 class Identity:
-    """The identity of the box that a process has opened. Threads may share it.
-
-    Args:
-        schema: its schema.
-        place: host, database and schema, for errors.
-        known: the result of `identity_of`.
-
-    Attributes:
-        box_id: the box's id, as last seen; None: it has none yet.
-        incarnation: its incarnation, as last seen.
-    """
+    """The identity of the box that a process has opened. Threads may share it."""
 
     def __init__(self, schema: str, place: str, known: str | None) -> None:
         self.schema = schema
         self._place = place
         self._known = known
+        #: The box's id, as last seen; None: it has none yet.
         self.box_id: UUID | None = None
         self.incarnation = 0
 
@@ -57,9 +48,6 @@ class Identity:
         """Look at the box and its server, on a connection of the box and in its transaction.
 
         A box without an id takes one. A new timeline of the server is noted as a new incarnation of the box.
-
-        Returns:
-            why the box is disabled; None: it isn't.
         """
         found = Statements(connection, self.schema).one("look_at_identity")
         if found.box_id is not None:
@@ -70,12 +58,7 @@ class Identity:
         return why
 
     def check_enabled(self, connection: psycopg.Connection) -> None:
-        """Check that the box isn't disabled. A connection on which it was found enabled isn't asked again.
-
-        Raises:
-            BoxDisabled: the box isn't on the server that it remembers.
-            EnvironmentProblem: the server is a standby.
-        """
+        """Check that the box isn't disabled. A connection on which it was found enabled isn't asked again."""
         if self.schema in vars(connection).get(_ENABLED, ()):
             return
         why = self._why_disabled(connection)
@@ -111,15 +94,7 @@ class Identity:
     def check(
         self, connection: psycopg.Connection, own: Callable[[], AbstractContextManager[psycopg.Connection]]
     ) -> None:
-        """Check that a connection leads to this box; each connection is checked once.
-
-        Args:
-            connection: a connection of the application, or of another box.
-            own: a transaction on a connection of this box.
-
-        Raises:
-            UsageError: it leads elsewhere, or its settings would change values.
-        """
+        """Check that a connection leads to this box; each connection is checked once."""
         kept = vars(connection).get(_KEPT, {})
         if self.schema in kept and kept[self.schema] == self._known:
             return

@@ -16,13 +16,7 @@ __all__ = ["TRANSITIONS", "Event", "InHand", "State"]
 
 
 class State(Enum):
-    """The state of a delivery.
-
-    Attributes:
-        text: the state in an error.
-        is_open: whether the delivery still has to be completed or put back.
-        is_refused: whether it can't be completed any more.
-    """
+    """The state of a delivery."""
 
     OPEN = "it has not ended", True, False
     DONE = "it is done", False, False
@@ -36,6 +30,7 @@ class State(Enum):
 
     def __init__(self, text: str, is_open: bool, is_refused: bool) -> None:
         self.text = text
+        #: Whether the delivery still has to be completed or put back.
         self.is_open = is_open
         self.is_refused = is_refused
 
@@ -75,15 +70,11 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
 
 
 class InHand:
-    """A delivery as the connection that received it knows it.
-
-    Attributes:
-        state: its state.
-        is_lent: whether a worker's handler has it: then only the worker may end it.
-    """
+    """A delivery as the connection that received it knows it."""
 
     def __init__(self) -> None:
         self.state = State.OPEN
+        #: Whether a worker's handler has it: then only the worker may end it.
         self.is_lent = False
 
     @property
@@ -92,11 +83,7 @@ class InHand:
         return self.state.is_open
 
     def happens(self, event: Event) -> None:
-        """Apply an event to the state.
-
-        Raises:
-            InvariantBroken: the event can't happen in this state.
-        """
+        """Apply an event to the state."""
         try:
             self.state = TRANSITIONS[self.state][event]
         except KeyError:

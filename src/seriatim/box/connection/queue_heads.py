@@ -36,13 +36,7 @@ class Heads:
         self._known: dict[int, tuple[int, float]] = {}
 
     def of(self, queue: BoxQueue, ask: Callable[[BoxQueue], tuple[int, int]]) -> int:
-        """The rank from which to search for the next message.
-
-        Args:
-            queue: the queue.
-            ask: returns the lowest rank in the queue, at most the rank of a message published now, and the time of this
-                search in microseconds.
-        """
+        """The rank from which to search for the next message."""
         now = time.monotonic()
         rank, until = self._known.get(queue.queue_id, (EVERYTHING, 0.0))
         if now < until:

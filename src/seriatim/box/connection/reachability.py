@@ -25,11 +25,7 @@ _NUMBERS = count(1)
 
 
 class Reach:
-    """Whether connections to a box can be made, as far as its pools have tried.
-
-    Args:
-        place: host, database and schema, for the log.
-    """
+    """Whether connections to a box can be made, as far as its pools have tried."""
 
     def __init__(self, place: str) -> None:
         self._place = place

@@ -13,15 +13,7 @@ __all__ = ["RenewableTransaction"]
 
 
 class RenewableTransaction:
-    """A transaction, in a ``with``; it commits at the end of the block, and an exception rolls it back.
-
-    Args:
-        connect: begins a transaction on a connection.
-        connect_soon: the same, for another connection; it doesn't wait long.
-
-    Attributes:
-        connection: the connection as it is now.
-    """
+    """A transaction, in a ``with``; it commits at the end of the block, and an exception rolls it back."""
 
     __slots__ = ("_around", "_connect", "_connect_soon", "connection")
 
@@ -31,6 +23,7 @@ class RenewableTransaction:
         connect_soon: Callable[[], AbstractContextManager[psycopg.Connection]],
     ) -> None:
         self._connect = connect
+        #: The same, for another connection; it doesn't wait long.
         self._connect_soon = connect_soon
 
     def __enter__(self) -> Self:
@@ -39,18 +32,7 @@ class RenewableTransaction:
         return self
 
     def renew(self, error: BaseException) -> psycopg.Connection:
-        """Roll back, and begin a transaction on a connection that works.
-
-        Args:
-            error: why.
-
-        Returns:
-            the connection.
-
-        Raises:
-            UsageError: the box is closed.
-            Unavailable: there is no connection; call it again.
-        """
+        """Roll back, and begin a transaction on a connection that works."""
         around, self._around = self._around, None
         if around is not None:
             around.__exit__(type(error), error, error.__traceback__)

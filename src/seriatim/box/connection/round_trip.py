@@ -81,28 +81,25 @@ class OwnConnection(PreparingConnection):
     From `begin_anew` to `given_back` a session uses it, and an application may execute SQL on it. Then it refuses
     everything that would end the transaction, or roll it back to a savepoint, unseen: such statements as text, and
     ``autocommit``.
-
-    Attributes:
-        in_hand: the last delivery that was received in its transaction; None if there is none.
-        refused: the number of refused statements, which would have ended the transaction or rolled it back to a savepoint.
-        turn_limit_ms: PostgreSQL closes the connection when it idles inside a transaction for this long; None: never.
-        may_flush: the result of `can_flush`; None before the first call.
-        settled: from where to search for messages published through SQL, and until when to use that: see `publishing/unrouted_range.py`.
-        reads_only: whether its transactions change nothing.
-        is_interrupted: whether nothing further is sent, because another thread has cancelled the call, until it is rolled back; see
-            `interruption.py`.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        #: The result of `can_flush`; None before the first call.
         self.may_flush: bool | None = None
+        #: From where to search for messages published through SQL, and until when to use that: see `publishing/unrouted_range.py`.
         self.settled: tuple[Any, float] | None = None
         self.reads_only = False
+        #: Whether nothing further is sent, because another thread has cancelled the call, until it is rolled back; see
+        #: `interruption.py`.
         self.is_interrupted = False
         #: Held while the server is told to cancel.
         self.interrupting: AbstractContextManager[Any] = nullcontext()
+        #: The last delivery that was received in its transaction; None if there is none.
         self.in_hand: InHand | None = None
+        #: The number of refused statements, which would have ended the transaction or rolled it back to a savepoint.
         self.refused = 0
+        #: PostgreSQL closes the connection when it idles inside a transaction for this long; None: never.
         self.turn_limit_ms: int | None = None
         self._process = os.getpid()
         #: Whether a session has it.
@@ -131,14 +128,7 @@ class OwnConnection(PreparingConnection):
             return int(cursor.execute("SELECT pg_backend_pid()").fetchall()[0][0])
 
     def begin_anew(self, limit_ms: int | None = None) -> None:
-        """Reset all settings of the previous user.
-
-        Args:
-            limit_ms: PostgreSQL closes the connection when it idles inside a transaction for this long; None: never.
-
-        Raises:
-            psycopg.Error: the connection is lost.
-        """
+        """Reset all settings of the previous user."""
         self.in_hand = self._committed = None
         self._is_lent = False
         if self.autocommit:
@@ -177,12 +167,7 @@ class OwnConnection(PreparingConnection):
         return cursor
 
     def wait(self, gen: abc.PQGen[Any], *args: Any, **options: Any) -> Any:
-        """Like the driver's method; every statement passes here.
-
-        Raises:
-            UsageError: this process was forked from the one that has made the connection.
-            psycopg.errors.QueryCanceled: another thread has cancelled the call.
-        """
+        """Like the driver's method; every statement passes here."""
         check_process(self._process)
         if self.is_interrupted and not self._is_answered:
             raise errors.QueryCanceled("the call was cancelled")
@@ -204,11 +189,7 @@ class OwnConnection(PreparingConnection):
         return self.pgconn.transaction_status == TransactionStatus.ACTIVE
 
     def see(self, query: Any) -> None:
-        """Inspect a statement before it is sent.
-
-        Raises:
-            UsageError: it would end a transaction with a delivery, or roll it back to a savepoint.
-        """
+        """Inspect a statement before it is sent."""
         if not (effect := effect_of(self._text(query))):
             return
         if Effect.SETS in effect:
@@ -241,11 +222,7 @@ class OwnConnection(PreparingConnection):
         self.set_autocommit(value)
 
     def set_autocommit(self, value: bool) -> None:
-        """Like the driver's method.
-
-        Raises:
-            UsageError: a session uses the connection.
-        """
+        """Like the driver's method."""
         if self._is_lent and value:
             raise Misuse(
                 "a session is one transaction: its connection can't commit each statement by itself",
@@ -254,22 +231,14 @@ class OwnConnection(PreparingConnection):
         super().set_autocommit(value)
 
     def tpc_begin(self, xid: Any) -> None:
-        """Refuse: the box has no two-phase transactions.
-
-        Raises:
-            UsageError: always.
-        """
+        """Refuse: the box has no two-phase transactions."""
         raise Misuse(
             "a session's transaction can't be one of two phases",
             remedy="join one of your own: box.session(connection=…)",
         )
 
     def commit(self) -> None:
-        """Commit, like the driver's method.
-
-        Raises:
-            UsageError: the transaction has an open delivery.
-        """
+        """Commit, like the driver's method."""
         check_process(self._process)
         if not self._blocks:  # there the driver refuses it
             self._check_ended()
@@ -286,11 +255,7 @@ class OwnConnection(PreparingConnection):
     def transaction(
         self, savepoint_name: str | None = None, force_rollback: bool = False
     ) -> Iterator[psycopg.Transaction]:
-        """Begin a transaction or a savepoint, like the driver's method; a rollback loses the deliveries that were received in it.
-
-        Raises:
-            UsageError: it would commit, and has an open delivery.
-        """
+        """Begin a transaction or a savepoint, like the driver's method; a rollback loses the deliveries that were received in it."""
         is_whole, before = is_idle(self), self.in_hand
         was_open = before is not None and before.is_open
         with super().transaction(savepoint_name, force_rollback) as block:
@@ -384,20 +349,7 @@ def can_flush(connection: OwnConnection) -> bool:
 
 
 def transact(connection: OwnConnection, asked: Asked, *, flush: bool = False) -> Any:
-    """Execute one statement that is a transaction by itself.
-
-    Args:
-        connection: a connection without an open transaction; it needn't be in autocommit mode.
-        asked: the statement; it may be executed twice, and returns one value.
-        flush: the statement commits without waiting for the disk, and the wait follows. So transactions that wait for
-            its locks don't wait for the disk, and simultaneous commits are written together.
-
-    Returns:
-        the value.
-
-    Raises:
-        psycopg.Error: the error. If the connection broke, the statement may be executed or not.
-    """
+    """Execute one statement that is a transaction by itself."""
     sent = [as_sent(connection.adapter(), asked)]
     if flush:  # what comes after the commit is another transaction, and all is answered at once
         sent = [_BEGIN, *sent, _COMMIT, _FLUSHED]
@@ -407,19 +359,7 @@ def transact(connection: OwnConnection, asked: Asked, *, flush: bool = False) ->
 
 
 def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list[tuple[Any, ...]]:
-    """Execute the last statement of a transaction, commit, and execute the first statement of the next transaction.
-
-    Args:
-        connection: a connection for which `is_between` is true.
-        last: the last statement; its rows are ignored.
-        first: the first statement of the next transaction; it may be executed twice.
-
-    Returns:
-        the rows of `first`.
-
-    Raises:
-        psycopg.Error: the first error; later steps are not executed.
-    """
+    """Execute the last statement of a transaction, commit, and execute the first statement of the next transaction."""
     adapter = connection.adapter()
     then = as_sent(adapter, first)
     return _rows_of_first(
@@ -430,11 +370,7 @@ def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list
 def _rows_of_first(
     connection: OwnConnection, first: Asked, then: Sent, results: list[PGresult], failed: PGresult | None
 ) -> list[tuple[Any, ...]]:
-    """The rows of the first statement of a transaction, which was sent as `then` behind what went before.
-
-    Raises:
-        psycopg.Error: the first error; where that was of what went before, `then` isn't executed.
-    """
+    """The rows of the first statement of a transaction, which was sent as `then` behind what went before."""
     if failed is None:
         return rows_of(connection, results[-1], then.text)
     error = errors.error_from_result(failed, connection.info.encoding)
@@ -454,53 +390,20 @@ def _rows_of_first(
 
 
 def begin_with(connection: OwnConnection, first: Asked) -> list[tuple[Any, ...]]:
-    """Begin a transaction with its first statement, in one round trip.
-
-    Args:
-        connection: a connection for which `is_unbegun` is true.
-        first: the statement; it may be executed twice.
-
-    Returns:
-        its rows.
-
-    Raises:
-        psycopg.Error: the first error.
-    """
+    """Begin a transaction with its first statement, in one round trip."""
     then = as_sent(connection.adapter(), first)
     return _rows_of_first(connection, first, then, *exchange(connection, [_BEGIN_FIRST, then]))
 
 
 def commit_alone(connection: OwnConnection, command: bytes) -> None:
-    """Execute a command as a transaction, and begin the next one, in one round trip.
-
-    Args:
-        connection: a connection for which `is_unbegun` is true.
-        command: the command, which returns no rows.
-
-    Raises:
-        psycopg.Error: the first error.
-    """
+    """Execute a command as a transaction, and begin the next one, in one round trip."""
     _, failed = exchange(connection, [_BEGIN_FIRST, _command(command), _CHAIN])
     if failed is not None:
         raise errors.error_from_result(failed, connection.info.encoding)
 
 
 def commit_with(connection: OwnConnection, asked: Asked, *, ahead: bytes | None = None, chain: bool = False) -> Any:
-    """Execute the last statement of a transaction, and commit, in one round trip; where none has begun it is one by itself.
-
-    Args:
-        connection: a connection without a pooler in between.
-        asked: the statement, which returns one value. Where its name was forgotten, the transaction is rolled back, and the statement executed
-            in another one.
-        ahead: a command to execute before it.
-        chain: whether the next transaction begins.
-
-    Returns:
-        the value.
-
-    Raises:
-        psycopg.Error: the first error. If the connection broke, the statement may be executed or not.
-    """
+    """Execute the last statement of a transaction, and commit, in one round trip; where none has begun it is one by itself."""
     while True:
         sent = [] if ahead is None else [_command(ahead)]
         sent += [as_sent(connection.adapter(), asked), _CHAIN if chain else _COMMIT_LAST]

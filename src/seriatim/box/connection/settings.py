@@ -83,16 +83,7 @@ def is_standby(connection: psycopg.Connection) -> bool:
 
 
 def set_on(connection: psycopg.Connection, turn_limit_ms: int | None = None, *, local: bool = False) -> None:
-    """Set the necessary settings on a new connection of the box; inside its transaction, unless it is in autocommit mode.
-
-    Args:
-        connection: the connection.
-        turn_limit_ms: milliseconds after which PostgreSQL closes a connection that idles inside a transaction.
-        local: only for this transaction, because a connection pooler shares the server's connection with others.
-
-    Raises:
-        psycopg.Error: the connection is lost.
-    """
+    """Set the necessary settings on a new connection of the box; inside its transaction, unless it is in autocommit mode."""
     connection.execute(settings_of(turn_limit_ms, connection.info.server_version, local=local))
 
 
@@ -123,11 +114,7 @@ def _fit(*told: bytes | None) -> bool:
 
 
 def check_encoding(connection: psycopg.Connection) -> None:
-    """Check that an application's connection doesn't change text; sends nothing.
-
-    Raises:
-        UsageError: it does.
-    """
+    """Check that an application's connection doesn't change text; sends nothing."""
     encoding = connection.pgconn.parameter_status(b"client_encoding")
     if encoding != b"UTF8":
         raise UsageError(
@@ -137,11 +124,7 @@ def check_encoding(connection: psycopg.Connection) -> None:
 
 
 def check_values(array_nulls: str, transform_null_equals: str, extra_float_digits: int) -> None:
-    """Check that an application's connection doesn't change values, by its settings.
-
-    Raises:
-        UsageError: it does; the error names the setting to change.
-    """
+    """Check that an application's connection doesn't change values, by its settings."""
     wrong = {
         "array_nulls": array_nulls != "on",
         "transform_null_equals": transform_null_equals != "off",

@@ -14,22 +14,14 @@ FOREVER = "forever"
 
 
 def patience(wait: float | str) -> float:
-    """Convert the argument to seconds.
-
-    Raises:
-        UsageError: it isn't a duration.
-    """
+    """Convert the argument to seconds."""
     if (wait_us := micros(wait)) < 0:
         raise UsageError(f"cannot wait for {shown(wait)} seconds", remedy="0 or more")
     return seconds(wait_us)
 
 
 def patience_of_receiver(wait: float | str | None) -> float:
-    """Convert the `wait` of a receiver to seconds: 0 for None, infinity for ``"forever"``.
-
-    Raises:
-        UsageError: it isn't a duration.
-    """
+    """Convert the `wait` of a receiver to seconds: 0 for None, infinity for ``"forever"``."""
     if wait is None:
         return 0.0
     return math.inf if isinstance(wait, str) and wait.strip() == FOREVER else patience(wait)

@@ -12,29 +12,21 @@ __all__ = ["Activated", "activations_of"]
 
 @dataclass(frozen=True, slots=True)
 class Activated:
-    """A queue with an activation, at one moment.
-
-    Args:
-        queue_id: the queue.
-        queue: its name.
-        activation: the declared activation.
-        enabled: whether the queue hands messages out.
-        activated: whether the activation is on.
-        owner: the pipeline that owns the queue, if any; readers then get no messages.
-        ready: the number of groups (`Unordered`: messages) with work, also of groups in a reader's hand; counted up to the
-            largest number of readers plus one.
-        workers: the largest number of readers that is set for the queue, in place of the activation's; None: none is set.
-        in_flight: the largest number of groups in flight that is set for the queue; None: none is set.
-    """
+    """A queue with an activation, at one moment."""
 
     queue_id: int
     queue: str
     activation: Activation
     enabled: bool
     activated: bool
+    #: The pipeline that owns the queue, if any; readers then get no messages.
     owner: str | None
+    #: The number of groups (`Unordered`: messages) with work, also of groups in a reader's hand; counted up to the largest number of
+    #: readers plus one.
     ready: int
+    #: The largest number of readers that is set for the queue, in place of the activation's; None: none is set.
     workers: int | None = None
+    #: The largest number of groups in flight that is set for the queue; None: none is set.
     in_flight: int | None = None
 
     @property

@@ -21,17 +21,7 @@ __all__ = ["apply", "drops_of"]
 
 
 def apply(statements: Statements, file: str | Path, *, prune: bool) -> list[Change]:
-    """Apply the definitions of a file, in the transaction.
-
-    Args:
-        statements: the statements of the transaction.
-        file: the box file.
-        prune: also drop definitions that aren't in the file.
-
-    Raises:
-        DeclarationError: the file is wrong.
-        UsageError, ActionRefused, Unavailable: as from `define`.
-    """
+    """Apply the definitions of a file, in the transaction."""
     statements.do("lock_definitions")
     before, places = read_definitions(statements), locations(statements)
     present = BoxFile(
@@ -54,11 +44,7 @@ def apply(statements: Statements, file: str | Path, *, prune: bool) -> list[Chan
 
 
 def drops_of(named: Mapping[str, str | Iterable[str]]) -> list[tuple[Kind, str]]:
-    """Convert the arguments of `drop`: names by kind.
-
-    Raises:
-        UsageError: a kind is unknown, or a name isn't a text.
-    """
+    """Convert the arguments of `drop`: names by kind."""
     found: list[tuple[Kind, str]] = []
     for word, names in named.items():
         if word not in list(Kind):

@@ -26,11 +26,7 @@ class Redefinition:
 
 
 def check_fit(redefined: Redefinition) -> None:
-    """Refuse definitions that don't fit together, unless they didn't fit before and aren't given now.
-
-    Raises:
-        UsageError: two types disagree, or a queue or a filter names a missing definition.
-    """
+    """Refuse definitions that don't fit together, unless they didn't fit before and aren't given now."""
     after = redefined.after
     clashing, unfit = list(clashes(after.types.values())), router_of(after).unfit
     if not (clashing or unfit):
@@ -46,11 +42,7 @@ def check_fit(redefined: Redefinition) -> None:
 
 
 def check_types(redefined: Redefinition) -> None:
-    """Refuse given subscriptions of a role that name a type that the role isn't granted.
-
-    Raises:
-        UsageError: names the subscription and the type.
-    """
+    """Refuse given subscriptions of a role that name a type that the role isn't granted."""
     after = redefined.after
     for name in sorted(name for kind, name in redefined.given if kind == "subscription"):
         one = after.subscriptions[name]
@@ -69,11 +61,7 @@ def check_types(redefined: Redefinition) -> None:
 
 
 def check_lost(before: Definitions, after: Definitions) -> None:
-    """Refuse to remove a property that a remaining definition names.
-
-    Raises:
-        ActionRefused: names the property, its type and its user.
-    """
+    """Refuse to remove a property that a remaining definition names."""
     owners = {name: kind for kind, one in before.types.items() for name in declared(one)}
     lost = owners.keys() - {name for one in after.types.values() for name in declared(one)}
     if not lost:

@@ -63,22 +63,12 @@ def _look(statements: Statements, asked: Sequence[ValueQuery]) -> list[InstanceM
 
 
 class Correlation:
-    """The properties that lead messages to instances, in one version of the definitions.
-
-    Args:
-        definitions: the definitions.
-        properties: the properties of the box, and their types.
-
-    Attributes:
-        names: by queue name, the properties by which its instances are found besides their group; queues without such
-            properties are left out.
-        unfit: by name, the starting subscriptions whose queue or properties don't fit, with the reason: they lead no
-            messages.
-    """
+    """The properties that lead messages to instances, in one version of the definitions."""
 
     def __init__(self, definitions: Definitions, properties: Mapping[str, Type]) -> None:
         self._properties = properties
         self._starting: dict[int, BoxSubscription] = {}
+        #: By name, the starting subscriptions whose queue or properties don't fit, with the reason: they lead no messages.
         self.unfit: dict[str, UsageError] = {}
         names: dict[str, tuple[str, ...]] = {}
         for one in definitions.subscriptions.values():
@@ -93,6 +83,8 @@ class Correlation:
             if one.state != "unenlisted" and len(one.declared.correlate) > 1:
                 known = names.get(one.declared.to, ())
                 names[one.declared.to] = tuple(dict.fromkeys((*known, *one.declared.correlate[1:])))
+        #: By queue name, the properties by which its instances are found besides their group; queues without such properties are left
+        #: out.
         self.names: Mapping[str, tuple[str, ...]] = names
 
     def _check(self, definitions: Definitions, name: str) -> None:

@@ -52,16 +52,7 @@ _LONGEST_NOTE = 10_000
 def define(
     statements: Statements, definitions: Iterable[Definition] = (), drops: Iterable[tuple[Kind, str]] = ()
 ) -> list[Change]:
-    """Define and drop, all or nothing, in the transaction.
-
-    Returns:
-        the changes, in the order in which they were made; empty if there were none.
-
-    Raises:
-        UsageError: a definition is invalid, is missing, or doesn't fit the others.
-        ActionRefused: a definition is in use, so the change isn't possible; the error names the user.
-        Unavailable: a change has to wait for publishing transactions, and they don't end.
-    """
+    """Define and drop, all or nothing, in the transaction."""
     given, gone = _checked(definitions), list(dict.fromkeys(drops))
     statements.do("lock_definitions")
     return _Defining(statements).change(given, gone)
@@ -308,11 +299,7 @@ class _Defining:
     # ---- dropping
 
     def _check_regional(self, queues: Sequence[Queue]) -> None:
-        """Refuse queues of two regions that would decide something in one of them.
-
-        Raises:
-            UsageError: one would.
-        """
+        """Refuse queues of two regions that would decide something in one of them."""
         if queues and (regional := self._statements.value("region_queue_names")):
             for one in queues:
                 if one.name in regional:

@@ -28,20 +28,12 @@ _Derived = TypeVar("_Derived")
 
 @dataclass(frozen=True, slots=True)
 class BrokenDefinition:
-    """A definition that can't be used. The box ignores it until it is defined again or dropped.
-
-    Args:
-        kind: ``type``, ``queue``, ``subscription``, ``contract`` or ``service``.
-        name: its name.
-        why: the fault.
-        id: the number of the queue or subscription; for a service: of its queue.
-        queue: the name of the subscription's or service's queue.
-        state: the subscription's state.
-    """
+    """A definition that can't be used. The box ignores it until it is defined again or dropped."""
 
     kind: str
     name: str
     why: str
+    #: The number of the queue or subscription; for a service: of its queue.
     id: int | None = None
     queue: str | None = None
     state: str | None = None
@@ -96,11 +88,7 @@ class BoxQueue:
         return self.enabled and self.owner is None and self.declared.at is None
 
     def check_received_here(self) -> None:
-        """Refuse to receive from a queue of another box.
-
-        Raises:
-            ActionRefused: it is one.
-        """
+        """Refuse to receive from a queue of another box."""
         if self.declared.at is not None:
             raise ActionRefused(
                 f"queue {self.declared.name!r} is in another box, and what waits in it here is sent there",
@@ -183,12 +171,7 @@ class Definitions:
     settings: BoxSettings | None = None
 
     def queue(self, name: str) -> BoxQueue:
-        """The queue with this name.
-
-        Raises:
-            UsageError: there is no such queue.
-            SchemaMismatch: its definition can't be used.
-        """
+        """The queue with this name."""
         found = self.known_queue(name)
         if found.problem is not None:
             raise SchemaMismatch(
@@ -199,11 +182,7 @@ class Definitions:
         return found
 
     def known_queue(self, name: str) -> BoxQueue:
-        """The queue with this name, even if its definition can't be used.
-
-        Raises:
-            UsageError: there is no such queue.
-        """
+        """The queue with this name, even if its definition can't be used."""
         found = self.queues.get(name) if isinstance(name, str) else None
         if found is None:
             remedy = likely(name, self.queues) or "box.define(Queue(…)), or seriatim box apply FILE"

@@ -96,18 +96,7 @@ def check_running(
     *,
     having: str | None = None,
 ) -> None:
-    """Refuse to remove a starting subscription while instances of it run: their messages would have no handler.
-
-    Args:
-        statements: the statements of the transaction.
-        before: the definitions before the change.
-        name: the subscription's name.
-        doing: the refused change, in words.
-        having: count only instances that have added a value of this property; None: all instances.
-
-    Raises:
-        ActionRefused: instances run; the error has their number.
-    """
+    """Refuse to remove a starting subscription while instances of it run: their messages would have no handler."""
     one = before.subscriptions.get(name)
     if one is not None and one.declared.starts is None:
         return

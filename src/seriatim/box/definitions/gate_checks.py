@@ -26,17 +26,7 @@ def other_way(old: Queue | None, new: Queue | None) -> list[str]:
 
 
 def check_unused_gate(statements: Statements, before: Definitions, name: str, fields: list[str]) -> None:
-    """Refuse to change the way from a queue to its gate while messages are on it. The caller holds off publishers.
-
-    Args:
-        statements: the statements of the transaction.
-        before: the definitions before the change.
-        name: the queue.
-        fields: what changes.
-
-    Raises:
-        ActionRefused: the queue has messages, or a place at its gate is open.
-    """
+    """Refuse to change the way from a queue to its gate while messages are on it. The caller holds off publishers."""
     queue = before.queues[name]
     gate = before.queues.get(queue.declared.gate or "")
     found = statements.one("gate_contents", queue_id=queue.queue_id, gate_id=None if gate is None else gate.queue_id)
@@ -58,15 +48,7 @@ def check_unused_gate(statements: Statements, before: Definitions, name: str, fi
 
 
 def check_gates(after: Definitions, changed: Collection[str]) -> None:
-    """Refuse gates that don't fit the other definitions, unless nothing of their way has changed.
-
-    Args:
-        after: the definitions after the change.
-        changed: the names of the queues that are given, dropped, or get a service.
-
-    Raises:
-        UsageError: a gate is missing, or can't be one; or the way to it leads through a queue that can't be on it.
-    """
+    """Refuse gates that don't fit the other definitions, unless nothing of their way has changed."""
     owner_of: dict[str, str] = {}
     origin_of: dict[str, str] = {}
     for name, queue in after.queues.items():

@@ -16,13 +16,6 @@ def begin_at_gates(statements: Statements) -> None:
     """Let groups of gates begin anew where they have other numbers than the queues that get these gates.
 
     The caller holds off publishers, and has seen that nothing is on the way to these gates; the ways aren't written down anew yet.
-
-    Args:
-        statements: the statements of the transaction.
-
-    Raises:
-        ActionRefused: messages of earlier places wait at a gate, or are to be handed out in too many groups.
-        Unavailable: somebody works on such a group.
     """
     for name, queue_id, gate, gate_id in statements.rows("new_gates"):
         where = f"queue {name!r}"

@@ -16,11 +16,7 @@ _NO_PLACE = (None, None, None)
 
 
 class Gates:
-    """The gates of one version of the definitions.
-
-    Args:
-        definitions: the definitions.
-    """
+    """The gates of one version of the definitions."""
 
     def __init__(self, definitions: Definitions) -> None:
         self._origins = {name: one.declared.name for name, one in definitions.gates.items()}
@@ -53,11 +49,7 @@ class Gates:
         return bool(self._on_way) and not self._on_way.isdisjoint(queue_ids)
 
     def place(self, queue_id: int, context: Mapping[str, Property]) -> tuple[int | None, Property, Property]:
-        """The place at a gate of a message in a queue, as ``place_at_gate`` tells it in the box.
-
-        Returns:
-            the number of the gate, the group of the origin, the number of the place; None: not said, or not of this gate.
-        """
+        """The place at a gate of a message in a queue, as ``place_at_gate`` tells it in the box."""
         origin = context.get("origin_queue")
         if origin is not None and self._at_gate.get(queue_id) == origin:
             return queue_id, None, context.get("origin_ordinal")

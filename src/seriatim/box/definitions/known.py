@@ -133,11 +133,7 @@ def _settings(definition: str, unreadable: dict[tuple[str, str], BrokenDefinitio
 
 @lru_cache(maxsize=_MOST_PARSED)
 def _read(kind: type[_Kind], name: str, definition: str) -> _Kind:
-    """Parse the JSON text of a declaration. After a change of one definition, the others have the same texts as before.
-
-    Raises:
-        SchemaMismatch: it can't be read, or has another name.
-    """
+    """Parse the JSON text of a declaration. After a change of one definition, the others have the same texts as before."""
     try:
         stored: Any = json.loads(definition)
     except (ValueError, RecursionError) as error:
@@ -152,11 +148,7 @@ _Leading = TypeVar("_Leading", Subscription, Service)
 
 
 def _leading(one: _Leading, queue: str | None) -> _Leading:
-    """Check that the definition of a subscription or service names the queue that its row names.
-
-    Raises:
-        SchemaMismatch: it names another queue.
-    """
+    """Check that the definition of a subscription or service names the queue that its row names."""
     said = one.to if isinstance(one, Subscription) else one.queue
     if said != queue:
         raise SchemaMismatch(f"its definition leads to {said!r}, and it has the queue {queue!r}")

@@ -31,11 +31,7 @@ def declared(statements: Statements) -> list[str]:
 
 
 def put(statements: Statements, new: Link) -> Change | None:
-    """Make a link, or change one, in the transaction; None if it is so already.
-
-    Raises:
-        ActionRefused: the link has another box at its other end.
-    """
+    """Make a link, or change one, in the transaction; None if it is so already."""
     there = linked(statements)
     old = there.get(new.name)
     fields = () if old is None else changed_fields(old, new)
@@ -56,11 +52,7 @@ def put(statements: Statements, new: Link) -> Change | None:
 
 
 def drop(statements: Statements, name: str) -> None:
-    """Drop a link in the transaction.
-
-    Raises:
-        ActionRefused: queues lead over it, or messages wait.
-    """
+    """Drop a link in the transaction."""
     queues, waiting = statements.one("link_use", name=name)
     if queues:
         raise ActionRefused(
@@ -76,11 +68,7 @@ def drop(statements: Statements, name: str) -> None:
 
 
 def check_place(statements: Statements, old: BoxQueue | None, new: Queue) -> None:
-    """Refuse to move a queue to another box while messages wait in it.
-
-    Raises:
-        ActionRefused: they do.
-    """
+    """Refuse to move a queue to another box while messages wait in it."""
     if old is None or (old.declared.at, old.declared.remote, old.declared.lanes) == (new.at, new.remote, new.lanes):
         return
     if statements.value("link_queue_in_use", queue_id=old.queue_id):
@@ -91,11 +79,7 @@ def check_place(statements: Statements, old: BoxQueue | None, new: Queue) -> Non
 
 
 def check_remote(statements: Statements, after: Definitions, given: Collection[str]) -> None:
-    """Refuse queues that lead over a missing link, and uses that a queue of another box can't have.
-
-    Raises:
-        UsageError: names the queue.
-    """
+    """Refuse queues that lead over a missing link, and uses that a queue of another box can't have."""
     remote = {name: one for name, one in after.queues.items() if one.declared.at is not None}
     if not remote:
         return

@@ -26,12 +26,7 @@ _TAKEN = dict.fromkeys((0, NOT_SAID), _BITS + 1)
 
 
 def written(fingerprints: Sequence[int] | None, bits: Sequence[int] | None) -> list[int | None]:
-    """The marks of entries, as they are stored.
-
-    Args:
-        fingerprints: of each its fingerprint, 0: unknown; None: all are unknown.
-        bits: of each whether it opens its group, and closes it; None: no message of the queue does. One of both is given.
-    """
+    """The marks of entries, as they are stored."""
     if fingerprints is None:
         return [one or None for one in bits or ()]
     upper = [_TAKEN.get(one & ~_BITS, one & ~_BITS) if one else 0 for one in fingerprints]

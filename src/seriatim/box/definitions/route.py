@@ -97,13 +97,7 @@ class Routed:
         return replace(self, entries=replace(self.entries, problems=problems))
 
     def notices(self, definitions: Definitions, messages: Sequence[Message], *, again: bool = False) -> list[Notice]:
-        """The notices for messages that were routed now, and are new to the box or to their queues.
-
-        Args:
-            definitions: the definitions.
-            messages: the messages as they were published.
-            again: whether the messages were unrouted before, so that their notices were published then.
-        """
+        """The notices for messages that were routed now, and are new to the box or to their queues."""
         entries, queues = self.entries, {one.queue_id: name for name, one in definitions.queues.items()}
         wanted = set(entries.places)
         unwanted = [] if again else [row for row in range(len(messages)) if row not in wanted]
@@ -125,19 +119,12 @@ class Router:
 
     A definition that doesn't fit the others is ignored, and stops nothing else: an unusable subscription matches
     nothing, messages for an unusable queue are invalid there, and messages of an unusable type are unrouted.
-
-    Args:
-        definitions: the definitions.
-        whole: all definitions of the box, where the router knows some of them only; they say which queues lead to a gate.
-
-    Attributes:
-        unfit: the definitions that don't fit, by kind and name, with the reason.
-        roles_own: the numbers of the subscriptions that belong to other roles than the owner.
     """
 
     def __init__(self, definitions: Definitions, whole: Definitions | None = None) -> None:
         self._version = definitions.version
         self._queues = definitions.queues
+        #: The definitions that don't fit, by kind and name, with the reason.
         self.unfit: dict[tuple[str, str], UsageError] = {}
         self._gates = Gates(definitions if whole is None else whole)
         self._types = self._sound_types(definitions)
@@ -153,6 +140,7 @@ class Router:
         self._queue_of = np.array([by_name[one.declared.to] for one in enlisted], np.int64)
         self._id_of = np.array([one.subscription_id for one in enlisted], np.int64)
         self._check_queues(definitions)
+        #: The numbers of the subscriptions that belong to other roles than the owner.
         self.roles_own = frozenset(
             one.subscription_id for one in definitions.subscriptions.values() if one.role is not None
         )
@@ -220,18 +208,7 @@ class Router:
         bodies: bool = True,
         carried: bool = False,
     ) -> Routed:
-        """Find the queues of each message.
-
-        Args:
-            messages: the messages.
-            received_at: the time when they are received, if `needs_time`.
-            look: a function that finds the running instances to which values lead; None: there are none.
-            bodies: whether the messages have their bodies and parts; else these aren't compared.
-            carried: whether they may carry the origin that a session has given them.
-
-        Raises:
-            UsageError: a message is addressed to a missing queue.
-        """
+        """Find the queues of each message."""
         return self.route_typed(self.typed(messages, carried=carried), received_at, look, bodies=bodies)
 
     def typed(self, messages: Sequence[Message], *, carried: bool = False) -> Typed:

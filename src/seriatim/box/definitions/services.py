@@ -36,16 +36,7 @@ def queues_for(given: Iterable[Definition], before: Definitions) -> Iterator[Que
 
 
 def check_contract(old: Definition | None, new: Contract, *, broken: bool = False) -> None:
-    """Refuse to change a contract, because its dialogs rely on it.
-
-    Args:
-        old: the present contract of that name; None if there is none that can be read.
-        new: the given contract.
-        broken: whether there is a contract of that name that can't be read.
-
-    Raises:
-        ActionRefused: there is a different contract of that name.
-    """
+    """Refuse to change a contract, because its dialogs rely on it."""
     if (new.name == DEFAULT and not (broken and new == default_contract())) or old is not None:
         raise ActionRefused(
             f"contract {new.name!r} can't change",
@@ -54,11 +45,7 @@ def check_contract(old: Definition | None, new: Contract, *, broken: bool = Fals
 
 
 def check_services(before: Definitions, after: Definitions, given: Collection[str]) -> None:
-    """Refuse services that don't fit the queues and contracts, unless nothing of it is given or changed.
-
-    Raises:
-        UsageError: a contract is missing, a queue isn't `Fifo`, or a subscription leads to a queue for dialogs.
-    """
+    """Refuse services that don't fit the queues and contracts, unless nothing of it is given or changed."""
     for name, service in after.services.items():
         where = f"service {name!r}"
         for one in service.contracts:

@@ -22,10 +22,6 @@ def set_state(statements: Statements, names: Iterable[str], state: str) -> list[
 
     Messages that a started subscription has collected can be handed out now: the next turn judges their groups.
     Messages that a turn has in hand while their subscription is stopped aren't taken back.
-
-    Raises:
-        UsageError: there is no such subscription or state.
-        SchemaMismatch: the definition of a subscription can't be read.
     """
     if state not in STATES:
         raise UsageError(f"{shown(state)} is not a state of subscriptions", remedy=f"one of {', '.join(STATES)}")
@@ -45,11 +41,7 @@ def set_state(statements: Statements, names: Iterable[str], state: str) -> list[
 
 
 def set_enabled(statements: Statements, names: Iterable[str], *, enabled: bool) -> list[Change]:
-    """Turn queues on or off, all or none, in the transaction.
-
-    Raises:
-        UsageError: there is no such queue.
-    """
+    """Turn queues on or off, all or none, in the transaction."""
 
     def check(name: str, known: Definitions) -> None:
         known.queue(name)
@@ -60,11 +52,7 @@ def set_enabled(statements: Statements, names: Iterable[str], *, enabled: bool) 
 
 
 def set_activated(statements: Statements, names: Iterable[str], *, activated: bool) -> list[Change]:
-    """Turn the activation of queues on or off, all or none, in the transaction.
-
-    Raises:
-        UsageError: there is no such queue, or it has no activation.
-    """
+    """Turn the activation of queues on or off, all or none, in the transaction."""
 
     def check(name: str, known: Definitions) -> None:
         if known.queue(name).declared.activation is None:

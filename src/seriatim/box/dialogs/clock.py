@@ -19,24 +19,12 @@ _DIALOGS = 256
 
 
 def fire_due(transaction: Transaction, apart: Begin, is_over: Callable[[], bool] = lambda: False) -> bool:
-    """Fire due timers and end expired dialogs; return whether there were any.
-
-    Args:
-        transaction: the session's transaction, which only looks.
-        apart: returns the transactions that do the work, so that the new messages get numbers, and can be received.
-        is_over: is called after each transaction; True: leave the rest to the next call.
-    """
+    """Fire due timers and end expired dialogs; return whether there were any."""
     return transaction.value("is_due") and fire(transaction.access, apart, is_over) > 0
 
 
 def fire(access: Access, apart: Begin | None = None, is_over: Callable[[], bool] = lambda: False) -> int:
-    """Fire timers and end expired dialogs; return the number of dialogs. Locked dialogs are skipped.
-
-    Args:
-        access: the box.
-        apart: returns transactions; None: use the box's.
-        is_over: is called after each transaction; True: leave the rest to the next call.
-    """
+    """Fire timers and end expired dialogs; return the number of dialogs. Locked dialogs are skipped."""
     total, done = 0, _DIALOGS
     while done == _DIALOGS:
         with (apart or access.transaction)() as transaction:

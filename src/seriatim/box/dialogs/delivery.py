@@ -24,12 +24,7 @@ _LOG = logging.getLogger("seriatim.box")
 
 
 def accept(transaction: Transaction, delivery: Delivery, definitions: Definitions, apart: SeparateTransaction) -> bool:
-    """Check a delivery before it is handed out.
-
-    Returns:
-        False if it is put back: a message doesn't fit its type, is set aside, and its dialog has failed; or its first
-        message was rolled back, perhaps too often, so that its group is suspended.
-    """
+    """Check a delivery before it is handed out."""
     for message in delivery.messages:
         if message.dialog is not None and (violation := _violation(message, definitions)) is not None:
             delivery.put_back()

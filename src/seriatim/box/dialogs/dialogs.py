@@ -27,37 +27,26 @@ _LONGEST_US = 10_000 * 86_400 * 10**6
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A kept message of a dialog.
+    """A kept message of a dialog."""
 
-    Args:
-        sent: whether this side sent it; False: this side received it.
-        sequence: its number in its direction; None for an ``Error`` or a ``Timer``.
-        type: its type.
-        body: its content.
-        content_type: the media type of the body.
-        at: the time when it was sent or received.
-        reason: the reason why it was set aside unread; None if it wasn't.
-    """
-
+    #: Whether this side sent it; False: this side received it.
     sent: bool
+    #: Its number in its direction; None for an ``Error`` or a ``Timer``.
     sequence: int | None
     type: str
     content_type: str | None
     body: bytes = field(repr=False)
     at: datetime
+    #: The reason why it was set aside unread; None if it wasn't.
     reason: str | None
 
 
 class Dialogs:
-    """The verbs of dialogs in one transaction.
-
-    Args:
-        transaction: the transaction.
-        ended: where to note the sides that end; None: nobody asks.
-    """
+    """The verbs of dialogs in one transaction."""
 
     def __init__(self, transaction: Transaction, ended: set[UUID] | None = None) -> None:
         self._transaction = transaction
+        #: Where to note the sides that end; None: nobody asks.
         self._ended = set() if ended is None else ended
 
     def begin(
@@ -160,11 +149,7 @@ class Dialogs:
         _raise(*self._row("try_move", parameters))
 
     def group_of(self, handle: UUID | str) -> tuple[str, str]:
-        """The queue and the conversation group of a side.
-
-        Raises:
-            UsageError: there is no such dialog.
-        """
+        """The queue and the conversation group of a side."""
         ours = handle_of(handle)
         queue, group = self._row("group_of", {"of_handle": ours})
         if queue is None:
@@ -184,11 +169,7 @@ class Dialogs:
 
 
 def handle_of(given: object, what: str = "a handle") -> UUID:
-    """Parse a handle, or the id of a conversation group.
-
-    Raises:
-        UsageError: the value is neither a UUID nor its text.
-    """
+    """Parse a handle, or the id of a conversation group."""
     if isinstance(given, UUID):
         return given
     try:

@@ -27,20 +27,7 @@ _LOG = logging.getLogger("seriatim.dialogs")
 def take_in_hand(
     transaction: Transaction, queue: BoxQueue, delivery: Delivery, begun: Sequence[UUID], apart: SeparateTransaction
 ) -> bool:
-    """Mark a delivery, unless it is marked already, and count the rollback that an earlier mark shows.
-
-    Args:
-        transaction: the transaction of the delivery.
-        queue: its queue, with the allowed number of rollbacks.
-        delivery: the delivery, of one group.
-        begun: the dialogs whose first messages it contains.
-        apart: returns the transaction that counts.
-
-    Returns:
-        False if the delivery is put back: there were too many rollbacks, and its group is suspended by the next turn;
-        or no other connection was free to count, so the count is committed first, and the delivery comes again without
-        the mark.
-    """
+    """Mark a delivery, unless it is marked already, and count the rollback that an earlier mark shows."""
     entry = {"of_queue": queue.queue_id, "of_group": delivery.group, "of_entry": delivery.entry_ids[0]}
     mark = delivery.mark
     if mark is None:

@@ -15,13 +15,7 @@ __all__ = ["transmit", "transmit_defined", "transmit_to"]
 
 
 def transmit_to(transaction: Transaction, queue: BoxQueue, apart: Begin) -> int:
-    """Deliver the messages that wait for a queue's services, as far as it has room; return their number.
-
-    Args:
-        transaction: the session's transaction, which only looks.
-        queue: the queue.
-        apart: returns the transaction that delivers, so that the messages get numbers, and can be received.
-    """
+    """Deliver the messages that wait for a queue's services, as far as it has room; return their number."""
     if not queue.is_filled_later:
         return 0
     if not transaction.value("is_awaited", of_queue=queue.queue_id):

@@ -62,27 +62,7 @@ class DialogVerbs(ABC):
         priority: int = 5,
         handle: UUID | str | None = None,
     ) -> UUID:
-        """Begin a dialog. The other side gets to know it with the first message.
-
-        Args:
-            from_service: a service of this box.
-            to_service: the other service. Messages wait while it doesn't exist or doesn't accept the contract.
-            contract: the contract, which lists the message types and their senders.
-            lifetime: seconds (or ``"5d"``) after which an open dialog fails; None: never.
-            encryption: False; anything else is refused until there is encryption of messages that leave the box.
-            related_to: the handle of a dialog; the new dialog shares its conversation group.
-            group: the conversation group, in place of `related_to`; a missing group is created.
-            priority: the priority of its messages, 1 to 10; a level counts as ten seconds of waiting.
-            handle: the new handle; None: the box chooses it.
-
-        Returns:
-            the handle of this side.
-
-        Raises:
-            UsageError: there is no such service, contract or related dialog; a dialog has the handle already; or `encryption`
-                isn't False.
-            Unavailable: the transaction has to be repeated.
-        """
+        """Begin a dialog. The other side gets to know it with the first message."""
         with translated(self._place):
             return self._dialogs.begin(
                 from_service,
@@ -125,27 +105,11 @@ class DialogVerbs(ABC):
             )
 
     def send(self, handle: UUID | str, type: str, body: bytes = b"", *, content_type: str | None = None) -> None:  # noqa: A002 -- as the field of a message
-        """Send a message in a dialog. It arrives with the commit, after all messages that were sent before.
-
-        Args:
-            handle: the handle of this side.
-            type: a message type that the contract allows this side to send.
-            body: its content.
-            content_type: the media type of the body.
-
-        Raises:
-            UsageError: there is no such dialog, or the contract doesn't allow the message. The transaction can go on.
-            ActionRefused: the dialog has ended, or failed. The transaction can go on.
-            Unavailable: the transaction has to be repeated.
-        """
+        """Send a message in a dialog. It arrives with the commit, after all messages that were sent before."""
         self.send_many([(handle, type, body, content_type)])
 
     def send_many(self, messages: Iterable[Sequence[Any]]) -> None:
-        """Send messages in dialogs, all or none, in order: (handle, type, body) or (handle, type, body, content type).
-
-        Raises:
-            UsageError, ActionRefused, Unavailable: the error of `send` for the first refused message.
-        """
+        """Send messages in dialogs, all or none, in order: (handle, type, body) or (handle, type, body, content type)."""
         given = [_whole(one) for one in messages]
         with translated(self._place):
             self._dialogs.send(given)
@@ -154,9 +118,6 @@ class DialogVerbs(ABC):
         """Lock the next conversation group with messages, without receiving them. Arguments and errors are those of `receive`.
 
         Then call `receive` with this ``group``.
-
-        Returns:
-            the group's id; None if no group has messages.
         """
         delivery = self.receive(queue, wait=wait)
         if delivery is None:
@@ -166,28 +127,12 @@ class DialogVerbs(ABC):
         return handle_of(delivery.group, "a conversation group")
 
     def move(self, handle: UUID | str, group: UUID | str) -> None:
-        """Move this side of a dialog, with its waiting messages, into another conversation group of its queue.
-
-        Raises:
-            UsageError: there is no such dialog.
-            ActionRefused: the dialog has ended.
-            Unavailable: the transaction has to be repeated.
-        """
+        """Move this side of a dialog, with its waiting messages, into another conversation group of its queue."""
         with translated(self._place):
             self._dialogs.move(handle, group, self._in_hand())
 
     def end(self, handle: UUID | str, *, error: tuple[int, str] | None = None, cleanup: bool = False) -> None:
-        """End this side of a dialog. Its waiting messages are deleted; the other side may still receive its own messages.
-
-        Args:
-            handle: the handle of this side. A side that has ended stays as it is.
-            error: (code, text), the code above 0: the dialog fails, and the other side gets an ``Error`` message.
-            cleanup: end this side without any message to the other side.
-
-        Raises:
-            UsageError: there is no such dialog, or the error is invalid.
-            Unavailable: the transaction has to be repeated.
-        """
+        """End this side of a dialog. Its waiting messages are deleted; the other side may still receive its own messages."""
         with translated(self._place):
             self._dialogs.end(handle, error, cleanup=cleanup, in_hand=self._in_hand())
 
@@ -196,17 +141,7 @@ class DialogVerbs(ABC):
         return handle in self._ended_dialogs
 
     def set_timer(self, handle: UUID | str, delay: float | str | None) -> None:
-        """Send a ``Timer`` message to this side of a dialog after a delay; it overtakes waiting messages.
-
-        Args:
-            handle: the handle of this side. A second timer replaces the first.
-            delay: seconds (or ``"5m"``); None removes the timer.
-
-        Raises:
-            UsageError: there is no such dialog.
-            ActionRefused: the dialog has ended, or failed.
-            Unavailable: the transaction has to be repeated.
-        """
+        """Send a ``Timer`` message to this side of a dialog after a delay; it overtakes waiting messages."""
         with translated(self._place):
             self._dialogs.set_timer(handle, delay)
 

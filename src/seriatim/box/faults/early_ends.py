@@ -21,11 +21,7 @@ __all__ = ["EarlyEnds"]
 
 
 class EarlyEnds:
-    """The early ends of deliveries in one transaction.
-
-    Args:
-        transaction: the transaction.
-    """
+    """The early ends of deliveries in one transaction."""
 
     __slots__ = ("_transaction",)
 
@@ -49,11 +45,7 @@ class EarlyEnds:
         fail(self._transaction, delivery, done, len(delivery) - done if is_set else 1, what)
 
     def _is_set(self, delivery: Delivery, done: int) -> bool:
-        """Whether the delivery is a set.
-
-        Raises:
-            UsageError: it is, and a part of it is said to be done.
-        """
+        """Whether the delivery is a set."""
         queue = self._transaction.access.known.definitions.queue(delivery.queue)
         is_set = delivery.group is not None and isinstance(queue.declared.policy_of(delivery.group), UnitOfWork)
         if is_set and done:

@@ -20,19 +20,7 @@ _PATIENCE_S = 0.05
 
 
 def reap(transaction: Transaction, queue: BoxQueue, apart: Begin) -> int:
-    """Revoke the expired leases of a queue, each in a separate transaction.
-
-    Args:
-        transaction: the transaction that looks.
-        queue: the queue.
-        apart: returns the separate transactions.
-
-    Returns:
-        the number of expired leases; another process may have revoked some of them.
-
-    Raises:
-        Unavailable: the transaction has to be repeated.
-    """
+    """Revoke the expired leases of a queue, each in a separate transaction."""
     expired = expired_in(transaction, queue)
     if not expired:
         return 0

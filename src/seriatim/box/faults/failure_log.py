@@ -27,17 +27,12 @@ _WITHIN_LINES = {code: text for code, text in _CONTROLS.items() if code not in (
 
 
 class FailureLog:
-    """The failures of the handlers of one process.
-
-    Args:
-        most: the largest number of lines a period: of failures that are tried again, and as many of others.
-        period_s: the period, seconds.
-        clock: tells the seconds; it never goes back.
-    """
+    """The failures of the handlers of one process."""
 
     def __init__(
         self, most: int = _MOST, period_s: float = _PERIOD_S, clock: Callable[[], float] = time.monotonic
     ) -> None:
+        #: The largest number of lines a period: of failures that are tried again, and as many of others.
         self._most = most
         self._period_s = period_s
         self._clock = clock
@@ -47,14 +42,7 @@ class FailureLog:
         self._count = {True: 0, False: 0}
 
     def tell(self, queue: str, group: str | None, what: Fault, result: FaultResult) -> None:
-        """Log a failure.
-
-        Args:
-            queue: the queue's name.
-            group: the group's key, if the queue has groups.
-            what: the fault.
-            result: the effect of the fault, which is committed.
-        """
+        """Log a failure."""
         MEASURES.count(Measure.FAULTS, queue, what.kind.value)
         if result.then is Then.DEAD:
             MEASURES.set_aside(queue, ["dead"])
@@ -73,11 +61,7 @@ class FailureLog:
         )  # fmt: skip
 
     def look(self, *, ends: bool = False) -> None:
-        """Say how many failures were left out, if the period is over; from time to time, also where nothing fails.
-
-        Args:
-            ends: say it in any case, because the process ends.
-        """
+        """Say how many failures were left out, if the period is over; from time to time, also where nothing fails."""
         with self._lock:
             took_s = self._clock() - self._began
             if took_s < self._period_s and not ends:

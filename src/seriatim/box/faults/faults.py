@@ -35,24 +35,17 @@ _LONGEST = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault of a handler.
+    """A fault of a handler."""
 
-    Args:
-        kind: the kind of the fault; it decides whether a retry may succeed.
-        error_class: the name of the error's class.
-        error: the error's text.
-        traceback: its traceback; may be empty.
-        worker: the worker whose handler failed.
-        retry_after: the delay that the handler requests, microseconds; None: the queue's delay.
-        is_dead: whether the handler wants a dead letter, whatever the queue says; no further attempt is made.
-    """
-
+    #: The kind of the fault; it decides whether a retry may succeed.
     kind: FaultKind
     error_class: str
     error: str
     worker: str
     traceback: str = ""
+    #: The delay that the handler requests, microseconds; None: the queue's delay.
     retry_after: int | None = None
+    #: Whether the handler wants a dead letter, whatever the queue says; no further attempt is made.
     is_dead: bool = False
 
 
@@ -71,18 +64,12 @@ class Then(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FaultResult:
-    """The effect of a fault.
+    """The effect of a fault."""
 
-    Args:
-        message_id: the message; of several that were handed out together, the first.
-        attempts: the number of its attempts so far.
-        most: the largest number of attempts after a fault of this kind.
-        then: what happens next.
-        delay_us: the pause before the retry, microseconds.
-    """
-
+    #: The message; of several that were handed out together, the first.
     message_id: str
     attempts: int
+    #: The largest number of attempts after a fault of this kind.
     most: int
     then: Then
     delay_us: int = 0
@@ -95,41 +82,25 @@ class FaultResult:
 
 @dataclass(frozen=True, slots=True)
 class LostTurn:
-    """The messages in hand of a worker that died or was stopped.
-
-    Args:
-        queue: the queue's name.
-        group: the key of the group; None in a queue without groups.
-        entry_id: the entry of the first message that the handler had.
-        token: the token of its lease, if any; the lease is removed.
-        has_expired: remove the lease only if it has run out.
-        attempt: the number of the attempt, if it is known; otherwise a retry is at once.
-    """
+    """The messages in hand of a worker that died or was stopped."""
 
     queue: str
+    #: The key of the group; None in a queue without groups.
     group: str | None
+    #: The entry of the first message that the handler had.
     entry_id: int
+    #: The token of its lease, if any; the lease is removed.
     token: int | None = None
+    #: Remove the lease only if it has run out.
     has_expired: bool = False
+    #: The number of the attempt, if it is known; otherwise a retry is at once.
     attempt: int | None = None
 
 
 def fail(
     transaction: Transaction, delivery: Delivery, done: int, size: int, what: Fault, *, alone: bool = True
 ) -> FaultResult:
-    """Record a handler's fault, in the transaction of its turn, and end the delivery.
-
-    Args:
-        transaction: the transaction; the handler's writes for the failed messages are rolled back already.
-        delivery: the delivery of the turn.
-        done: the number of processed messages, from the first on; they are completed.
-        size: the number of next messages, at which the handler failed together; later messages are put back.
-        what: the fault.
-        alone: whether the failed message is known. Otherwise the messages are retried one by one, at once.
-
-    Raises:
-        Unavailable: the transaction has to be repeated.
-    """
+    """Record a handler's fault, in the transaction of its turn, and end the delivery."""
     noting = _Noting(transaction, transaction.access.known.definitions.queue(delivery.queue), delivery.group)
     message, entry_ids = delivery.messages[done], list(delivery.entry_ids[done : done + size])
     delivery.done_through(done)
@@ -152,20 +123,6 @@ def note_lost(
     """Record an attempt of a worker that died or was stopped, so that its transaction was rolled back.
 
     If another worker has the group already, this waits for it. If the message is done by then, nothing is recorded.
-
-    Args:
-        transaction: a transaction in which nothing has been done.
-        lost: the worker's messages.
-        what: the fault.
-        patience_s: the longest wait for the group, seconds.
-        delivery: the delivery of the turn, if its handler may have committed before completing it: it is put back then.
-
-    Returns:
-        None if the group wasn't free in time, the message is done, or the lease was removed before.
-
-    Raises:
-        UsageError: there is no such queue.
-        Unavailable: the transaction has to be repeated.
     """
     with translated(transaction.access.place):
         return _note_lost(transaction, lost, what, patience_s, delivery)

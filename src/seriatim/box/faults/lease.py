@@ -43,26 +43,21 @@ _PATIENCE_MS = 10_000
 
 
 class Lease:
-    """A worker's lease.
-
-    Attributes:
-        token: the fencing token, higher than the token of every earlier lease.
-        queue: the queue.
-        delivery: the delivery at the beginning of the lease.
-        done: the number of its messages that are done, from the first on.
-        lost: set when the worker knows that the lease was revoked, or ran out.
-        is_ending: whether the worker itself ends the lease, so that nobody has lost it when it is gone.
-    """
+    """A worker's lease."""
 
     def __init__(
         self, access: Access, token: int, queue: BoxQueue, delivery: Delivery, size: int, incarnation: int
     ) -> None:
         self.access = access
+        #: The fencing token, higher than the token of every earlier lease.
         self.token = token
         self.queue = queue
         self.delivery = delivery
+        #: The number of its messages that are done, from the first on.
         self.done = 0
+        #: Set when the worker knows that the lease was revoked, or ran out.
         self.lost = threading.Event()
+        #: Whether the worker itself ends the lease, so that nobody has lost it when it is gone.
         self.is_ending = False
         self._size = size
         self._ends = DeliveryEnds.of_delivery(queue, delivery, incarnation)
@@ -91,27 +86,14 @@ class Lease:
         )  # fmt: skip
 
     def check(self, transaction: Transaction) -> None:
-        """Check that the lease is valid; it may be lost a moment later.
-
-        Raises:
-            LeaseLost: it isn't valid.
-        """
+        """Check that the lease is valid; it may be lost a moment later."""
         held = {"of_queue": self.queue.queue_id, "of_token": self.token}
         if self.lost.is_set() or not transaction.value("is_held", **held):
             self.lost.set()
             raise self.error()
 
     def settle(self, transaction: Transaction, count: int, *, ends: bool) -> None:
-        """Complete the next `count` messages, in the transaction.
-
-        Args:
-            transaction: the transaction; until it ends the lease can't be revoked.
-            count: the number of messages, at least one.
-            ends: whether the lease ends now; it always ends when no message is left.
-
-        Raises:
-            LeaseLost: the worker has lost the lease. The transaction has to be rolled back.
-        """
+        """Complete the next `count` messages, in the transaction."""
         held = {"of_queue": self.queue.queue_id, "of_token": self.token}
         if self.lost.is_set() or not transaction.value("settle_lease", **held, how_many=count, ends=ends):
             self.lost.set()
@@ -124,11 +106,7 @@ class Lease:
         self.done += count
 
     def take_back(self, transaction: Transaction) -> Delivery:
-        """End the lease, and take the remaining messages back, to record in the transaction what becomes of them.
-
-        Raises:
-            LeaseLost: the worker has lost the lease.
-        """
+        """End the lease, and take the remaining messages back, to record in the transaction what becomes of them."""
         if not drop(transaction, self.queue, self.token):
             raise self.error()
         self.is_ending = True
@@ -160,20 +138,7 @@ class ExpiredLease:
 def claim(
     transaction: Transaction, delivery: Delivery, size: int, worker: str, period_us: int, *, is_led: bool = False
 ) -> Lease:
-    """Make a lease of the first messages of a delivery, and put the others back; the lease is valid from the commit on.
-
-    Args:
-        transaction: the transaction of the delivery.
-        delivery: the whole delivery.
-        size: the number of messages to claim, from the first on.
-        worker: the name of the worker.
-        period_us: the time until the lease expires unless it is renewed, microseconds.
-        is_led: whether the message is for an instance.
-
-    Raises:
-        UsageError: the message belongs to a dialog, or is for an instance.
-        Unavailable: the transaction has to be repeated.
-    """
+    """Make a lease of the first messages of a delivery, and put the others back; the lease is valid from the commit on."""
     queue = transaction.access.known.definitions.queue(delivery.queue)
     check_leasable(queue, is_led=is_led)
     period = timedelta(microseconds=period_us)
@@ -188,11 +153,7 @@ def claim(
 
 
 def check_leasable(queue: BoxQueue, *, is_led: bool) -> None:
-    """Refuse a queue where handing out a message changes more than the message.
-
-    Raises:
-        UsageError: it is the queue of a service, or starting subscriptions lead to it.
-    """
+    """Refuse a queue where handing out a message changes more than the message."""
     if queue.serves or is_led:
         what = "serves dialogs" if queue.serves else "is led to by starting subscriptions"
         raise UsageError(
@@ -211,37 +172,13 @@ def drop(
     transaction: Transaction, queue: BoxQueue, token: int, *, expired: bool = False,
     patience_ms: int = _PATIENCE_MS,
 ) -> bool:  # fmt: skip
-    """Remove a lease: its messages are queued as before, and this transaction locks their group.
-
-    Args:
-        transaction: the transaction.
-        queue: the queue of the lease.
-        token: the token of the lease.
-        expired: remove it only if it has run out.
-        patience_ms: the longest wait for a completion that is committing, milliseconds.
-
-    Returns:
-        whether the lease existed.
-    """
+    """Remove a lease: its messages are queued as before, and this transaction locks their group."""
     parameters = {"of_queue": queue.queue_id, "of_token": token, "expired": expired, "patience_ms": patience_ms}
     return bool(transaction.value("drop_lease", **parameters))
 
 
 def give_back(transaction: Transaction, queue: str, token: int) -> bool:
-    """Remove the lease of a worker that ends: messages that aren't done are free when the transaction ends, and no attempt is counted.
-
-    Args:
-        transaction: the transaction.
-        queue: the queue's name.
-        token: the token of the lease.
-
-    Returns:
-        whether the lease existed.
-
-    Raises:
-        UsageError: there is no such queue.
-        Unavailable: the transaction has to be repeated.
-    """
+    """Remove the lease of a worker that ends: messages that aren't done are free when the transaction ends, and no attempt is counted."""
     with translated(transaction.access.place):
         return drop(transaction, transaction.access.known.current(transaction).queue(queue), token)
 
@@ -249,20 +186,6 @@ def give_back(transaction: Transaction, queue: str, token: int) -> bool:
 def fence(transaction: Transaction, queue: str, group: str, entry_id: int, worker: str) -> int | None:
     """Keep a group from everybody but the turn that has it now, until `note_lost` takes the lease away, which counts from the
     commit on; it runs out by itself. So who ends that turn can count its attempt before the next one begins.
-
-    Args:
-        transaction: in which.
-        queue: the queue's name.
-        group: the key of the group.
-        entry_id: the message whose handler is at work.
-        worker: whose turn it is.
-
-    Returns:
-        the token; None where the group is in a lease already.
-
-    Raises:
-        UsageError: there is no such queue.
-        Unavailable: the transaction has to be repeated.
     """
     with translated(transaction.access.place):
         found = transaction.access.known.current(transaction).queue(queue)
@@ -274,11 +197,7 @@ def fence(transaction: Transaction, queue: str, group: str, entry_id: int, worke
 
 
 def fence_off(transaction: Transaction, queue: BoxQueue, group: str) -> bool:
-    """Take a group from the worker that has it in a lease; the worker can't complete its messages any more. For the owner.
-
-    Returns:
-        whether a worker had the group.
-    """
+    """Take a group from the worker that has it in a lease; the worker can't complete its messages any more. For the owner."""
     parameters = {"queue_id": queue.queue_id, "group_key": group}
     found = transaction.maybe("lease_of_group", **parameters)
     return found is not None and drop(transaction, queue, found[0])

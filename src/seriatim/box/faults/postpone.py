@@ -25,14 +25,7 @@ _LONGEST_US = LONGEST_DAYS * 86_400 * 10**6
 
 
 def postponement_us(delay: float | str | timedelta) -> int:
-    """Convert the delay of a postponement to microseconds.
-
-    Args:
-        delay: seconds, ``"15s"``, or a `timedelta`, from 0 to 10,000 days.
-
-    Raises:
-        UsageError: it isn't a duration, or out of this range.
-    """
+    """Convert the delay of a postponement to microseconds."""
     delay_us = delay // timedelta(microseconds=1) if isinstance(delay, timedelta) else micros(delay)
     if not 0 <= delay_us <= _LONGEST_US:
         raise UsageError(
@@ -42,18 +35,7 @@ def postponement_us(delay: float | str | timedelta) -> int:
 
 
 def postpone(transaction: Transaction, delivery: Delivery, done: int, delay_us: int, size: int | None = None) -> None:
-    """End a delivery: complete its first messages, and postpone the others.
-
-    Args:
-        transaction: the transaction of the delivery.
-        delivery: the delivery.
-        done: the number of processed messages, from the first on; they are completed.
-        delay_us: the delay, microseconds.
-        size: the number of next messages that are postponed; later ones are put back. None: all of them.
-
-    Raises:
-        Unavailable: the transaction has to be repeated.
-    """
+    """End a delivery: complete its first messages, and postpone the others."""
     entry_ids = delivery.entry_ids[done : None if size is None else done + size]
     queue = transaction.access.known.definitions.queue(delivery.queue)
     delivery.done_through(done)

@@ -26,19 +26,7 @@ _MOST = 100
 
 
 def next_trial(transaction: Transaction, queue: BoxQueue, apart: Begin) -> tuple[str | None, int | None] | None:
-    """Find the next group, or message, to hand out on trial; attempts that never ended are counted before, each in a separate transaction.
-
-    Args:
-        transaction: the transaction that looks.
-        queue: the queue.
-        apart: returns the separate transactions.
-
-    Returns:
-        the key of the group, or in a queue without groups the entry of the message; None: there is none.
-
-    Raises:
-        Unavailable: the transaction has to be repeated.
-    """
+    """Find the next group, or message, to hand out on trial; attempts that never ended are counted before, each in a separate transaction."""
     for _ in range(_MOST):
         found = transaction.one("next_trial", of_queue=queue.queue_id, has_groups=queue.has_groups)
         if found.token is None:

@@ -181,13 +181,7 @@ class Instance:
 
 
 class Instances:
-    """The instances of one queue, in the transaction.
-
-    Args:
-        transaction: the transaction.
-        queue: the queue's name; starting subscriptions lead to it.
-        definitions: the definitions.
-    """
+    """The instances of one queue, in the transaction."""
 
     def __init__(self, transaction: Transaction, queue: str, definitions: Definitions) -> None:
         self._transaction = transaction
@@ -195,12 +189,7 @@ class Instances:
         self._definitions = definitions
 
     def find(self, delivery: Delivery) -> tuple[Instance | None, bool]:
-        """Find the instance for the one message of a delivery, or start it.
-
-        Returns:
-            the instance, or None if none runs and the message starts none; and whether the message is a stray: it was
-            led to an instance that has ended. A stray is set aside, and the delivery is done.
-        """
+        """Find the instance for the one message of a delivery, or start it."""
         (message,) = delivery.messages
         group = str(delivery.group)
         parameters = {"of_queue": self._queue.queue_id, "of_group": group}

@@ -21,9 +21,6 @@ def await_work(access: Access, most_s: float, ends: Callable[[], bool], *, looks
     `looks`: whether to look for what came since the last round; not where a round has found that, and could do nothing with it.
 
     Behind a connection pooler nobody is notified; then it waits for the whole time.
-
-    Raises:
-        Unavailable: the database is away.
     """
     until = time.monotonic() + most_s
     with access.transaction() as transaction:

@@ -65,19 +65,7 @@ class _Patient(RestedConnection):
 
 
 class Carrier:
-    """An open connection to the box of a link. Each frame is a transaction there, and its answer comes after the commit.
-
-    Args:
-        link: the link.
-        answer_s: the seconds after which an answer doesn't come any more.
-        connect_s: the seconds for a connection.
-
-    Raises:
-        UsageError: the DSN isn't one, names a variable that isn't set, or somebody on the way could read or answer.
-        EnvironmentProblem: the file of the DSN can't be read, or the other box refuses the role.
-        SchemaMismatch: there is no box, or one without links.
-        Unavailable: the other box can't be reached.
-    """
+    """An open connection to the box of a link. Each frame is a transaction there, and its answer comes after the commit."""
 
     def __init__(self, link: Link, *, answer_s: float = _ANSWER_S, connect_s: int = _CONNECT_S) -> None:
         self._place = f"link {link.name!r}"

@@ -22,26 +22,17 @@ _BEFORE_KEY = (_NUMBER, _SEQUENCE, _SEQUENCE, _SEQUENCE, _SEQUENCE)
 
 @dataclass(frozen=True, slots=True)
 class CertificateFiles:
-    """The files of one side.
+    """The files of one side."""
 
-    Args:
-        certificate: the path of its certificate, with those between it and the authority behind it.
-        key: the path of its private key.
-        authority: the path of the certificates by which the other side has to be signed.
-        place: what they are for, in errors.
-    """
-
+    #: The path of its certificate, with those between it and the authority behind it.
     certificate: str
     key: str
+    #: The path of the certificates by which the other side has to be signed.
     authority: str
     place: str
 
     def for_client(self) -> ssl.SSLContext:
-        """TLS of the side that connects: the other one has to be signed, and to have the name that it is called by.
-
-        Raises:
-            EnvironmentProblem: a file can't be read, isn't what it should be, or others can read the key.
-        """
+        """TLS of the side that connects: the other one has to be signed, and to have the name that it is called by."""
         return self._loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
 
     def for_server(self) -> ssl.SSLContext:
@@ -101,11 +92,7 @@ class CertificateFiles:
 
 
 def public_key_in(path: str | os.PathLike[str]) -> bytes:
-    """The SHA-256 of the public key of the first certificate in a file.
-
-    Raises:
-        UsageError: the file can't be read, or has no certificate in it.
-    """
+    """The SHA-256 of the public key of the first certificate in a file."""
     try:
         block = _BLOCK.search(Path(path).read_text(encoding="ascii", errors="replace"))
     except (OSError, ValueError) as error:
@@ -120,14 +107,7 @@ def public_key_in(path: str | os.PathLike[str]) -> bytes:
 
 
 def public_key_of(certificate: bytes) -> bytes:
-    """The SHA-256 of the public key of a certificate, as it stands there (SubjectPublicKeyInfo).
-
-    Args:
-        certificate: the certificate, in DER. OpenSSL has read it before.
-
-    Raises:
-        ValueError: it isn't one.
-    """
+    """The SHA-256 of the public key of a certificate, as it stands there (SubjectPublicKeyInfo)."""
     data = memoryview(certificate)
     begin, _ = _content(data, 0, _SEQUENCE)
     at, end = _content(data, begin, _SEQUENCE)
@@ -149,11 +129,7 @@ def names_of(connection: ssl.SSLObject) -> str:
 
 
 def _content(data: memoryview, at: int, tag: int) -> tuple[int, int]:
-    """Where the content of an element of DER begins, and where it ends.
-
-    Raises:
-        ValueError: there is no such element.
-    """
+    """Where the content of an element of DER begins, and where it ends."""
     if at + 2 > len(data) or data[at] != tag:
         raise ValueError("no certificate")
     length, begin = data[at + 1], at + 2

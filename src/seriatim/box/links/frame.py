@@ -43,11 +43,7 @@ class Frame:
 
     @classmethod
     def read(cls, data: bytes) -> Frame:
-        """Read a frame.
-
-        Raises:
-            LinkProtocolError: it isn't one, is damaged or too large, or has a version that this box can't read.
-        """
+        """Read a frame."""
         check(len(data) >= 4, f"{len(data)} bytes are no frame")
         version, _, lowest, highest = data[:4]
         if version != layout.VERSION:

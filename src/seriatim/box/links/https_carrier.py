@@ -37,18 +37,6 @@ class HttpsCarrier:
     """A way to the box of a link by HTTPS. Each frame is a request, and its answer comes after the commit there.
 
     It connects when it is used, and once more when the other side has closed the connection, or a file of this side was replaced.
-
-    Args:
-        link: the link.
-        environment: the variables that the link may name.
-        answer_s: the seconds until an answer begins.
-        connect_s: the seconds for a connection.
-
-    Raises:
-        UsageError: the address isn't one, or names a variable that isn't set.
-        EnvironmentProblem: a file can't be read, or isn't what it should be; or either side doesn't take the certificate of the other.
-        Unavailable: the other side can't be reached, or its box is away.
-        LinkProtocolError: it answers something else than a frame.
     """
 
     def __init__(

@@ -22,11 +22,7 @@ class MessageSteps:
 
     @property
     def told(self) -> object:
-        """The object.
-
-        Raises:
-            LinkProtocolError: it is no JSON.
-        """
+        """The object."""
         try:
             return json.loads(self.content)
         except (ValueError, RecursionError) as error:
@@ -36,11 +32,7 @@ class MessageSteps:
 
     @classmethod
     def read(cls, frame: Frame) -> MessageSteps:
-        """The steps of a frame.
-
-        Raises:
-            LinkProtocolError: it has none.
-        """
+        """The steps of a frame."""
         check(frame.kind == FrameKind.STEPS, "a frame that should be a trace is something else")
         check(not any(frame.counts) and not frame.most_bytes, "a trace has records")
         check(len(frame.content) <= layout.LARGEST_STEPS, "a trace is larger than 1 MiB")

@@ -100,19 +100,7 @@ class Roads:
 
 
 def transmit(access: Access, roads: Roads, *, only: str | None = None, at_once: bool = False) -> list[LinkRound]:
-    """Make one round over each link whose address this box has.
-
-    Args:
-        access: the box; its role has to be the owner.
-        roads: the connections to other boxes.
-        only: the name of the one link to use; None: all.
-        at_once: also send what is noted to be tried again later.
-
-    Raises:
-        EnvironmentProblem: the role isn't the owner of the box.
-        BoxDisabled: the box isn't on the server that it remembers.
-        Unavailable: this box can't be reached. What goes wrong at another one is told in its round.
-    """
+    """Make one round over each link whose address this box has."""
     with access.transaction() as transaction:
         transaction.check_enabled()
         if (owner := transaction.maybe("owner", schema=access.schema)) is not None and not owner.is_owner:
@@ -155,14 +143,7 @@ def _round(access: Access, roads: Roads, link: Link, place: Any, *, at_once: boo
 
 
 class _Round:
-    """A round. Each transaction and each call there takes a moment, and a message that waits for its acknowledgement waits for all of them.
-
-    Args:
-        access: the box.
-        roads: the connections.
-        link: the link.
-        place: its row of `link_addresses`.
-    """
+    """A round. Each transaction and each call there takes a moment, and a message that waits for its acknowledgement waits for all of them."""
 
     def __init__(self, access: Access, roads: Roads, link: Link, place: Any) -> None:
         self._access, self._link = access, link
@@ -236,11 +217,7 @@ class _Round:
         return taken.messages, taken.messages > 0 or bool(lacks.any())
 
     def _check(self, data: bytes, kind: FrameKind) -> Frame:
-        """A frame of the other box, if it is of this kind and from the box that this link leads to.
-
-        Raises:
-            LinkProtocolError: it is something else.
-        """
+        """A frame of the other box, if it is of this kind and from the box that this link leads to."""
         frame = Frame.read(data)
         if frame.kind == FrameKind.REFUSAL:
             raise self._wrong(f"the other box refuses: {Refusal.read(frame).reason}", "what waits is sent again")

@@ -22,17 +22,7 @@ _REMEDY = "add sslmode=verify-full with sslrootcert=…; or insecure=True, if no
 
 
 def carrier_dsn(dsn: str, *, insecure: bool = False, environment: Mapping[str, str] = os.environ) -> str:
-    """The DSN with which a link connects, in libpq's form and with its secrets.
-
-    Args:
-        dsn: as it was declared, with `${NAME}`, `file:` or `service=`.
-        insecure: connect to another host without a proof of which one it is.
-        environment: where `${NAME}` and libpq's own variables come from.
-
-    Raises:
-        UsageError: it isn't a DSN, names a variable that isn't set, or somebody on the way could read or answer.
-        EnvironmentProblem: its file can't be read, or other users can read it.
-    """
+    """The DSN with which a link connects, in libpq's form and with its secrets."""
     text = resolve(dsn, environment)
     parts = {name: str(value) for name, value in conninfo_to_dict(text).items()}
     mode = parts.get("sslmode") or environment.get("PGSSLMODE", "")

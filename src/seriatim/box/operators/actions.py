@@ -83,36 +83,23 @@ _PLAIN: Mapping[Action, Callable[[Policy, State, int, str], Outcome]] = {
 
 @dataclass(frozen=True, slots=True)
 class ActionRequest:
-    """An operator's request.
-
-    Args:
-        action: the action.
-        queue: the queue's name.
-        group: the group's key.
-        actor: the operator's name, at most 256 characters.
-        reason: the reason, at most 4,096 characters.
-        through: for `skip_hole`: the last number to skip; None: the whole hole.
-        following: for `reset`: the next number.
-        body: for `retry`: the new body of the failed message; None: no change.
-        message: for `skip_message`: the id of the message to take out; None: the message that stopped the group. In an
-            `Unordered` queue with a gate, for `retry` and `skip_message`: the id of the message.
-        at_once: for `close`: whether nothing leaves any more.
-        seen: what the operator has seen of the group, as `seen_of` gives it; None: they take it as it is.
-
-    Raises:
-        UsageError: the actor or the reason is missing, a text can't be stored, or the next number is out of range.
-    """
+    """An operator's request."""
 
     action: Action
     queue: str
     group: str
     actor: str
     reason: str
+    #: For `skip_hole`: the last number to skip; None: the whole hole.
     through: int | None = None
     following: int | None = None
+    #: For `retry`: the new body of the failed message; None: no change.
     body: bytes | None = field(default=None, repr=False)
+    #: For `skip_message`: the id of the message to take out; None: the message that stopped the group. In an `Unordered` queue with a
+    #: gate, for `retry` and `skip_message`: the id of the message.
     message: str | None = None
     at_once: bool = False
+    #: What the operator has seen of the group, as `seen_of` gives it; None: they take it as it is.
     seen: str | None = None
 
     def __post_init__(self) -> None:
@@ -154,19 +141,7 @@ class Operation:
 
 
 def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = None) -> Operation:
-    """Perform an operator's action, in the transaction.
-
-    Args:
-        transaction: the transaction.
-        asked: the request.
-        now_us: microseconds, in place of the database's clock.
-
-    Raises:
-        UsageError: there is no such queue or group.
-        ActionRefused: the state of the group doesn't allow it; the remedy lists the allowed actions.
-        GroupChanged: the group isn't as the operator has seen it.
-        Unavailable: another transaction judges the stopped group, and doesn't end.
-    """
+    """Perform an operator's action, in the transaction."""
     queue = read_definitions(transaction).queue(asked.queue)
     check_not_regional(transaction, queue, asked.action, asked.group)
     if queue.numbers:
@@ -195,12 +170,7 @@ def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = Non
 
 
 def take_out(transaction: Transaction, queue: BoxQueue, message_id: str, by: Operator) -> Operation:
-    """Take a waiting message out of a queue, in the transaction: it becomes a dead letter.
-
-    Raises:
-        ActionRefused: it doesn't wait there, or its group, or a receiver, is at work on it.
-        Unavailable: another transaction judges its group, and doesn't end.
-    """
+    """Take a waiting message out of a queue, in the transaction: it becomes a dead letter."""
     found, name = waiting_message(transaction, queue, message_id), queue.declared.name
     if queue.has_groups:
         asked = ActionRequest(Action.SKIP_MESSAGE, name, found.group, by.actor, by.reason, message=message_id)
@@ -214,19 +184,6 @@ def retry_messages(
     """Retry messages of an `Unordered` queue that are faulted or postponed, or wait for their next attempt, in the transaction.
 
     The number of statements doesn't depend on the number of messages.
-
-    Args:
-        transaction: the transaction.
-        queue: the queue.
-        message_ids: their ids.
-        by: the actor and the reason.
-        body: the new body of the only message; None: no change.
-
-    Returns:
-        for each id what was done, or why it wasn't.
-
-    Raises:
-        UsageError: the queue's messages stop their groups; or the new body is invalid.
     """
     name = queue.declared.name
     if queue.has_groups:
@@ -285,12 +242,7 @@ def _state_of(one: StoppedMessage) -> GroupState:
 
 
 def _of_message(transaction: Transaction, queue: BoxQueue, asked: ActionRequest) -> Operation:
-    """Perform an action on one message of a queue in which messages stop by themselves.
-
-    Raises:
-        UsageError: no message is named, or the action is for groups.
-        ActionRefused: the message isn't in that group, or its state doesn't allow it.
-    """
+    """Perform an action on one message of a queue in which messages stop by themselves."""
     if asked.action not in (Action.RETRY, Action.SKIP_MESSAGE):
         what = f"cannot {asked.action.replace('_', ' ')} in queue {asked.queue!r}: it is Unordered, and its groups have no state"
         raise UsageError(what, remedy="retry or take out its messages, by their ids")
@@ -318,11 +270,7 @@ def _check_seen(asked: ActionRequest, found: GroupView) -> None:
 
 
 def require_of(found: GroupView, action: Action, *, named: bool = False) -> None:
-    """Refuse an action that the group doesn't allow.
-
-    Raises:
-        ActionRefused: the error names the state and the allowed actions; of a leased group it names `abort`.
-    """
+    """Refuse an action that the group doesn't allow."""
     require(action, found.situation, f"queue {found.queue!r}, group {found.group!r}", named=named)
 
 
@@ -406,14 +354,7 @@ def _done(
 def _brought_back(
     transaction: Transaction, turns: Turns, queue: BoxQueue, locked: LockedGroups, found: GroupView
 ) -> int:
-    """Judge what has arrived, and take the messages that count as the producer's new ones back from those set aside.
-
-    Returns:
-        the number of messages that were taken back; they are held now.
-
-    Raises:
-        ActionRefused: the group can't begin anew.
-    """
+    """Judge what has arrived, and take the messages that count as the producer's new ones back from those set aside."""
     situation = replace(found.situation, state=unlocked(found))
     require(Action.RESTART, situation, f"queue {found.queue!r}, group {found.group!r}")
     if not isinstance(queue.declared.policy_of(found.group), Standard):
@@ -444,11 +385,7 @@ def _mended(
     asked: ActionRequest,
     view: GroupView,
 ) -> _Mended:
-    """Change the failed message of a group, which the kernel doesn't have because it was released before.
-
-    Raises:
-        UsageError: the new body is invalid.
-    """
+    """Change the failed message of a group, which the kernel doesn't have because it was released before."""
     if asked.action not in (Action.RETRY, Action.SKIP_MESSAGE):
         return _Mended()
     retries = asked.action is Action.RETRY

@@ -104,23 +104,7 @@ def gather(
     chosen_by: Mapping[str, str],
     at_once: bool = False,
 ) -> int:
-    """Note an operation with its groups as they were seen, in the transaction; nothing is done before it is begun.
-
-    Args:
-        transaction: the transaction.
-        action: the action.
-        views: the groups.
-        by: the actor and the reason.
-        chosen_by: what they were chosen by, for people.
-        at_once: for `close`: whether nothing leaves any more.
-
-    Returns:
-        its number.
-
-    Raises:
-        UsageError: there is no group, or no such queue.
-        EnvironmentProblem: the role may not operate on one of the queues.
-    """
+    """Note an operation with its groups as they were seen, in the transaction; nothing is done before it is begun."""
     if not views:
         raise NotFound("there is no group to act on", remedy="choose others")
     definitions = read_definitions(transaction)
@@ -152,13 +136,7 @@ def gather(
 
 
 def begin(transaction: Transaction, bulk_id: int) -> BulkOperation:
-    """Begin an operation that was gathered, in the transaction, and log it.
-
-    Raises:
-        UsageError: there is none with this number.
-        ActionRefused: it was begun already, or is over.
-        EnvironmentProblem: the role may not operate on one of its queues.
-    """
+    """Begin an operation that was gathered, in the transaction, and log it."""
     if not transaction.value("begin_bulk", of_bulk=bulk_id):
         found = bulk_operation_of(transaction, bulk_id)
         raise ActionRefused(f"cannot begin bulk operation {bulk_id}, which is {found.state}")
@@ -171,11 +149,6 @@ def cancel(transaction: Transaction, bulk_id: int, by: Operator) -> BulkOperatio
     """Cancel an operation, in the transaction, and log it: what is done stays done, and nothing more is.
 
     Waits for the portion that is being done.
-
-    Raises:
-        UsageError: there is none with this number.
-        ActionRefused: it is over.
-        EnvironmentProblem: the role may not operate on one of its queues.
     """
     if not transaction.value("cancel_bulk", of_bulk=bulk_id, its_actor=by.actor, its_reason=by.reason):
         found = bulk_operation_of(transaction, bulk_id)
@@ -186,20 +159,7 @@ def cancel(transaction: Transaction, bulk_id: int, by: Operator) -> BulkOperatio
 
 
 def work(access: Access, bulk_id: int | None = None) -> Portion | None:
-    """Do the next portion of an operation, in a transaction of its own.
-
-    Args:
-        access: the box.
-        bulk_id: the operation; None: the one that has waited longest.
-
-    Returns:
-        None: nothing is to be done, another process is at it, or the role may not operate on its queues.
-
-    Raises:
-        EnvironmentProblem: the role may not operate on any queue.
-        BoxDisabled: the box isn't on the server that it remembers.
-        Unavailable: nothing was done: there is no connection, or the transaction has to be repeated.
-    """
+    """Do the next portion of an operation, in a transaction of its own."""
     claimed = None
     try:
         with access.transaction() as transaction:
@@ -224,11 +184,7 @@ def work(access: Access, bulk_id: int | None = None) -> Portion | None:
 
 
 def work_for(access: Access, seconds: float, ends: Callable[[], bool] = lambda: False) -> bool:
-    """Do portions of any operations for so long, or until `ends`; answers whether more may be left to do now.
-
-    Raises:
-        EnvironmentProblem, BoxDisabled, Unavailable: as for `work`.
-    """
+    """Do portions of any operations for so long, or until `ends`; answers whether more may be left to do now."""
     until = time.monotonic() + seconds
     while time.monotonic() < until and not ends():
         if work(access) is None:
@@ -356,11 +312,7 @@ def _mended(
     stopping: Mapping[str, Stopping],
     views: Mapping[str, GroupView],
 ) -> set[str]:
-    """Let the messages that stop groups be handed out again, or make them dead letters.
-
-    Returns:
-        the groups that aren't faulted: their message waited for its next attempt.
-    """
+    """Let the messages that stop groups be handed out again, or make them dead letters."""
     if action is Action.SKIP_MESSAGE and stopping:
         set_dead_each(transaction, queue, stopping)
         transaction.notice(EntriesSetAside([entry_id for one in stopping.values() for entry_id in one.entry_ids]))

@@ -74,39 +74,30 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class DeadLettersPage:
-    """A page of dead letters.
-
-    Args:
-        rows: the dead letters that fit.
-        read: how many were read at least where none, or few, fitted.
-        following: the number after which the next page begins; None: there are no others.
-    """
+    """A page of dead letters."""
 
     rows: list[DeadLetter]
+    #: How many were read at least where none, or few, fitted.
     read: int
+    #: The number after which the next page begins; None: there are no others.
     following: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFilter:
-    """A filter for dead letters.
-
-    Args:
-        entry_ids: only dead letters with these numbers.
-        queue: only dead letters of this queue.
-        key: only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
-        older_than: only dead letters that were set aside longer ago than this.
-        error: only dead letters with this text in their reason or error.
-        error_class: only dead letters whose handlers failed last at an error of this class; where none failed, with this reason.
-        narrowed: only dead letters that were set aside at a time in this range, and whose messages have these properties.
-    """
+    """A filter for dead letters."""
 
     entry_ids: Sequence[int] | None = None
     queue: str | None = None
+    #: Only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
     key: str | None = None
+    #: Only dead letters that were set aside longer ago than this.
     older_than: timedelta | None = None
+    #: Only dead letters with this text in their reason or error.
     error: str | None = None
+    #: Only dead letters whose handlers failed last at an error of this class; where none failed, with this reason.
     error_class: str | None = None
+    #: Only dead letters that were set aside at a time in this range, and whose messages have these properties.
     narrowed: Narrowed = field(default_factory=Narrowed)
 
 
@@ -130,22 +121,14 @@ class Requeued:
 def dead_letters_of(
     transaction: Transaction, chosen: DeadLetterFilter, *, after: int = 0, limit: int = 100
 ) -> list[DeadLetter]:
-    """List at most `limit` dead letters by number, after `after`.
-
-    Raises:
-        UsageError: a number in the filter is invalid.
-    """
+    """List at most `limit` dead letters by number, after `after`."""
     return transaction.rows("dead_letters", DeadLetter, **_parameters(chosen), after=after, upto=None, limit=limit)
 
 
 def dead_letters_page(
     transaction: Transaction, chosen: DeadLetterFilter, limit: int, *, after: int = 0, seconds: float
 ) -> DeadLettersPage:
-    """The next dead letters that fit, at most `limit`: of the next 20,000, and none after so many `seconds`.
-
-    Raises:
-        UsageError: a number in the filter is invalid.
-    """
+    """The next dead letters that fit, at most `limit`: of the next 20,000, and none after so many `seconds`."""
     parameters, ends = _parameters(chosen), time.monotonic() + seconds
     found: list[DeadLetter] = []
     read, most = 0, max(limit, 1)
@@ -172,11 +155,7 @@ def numbers_of(transaction: Transaction, message_id: str, id_space: str, receive
 
 
 def dead_letters_by_error(transaction: Transaction, chosen: DeadLetterFilter, *, limit: int = 100) -> list[ErrorCount]:
-    """Count dead letters by the last error of their handlers, or by the reason if none failed, the most frequent first.
-
-    Raises:
-        UsageError: a number in the filter is invalid.
-    """
+    """Count dead letters by the last error of their handlers, or by the reason if none failed, the most frequent first."""
     return transaction.rows("dead_letters_by_error", ErrorCount, **_parameters(chosen), limit=limit)
 
 
@@ -199,11 +178,6 @@ def requeue(transaction: Transaction, letters: Sequence[DeadLetter], by: Operato
 
     Each goes to its old place if no later message was delivered, otherwise to the end. Messages that are no
     longer dead letters are left out.
-
-    Raises:
-        UsageError: the queue was dropped.
-        ActionRefused: their group is closed.
-        Unavailable: a receiver keeps their group locked.
     """
     known = {one.entry_id: one for one in letters}
     moved = put_back(transaction, letters[0].queue, letters[0].group, list(known), [_DEAD], by)
@@ -214,11 +188,7 @@ def requeue(transaction: Transaction, letters: Sequence[DeadLetter], by: Operato
 
 
 def delete(transaction: Transaction, entry_ids: Sequence[int], by: Operator) -> int:
-    """Delete dead letters, in the transaction, and return their number. The next clean-up deletes their messages.
-
-    Raises:
-        UsageError: a number is no dead letter's; the transaction has to be rolled back.
-    """
+    """Delete dead letters, in the transaction, and return their number. The next clean-up deletes their messages."""
     deleted = delete_entries(transaction, entry_ids, _DEAD, by)
     if missing := set(entry_ids) - deleted:
         raise no_dead_letter(min(missing))
@@ -231,11 +201,7 @@ def no_dead_letter(entry_id: int) -> UsageError:
 
 
 def check_numbers(entry_ids: object) -> None:
-    """Check numbers of dead letters.
-
-    Raises:
-        UsageError: a number is invalid.
-    """
+    """Check numbers of dead letters."""
     if isinstance(entry_ids, str) or not isinstance(entry_ids, Sequence):
         raise UsageError(f"{shown(entry_ids)} is no list of dead letters", remedy="give a list of their numbers")
     for one in entry_ids:

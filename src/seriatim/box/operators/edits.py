@@ -114,18 +114,7 @@ def plan(
     *,
     locked: bool = False,
 ) -> list[PlannedRetry | NotRetried | UsageError]:
-    """Compare edited messages of one queue with the messages of the box; changes nothing.
-
-    Args:
-        transaction: the transaction.
-        definitions: the definitions.
-        name: the queue's name.
-        wanted: the messages.
-        locked: whether the transaction has locked their groups.
-
-    Returns:
-        for each message the plan; or why it isn't retried; or the error of an edit that can't be applied.
-    """
+    """Compare edited messages of one queue with the messages of the box; changes nothing."""
     queue = definitions.queue(name)
     entry_ids = [one.entry_id for one in wanted if one.entry_id is not None]
     rows = transaction.rows("entries_to_edit", queue_id=queue.queue_id, entry_ids=entry_ids)
@@ -174,18 +163,7 @@ def plan(
 def retry_edited(
     transaction: Transaction, definitions: Definitions, name: str, wanted: Sequence[ExportedMessage], by: Operator
 ) -> list[Retried | NotRetried]:
-    """Edit and retry messages of one queue, in the transaction, and log it: a row for each group.
-
-    Args:
-        transaction: the transaction.
-        definitions: the definitions.
-        name: the queue's name.
-        wanted: the messages; what has changed meanwhile isn't retried.
-        by: the actor and the reason.
-
-    Returns:
-        the result for each message, in order.
-    """
+    """Edit and retry messages of one queue, in the transaction, and log it: a row for each group."""
     queue, turns = definitions.queue(name), Turns(transaction)
     if queue.numbers:
         return _retry_alone(transaction, definitions, queue, wanted, by)
@@ -354,11 +332,7 @@ def _fixed(definitions: Definitions, queue: BoxQueue) -> dict[str, str]:
 def _edit(
     definitions: Definitions, fixed: Mapping[str, str], one: ExportedMessage, fact: Any
 ) -> tuple[tuple[str, ...], EditedEntry]:
-    """The changed fields of a message, and its edit.
-
-    Raises:
-        UsageError: it changes what an edit can't, or the message doesn't fit its type.
-    """
+    """The changed fields of a message, and its edit."""
     if fact.message_id != one.message_id:
         what = f"entry {one.entry_id} is message {fact.message_id!r}, and not {one.message_id!r}"
         raise UsageError(what, remedy="export the messages again")

@@ -112,11 +112,7 @@ def write_edits(transaction: Transaction, queue: BoxQueue, edited: Sequence[Edit
 def edit(
     transaction: Transaction, definitions: Definitions, queue: BoxQueue, what: FailedMessage, body: bytes, actor: str
 ) -> None:
-    """Replace the body of the failed message. Its properties stay as they are.
-
-    Raises:
-        UsageError: a set failed, or the body is too large, or doesn't fit the message's type.
-    """
+    """Replace the body of the failed message. Its properties stay as they are."""
     where = f"message {what.message.message_id!r}"
     transaction.check_sight("see_bodies", queue.queue_id)
     if len(what.entry_ids) > 1:

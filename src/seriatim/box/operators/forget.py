@@ -25,16 +25,7 @@ _PATIENCE_MS = 10_000
 
 
 def forget(transaction: Transaction, queue: BoxQueue, group: str, by: Operator) -> int:
-    """Forget one group, in the transaction, and log it.
-
-    Returns:
-        the number of its new incarnation.
-
-    Raises:
-        UsageError: the group is unknown.
-        ActionRefused: it has messages, its instance runs, or it is suspended.
-        Unavailable: a receiver keeps it locked.
-    """
+    """Forget one group, in the transaction, and log it."""
     where = f"queue {queue.declared.name!r}, group {shown(group)}"
     turns = Turns(transaction)
     if not turns.lock(queue, 1, group, _PATIENCE_MS).keys:

@@ -20,15 +20,7 @@ _LEAST_PATIENCE_MS = 250
 
 
 def check_passed(transaction: Transaction, queue: BoxQueue, group: str) -> BoxQueue | None:
-    """Refuse an action on the group of an origin queue while one of its places is open, or waits at the gate.
-
-    Returns:
-        the gate, whose group is locked then; None: the queue has none.
-
-    Raises:
-        ActionRefused: a place is left.
-        Unavailable: a receiver keeps the gate's group locked.
-    """
+    """Refuse an action on the group of an origin queue while one of its places is open, or waits at the gate."""
     if queue.declared.gate is None:
         return None
     gate = read_definitions(transaction).queue(queue.declared.gate)
@@ -46,11 +38,7 @@ def check_passed(transaction: Transaction, queue: BoxQueue, group: str) -> BoxQu
 
 
 def locked_at_gate(turns: Turns, gate: BoxQueue, *groups: str) -> LockedGroups:
-    """Lock groups of a gate, for an action on what is on the way there: in the order of their keys, and in one round trip.
-
-    Raises:
-        Unavailable: a receiver keeps one of them locked.
-    """
+    """Lock groups of a gate, for an action on what is on the way there: in the order of their keys, and in one round trip."""
     locked = turns.lock_many(gate, sorted(groups), max(_PATIENCE_MS // len(groups), _LEAST_PATIENCE_MS))
     if missing := set(groups).difference(locked.keys):
         raise Unavailable(
@@ -66,11 +54,7 @@ def _where(queue: BoxQueue, group: str) -> str:
 
 
 def refuse_own(queue: BoxQueue, group: str, doing: str) -> None:
-    """Refuse to let a gate's group begin at 1 again by itself.
-
-    Raises:
-        ActionRefused: the queue is a gate.
-    """
+    """Refuse to let a gate's group begin at 1 again by itself."""
     if queue.origin_id is not None:
         raise ActionRefused(
             f"a gate's group can't be {doing} by itself: its numbers are those of the origin queue's group",

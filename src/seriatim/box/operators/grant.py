@@ -25,28 +25,20 @@ _LISTS = dict.fromkeys(_QUEUES, "queue") | {"dispense": "location", "types": "ty
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Rights to grant or revoke.
-
-    Args:
-        publish: the queues that it may publish to.
-        receive: the queues that it may receive from.
-        subscribe: the queues to which its subscriptions may lead.
-        route: whether it may route other roles' messages that were published through SQL; it can read them.
-        dispense: the locations whose numbers it may take.
-        types: the types of messages that its subscriptions may match.
-        see: the queues that it may look at: groups, messages without their bodies and properties, traces, faults.
-        see_bodies: the queues whose messages it may see whole.
-        operate: the queues whose groups it may mend, and look at.
-    """
+    """Rights to grant or revoke."""
 
     publish: Iterable[str] = ()
     receive: Iterable[str] = ()
     subscribe: Iterable[str] = ()
+    #: Whether it may route other roles' messages that were published through SQL; it can read them.
     route: bool = False
     dispense: Iterable[str] = ()
+    #: The types of messages that its subscriptions may match.
     types: Iterable[str] = ()
+    #: The queues that it may look at: groups, messages without their bodies and properties, traces, faults.
     see: Iterable[str] = ()
     see_bodies: Iterable[str] = ()
+    #: The queues whose groups it may mend, and look at.
     operate: Iterable[str] = ()
 
     def __post_init__(self) -> None:
@@ -96,18 +88,7 @@ class Grant:
 
 
 def grant(transaction: Transaction, role: str, rights: Rights, id_space: str | None = None) -> None:
-    """Give a role further rights.
-
-    Args:
-        transaction: the transaction.
-        role: its name.
-        rights: the rights to add.
-        id_space: the id space of its messages; None: it stays, or becomes the role's name.
-
-    Raises:
-        UsageError: there is no such role, queue or location, no right is named, or the id space is invalid.
-        EnvironmentProblem: the role of the connection isn't the owner of the box.
-    """
+    """Give a role further rights."""
     if not rights and id_space is None:
         raise UsageError(
             "no right is named",
@@ -136,12 +117,7 @@ def grant(transaction: Transaction, role: str, rights: Rights, id_space: str | N
 
 
 def revoke(transaction: Transaction, role: str, rights: Rights) -> None:
-    """Revoke rights of a role; all of them if none is named. From now on its subscriptions match only its remaining types.
-
-    Raises:
-        UsageError: the role has no rights here, or there is no such queue.
-        EnvironmentProblem: the role of the connection isn't the owner of the box.
-    """
+    """Revoke rights of a role; all of them if none is named. From now on its subscriptions match only its remaining types."""
     transaction.do("lock_definitions")
     named = _named(transaction, rights)
     has_rights = role in {one.role for one in grants(transaction)}

@@ -32,12 +32,6 @@ def terminate(transaction: Transaction, instance_id: int, actor: str, reason: st
     led to it are dead.
 
     A suspended instance is resumed for that.
-
-    Returns:
-        the instance, as it was.
-
-    Raises:
-        Unavailable: another session has a message of the instance in hand.
     """
     found = instance_of(transaction, instance_id)
     asked = ActionRequest(Action.RESUME, found.queue, found.group, actor, reason)

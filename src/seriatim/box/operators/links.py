@@ -21,14 +21,10 @@ __all__ = ["Principal", "accept", "remove"]
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The principal that speaks as another box: a role of PostgreSQL, or the holder of the private key of a certificate.
-
-    Args:
-        role: the role; None: it is a key.
-        public_key: the SHA-256 of the public key; None: it is a role.
-    """
+    """The principal that speaks as another box: a role of PostgreSQL, or the holder of the private key of a certificate."""
 
     role: str | None = None
+    #: The SHA-256 of the public key; None: it is a role.
     public_key: bytes | None = None
 
     def __str__(self) -> str:
@@ -46,12 +42,7 @@ def accept(
     trace: bool,
     replace: bool,
 ) -> None:
-    """Let a principal speak as another box, into these queues; `trace`: and ask what became of its messages.
-
-    Raises:
-        UsageError: a name or an id is invalid, or there is no such role or queue.
-        ActionRefused: the link or the box has another principal, and it isn't to be replaced; or the principal speaks as another box.
-    """
+    """Let a principal speak as another box, into these queues; `trace`: and ask what became of its messages."""
     checked_name(name, "a link's name")
     try:
         peer = UUID(str(box))
@@ -135,12 +126,7 @@ def _check_pair(found: Any, peer: UUID, name: str, principal: Principal, former:
 
 
 def remove(transaction: Transaction, by: Operator, name: str, *, force: bool) -> int:
-    """Forget a link with its streams; returns how many messages that were on their way are gone.
-
-    Raises:
-        UsageError: there is no such link.
-        ActionRefused: queues lead over it; or messages wait, and it isn't forced.
-    """
+    """Forget a link with its streams; returns how many messages that were on their way are gone."""
     transaction.do("lock_definitions")
     known = linked(transaction)
     if name not in known:

@@ -17,11 +17,7 @@ _LONGEST_ACTOR, _LONGEST_REASON = 256, 4096
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """The operator of an action and the reason: `actor`, at most 256 characters, and `reason`, at most 4,096.
-
-    Raises:
-        UsageError: the actor or the reason is missing, or a text can't be stored.
-    """
+    """The operator of an action and the reason: `actor`, at most 256 characters, and `reason`, at most 4,096."""
 
     actor: str
     reason: str

@@ -113,21 +113,7 @@ def run(
     now: datetime | None = None,
     progress: Progress | None = None,
 ) -> Purged:
-    """Clean up. It may run at any time, also several times at once; worker processes call it from time to time.
-
-    Args:
-        access: the box.
-        queue: delete only this queue's history and groups.
-        older_than: delete history older than this many seconds (or ``"7d"``), in place of each queue's `keep_for`.
-        forget_expired: forget groups that were idle for their queue's `expire_after`.
-        seconds: stop after this time; the next clean-up goes on. None: stop when all is done.
-        now: the present time; None: the database's clock.
-        progress: is called after each batch.
-
-    Raises:
-        UsageError: there is no such queue, or the period is invalid.
-        Unavailable: there is no connection; finished batches stay deleted.
-    """
+    """Clean up. It may run at any time, also several times at once; worker processes call it from time to time."""
     with translated(access.place):
         return _CleanUp(access, seconds, progress).run(queue, _period(older_than), forget_expired, now)
 
@@ -135,11 +121,7 @@ def run(
 def purgeable(
     access: Access, *, queue: str | None = None, older_than: float | str | None = None, now: datetime | None = None
 ) -> Purgeable:
-    """Count the rows that `run` with these arguments would delete; changes nothing.
-
-    Raises:
-        UsageError: there is no such queue, or the period is invalid.
-    """
+    """Count the rows that `run` with these arguments would delete; changes nothing."""
     with access.transaction() as transaction:
         moment, remembered, _, kept, told = _keeping(transaction)
         moment = now or moment
@@ -161,11 +143,7 @@ def purgeable(
 
 
 def keep_message_ids(access: Access, period: float | str) -> None:
-    """Set the shortest time for which a repeated message is recognised: seconds, or ``"7d"``.
-
-    Raises:
-        UsageError: the period is invalid.
-    """
+    """Set the shortest time for which a repeated message is recognised: seconds, or ``"7d"``."""
     wanted = _period(period)
     if not wanted:
         raise UsageError("message ids have to be remembered for some time", remedy='such as "7d"')
@@ -174,11 +152,7 @@ def keep_message_ids(access: Access, period: float | str) -> None:
 
 
 def keep_faults(access: Access, period: float | str) -> None:
-    """Set how long faults are kept: seconds, or ``"30d"``. A present message keeps its newest fault.
-
-    Raises:
-        UsageError: the period is invalid.
-    """
+    """Set how long faults are kept: seconds, or ``"30d"``. A present message keeps its newest fault."""
     if (wanted := _period(period)) is None:
         raise UsageError("faults have to be kept for some time", remedy='such as "30d"')
     with access.transaction() as transaction:
@@ -186,11 +160,7 @@ def keep_faults(access: Access, period: float | str) -> None:
 
 
 def keep_events(access: Access, period: float | str) -> None:
-    """Set how long events are kept: seconds, or ``"30d"``.
-
-    Raises:
-        UsageError: the period is invalid.
-    """
+    """Set how long events are kept: seconds, or ``"30d"``."""
     if (wanted := _period(period)) is None:
         raise UsageError("events have to be kept for some time", remedy='such as "30d"')
     with access.transaction() as transaction:

@@ -28,9 +28,6 @@ def release(transaction: Transaction, queue: BoxQueue, by: Operator) -> Released
     """Release a queue from its pipeline, in the transaction, and log it.
 
     Unfinished messages of the pipeline are queued again, in their places. The pipeline's checkpoint is no longer accepted.
-
-    Raises:
-        ActionRefused: no pipeline has the queue, or the pipeline is reading it now.
     """
     name = queue.declared.name
     where, named = f"queue {name!r}", {"queue_id": queue.queue_id}

@@ -19,16 +19,6 @@ _ACTOR = "seriatim"
 def recover(access: Access, *, ahead: bool = False) -> int:
     """Retry each faulted group that is due, in queues with `recoveries`; each group in a separate transaction. Where messages are
     faulted by themselves, retry each message.
-
-    Args:
-        access: the access to the box.
-        ahead: retry at once what failed at a time that is still to come, since the database's clock was ahead then.
-
-    Returns:
-        the number of retried groups and messages; 0 if the role isn't the owner of the box, who alone may do this.
-
-    Raises:
-        Unavailable: there is no connection; groups that were retried before stay so.
     """
     try:
         return _recovered(access, ahead=ahead)

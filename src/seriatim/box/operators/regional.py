@@ -19,11 +19,7 @@ _ANEW = "seriatim journal resubmit FILE ID publishes its content again, under a 
 
 
 def check_not_regional(transaction: Transaction, queue: BoxQueue, action: Action, group: str | None = None) -> None:
-    """Refuse an action that the journal of two regions has to decide.
-
-    Raises:
-        ActionRefused: the queue is one of two regions; the remedy names the journal's command.
-    """
+    """Refuse an action that the journal of two regions has to decide."""
     if action not in DECIDING:
         return
     name = transaction.value("region_of_queue", of_queue=queue.queue_id)

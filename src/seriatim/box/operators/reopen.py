@@ -90,11 +90,7 @@ class Reopening:
         queue: BoxQueue,
         entry_ids: Sequence[int],
     ) -> Reopening:
-        """Lock the gate's groups of entries that are set aside in a queue on the way.
-
-        Raises:
-            Unavailable: a receiver keeps a group of the gate locked.
-        """
+        """Lock the gate's groups of entries that are set aside in a queue on the way."""
         origin = definitions.ways.get(queue.declared.name)
         gate = None if origin is None else definitions.queues.get(str(origin.declared.gate))
         if gate is None:
@@ -109,11 +105,7 @@ class Reopening:
 
     @classmethod
     def routed(cls, transaction: Transaction, turns: Turns, definitions: Definitions, routed: Routed) -> Reopening:
-        """Lock the gates' groups of messages that are routed again to a gate, or to a queue on the way there.
-
-        Raises:
-            Unavailable: a receiver keeps a group of a gate locked.
-        """
+        """Lock the gates' groups of messages that are routed again to a gate, or to a queue on the way there."""
         places: dict[int, list[_Place]] = {}
         for gate_id, place in _carried(routed):
             places.setdefault(gate_id, []).append(place)

@@ -67,22 +67,7 @@ def requeue(
     *,
     decides: bool = True,
 ) -> list[Moved]:
-    """Put back set-aside messages, in the transaction, and log it.
-
-    Args:
-        transaction: the transaction.
-        queue: the queue's name.
-        group: the group's key; empty in a queue that is `Unordered`.
-        entry_ids: the entries; entries that aren't set aside any more are left out.
-        dispositions: only entries that were set aside with one of these.
-        by: the actor and the reason.
-        decides: whether that decides something, which in a queue of two regions the journal does; False: the journal has.
-
-    Raises:
-        UsageError: there is no such queue.
-        ActionRefused: the group is closed, or the queue is one of two regions.
-        Unavailable: another session keeps the group locked.
-    """
+    """Put back set-aside messages, in the transaction, and log it."""
     definitions = read_definitions(transaction)
     found = definitions.queue(queue)
     if decides:

@@ -56,19 +56,7 @@ def resubmit(
     queue: str | None = None,
     by: Operator | None = None,
 ) -> Resubmitted:
-    """Route messages by the present definitions, in order of their tickets, in several transactions.
-
-    Args:
-        access: the box.
-        message_ids: only these; None: all.
-        kind: only messages of this type.
-        queue: route the messages that this queue has set aside as invalid, into this queue; None: unrouted messages.
-        by: the actor and the reason, for the operator log, which gets an entry for each transaction; None: nothing is logged.
-
-    Raises:
-        UsageError: an id or a type isn't a text, or there is no such queue.
-        Unavailable: a receiver keeps the group of a gate locked at which a message has its place.
-    """
+    """Route messages by the present definitions, in order of their tickets, in several transactions."""
     for one in message_ids or ():
         checked_text(one, "a message's id")
     if kind is not None:

@@ -15,23 +15,14 @@ __all__ = ["pause", "resume"]
 
 
 def pause(transaction: Transaction, names: Sequence[str], by: Operator) -> list[str]:
-    """Pause schedules, all or none; gives the names of those that weren't paused.
-
-    Raises:
-        UsageError: there is no such schedule.
-    """
+    """Pause schedules, all or none; gives the names of those that weren't paused."""
     _check(transaction, names)
     paused = [name for name in dict.fromkeys(names) if _is_changed(transaction, "pause_schedule", name, actor=by.actor)]
     return _logged(transaction, paused, by, "pause")
 
 
 def resume(transaction: Transaction, names: Sequence[str], by: Operator) -> list[str]:
-    """Let paused schedules go on at their next due time, all or none; gives the names of those that were paused.
-
-    Raises:
-        UsageError: there is no such schedule.
-        SchemaMismatch: the definition of one can't be read.
-    """
+    """Let paused schedules go on at their next due time, all or none; gives the names of those that were paused."""
     known = _check(transaction, names)
     now, resumed = transaction.value("clock"), []
     for name in dict.fromkeys(names):

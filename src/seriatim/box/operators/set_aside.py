@@ -75,21 +75,14 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True)
 class SetAsideFilter:
-    """A filter for set-aside messages.
+    """A filter for set-aside messages."""
 
-    Args:
-        statuses: only messages with one of these statuses, of `SET_ASIDE`.
-        queue_id: only messages of this queue.
-        group: only messages of groups with this key.
-        message_type: only messages of this type.
-        older_than: only messages that were set aside, or found to be unrouted, longer ago than this.
-        message_ids: only these messages.
-    """
-
+    #: Only messages with one of these statuses, of `SET_ASIDE`.
     statuses: Sequence[str] = SET_ASIDE
     queue_id: int | None = None
     group: str | None = None
     message_type: str | None = None
+    #: Only messages that were set aside, or found to be unrouted, longer ago than this.
     older_than: timedelta | None = None
     message_ids: Sequence[str] | None = None
 
@@ -133,13 +126,7 @@ def set_aside_of(
 
 
 def requeue(transaction: Transaction, found: Sequence[SetAside], by: Operator) -> list[PutBack]:
-    """Put messages of one group back, in the transaction. Messages that have changed since they were listed are left out.
-
-    Raises:
-        UsageError: the queue was dropped.
-        ActionRefused: their group is closed.
-        Unavailable: a receiver keeps their group locked.
-    """
+    """Put messages of one group back, in the transaction. Messages that have changed since they were listed are left out."""
     known = {one.entry_id: one for one in found}
     queue, group = str(found[0].queue), str(found[0].group)
     numbers = [one for one in known if one is not None]

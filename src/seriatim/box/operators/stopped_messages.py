@@ -16,25 +16,16 @@ __all__ = ["StoppedMessage", "retry_now", "stopped_messages"]
 
 @dataclass(frozen=True, slots=True)
 class StoppedMessage:
-    """A message that stops itself alone.
-
-    Args:
-        entry_id: its entry.
-        group: the key of its group.
-        message_id: its id.
-        is_faulted: whether it failed for good; otherwise it is postponed, or waits for its next attempt.
-        type: its type.
-        content_type: the media type of its body.
-        context: its properties as the box stores them; None for a role that doesn't see them.
-        property_types: the types that JSON doesn't have.
-    """
+    """A message that stops itself alone."""
 
     entry_id: int
     group: str
     message_id: str
+    #: Whether it failed for good; otherwise it is postponed, or waits for its next attempt.
     is_faulted: bool
     type: str
     content_type: str | None
+    #: Its properties as the box stores them; None for a role that doesn't see them.
     context: str | None
     property_types: Mapping[str, str] | None
 

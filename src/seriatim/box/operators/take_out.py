@@ -69,11 +69,7 @@ class TakenOut:
 def waiting_message(
     transaction: Transaction, queue: BoxQueue, message_id: str, group: str | None = None
 ) -> WaitingMessage:
-    """The message with an id that waits in a queue, or in one of its groups.
-
-    Raises:
-        ActionRefused: there is none, or there are several, in different id spaces.
-    """
+    """The message with an id that waits in a queue, or in one of its groups."""
     found = waiting_messages(transaction, queue, message_id, group)
     where = f"queue {queue.declared.name!r}" + ("" if group is None else f", group {group!r}")
     if not found:
@@ -106,11 +102,7 @@ def waiting_messages(
 def take_out_of_group(
     transaction: Transaction, turns: Turns, queue: BoxQueue, locked: LockedGroups, message_id: str
 ) -> TakenOut:
-    """Take a message out of a locked group, after judging all that has arrived.
-
-    Raises:
-        ActionRefused: it does not wait in the group.
-    """
+    """Take a message out of a locked group, after judging all that has arrived."""
     policy, group = queue.declared.policy_of(locked.keys[0]), locked.keys[0]
     waiting_message(transaction, queue, message_id, group)
     # First all is judged and written down, what a long run leaves behind included: then its status says where it is.
@@ -142,11 +134,7 @@ def take_out_of_group(
 def take_out_unordered(
     transaction: Transaction, queue: BoxQueue, found: WaitingMessage, message_id: str, by: Operator
 ) -> int:
-    """Take a message out of a queue without groups; returns the number of the entry in the operator log.
-
-    Raises:
-        ActionRefused: a receiver has it in hand.
-    """
+    """Take a message out of a queue without groups; returns the number of the entry in the operator log."""
     name, entries = queue.declared.name, [found.entry_id]
     if not transaction.value("take_out", of_queue=queue.queue_id, of_entries=entries, why=_WHY):
         raise ActionRefused(

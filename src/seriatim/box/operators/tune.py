@@ -14,20 +14,7 @@ __all__ = ["set_queue"]
 
 
 def set_queue(transaction: Transaction, queue: BoxQueue, given: Mapping[str, object], by: Operator) -> QueueSettings:
-    """Set some settings of a queue, in the transaction, and log it.
-
-    Args:
-        transaction: the transaction.
-        queue: the queue.
-        given: values by the names of `QueueSettings`; None unsets one.
-        by: who does it, and why.
-
-    Returns:
-        all that is set then.
-
-    Raises:
-        UsageError: there is no such setting, or a value is invalid.
-    """
+    """Set some settings of a queue, in the transaction, and log it."""
     for name, value in given.items():
         check_setting(name, value)
     if not given:

@@ -59,18 +59,7 @@ def batches_of(
     ordered: bool = True,
     dialogs: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of ``read_*.sql``, as record batches.
-
-    Args:
-        portions: the rows, at most `FETCHED` at once.
-        properties: the properties that get columns of their own, and their types.
-        prefix: the prefix of the names of these columns.
-        ordered: whether the rows have the columns of a queue.
-        dialogs: whether the properties describe a message's dialog.
-
-    Yields:
-        at most 10,000 rows and not much more than 32 MiB.
-    """
+    """The rows of ``read_*.sql``, as record batches."""
     rows: list[Any] = []
     size = 0
     for portion in portions:

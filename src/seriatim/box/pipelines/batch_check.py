@@ -29,17 +29,7 @@ class _Violation(NamedTuple):
 
 
 def fail_invalid(transaction: Transaction, queue: BoxQueue, batch: int, entry_ids: Sequence[int]) -> frozenset[int]:
-    """Fail the dialogs whose messages don't fit their types.
-
-    Args:
-        transaction: the transaction, which has locked the groups.
-        queue: the queue of a service.
-        batch: the incomplete batch of the messages.
-        entry_ids: their entries.
-
-    Returns:
-        the entries that have left the batch.
-    """
+    """Fail the dialogs whose messages don't fit their types."""
     kinds = {name: kind for name, kind in transaction.access.known.definitions.types.items() if kind.checks_bodies}
     found = _violations(transaction, kinds, entry_ids) if kinds else {}
     if not found:

@@ -37,18 +37,11 @@ _DIALOGS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """The dialogs of a pipeline.
+    """The dialogs of a pipeline."""
 
-    Args:
-        from_service: the service where they begin; its queue gets the answers.
-        to_service: the other service; messages wait while it doesn't exist.
-        contract: the contract of the dialogs.
-
-    Raises:
-        UsageError: a name is invalid.
-    """
-
+    #: The service where they begin; its queue gets the answers.
     from_service: str
+    #: The other service; messages wait while it doesn't exist.
     to_service: str
     contract: str = DEFAULT
 
@@ -59,18 +52,7 @@ class Speaker:
 
 
 class DialogStaging(Staging):
-    """Write one sink of a pipeline into dialogs.
-
-    Args:
-        dsn: the box; as `MessageBox.open` takes it.
-        speaker: the dialogs.
-        incoming: how rows become messages; its `group` is the column with the keys.
-        fence: as of `Staging`.
-
-    Raises:
-        UsageError: there is no such service or contract, or the column with the keys isn't named.
-        EnvironmentProblem: the box can't be reached; names host and database.
-    """
+    """Write one sink of a pipeline into dialogs."""
 
     def __init__(
         self,
@@ -89,16 +71,7 @@ class DialogStaging(Staging):
             self._check_services(self._access.known.current(transaction))
 
     def merge(self, writer: str, batch: int, parts: Sequence[StagedPart]) -> int:
-        """Send the parts of a batch, in their order; does nothing if the batch was sent already.
-
-        Returns:
-            the number of messages that are new to the box.
-
-        Raises:
-            UsageError: the service or contract doesn't exist any more.
-            Unavailable: parts are gone, because the server was restarted: they have to be staged again. Or there was a
-                deadlock about the same dialogs: the batch has to be merged again.
-        """
+        """Send the parts of a batch, in their order; does nothing if the batch was sent already."""
         part_ids = [part_id for part_id, _ in parts]
         judged: int | None = None
         before = 0

@@ -56,21 +56,7 @@ Part = tuple[Any, Any]
 
 
 class Feed(Closing):
-    """A queue of a box, or its spool, for one pipeline.
-
-    Args:
-        dsn: the box; as `MessageBox.open` takes it.
-        queue: the queue; None: the service's queue, or the spool.
-        service: a service, to read its queue.
-        pipeline: the pipeline's name, which becomes the owner of the queue.
-        takes_over: take the queue from a checkpoint that no longer exists.
-        prefix: the prefix of the names of property columns.
-
-    Raises:
-        UsageError: there is no such queue, or service.
-        SchemaMismatch: there is no box in the schema; only the default schema is made if it is missing.
-        EnvironmentProblem: the box can't be reached, or the role isn't its owner; names host and database.
-    """
+    """A queue of a box, or its spool, for one pipeline."""
 
     def __init__(
         self,
@@ -89,7 +75,9 @@ class Feed(Closing):
         self._access = self._connections.access
         self._schema = schema
         self._name = queue
+        #: The pipeline's name, which becomes the owner of the queue.
         self._pipeline = pipeline
+        #: Take the queue from a checkpoint that no longer exists.
         self._takes_over = takes_over
         self._prefix = prefix
         self._held: Statements | None = None
@@ -106,9 +94,6 @@ class Feed(Closing):
         """The properties that the message types declare, by name, and their types; each has a column.
 
         Messages for a service have the properties of their dialog instead.
-
-        Raises:
-            UsageError: a column would have the name of another column.
         """
         if self._service is not None:
             return dict(DIALOG)
@@ -128,20 +113,7 @@ class Feed(Closing):
     # ---- batches
 
     def next(self, reader: str, batch: int, at_most: int | None) -> tuple[str, int, int]:
-        """Return the batch after `batch`, complete, if there are messages for it.
-
-        Args:
-            reader: the reader's name; empty: a new checkpoint without a name.
-            batch: the reader's last batch, which it has processed.
-            at_most: the largest number of messages, but sets come whole; None: all; 0: only a batch that is complete
-                already.
-
-        Returns:
-            the reader's name, the batch (the given one if there are no messages), and its number of messages.
-
-        Raises:
-            ActionRefused: the queue belongs to another pipeline, or another run reads it now.
-        """
+        """Return the batch after `batch`, complete, if there are messages for it."""
         self._hold()
         self._refresh()
         reader, batch = self._claimed(reader, batch)
@@ -177,11 +149,7 @@ class Feed(Closing):
             return int(self._run(transaction, "waiting_in_queue")[0].messages)
 
     def parts(self, reader: str, after: int, through: int) -> list[Part]:
-        """Cut the messages of some batches into parts of whole groups.
-
-        Raises:
-            ActionRefused: the queue belongs to another pipeline.
-        """
+        """Cut the messages of some batches into parts of whole groups."""
         self._claimed(reader, after)
         name = "batch_bounds_unordered" if self._is_unordered() else "batch_bounds"
         with self._transaction() as transaction:
@@ -196,11 +164,7 @@ class Feed(Closing):
         return self._rows(name, part, properties, after=after, through=through, with_gates=with_gates, origin=origin)
 
     def done(self, reader: str, through: int) -> None:
-        """Note that the batches up to this one are processed. Earlier batches are deleted; this one stays until the next is done.
-
-        Raises:
-            ActionRefused: the queue belongs to another pipeline.
-        """
+        """Note that the batches up to this one are processed. Earlier batches are deleted; this one stays until the next is done."""
         with self._transaction() as transaction:
             self._done(transaction, reader, through)
 
@@ -349,12 +313,7 @@ class Feed(Closing):
             raise self._refused("another checkpoint")
 
     def _hold(self) -> None:
-        """Lock the queue for this run, as long as this feed is open.
-
-        Raises:
-            ActionRefused: another run keeps reading it.
-            EnvironmentProblem: the connection leads through a connection pooler, which keeps no locks.
-        """
+        """Lock the queue for this run, as long as this feed is open."""
         if self._held is not None and _lives(self._held):
             return
         if self._connections.is_pooled:
@@ -449,11 +408,7 @@ class Feed(Closing):
 
 
 class _Pace:
-    """Choose the number of groups for a turn, so that a batch has at most one set too many. It learns the sizes of sets from earlier turns.
-
-    Args:
-        policy: the queue's policy.
-    """
+    """Choose the number of groups for a turn, so that a batch has at most one set too many. It learns the sizes of sets from earlier turns."""
 
     def __init__(self, policy: Policy) -> None:
         self._has_sets = isinstance(policy, UnitOfWork)

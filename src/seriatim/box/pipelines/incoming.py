@@ -44,16 +44,10 @@ _JSON = json_reader()
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """The mapping from rows to messages.
-
-    Args:
-        type: the type of rows without a type.
-        group: the column with the groups, if the rows go straight into a queue; None: as the queue declares.
-        sequence: the column with the numbers in these groups.
-        left_out: columns that are no properties.
-    """
+    """The mapping from rows to messages."""
 
     type: str | None = None
+    #: The column with the groups, if the rows go straight into a queue; None: as the queue declares.
     group: str | None = None
     sequence: str | None = None
     left_out: frozenset[str] = field(default_factory=frozenset)
@@ -75,15 +69,7 @@ class PartRows:
 
 
 def messages_of(rows: pa.RecordBatch, incoming: Incoming, made_up: Callable[[int], str]) -> PartRows:
-    """Convert rows to messages.
-
-    An invalid row also becomes a message, with the fields that can be stored, so that it stops nothing.
-
-    Args:
-        rows: the rows.
-        incoming: the mapping.
-        made_up: returns the id for the row at a place, if the row's own id can't be stored; always the same id.
-    """
+    """Convert rows to messages. An invalid row also becomes a message, with the fields that can be stored, so that it stops nothing."""
     given = [column for column in rows.schema.names if column not in incoming.left_out]
     wrong: dict[int, dict[str, str]] = {}
     columns = {name: _values(name, rows.column(name), wrong) for name in given}
@@ -177,12 +163,7 @@ def _message(
 
 
 def _whole(row: _Row, incoming: Incoming) -> Message:
-    """The message of a valid row.
-
-    Raises:
-        UsageError: the row is invalid, or its body is too large.
-        Unreadable: its context can't be read.
-    """
+    """The message of a valid row."""
     message = Message(
         type=row.type or incoming.type or "",
         body=row.body or b"",

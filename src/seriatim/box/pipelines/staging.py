@@ -63,20 +63,7 @@ StagedPart = tuple[int, int]
 
 
 class Staging(Closing):
-    """Write one sink of a pipeline into a box.
-
-    Args:
-        dsn: the box; as `MessageBox.open` takes it.
-        queue: the queue that gets the messages; None: the queues whose subscriptions match.
-        incoming: the mapping from rows to messages.
-        wait: the longest time, in seconds (or ``"30s"``), that a batch waits for room in a full queue.
-        fence: the number of the run that writes; 0: runs have none.
-
-    Raises:
-        UsageError: there is no such queue, or `wait` is invalid.
-        SchemaMismatch: there is no box in the schema; only the default schema is made if it is missing.
-        EnvironmentProblem: the box can't be reached, or the role isn't its owner; names host and database.
-    """
+    """Write one sink of a pipeline into a box."""
 
     def __init__(
         self,
@@ -88,6 +75,7 @@ class Staging(Closing):
         wait: float | str = _PATIENCE_S,
         fence: int = 0,
     ) -> None:
+        #: The number of the run that writes; 0: runs have none.
         self._fence = fence
         self._wait_s = seconds(micros(wait))
         self._connections = Connections.open(
@@ -95,6 +83,7 @@ class Staging(Closing):
         )
         self._access = self._connections.access
         self._schema = schema
+        #: The queue that gets the messages; None: the queues whose subscriptions match.
         self._queue = queue
         self._incoming = incoming or Incoming()
         self._routers: dict[int, Router] = {}
@@ -103,14 +92,7 @@ class Staging(Closing):
                 self._access.known.current(transaction).queue(queue)
 
     def stage(self, writer: str, batch: int, rows: Iterable[pa.RecordBatch], number: int = 0) -> StagedPart:
-        """Stage a part. An invalid row is staged as an unrouted message, with the reason.
-
-        Args:
-            writer: the writer: one sink of one checkpoint.
-            batch: the batch of the part.
-            rows: its messages, see `incoming.py`.
-            number: the number of the part in the batch.
-        """
+        """Stage a part. An invalid row is staged as an unrouted message, with the reason."""
         of_part = f"{writer}\0{batch}\0{number}"
         with self._transaction() as transaction:
             definitions = self._access.known.current(transaction)
@@ -129,16 +111,7 @@ class Staging(Closing):
         return part_id, messages
 
     def merge(self, writer: str, batch: int, parts: Sequence[StagedPart]) -> int:
-        """Publish the parts of a batch, in their order; does nothing if the batch is in the box already.
-
-        Returns:
-            the number of messages that are new to the box.
-
-        Raises:
-            QueueFull: a queue has no room, and didn't get any in time, or has ``when_full="refuse"``.
-            Unavailable: parts are gone, because the server was restarted; they have to be staged again.
-            CheckpointMismatch: a run with a higher number has written.
-        """
+        """Publish the parts of a batch, in their order; does nothing if the batch is in the box already."""
         part_ids = [part_id for part_id, _ in parts]
         self._wait_for_room(writer, batch, part_ids)
         with self._transaction() as transaction:
@@ -160,11 +133,7 @@ class Staging(Closing):
         return int(messages)
 
     def _lock_writer(self, transaction: Transaction, writer: str) -> int:
-        """Lock a writer; return its last batch in the box.
-
-        Raises:
-            CheckpointMismatch: a later run has written.
-        """
+        """Lock a writer; return its last batch in the box."""
         transaction.do("add_writer", writer=writer, fence=self._fence)
         last, fence = self._run(transaction, "lock_writer", writer=writer)[0]
         if fence > self._fence:
@@ -176,11 +145,7 @@ class Staging(Closing):
         return int(last)
 
     def _wait_for_room(self, writer: str, batch: int, part_ids: Sequence[int]) -> None:
-        """Wait, outside a transaction, until no queue of the batch is full; the batch may be in the box already.
-
-        Raises:
-            QueueFull: a queue is still full.
-        """
+        """Wait, outside a transaction, until no queue of the batch is full; the batch may be in the box already."""
         until, nap_s = time.monotonic() + self._wait_s, _SHORT_NAP_S
         while True:
             with self._transaction() as transaction:

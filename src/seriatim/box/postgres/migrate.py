@@ -75,20 +75,14 @@ BASELINE = Migration(_FORMER + 1, "baseline")
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The migrations and functions that have made a box.
-
-    Args:
-        version: the number of the last applied migration.
-        checksums: the checksums of all applied migrations, by number.
-        function_sets: the checksums of all sets of functions and views that it has had; the last one is the present one.
-        names: the functions and views of the present set.
-        missing: the functions and views of this seriatim that the box lacks.
-    """
+    """The migrations and functions that have made a box."""
 
     version: int
     checksums: Mapping[int, str | None]
+    #: The checksums of all sets of functions and views that it has had; the last one is the present one.
     function_sets: Sequence[str]
     names: Sequence[str]
+    #: The functions and views of this seriatim that the box lacks.
     missing: Sequence[str]
 
     @property
@@ -106,11 +100,7 @@ def migrations() -> tuple[Migration, ...]:
 
 
 def find(statements: Statements) -> Applied | None:
-    """Read what has made the box in a schema; None if there is no such schema.
-
-    Raises:
-        SchemaMismatch: the schema isn't a box.
-    """
+    """Read what has made the box in a schema; None if there is no such schema."""
     schema = statements.schema
     found = statements.one("find_schema", schema=schema, names=_names())
     if not found.is_there:
@@ -133,13 +123,7 @@ def find(statements: Statements) -> Applied | None:
 
 
 def check(statements: Statements, found: Applied | None) -> None:
-    """Refuse a box that this seriatim can't work with; `found` is the result of `find`.
-
-    Raises:
-        SchemaMismatch: there is no box, or the box is older, newer, of another build, or lacks functions; names the
-            remedy.
-        EnvironmentProblem: PostgreSQL is too old.
-    """
+    """Refuse a box that this seriatim can't work with; `found` is the result of `find`."""
     _check_server(statements.connection)
     schema = statements.schema
     if found is None:
@@ -163,17 +147,7 @@ def check(statements: Statements, found: Applied | None) -> None:
 
 
 def migrate(statements: Statements) -> list[Migration]:
-    """Make a box, or bring it up to date, in the transaction of the statements' connection.
-
-    Returns:
-        the applied migrations; empty if the tables were up to date.
-
-    Raises:
-        SchemaMismatch: the schema is newer than this seriatim, of another build, or is no box; or something that isn't the box's depends
-            on what has to go.
-        EnvironmentProblem: PostgreSQL is too old.
-        Unavailable: other transactions use the box, or migrate it, for too long.
-    """
+    """Make a box, or bring it up to date, in the transaction of the statements' connection."""
     connection, schema = statements.connection, statements.schema
     _check_server(connection)
     locks = MigrationLocks(statements)

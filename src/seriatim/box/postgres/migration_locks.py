@@ -44,11 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 class MigrationLocks:
-    """The settings and the locks of a migration, in its transaction. A `lock_timeout` of the connection's bounds all waits.
-
-    Args:
-        statements: the statements of the migration's connection.
-    """
+    """The settings and the locks of a migration, in its transaction. A `lock_timeout` of the connection's bounds all waits."""
 
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
@@ -58,11 +54,7 @@ class MigrationLocks:
         self._own_s: float | None = found.lock_timeout_ms / 1000 or None
 
     def hold_schema(self) -> None:
-        """Lock the schema against other migrations of it.
-
-        Raises:
-            Unavailable: another one takes too long.
-        """
+        """Lock the schema against other migrations of it."""
         schema = self._statements.schema
         try:
             with self._statements.connection.transaction():
@@ -76,11 +68,7 @@ class MigrationLocks:
             ) from error
 
     def lock_out(self) -> None:
-        """Wait until nobody publishes or has messages in hand, and keep all others from it until the transaction ends.
-
-        Raises:
-            Unavailable: somebody takes too long.
-        """
+        """Wait until nobody publishes or has messages in hand, and keep all others from it until the transaction ends."""
         end, waits_for = time.monotonic() + (self._own_s or _USERS_S), ""
         while True:
             left = end - time.monotonic()

@@ -18,12 +18,7 @@ _SHOWN = 5
 
 
 class Replacement:
-    """The replacement of the functions and views of a box, in the transaction of a migration.
-
-    Args:
-        statements: the statements of the migration's connection.
-        present: the names of the functions and views that the box has.
-    """
+    """The replacement of the functions and views of a box, in the transaction of a migration."""
 
     def __init__(self, statements: Statements, present: Collection[str]) -> None:
         self._statements = statements
@@ -34,21 +29,13 @@ class Replacement:
         self._make(of_tables())
 
     def take_down_parsed(self) -> None:
-        """Drop the views, and the functions that PostgreSQL has parsed, so that a migration can change the tables that they read.
-
-        Raises:
-            SchemaMismatch: something that isn't the box's depends on them.
-        """
+        """Drop the views, and the functions that PostgreSQL has parsed, so that a migration can change the tables that they read."""
         kept = {one.name for one in of_tables()}
         rows = self._statements.rows("parsed_routines", schema=self._statements.schema, names=self._ours)
         self._take_down([row.name for row in rows if row.name not in kept])
 
     def make_all(self) -> None:
-        """Drop what isn't there any more, or is called with something else, or returns something else; make or replace all.
-
-        Raises:
-            SchemaMismatch: something that isn't the box's depends on what has to go.
-        """
+        """Drop what isn't there any more, or is called with something else, or returns something else; make or replace all."""
         known = routines()
         gone = set(self._ours) - {one.name for one in known}
         self._take_down([*self._changed(), *gone])

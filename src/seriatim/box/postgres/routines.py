@@ -56,20 +56,14 @@ _NAME = re.compile(r"\{schema\}\.(\w+)")
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """A function or a view.
-
-    Args:
-        name: its name, which no other one has.
-        is_view: whether it is a view.
-        text: the statement that creates or replaces it, a template of the schema's name.
-        head: of a function, its arguments and its result.
-        is_parsed: whether PostgreSQL parses its body when it is created, so that everything in it has to be there already.
-    """
+    """A function or a view."""
 
     name: str
     is_view: bool
+    #: The statement that creates or replaces it, a template of the schema's name.
     text: str
     head: str
+    #: Whether PostgreSQL parses its body when it is created, so that everything in it has to be there already.
     is_parsed: bool
 
     @property
@@ -132,11 +126,7 @@ def _read(path: str) -> Routine:
 
 
 def read_text(path: str, text: str) -> Routine:
-    """The function or view of a file.
-
-    Raises:
-        ValueError: it isn't one, or has an attribute that isn't known.
-    """
+    """The function or view of a file."""
     text = with_constants(text)
     created = _CREATE.search(text)
     if created is None:

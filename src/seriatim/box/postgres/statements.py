@@ -58,10 +58,6 @@ class Statements:
 
     Rows are named tuples after the columns, or of a class whose fields have the names of the columns, or dictionaries.
     Lists of numbers, booleans or texts are sent as the text of an array, of which the file or the function says the type.
-
-    Args:
-        connection: a psycopg connection.
-        schema: the schema of the box.
     """
 
     __slots__ = ("connection", "schema")
@@ -177,15 +173,7 @@ def _column_names(cursor: psycopg.Cursor[Any]) -> tuple[bytes, ...] | None:
 
 @cache
 def statement(name: str, schema: str, *arguments: str, of_rows: bool = False, package: str = _PACKAGE) -> bytes:
-    """The statement of a name for a schema.
-
-    Args:
-        name: the name of a file, which is returned without its header comment; otherwise of a function of the schema.
-        schema: the schema of the box.
-        arguments: the names of the given arguments of the function; a file has its own parameters.
-        of_rows: whether the function returns a row or rows, and not one value.
-        package: the package that has the files.
-    """
+    """The statement of a name for a schema."""
     if (file := files(package).get(name)) is None:
         return _call(name, schema, arguments, of_rows=of_rows).as_bytes(None)
     return for_schema(_text(file, package), schema)

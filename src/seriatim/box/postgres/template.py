@@ -45,30 +45,18 @@ def template(package: str, path: str) -> str:
 
 
 def with_constants(text: str) -> str:
-    """A template with the kernel's values in place of their names.
-
-    Raises:
-        KeyError: there is no such value.
-    """
+    """A template with the kernel's values in place of their names."""
     return _CONSTANT.sub(_constant, text)
 
 
 def for_schema(text: str, schema: str) -> bytes:
-    """The SQL of a template for a schema.
-
-    Raises:
-        UsageError: the schema's name would need quotes somewhere.
-    """
+    """The SQL of a template for a schema."""
     checked = checked_schema(schema)
     return with_constants(text).replace("{schema}", f'"{checked}"').replace("{schema_name}", checked).encode()
 
 
 def checked_schema(schema: str) -> str:
-    """The name of a box's schema.
-
-    Raises:
-        UsageError: the name would need quotes somewhere.
-    """
+    """The name of a box's schema."""
     if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
         raise UsageError(
             f"{shown(schema)} can't be the schema of a message box",

@@ -119,11 +119,7 @@ def migrated(error: BaseException, place: str) -> BoxMigrated | None:
 
 
 class translated:  # noqa: N801 -- a context manager, as those of contextlib; a generator would cost five times as much
-    """Raise the driver's errors as errors of seriatim.
-
-    Args:
-        place: host, database and schema, without secrets.
-    """
+    """Raise the driver's errors as errors of seriatim."""
 
     __slots__ = ("_place",)
 
@@ -170,12 +166,7 @@ def is_out_of_step(error: BaseException | None) -> bool:
 
 @contextmanager
 def reached(place: str, secret: str | None) -> Iterator[None]:
-    """Translate the errors of connecting: an administrator has to solve them.
-
-    Args:
-        place: host, database and schema.
-        secret: the password; a driver's error that quotes it is left out.
-    """
+    """Translate the errors of connecting: an administrator has to solve them."""
     remedy = "is it running, are host, database and user right, may this user connect?"
     try:
         yield

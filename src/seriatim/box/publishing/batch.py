@@ -60,11 +60,7 @@ _WRITTEN: Mapping[type[Any], str] = {Decimal: "decimal", float: "double", dateti
 
 
 def listed(messages: Message | Iterable[Message]) -> list[Message]:
-    """The publisher's argument as a list.
-
-    Raises:
-        UsageError: it is neither a message nor a list.
-    """
+    """The publisher's argument as a list."""
     if isinstance(messages, Message):
         return [messages]
     if not isinstance(messages, Iterable) or isinstance(messages, Mapping | str | bytes):
@@ -73,11 +69,7 @@ def listed(messages: Message | Iterable[Message]) -> list[Message]:
 
 
 def distinct(messages: Iterable[Message]) -> list[Message]:
-    """The messages; of several with the same id only the first.
-
-    Raises:
-        UsageError: an element isn't a message, or a body is too large.
-    """
+    """The messages; of several with the same id only the first."""
     found: dict[str, Message] = {}
     for message in messages:
         if not isinstance(message, Message):
@@ -97,11 +89,7 @@ def _no_message(given: object) -> Misuse:
 
 
 def check_size(message: Message) -> None:
-    """Check that a message isn't too large.
-
-    Raises:
-        UsageError: its body and parts together are.
-    """
+    """Check that a message isn't too large."""
     if (size := _size(message)) > MOST_BODY_BYTES:
         raise UsageError(
             f"the body of message {message.message_id} has {size:,} bytes"
@@ -131,11 +119,7 @@ def check_all(routed: Routed) -> None:
 
 
 def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
-    """The parameters of ``take_in`` for some messages of a batch: a list for each column.
-
-    Raises:
-        UsageError: a property can't be stored in a context, or a context is too large; names message and property.
-    """
+    """The parameters of ``take_in`` for some messages of a batch: a list for each column."""
     messages = routed.typed.messages[begin:end]
     return {
         "message_ids": [message.message_id for message in messages],
@@ -150,11 +134,7 @@ def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
 
 
 def routing_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
-    """The parameters that result from routing: the properties of messages, and their entries.
-
-    Raises:
-        UsageError: as for `parameters_of`.
-    """
+    """The parameters that result from routing: the properties of messages, and their entries."""
     messages, entries, carried = routed.typed.messages[begin:end], routed.entries, routed.typed.carried
     mine = _entries_of(routed, begin, end)
     contexts = [_context(routed, place) for place in range(begin, end)]
@@ -201,11 +181,7 @@ def keys_of(routed: Routed, begin: int, end: int) -> list[str | None] | None:
 
 
 def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | None:
-    """The parameters of ``take_in_one``; None unless it is one message without parts for one queue.
-
-    Raises:
-        UsageError: as for `parameters_of`.
-    """
+    """The parameters of ``take_in_one``; None unless it is one message without parts for one queue."""
     message, entries, mine = routed.typed.messages[begin], routed.entries, _entries_of(routed, begin, end)
     problem = entries.problems[mine.start] if mine.stop > mine.start else None
     numbered = bool(routed.numbered) and not routed.numbered.isdisjoint(entries.queue_ids[mine.start : mine.stop])
@@ -233,11 +209,7 @@ def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | 
 
 
 def stored_context(message: Message, context: Mapping[str, Property]) -> tuple[str, str | None]:
-    """The properties of a stored message: JSON, and the types that JSON doesn't have; None: there are none.
-
-    Raises:
-        UsageError: the box can't store a property.
-    """
+    """The properties of a stored message: JSON, and the types that JSON doesn't have; None: there are none."""
     return _json(message, context, carried=True), _types(context)
 
 

@@ -44,18 +44,6 @@ class Published(list[str]):
     """The ids of the published messages, in the order of the call.
 
     For a message with a ``unique_key`` that waits already, the list has the id of the message that waits.
-
-    Args:
-        ids: the ids.
-        left_out: the ids of messages that were left out.
-        destinations: where the messages went.
-        waiting: for each message that was left out because one with its ``unique_key`` waits, the id of that one.
-
-    Attributes:
-        left_out: the ids of messages that were left out, in order. Their ids were published before in the publisher's id space,
-            or are repeated in the call; or a message with their ``unique_key`` waits.
-        waiting: for each message that was left out because one with its ``unique_key`` waits, by its own id, the id of the one
-            that waits; empty if all were taken in.
     """
 
     __slots__ = ("_destinations", "_invalid", "_queues", "left_out", "waiting")
@@ -68,7 +56,12 @@ class Published(list[str]):
         waiting: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(ids)
+        #: The ids of messages that were left out, in order. Their ids were published before in the publisher's id space, or are repeated
+        #: in the call; or a message with their ``unique_key`` waits.
         self.left_out = list(left_out)
+        #: For each message that was left out because one with its ``unique_key`` waits, by its own id, the id of the one that waits;
+        #: empty if all were taken in.
+        #: For each message that was left out because one with its ``unique_key`` waits, the id of that one.
         self.waiting: Mapping[str, str] = waiting or {}
         self._destinations = destinations
         self._queues: dict[str, tuple[str, ...]] | None = None

@@ -56,14 +56,10 @@ _LOG = logging.getLogger("seriatim.box")
 
 
 class _TakenIn(NamedTuple):
-    """The messages that were left out of those taken in, by their places from 1.
-
-    Args:
-        known: those that were published before.
-        waiting: those in whose place another one waits, with the id of that one.
-    """
+    """The messages that were left out of those taken in, by their places from 1."""
 
     known: Sequence[int]
+    #: Those in whose place another one waits, with the id of that one.
     waiting: Mapping[int, str]
 
     @classmethod
@@ -77,23 +73,7 @@ _ALL_TAKEN_IN = _TakenIn((), {})
 
 
 class Publisher:
-    """One call of `Session.publish`.
-
-    Args:
-        messages: the messages, in the order of their tickets.
-        delay: as in `Session.publish`.
-        visible_at: as in `Session.publish`.
-        wait: as in `Session.publish`.
-        own: whether the transaction is ours; False: the caller began it.
-        once: whether the transaction does nothing else.
-        unique: as in `Session.publish`.
-        unrouted: as in `Session.publish`.
-        carried: whether the messages may carry the origin that a session has given them.
-        in_hand: the entries whose results the messages are, as far as they are on the way to a gate.
-
-    Raises:
-        UsageError: an argument isn't a message, a body is too large, or a time or another argument is invalid.
-    """
+    """One call of `Session.publish`."""
 
     def __init__(
         self,
@@ -117,25 +97,17 @@ class Publisher:
         self._fresh = distinct(self._given)
         self._moment = _seen_from(delay, visible_at)
         self._wait_s = patience(wait)
+        #: Whether the transaction is ours; False: the caller began it.
         self._own = own
         self._once = once
+        #: Whether the messages may carry the origin that a session has given them.
         self._carried = carried
+        #: The entries whose results the messages are, as far as they are on the way to a gate.
         self._in_hand = in_hand
         self._unrouted = access.unrouted if unrouted is None else checked_unrouted(unrouted)
 
     def publish(self, transaction: Transaction) -> Published:
-        """Publish the messages.
-
-        Returns:
-            the ids of all messages, in order, their queues, and the ids that were left out.
-
-        Raises:
-            UsageError: a property can't be stored, an address names no queue, or a ``unique_key`` can't be that or leads to a
-                queue that goes by numbers.
-            Unrouted: a message would reach no queue, or be invalid in one, and that is to be refused.
-            QueueFull: a queue has no room.
-            BoxDisabled: the box isn't on the server that it remembers.
-        """
+        """Publish the messages."""
         transaction.check_enabled()
         fresh, until = self._fresh, time.monotonic() + self._wait_s
         routed = self._admitted(transaction, fresh, until, read=False)
@@ -210,11 +182,7 @@ class Publisher:
         return _TakenIn.of_unique(answer) if name == "take_in_unique" else _TakenIn(answer, {})
 
     def _admitted(self, transaction: Transaction, messages: Sequence[Message], until: float, *, read: bool) -> Routed:
-        """Messages with their entries, after waiting until all their queues have room.
-
-        Raises:
-            QueueFull: a queue has no room in time, or has ``when_full="refuse"``.
-        """
+        """Messages with their entries, after waiting until all their queues have room."""
         known = self._access.known
         nothing_done = self._own and is_idle(transaction.connection)
         definitions = known.definitions
@@ -290,11 +258,7 @@ class Publisher:
 
 
 def _with_key(messages: Sequence[Message], unique: str) -> list[Message]:
-    """The one message of a call with its ``unique_key``.
-
-    Raises:
-        UsageError: there are several, or it has another one.
-    """
+    """The one message of a call with its ``unique_key``."""
     if len(messages) != 1 or not isinstance(messages[0], Message):
         raise UsageError(
             f"unique is the key of one message, and there are {len(messages):,}",
@@ -320,11 +284,7 @@ def _left_out(ids: Sequence[str], known: Collection[str]) -> list[str]:
 
 
 def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[str, str | None]:
-    """The parameters for the time from which messages are handed out.
-
-    Raises:
-        UsageError: an argument isn't a time, or both are given.
-    """
+    """The parameters for the time from which messages are handed out."""
     if delay is not None and visible_at is not None:
         raise UsageError("delay and visible_at can't be combined", remedy="give one of them")
     if visible_at is not None:
@@ -339,11 +299,7 @@ def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[s
 
 
 def _moment(given: object) -> datetime:
-    """The time before which messages aren't handed out, in UTC; 1970 for a time that is long over.
-
-    Raises:
-        UsageError: it isn't a time, or is too far away.
-    """
+    """The time before which messages aren't handed out, in UTC; 1970 for a time that is long over."""
     if not isinstance(given, datetime):
         raise UsageError(f"{shown(given)} is not a time", remedy="give a datetime")
     try:

@@ -51,16 +51,6 @@ def full(
     """Find the first queue without room for all its messages.
 
     Messages that only subscriptions of roles lead there keep no publisher waiting, and aren't refused.
-
-    Args:
-        transaction: the transaction that counts.
-        definitions: the definitions by which the messages were routed.
-        routed: the messages with their entries.
-        in_hand: the entries whose results they are. Their places at a gate close with the transaction, and count as closed.
-
-    Returns:
-        the full queue; or, if every queue has room, the entries without room that only subscriptions of roles have led
-        there.
     """
     free, limited, kept_out = transaction.access.free_room, definitions.limited, list[int]()
     entries = routed.entries
@@ -93,11 +83,6 @@ def full_for_batch(transaction: Transaction, definitions: Definitions, part_ids:
 
     A batch comes whole: it is accepted if there is any room, and so exceeds the limit by at most its own size. If it
     fills a hole it is accepted at once.
-
-    Args:
-        transaction: the transaction that counts.
-        definitions: the definitions by which it was routed.
-        part_ids: the staged parts of the batch.
     """
     limited = definitions.limited
     found = transaction.rows("staged_in_queues", **_staged(definitions, part_ids))
@@ -117,13 +102,7 @@ def full_for_batch(transaction: Transaction, definitions: Definitions, part_ids:
 
 
 def refuse_for_batch(transaction: Transaction, definitions: Definitions, part_ids: Sequence[int]) -> None:
-    """Make messages that only subscriptions of roles have led to full queues invalid there: no pipeline waits for them.
-
-    Args:
-        transaction: the transaction that merges the batch.
-        definitions: the definitions by which it was routed.
-        part_ids: the staged parts of the batch.
-    """
+    """Make messages that only subscriptions of roles have led to full queues invalid there: no pipeline waits for them."""
     limited = definitions.limited
     if not limited or not router_of(definitions).roles_own:
         return

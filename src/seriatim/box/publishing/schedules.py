@@ -40,12 +40,7 @@ class ScheduleRun(NamedTuple):
 
 
 def publish_due(access: Access) -> ScheduleRun:
-    """Publish the messages of all schedules whose time has come; each schedule in transactions of its own.
-
-    Raises:
-        EnvironmentProblem: the role isn't the owner of the box.
-        Unavailable: the transaction has to be repeated; those before it are committed.
-    """
+    """Publish the messages of all schedules whose time has come; each schedule in transactions of its own."""
     published = 0
     with translated(access.place):
         while True:

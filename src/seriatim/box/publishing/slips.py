@@ -35,18 +35,14 @@ _CLOSE = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """One message that reaches no queue, or is invalid in one.
-
-    Args:
-        message: the message.
-        queue: the queue that would set it aside as invalid; None: it reaches none.
-        problem: what is wrong with it; None: no subscription matches it.
-        blamed: the property that is wrong; empty where it isn't one.
-    """
+    """One message that reaches no queue, or is invalid in one."""
 
     message: Message
+    #: The queue that would set it aside as invalid; None: it reaches none.
     queue: str | None
+    #: What is wrong with it; None: no subscription matches it.
     problem: str | None
+    #: The property that is wrong; empty where it isn't one.
     blamed: str
 
     @property
@@ -62,11 +58,7 @@ def has_slips(routed: Routed) -> bool:
 
 
 def refuse_slips(routed: Routed, definitions: Definitions) -> None:
-    """Refuse messages of which one is a slip.
-
-    Raises:
-        Unrouted: one is; names the first, what is wrong with it, and what was probably meant.
-    """
+    """Refuse messages of which one is a slip."""
     found = list(_slips(routed, definitions))
     if found:
         what, remedy = _told(found[0], definitions)

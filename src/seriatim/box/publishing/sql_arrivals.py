@@ -50,20 +50,7 @@ def is_unrouted(transaction: Transaction) -> bool | None:
 
 
 def route_pending(access: Access, apart: Begin | None = None, is_over: Callable[[], bool] = lambda: False) -> int:
-    """Route waiting messages, in order of commit, in separate transactions.
-
-    Args:
-        access: the box.
-        apart: returns the transactions; None: use the box's.
-        is_over: is called after each transaction; True: leave the rest to the next call.
-
-    Returns:
-        the number of messages that were routed, including messages that are unrouted now.
-
-    Raises:
-        EnvironmentProblem: the role may not route.
-        Unavailable: the transaction has to be repeated.
-    """
+    """Route waiting messages, in order of commit, in separate transactions."""
     done = 0
     while True:
         with (apart or access.transaction)() as transaction:

@@ -19,14 +19,10 @@ __all__ = ["EVERYWHERE", "SettledTransactions", "where_unrouted"]
 
 
 class SettledTransactions(NamedTuple):
-    """The transactions to search: messages of all others are routed.
-
-    Args:
-        settled: search all transactions from this one on.
-        unsettled: and these earlier transactions, as the text of an array.
-    """
+    """The transactions to search: messages of all others are routed."""
 
     settled: str
+    #: And these earlier transactions, as the text of an array.
     unsettled: str
 
 
@@ -34,12 +30,7 @@ EVERYWHERE = SettledTransactions("0", "{}")
 
 
 def where_unrouted(transaction: Transaction) -> dict[str, str]:
-    """The parameters for the search for messages that wait to be routed.
-
-    Args:
-        transaction: the transaction. Its connection is queried at most once a second, and not for a single search. A
-            connection that isn't ours, or is pooled, remembers nothing.
-    """
+    """The parameters for the search for messages that wait to be routed."""
     if not isinstance(transaction.connection, OwnConnection) or transaction.connection.is_pooled:
         return EVERYWHERE._asdict()
     now = time.monotonic()

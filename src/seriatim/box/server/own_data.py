@@ -31,20 +31,14 @@ _KEPT_S = 30 * 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class OwnData:
-    """One data folder.
-
-    Args:
-        data_id: its id.
-        folder: its path when this was written, for people.
-        inode: its inode number.
-        uid: the user that owns it, and runs its server.
-        sockets: the folder of the server's socket, if it had one.
-    """
+    """One data folder."""
 
     data_id: str
     folder: str
     inode: int
+    #: The user that owns it, and runs its server.
     uid: int
+    #: The folder of the server's socket, if it had one.
     sockets: str | None = None
 
 
@@ -52,9 +46,6 @@ class Registry:
     """This user's notes, in ``$XDG_STATE_HOME/seriatim/postgres`` or ``~/.local/state/seriatim/postgres``.
 
     If the user has no writable home they are in ``/var/tmp``.
-
-    Raises:
-        EnvironmentProblem: there is no place for them.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:

@@ -29,16 +29,7 @@ _ELSEWHERE = "work in a folder of your own, or give a DSN"
 
 
 class PrivateFolder:
-    """An open folder; it is closed with this object.
-
-    Args:
-        path: its path.
-        make: whether to make it, and its parents, if it is missing.
-
-    Raises:
-        EnvironmentProblem: it can't be used, belongs to another user, or others may write to it.
-        FileNotFoundError: it is missing, and `make` is False.
-    """
+    """An open folder; it is closed with this object."""
 
     def __init__(self, path: Path, *, make: bool = True) -> None:
         self.path = path
@@ -76,12 +67,7 @@ class PrivateFolder:
             return None
 
     def open(self, name: str, mode: str = "ab") -> IO[bytes]:
-        """Open a file in it: ``ab`` to append, which makes a missing file; ``rb`` to read.
-
-        Raises:
-            EnvironmentProblem: it isn't a plain file, or has another name, too.
-            FileNotFoundError: the file to read is missing.
-        """
+        """Open a file in it: ``ab`` to append, which makes a missing file; ``rb`` to read."""
         flags = os.O_RDONLY if mode == "rb" else os.O_WRONLY | os.O_APPEND | os.O_CREAT
         try:
             # Opening a pipe would wait for somebody at its other end.

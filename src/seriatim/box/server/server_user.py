@@ -27,15 +27,7 @@ _TRIES = 1_000
 
 
 def new_owner(taken: Collection[int], free: Collection[range] = _FREE) -> Owner:
-    """A user and group number that nothing on this system uses, nor any box of root.
-
-    Args:
-        taken: the numbers of other boxes' users.
-        free: the numbers to choose from.
-
-    Raises:
-        EnvironmentProblem: no number is free.
-    """
+    """A user and group number that nothing on this system uses, nor any box of root."""
     used = {*taken, *_running()}
     mapped = [_mapped("uid"), _mapped("gid")]
     for numbers in free:
@@ -54,11 +46,7 @@ def new_owner(taken: Collection[int], free: Collection[range] = _FREE) -> Owner:
 
 
 def maker_for(owner: Owner) -> Owner:
-    """The user that runs ``initdb``: a user with a name, in the group of the server's user.
-
-    Raises:
-        EnvironmentProblem: no user but root has a name.
-    """
+    """The user that runs ``initdb``: a user with a name, in the group of the server's user."""
     with suppress(KeyError):
         return Owner(pwd.getpwnam("nobody").pw_uid, owner.gid)
     for user in pwd.getpwall():
@@ -71,11 +59,7 @@ def maker_for(owner: Owner) -> Owner:
 
 
 def give(folder: int, owner: Owner) -> None:
-    """Give an open folder, and everything in it, to a user. For a link only the link itself is given.
-
-    Raises:
-        EnvironmentProblem: a file has another name too, perhaps outside of the folder.
-    """
+    """Give an open folder, and everything in it, to a user. For a link only the link itself is given."""
     for _, _, files, handle in os.fwalk(".", dir_fd=folder):
         for name in files:
             if os.lstat(name, dir_fd=handle).st_nlink > 1:

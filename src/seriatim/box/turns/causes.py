@@ -22,23 +22,16 @@ _SAY_WHICH = "tx.publish(result, cause=message), or sq.Answer(message, result) f
 
 
 class Causes:
-    """The messages in hand, and which of them is at work.
-
-    Args:
-        queue: the name of their queue.
-        messages: the messages.
-        origin_of: tells the origin of one of them; None: it has none.
-
-    Attributes:
-        at_work: the message that was given last; None: none of several was given by itself.
-    """
+    """The messages in hand, and which of them is at work."""
 
     def __init__(
         self, queue: str, messages: Sequence[Received], origin_of: Callable[[Received], Origin | None]
     ) -> None:
         self._queue = queue
         self._messages = messages
+        #: Tells the origin of one of them; None: it has none.
         self._origin_of = origin_of
+        #: The message that was given last; None: none of several was given by itself.
         self.at_work: Received | None = None
         self.begin(messages)
 
@@ -47,15 +40,7 @@ class Causes:
         self.at_work = messages[0] if len(messages) == 1 else None
 
     def stamped(self, results: Sequence[Message], cause: Received | None) -> list[Message]:
-        """Messages with the origin of their causes.
-
-        Args:
-            results: the messages to publish.
-            cause: the cause of those that name none; None: the message at work.
-
-        Raises:
-            UsageError: a message has no cause, or a cause that isn't in hand, or carries another origin.
-        """
+        """Messages with the origin of their causes."""
         return [
             # The publisher refuses a value that is no message.
             self._stamped(one, one.cause if isinstance(one, Answer) else cause) if isinstance(one, Message) else one
@@ -96,9 +81,6 @@ class Causes:
     def _agreed(self, result: Message, stamp: Mapping[str, Any]) -> dict[str, Any]:
         """The properties of a message that has some of those of its stamp already: its own stay, of a trace none is added to some, and
         its origin has to be the same.
-
-        Raises:
-            UsageError: it carries another origin.
         """
         given = result.context
         if any(given.get(name, stamp[name]) != stamp[name] for name in ORIGIN):
@@ -117,20 +99,12 @@ class Causes:
         return {**given, **added, **{name: stamp[name] for name in ORIGIN}}
 
     def in_hand(self, cause: Received) -> Received:
-        """The message in hand that is named as a cause.
-
-        Raises:
-            UsageError: it isn't in hand.
-        """
+        """The message in hand that is named as a cause."""
         return checked_cause(cause, self._messages, self._queue)
 
 
 def checked_cause(cause: object, messages: Sequence[Received], queue: str | None) -> Received:
-    """The message in hand that is named as a cause. `queue`: the name of their queue; None: no message is in hand.
-
-    Raises:
-        UsageError: it isn't in hand.
-    """
+    """The message in hand that is named as a cause. `queue`: the name of their queue; None: no message is in hand."""
     if isinstance(cause, Received):
         # Itself first: two messages of different publishers may have one id.
         for one in messages:
@@ -150,15 +124,7 @@ def checked_cause(cause: object, messages: Sequence[Received], queue: str | None
 def causes_of(
     queue: str, group: str | None, incarnation: int, messages: Sequence[Received], definitions: Definitions
 ) -> Causes | None:
-    """The causes of what is published while a delivery is in hand; None: it carries no origin.
-
-    Args:
-        queue: the name of the queue.
-        group: the key of the group; None in an `Unordered` queue.
-        incarnation: the incarnation of the group.
-        messages: the messages of the delivery.
-        definitions: the definitions.
-    """
+    """The causes of what is published while a delivery is in hand; None: it carries no origin."""
     way = definitions.ways.get(queue)
     if way is None:
         return None

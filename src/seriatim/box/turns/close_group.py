@@ -13,18 +13,7 @@ __all__ = ["close_group"]
 
 
 def close_group(transaction: Transaction, delivery: Delivery, token: int | None, now_us: int | None = None) -> None:
-    """Close the group of a delivery that is in hand, after judging all that has arrived.
-
-    Args:
-        transaction: the delivery's transaction, or one under its lease.
-        delivery: the delivery.
-        token: the token of the lease; None: the transaction itself has the group.
-        now_us: microseconds, in place of the database's clock.
-
-    Raises:
-        UsageError: its queue has no groups, or the transaction doesn't have the group any more.
-        LeaseLost: the worker has lost the lease.
-    """
+    """Close the group of a delivery that is in hand, after judging all that has arrived."""
     where = f"queue {delivery.queue!r}, group {delivery.group!r}"
     stands = delivery.stands  # PostgreSQL is asked where the transaction is the application's
     if delivery.state.is_refused:

@@ -19,11 +19,7 @@ __all__ = ["Deliveries"]
 
 
 class Deliveries:
-    """The deliveries of one transaction, and how they end.
-
-    Args:
-        transaction: the transaction.
-    """
+    """The deliveries of one transaction, and how they end."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction

@@ -33,17 +33,13 @@ class Mark(NamedTuple):
 
 
 class DeliveryStatus(NamedTuple):
-    """The fate of a delivery in an application's transaction, as PostgreSQL reports it.
+    """The fate of a delivery in an application's transaction, as PostgreSQL reports it."""
 
-    Args:
-        hand: ``"in progress"`` while the transaction has the delivery in hand; ``"committed"`` or ``"aborted"`` after that
-            transaction, or the savepoint before the delivery, has ended so.
-        is_left: whether a message isn't done.
-        is_put: whether the messages were put back, without a rollback of that.
-    """
-
+    #: ``"in progress"`` while the transaction has the delivery in hand; ``"committed"`` or ``"aborted"`` after that transaction, or the
+    #: savepoint before the delivery, has ended so.
     hand: str
     is_left: bool
+    #: Whether the messages were put back, without a rollback of that.
     is_put: bool
 
 
@@ -51,11 +47,7 @@ class EarlyEnds(Protocol):
     """How a receiver ends a delivery other than by completing it or putting it back."""
 
     def postponement_us(self, delay: float | str | timedelta) -> int:
-        """The delay in microseconds.
-
-        Raises:
-            UsageError: it isn't a delay.
-        """
+        """The delay in microseconds."""
 
     def postpone(self, delivery: Delivery, done: int, delay_us: int) -> None:
         """Complete the first `done` messages, and postpone the others."""
@@ -246,11 +238,7 @@ class Delivery(InHand):
             ends.dead_letter(self, done, reason)
 
     def _early_ends(self, verb: str, instead: str) -> EarlyEnds:
-        """What ends the delivery early.
-
-        Raises:
-            UsageError: a handler has it, or a part of it.
-        """
+        """What ends the delivery early."""
         check_process(self._process)
         if self.early_ends is None or self.is_lent:
             what = f"a handler can't {verb} the worker's delivery from queue {self.queue!r} by a call"

@@ -13,21 +13,12 @@ __all__ = ["DeliveryEnds"]
 
 
 class DeliveryEnds(NamedTuple):
-    """The entries of a delivery, in order, with all values that are stored when they end.
-
-    Args:
-        queue_id: their queue.
-        group: their group; None in a queue without groups.
-        incarnation: that of the group.
-        keep: what is kept of the messages when they are done: of messages that never failed, ``faults`` keeps nothing.
-        entry_ids: the entries.
-        ordinals: their ordinals.
-        lates: whether each is late.
-    """
+    """The entries of a delivery, in order, with all values that are stored when they end."""
 
     queue_id: int
     group: str | None
     incarnation: int
+    #: What is kept of the messages when they are done: of messages that never failed, ``faults`` keeps nothing.
     keep: str
     entry_ids: list[int]
     ordinals: list[int | None]

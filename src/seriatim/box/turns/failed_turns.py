@@ -30,12 +30,7 @@ _LONGEST_ERROR = 2_000
 
 
 def is_of_turn(error: Exception, place: str) -> bool:
-    """Whether an error comes of what a group has, and not of the connection, the server, the definitions or a right.
-
-    Args:
-        error: what was raised, of the driver or ours.
-        place: host, database and schema.
-    """
+    """Whether an error comes of what a group has, and not of the connection, the server, the definitions or a right."""
     if isinstance(error.__cause__ or error, psycopg.IntegrityError | psycopg.DataError):
         return True  # no value of a caller's is in a turn
     try:
@@ -54,13 +49,7 @@ def _raise(error: Exception, place: str) -> NoReturn:
 
 
 def set_failing_apart(begin: Begin, queue: BoxQueue, lock: Callable[[Transaction, int], LockedGroups]) -> int:
-    """Judge the next groups of a queue alone, and set those apart at which that fails; return their number.
-
-    Args:
-        begin: returns the transactions, one for each group.
-        queue: the queue.
-        lock: locks the next groups, at most that many.
-    """
+    """Judge the next groups of a queue alone, and set those apart at which that fails; return their number."""
     with begin() as transaction:
         keys = lock(transaction, _GROUPS).keys
         transaction.connection.rollback()

@@ -52,15 +52,7 @@ class ClosedPlaces(NamedTuple):
 
 
 class GateTurn(Turn):
-    """Like `Turn`, for a gate.
-
-    Args:
-        policy: the gate's.
-        rows: what was read of the groups; of what arrived only results of closed places.
-        closed: the closed places that have no results.
-        now: microseconds.
-        at_most: as in `Turn`.
-    """
+    """Like `Turn`, for a gate."""
 
     def __init__(
         self,

@@ -19,13 +19,10 @@ __all__ = ["Listener"]
 
 
 class Listener:
-    """A connection that waits for messages of queues; it is in no transaction meanwhile.
-
-    Args:
-        transaction: on a connection of ours; nothing is begun on it.
-    """
+    """A connection that waits for messages of queues; it is in no transaction meanwhile."""
 
     def __init__(self, transaction: Transaction) -> None:
+        #: On a connection of ours; nothing is begun on it.
         self._transaction = transaction
         self._channel = f"seriatim_{transaction.connection.info.backend_pid}"
         self._is_deaf = isinstance(transaction.connection, OwnConnection) and transaction.connection.is_pooled
@@ -47,15 +44,7 @@ class Listener:
             raise
 
     def ask(self, queue_ids: Collection[int], *, anew: bool) -> float | None:
-        """Ask to be called for these queues, and for no others. Who looks for messages after this and finds none can wait.
-
-        Args:
-            queue_ids: the queues.
-            anew: also ask for queues that were asked for before, because somebody may have called for any of them.
-
-        Returns:
-            the seconds until the next timer of one of the queues is due; None if there is none.
-        """
+        """Ask to be called for these queues, and for no others. Who looks for messages after this and finds none can wait."""
         left = [queue for queue in self._waiters if queue not in queue_ids]
         asks = [not self._is_deaf and (anew or queue not in self._waiters) for queue in queue_ids]
         if not queue_ids and not left:
@@ -76,11 +65,7 @@ class Listener:
         return min((row.due_s for row in rows if row.due_s is not None), default=None)
 
     def wait(self, timeout_s: float, wake: int) -> bool:
-        """Wait until somebody calls, the file `wake` can be read, or this number of seconds is over.
-
-        Returns:
-            whether somebody called.
-        """
+        """Wait until somebody calls, the file `wake` can be read, or this number of seconds is over."""
         if self._is_called():
             return True
         polling = select.poll()

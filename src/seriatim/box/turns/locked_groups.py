@@ -41,11 +41,7 @@ class LockedGroups(NamedTuple):
 
 
 def check_isolation(isolation: str) -> None:
-    """Refuse a transaction that reads by a snapshot older than the lock would be.
-
-    Raises:
-        UsageError: it does.
-    """
+    """Refuse a transaction that reads by a snapshot older than the lock would be."""
     if isolation != "read committed":
         raise UsageError(
             f"messages can't be received in a transaction that is {isolation}",

@@ -35,15 +35,7 @@ _NOT_A_GATE = ClosedPlaces((), (), more=False, full=(), late=frozenset())
 def judged_at_once(
     queue: BoxQueue, locked: LockedGroups, row: Any, at_most: int, most_arrived: int
 ) -> TurnResult | None:
-    """The result of a turn of one group; None if it isn't that simple.
-
-    Args:
-        queue: the queue.
-        locked: the group.
-        row: its data, as the statement returns them that begins a turn.
-        at_most: the most messages to hand out.
-        most_arrived: the most arrived messages that are read.
-    """
+    """The result of a turn of one group; None if it isn't that simple."""
     (key,), is_gate = locked.keys, queue.origin_id is not None
     rules, came = queue.declared.policy_of(key), row.sequences
     if not NEXT_NUMBERS.applies(GroupTurn(queue, rules, row, at_most, locked.now_us)):

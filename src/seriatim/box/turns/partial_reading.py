@@ -80,14 +80,6 @@ class HeldPart(Columns):
 
         A round or a set leaves as a whole, and so is read as a whole then; messages that were held while a group was
         stopped leave when the group is resumed. A capacity counts the held messages.
-
-        Args:
-            policy: the rules.
-            state: the state of the groups, with the read messages.
-            come: the arrived messages.
-            now: microseconds.
-            acts: whether an operator, or a failure, acts on the groups.
-            most_whole: the most messages of a group that are read only to find when the first of them arrived.
         """
         if self.is_whole:
             return False
@@ -128,14 +120,7 @@ class HeldPart(Columns):
         return (state.groups.next > self.top) & ~state.stopped()
 
     def marked(self, stage: kernel.Outcome, which: Bools, moments: Ints, *, fired: bool = False) -> kernel.Outcome:
-        """A stage of a turn on a `Standard` queue, without the results that it can't know yet.
-
-        Args:
-            stage: the kernel's result.
-            which: the groups of the stage.
-            moments: for each group the time since which its messages have been leaving.
-            fired: whether a timer caused the stage.
-        """
+        """A stage of a turn on a `Standard` queue, without the results that it can't know yet."""
         groups = stage.state.groups
         # The kernel takes what was looked up for what waits behind a hole, also where nothing was asked of a group.
         out = np.where(which, self.run_out(stage.state), groups.has(Flag.LEAVING))

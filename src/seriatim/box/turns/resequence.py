@@ -72,18 +72,7 @@ class _Line(Columns):
 
 
 class Turn:
-    """Some groups of one queue, which the caller has locked, at one moment.
-
-    Args:
-        policy: the queue's policy; not `Unordered`.
-        rows: what was read of the groups. Operators' requests are carried out first.
-        now: microseconds.
-        at_most: the most messages of each group that are handed out; 0: the groups are only judged.
-        most_arrived: the most arrived messages that were read of each group.
-        most_held: the most held messages of each kind that were read.
-        most_whole: the most messages of a group that are all read where the time of the first of them matters.
-        is_all: whether all that has arrived can be read; otherwise something waits to be routed, and no timer fires.
-    """
+    """Some groups of one queue, which the caller has locked, at one moment."""
 
     def __init__(
         self,
@@ -106,7 +95,9 @@ class Turn:
         self._known = {row.group_key: row for row in rows.known}
         self._entries = entries
         self._now = now
+        #: The most messages of each group that are handed out; 0: the groups are only judged.
         self._at_most = at_most
+        #: The most messages of a group that are all read where the time of the first of them matters.
         self._most_whole = most_whole
         self._requests = rows.requests
         #: Of the groups of an origin queue the first ordinals that aren't handed out, because the gate is full; None: of another queue.
@@ -138,11 +129,7 @@ class Turn:
             self._policy = replace(policy, capacity=max(policy.capacity - int(self._part.hidden[0]), 1))
 
     def is_short(self, *, acts: bool = False) -> bool:
-        """Whether the held messages that were read aren't enough to decide; then all have to be read.
-
-        Args:
-            acts: whether an operator, or a failure, acts on the groups.
-        """
+        """Whether the held messages that were read aren't enough to decide; then all have to be read."""
         acts = acts or bool(self._requests)
         return self._part.is_short(
             self._policy, self._start, self._come, self._now, acts=acts, most_whole=self._most_whole
@@ -165,17 +152,7 @@ class Turn:
     def act(
         self, action: Callable[..., kernel.Outcome], *, empties: bool = False, entry_id: int | None = None
     ) -> ActionResult:
-        """Perform an operator's action on the turn's one group, after judging as in `judge`.
-
-        Args:
-            action: the function that changes the state of the group; with `entry_id` it is given the ref of that entry, too.
-            empties: whether released messages that aren't handed out become dead, too. Then the entries have to contain
-                all queued messages.
-            entry_id: a held entry that the action is about.
-
-        Raises:
-            ActionRefused: the error of the action.
-        """
+        """Perform an operator's action on the turn's one group, after judging as in `judge`."""
         first = self._called()
         before = actions.state_of(self._policy, first.state)
         named = () if entry_id is None else np.flatnonzero(self._entries.entry_id[self._rows] == entry_id)[:1].tolist()
@@ -195,15 +172,7 @@ class Turn:
     def act_each(
         self, action_of: Sequence[Callable[[State], kernel.Outcome] | None]
     ) -> tuple[TurnResult, Events, list[ActedGroup | ActionRefused]]:
-        """Perform an operator's action on each group of the turn, after judging as in `judge`.
-
-        Args:
-            action_of: for each group the function that changes its state; None: the group is only judged.
-
-        Returns:
-            all decisions; the events before the actions; and for each group the effect, or the refusal of the kernel, with which it
-            is only judged.
-        """
+        """Perform an operator's action on each group of the turn, after judging as in `judge`."""
         first = self._called()
         parts: list[kernel.Outcome] = []
         done: list[ActedGroup | ActionRefused] = []

@@ -16,18 +16,14 @@ __all__ = ["SeparateTransaction"]
 
 
 class SeparateTransaction:
-    """The separate transactions of one call.
-
-    Args:
-        transaction: the session's transaction.
-        is_free: whether the session began its transaction, and only this call has used it. It may then be committed until
-            messages are handed out.
-    """
+    """The separate transactions of one call."""
 
     __slots__ = ("_transaction", "is_free")
 
     def __init__(self, transaction: Transaction, *, is_free: bool) -> None:
         self._transaction = transaction
+        #: Whether the session began its transaction, and only this call has used it. It may then be committed until messages are handed
+        #: out.
         self.is_free = is_free
 
     @contextmanager

@@ -63,11 +63,7 @@ class TurnStart(NamedTuple):
 
 
 class TurnReading:
-    """Reads the data of turns.
-
-    Args:
-        transaction: the transaction, which has locked the groups.
-    """
+    """Reads the data of turns."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction

@@ -55,13 +55,7 @@ class TurnResult:
     left: int = 0
 
     def notices(self, queue: BoxQueue, keys: Sequence[str], kinds: Sequence[EventKind] = _HOLES) -> list[Notice]:
-        """The notices of the turn: holes that timed out, messages that are dead or invalid, and the first conflict of a group.
-
-        Args:
-            queue: the queue of the groups.
-            keys: the groups of the turn.
-            kinds: the events of holes to notice.
-        """
+        """The notices of the turn: holes that timed out, messages that are dead or invalid, and the first conflict of a group."""
         found: list[Notice] = []
         if len(self.events):
             holes = self.events.take(np.isin(self.events.kind, kinds))

@@ -34,33 +34,18 @@ _FRESH_AS_TEXT = numbers(FRESH)
 
 
 class Turns:
-    """The turns of one transaction.
-
-    Args:
-        transaction: the transaction.
-        now_us: microseconds, in place of the database's clock.
-        heads: the known beginnings of queues; None: search queues from their beginning.
-    """
+    """The turns of one transaction."""
 
     def __init__(self, transaction: Transaction, now_us: int | None = None, heads: Heads | None = None) -> None:
         self._now_us = now_us
+        #: The known beginnings of queues; None: search queues from their beginning.
         self._heads = heads
         self._transaction = transaction
         self._reading = TurnReading(transaction)
         self._deliveries = Deliveries(transaction)
 
     def lock(self, queue: BoxQueue, how_many: int = 1, group: str | None = None, patience_ms: int = 0) -> LockedGroups:
-        """Lock the next groups with work, or the named group.
-
-        Args:
-            queue: the queue.
-            how_many: the most groups.
-            group: this group, with or without work.
-            patience_ms: how long to wait for the named group, milliseconds.
-
-        Raises:
-            UsageError: the transaction reads by a snapshot older than the lock would be.
-        """
+        """Lock the next groups with work, or the named group."""
         if group is not None:
             named = {"queue_id": queue.queue_id, "group_key": group, "now_us": self._now_us, "patience_ms": patience_ms}
             return self._lock("lock_for_operator", named)
@@ -71,59 +56,25 @@ class Turns:
         return self._lock("lock_groups", parameters)
 
     def lock_in_hand(self, queue: BoxQueue, group: str, token: int | None) -> LockedGroups:
-        """Lock a group that this transaction, or its lease, has in hand; no group: it hasn't.
-
-        Raises:
-            UsageError: the transaction reads by a snapshot older than the lock would be.
-        """
+        """Lock a group that this transaction, or its lease, has in hand; no group: it hasn't."""
         named = {"of_queue": queue.queue_id, "of_group": group, "of_token": token}
         is_locked, now, isolation, version = self._transaction.one("lock_in_hand", **named)
         check_isolation(isolation)
         return LockedGroups([group] if is_locked else [], self._now_us or now, version)
 
     def lock_many(self, queue: BoxQueue, groups: Sequence[str], patience_ms: int) -> LockedGroups:
-        """Lock these groups, with or without work, for an operator; groups that others keep are left out.
-
-        Args:
-            queue: the queue.
-            groups: the keys, sorted, so that two operators who want the same groups don't wait for each other.
-            patience_ms: how long to wait for each of them, milliseconds.
-
-        Raises:
-            UsageError: the transaction reads by a snapshot older than the lock would be.
-        """
+        """Lock these groups, with or without work, for an operator; groups that others keep are left out."""
         named = {"queue_id": queue.queue_id, "group_keys": list(groups), "patience_ms": patience_ms}
         return self._lock("lock_many_for_operator", named | {"now_us": self._now_us})
 
     def lock_copies(self, queue: BoxQueue, groups: Sequence[str]) -> LockedGroups:
-        """Lock these groups for a worker of a region; those that somebody works on are left out.
-
-        Args:
-            queue: the queue.
-            groups: the keys, sorted.
-
-        Raises:
-            UsageError: the transaction reads by a snapshot older than the lock would be.
-        """
+        """Lock these groups for a worker of a region; those that somebody works on are left out."""
         return self._lock("lock_copies", {"of_queue": queue.queue_id, "of_groups": list(groups), "at_us": self._now_us})
 
     def lock_due(
         self, queue: BoxQueue, how_many: int, from_rank: int | None = None, until_rank: int | None = None
     ) -> tuple[LockedGroups, int | None]:
-        """Lock groups with a due timer, and groups with messages that aren't judged; groups that others have locked are skipped.
-
-        Args:
-            queue: the queue.
-            how_many: the most groups.
-            from_rank: look for messages that aren't judged from this rank on; None: don't look.
-            until_rank: and to this one; None: all that have arrived.
-
-        Returns:
-            The rank from which to go on looking, too; None: there are no more.
-
-        Raises:
-            UsageError: the transaction reads by a snapshot older than the lock would be.
-        """
+        """Lock groups with a due timer, and groups with messages that aren't judged; groups that others have locked are skipped."""
         parameters = {"of_queue": queue.queue_id, "how_many": how_many, "at_us": self._now_us}
         keys, now, isolation, version, through = self._transaction.one(
             "lock_due", **parameters, from_rank=from_rank, until_rank=until_rank
@@ -132,11 +83,7 @@ class Turns:
         return LockedGroups(keys, now, version), through
 
     def lock_ahead(self, queue: BoxQueue, how_many: int) -> LockedGroups:
-        """Lock the next groups with work, unless another process judges ahead in this queue already.
-
-        Raises:
-            UsageError: the transaction reads by a snapshot older than the lock would be.
-        """
+        """Lock the next groups with work, unless another process judges ahead in this queue already."""
         parameters = {"of_queue": queue.queue_id, "how_many": how_many, "at_us": self._now_us}
         return self._lock("lock_ahead", parameters | {"from_rank": self._from_rank(queue)})
 
@@ -179,11 +126,7 @@ class Turns:
         return judged
 
     def judge_all(self, queue: BoxQueue, locked: LockedGroups) -> bool:
-        """Judge locked groups of any policies; nothing is handed out.
-
-        Returns:
-            whether messages were judged, and some of these groups have more for another turn at once.
-        """
+        """Judge locked groups of any policies; nothing is handed out."""
         more = False
         for one in locked.by_policy(queue) if locked.keys else ():
             judged = self.judge(queue, one, 0)
@@ -194,21 +137,7 @@ class Turns:
     def begin(
         self, queue: BoxQueue, limit: int, group: str | None, version: int, after: Completion | None = None
     ) -> tuple[LockedGroups, TurnStart | TurnResult | None]:
-        """Lock the next group with work, or the named group, and read the data of its turn; a simple one is judged at once.
-
-        Args:
-            queue: the queue.
-            limit: the most messages to hand out, or a whole set.
-            group: this group, if it has work and isn't locked.
-            version: the version of the definitions that `queue` is from.
-            after: execute this statement and commit first, and begin in another transaction.
-
-        Returns:
-            None if there is no such group, or the definitions have changed: then they have to be read first.
-
-        Raises:
-            UsageError: the transaction reads by a snapshot older than the lock would be.
-        """
+        """Lock the next group with work, or the named group, and read the data of its turn; a simple one is judged at once."""
         at_most = queue.at_most(limit)
         parameters = {
             "queue_id": queue.queue_id, "group_key": group, "now_us": self._now_us, "at_most": queue.looked_at(at_most),
@@ -239,15 +168,7 @@ class Turns:
         wary: bool,
         begun: TurnStart | TurnResult | None = None,
     ) -> TurnResult | None:
-        """Like `judge` for one group, without writing the result.
-
-        Args:
-            queue: the queue of the group.
-            locked: the group.
-            limit: the most messages, or a whole set.
-            wary: judge nothing, and return None, if messages that were published through SQL wait to be routed.
-            begun: the result of `begin` for it, with the same queue and limit; None: read the data here.
-        """
+        """Like `judge` for one group, without writing the result."""
         if isinstance(begun, TurnResult):
             return begun
         turn, unrouted = begun or self._reading.read(queue, locked, queue.at_most(limit))
@@ -298,14 +219,7 @@ class Turns:
         return rows
 
     def record(self, queue: BoxQueue, keys: Sequence[str], events: Events, operation_id: int | None = None) -> None:
-        """Put events on record, as many as the queue keeps. If there are none, nothing is executed.
-
-        Args:
-            queue: the queue of the groups.
-            keys: the groups of the turn.
-            events: their events.
-            operation_id: the number of the operator's action that caused them.
-        """
+        """Put events on record, as many as the queue keeps. If there are none, nothing is executed."""
         if not len(events):
             return
         if queue.declared.events != "all":
@@ -339,21 +253,6 @@ class Turns:
         """Perform an operator's action on one locked group, after judging it; nothing is handed out.
 
         The events that it causes are left to the caller to `record`.
-
-        Args:
-            queue: the queue of the group.
-            locked: the group.
-            action: the function that changes the state of the group; with `entry_id` it is given the ref of that entry, too.
-            empties: whether queued messages become dead.
-            all_arrived: judge all arrivals before, not only as many as a usual turn.
-            all_held: the action needs all held messages. Otherwise it may release the beginning of a long run, and
-                leave the rest to the next turns.
-            none_arrived: judge no arrival before, and fire no timer.
-            entry_id: a held entry that the action is about.
-            in_hand: entries that this transaction has handed out: they are judged already.
-
-        Raises:
-            ActionRefused: the error of the action; then nothing is written.
         """
         reads = partial(
             self._reading.read,
@@ -388,17 +287,6 @@ class Turns:
 
         The events that it causes are left to the caller to `record`, or `record_caused`. The number of statements doesn't depend on the
         number of groups.
-
-        Args:
-            queue: the queue of the groups.
-            locked: the groups.
-            action_of: for each group the function that changes its state; None: the group is only judged.
-            all_arrived: judge all arrivals before, not only as many as a usual turn.
-            all_held: the action needs all held messages.
-            noticed: the events of holes of which notices are published.
-
-        Returns:
-            for each group the effect, or the refusal of the kernel.
         """
         done: dict[str, ActedGroup | ActionRefused] = {}
         for one in locked.by_policy(queue) if locked.keys else ():
@@ -419,13 +307,7 @@ class Turns:
     def record_caused(
         self, queue: BoxQueue, acted: Mapping[str, ActedGroup], numbers: Sequence[int | None] | None = None
     ) -> None:
-        """Put events on record that operators' actions on several groups caused, in one statement, or in none.
-
-        Args:
-            queue: the queue of the groups.
-            acted: the effect on each group.
-            numbers: the numbers of the actions in the operator log, in the same order; None: they have none.
-        """
+        """Put events on record that operators' actions on several groups caused, in one statement, or in none."""
         rows = []
         for (key, one), number in zip(acted.items(), numbers or [None] * len(acted), strict=True):
             kept = one.caused if queue.declared.events == "all" else one.caused.take(one.caused.kept)
@@ -444,12 +326,7 @@ class Turns:
             )
 
     def force_places(self, queue: BoxQueue, locked: LockedGroups, through: int | None) -> tuple[int, Ints] | None:
-        """Close the places of the hole of a gate's one group by force, before an operator skips it.
-
-        Returns:
-            the number up to which the hole is to be skipped, and the numbers up to there of which something is on the way to
-            the gate; None: the group has no such hole.
-        """
+        """Close the places of the hole of a gate's one group by force, before an operator skips it."""
         turn, _ = self._reading.read(queue, locked, 0)
         ends = turn.hole_ends(due=False) if isinstance(turn, GateTurn) else None
         if ends is None or ends[0] is None or (through is not None and through > ends[0]):
@@ -482,20 +359,7 @@ class Turns:
         arrived: bool = False,
         after: Completion | None = None,
     ) -> tuple[Delivery | None, int]:
-        """Lock the next group with released messages, or the named group, and hand these messages out.
-
-        Args:
-            queue: the queue.
-            limit: the most messages, or a whole set.
-            group: this group.
-            definitions: the definitions.
-            arrived: hand out arrived messages behind them, too, in a queue that `is_fifo` and not
-                `Definitions.collecting`: no rule has to be asked.
-            after: execute this statement and commit first, and hand out in another transaction.
-
-        Returns:
-            None if a group has to be judged first; and the version of the definitions, if there is any work.
-        """
+        """Lock the next group with released messages, or the named group, and hand these messages out."""
         parameters = {
             "of_queue": queue.queue_id, "named": group, "at_most": queue.at_most(limit), "at_us": self._now_us,
             "from_rank": self._from_rank(queue, group),

@@ -30,19 +30,14 @@ _SHORT_S = 0.05
 
 
 class Waiter:
-    """A connection that waits for messages of a queue, outside a transaction.
-
-    Args:
-        transaction: a transaction of a connection of ours.
-        queue_id: the queue.
-        ends: says that a wait shall end; called again and again during a wait.
-    """
+    """A connection that waits for messages of a queue, outside a transaction."""
 
     def __init__(self, transaction: Transaction, queue_id: int, ends: Callable[[], bool]) -> None:
         self._transaction = transaction
         self._connection = cast(
             "OwnConnection", transaction.connection
         )  # nobody waits in a transaction of the caller's
+        #: Says that a wait shall end; called again and again during a wait.
         self._ends = ends
         self._queue_id = queue_id
         self._channel = f"seriatim_{self._connection.info.backend_pid}"
@@ -72,11 +67,7 @@ class Waiter:
         self._waiter = self._commit_with("register", ahead=b"LISTEN " + self._channel.encode(), chain=True)
 
     def wait(self, timeout_s: float) -> bool:
-        """Commit, and wait until a publisher notifies, a timer of the queue is due, the seconds are over, or the wait shall end.
-
-        Returns:
-            whether a publisher notified. Then nobody listens any more: who is called finds something, as a rule.
-        """
+        """Commit, and wait until a publisher notifies, a timer of the queue is due, the seconds are over, or the wait shall end."""
         if self._is_deaf:
             due_s = self._transaction.value("next_due", of_queue=self._queue_id)
             self._transaction.commit()

@@ -19,23 +19,7 @@ __all__ = ["ReadyWork", "ready_work"]
 
 @dataclass(frozen=True, slots=True)
 class ReadyWork:
-    """A queue that has something to hand out.
-
-    Args:
-        queue_id: its number.
-        queue: its name.
-        enabled: whether it hands messages out.
-        owner: the pipeline that owns it, if any.
-        activated: whether its activation is on.
-        is_activation: whether it has an activation.
-        regions: the name of the two regions that it belongs to; None: it belongs to none.
-        ready_since: when the first message was published that can be handed out now.
-        ready_s: the seconds since then.
-        at_work: the number of receivers seen at work: by a heartbeat, waiting, in a turn, under a lease, or started by
-            `serve`; one may be seen in several ways.
-        silent: the number of processes that worked on it and are no longer heard of.
-        touched_at: when one of its groups was last handed out or judged, if nobody is seen at work; None: never.
-    """
+    """A queue that has something to hand out."""
 
     queue_id: int
     queue: str
@@ -43,11 +27,17 @@ class ReadyWork:
     owner: str | None
     activated: bool
     is_activation: bool
+    #: The name of the two regions that it belongs to; None: it belongs to none.
     regions: str | None
+    #: When the first message was published that can be handed out now.
     ready_since: datetime
     ready_s: float
+    #: The number of receivers seen at work: by a heartbeat, waiting, in a turn, under a lease, or started by `serve`; one may be seen in
+    #: several ways.
     at_work: int
+    #: The number of processes that worked on it and are no longer heard of.
     silent: int
+    #: When one of its groups was last handed out or judged, if nobody is seen at work; None: never.
     touched_at: datetime | None
 
     @property

@@ -104,11 +104,7 @@ def bulk_operations_of(
 
 
 def bulk_operation_of(transaction: Transaction, bulk_id: int) -> BulkOperation:
-    """One operation.
-
-    Raises:
-        UsageError: there is none with this number.
-    """
+    """One operation."""
     parameters = {"bulk_id": bulk_id, "before": None, "is_open": False, "limit": 1}
     found = transaction.maybe("bulk_operations", BulkOperation, **parameters)
     if found is None:

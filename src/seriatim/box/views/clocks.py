@@ -17,18 +17,13 @@ CLOCK_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class TimesAhead:
-    """What waits, in a queue or (``""``) beside queues, for a time that counts from one that is still to come.
-
-    Args:
-        queue: the queue's name.
-        kind: ``lease``, ``delayed message``, ``new message``, ``group``, ``dialog`` or ``stream``.
-        count: the number of them.
-        until: the last time for which one of them waits.
-    """
+    """What waits, in a queue or (``""``) beside queues, for a time that counts from one that is still to come."""
 
     queue: str
+    #: ``lease``, ``delayed message``, ``new message``, ``group``, ``dialog`` or ``stream``.
     kind: str
     count: int
+    #: The last time for which one of them waits.
     until: datetime
 
 
@@ -51,11 +46,7 @@ def ahead_s(transaction: Transaction) -> float:
 
 
 def apart(seconds: float) -> str | None:
-    """In words that a clock is apart from the database's; None: it isn't, or by too little to matter.
-
-    Args:
-        seconds: from `ahead_s`.
-    """
+    """In words that a clock is apart from the database's; None: it isn't, or by too little to matter."""
     if abs(seconds) < CLOCK_S:
         return None
     return f"this machine's clock is {math.floor(abs(seconds)):,} s {'ahead of' if seconds > 0 else 'behind'} the database's"

@@ -79,11 +79,7 @@ def dialogs_of(
     after: tuple[datetime, UUID] | None = None,
     limit: int | None = None,
 ) -> list[DialogView]:
-    """The sides of dialogs, oldest first: after the one that began at a time and has a handle.
-
-    Raises:
-        UsageError: there is no such state, or the handle or the limit is invalid.
-    """
+    """The sides of dialogs, oldest first: after the one that began at a time and has a handle."""
     names = {one.value: one.value for one in DialogState} | {name: one.value for one, (name, _) in LABELS.items()}
     if state is not None and state not in names:
         raise UsageError(f"{shown(state)} is not a state of dialogs", remedy=f"one of {', '.join(names)}")
@@ -109,11 +105,7 @@ def clean_up(
     older_than: float | str,
     dry_run: bool,
 ) -> list[DialogView]:
-    """End the sides in a state that are old enough, without notifying the other sides; return them.
-
-    Raises:
-        UsageError: there is no such state, or the period is invalid. None is refused: it would end active dialogs.
-    """
+    """End the sides in a state that are old enough, without notifying the other sides; return them."""
     for given, what in ((state, "a state"), (older_than, "a period as older_than")):
         if given is None:
             raise UsageError(

@@ -92,18 +92,11 @@ class EventView:
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """A filter for events.
-
-    Args:
-        queue: only events of this queue.
-        group: only events of the group with this key.
-        key: only events of groups whose key matches this pattern.
-        kinds: only events of these kinds; None: of all.
-        narrowed: only events at a time in this range.
-    """
+    """A filter for events."""
 
     queue: str | None = None
     group: str | None = None
+    #: Only events of groups whose key matches this pattern.
     key: str | None = None
     kinds: Sequence[str] | None = None
     narrowed: Narrowed = field(default_factory=Narrowed)
@@ -140,11 +133,7 @@ class KindCount:
 
 
 def checked_kinds(given: str | Collection[str] | None) -> list[str] | None:
-    """The kinds of events to read; None: all.
-
-    Raises:
-        UsageError: there is no such kind.
-    """
+    """The kinds of events to read; None: all."""
     if given is None:
         return None
     kinds = [given] if isinstance(given, str) else list(given)
@@ -155,11 +144,7 @@ def checked_kinds(given: str | Collection[str] | None) -> list[str] | None:
 
 
 def checked_limit(limit: int) -> int:
-    """How many events to read.
-
-    Raises:
-        UsageError: it is no such number.
-    """
+    """How many events to read."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
         raise UsageError(f"cannot read {shown(limit)} events", remedy=f"an integer from 1 to {_MOST:,}")
     return limit
@@ -185,11 +170,7 @@ def events_by_kind(transaction: Transaction, chosen: EventFilter, limit: int = 1
 def read_events(
     begin: Begin, after: int, *, queue: str | None, kinds: str | Collection[str] | None, limit: int
 ) -> list[EventView]:
-    """Give positions to committed events that have none, and list at most `limit` events behind a position, in their order.
-
-    Raises:
-        UsageError: `after` is not a position, there is no such kind, or the limit is invalid.
-    """
+    """Give positions to committed events that have none, and list at most `limit` events behind a position, in their order."""
     if isinstance(after, bool) or not isinstance(after, int) or not 0 <= after <= _LAST_POSITION:
         raise UsageError(
             f"{shown(after)} is not a position", remedy="the position of the last event that was read, or 0"

@@ -22,52 +22,32 @@ _BYTES = 8 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class ExportedMessage:
-    """A message in a queue, with its body and properties as they are handed out next, an operator's edits included.
-
-    Args:
-        queue: the queue's name; None if it is unrouted.
-        group: the group's key; None if it has no group.
-        message_id: its id.
-        entry_id: the number of its entry in the queue; None if it is unrouted.
-        status: its status, as in `Placed`.
-        sequence: its position in its group, as its producer numbered it; microseconds if the queue orders by time.
-        attempt: the number of times it was handed out.
-        error: the error at which its handler failed last in that queue, or the reason why it was set aside; None: neither.
-        type: its type.
-        content_type: the media type of its body.
-        context: its properties, by name.
-        body: its body.
-        where: the file and line that it was read from, for errors.
-    """
+    """A message in a queue, with its body and properties as they are handed out next, an operator's edits included."""
 
     queue: str | None
+    #: The group's key; None if it has no group.
     group: str | None
     message_id: str
+    #: The number of its entry in the queue; None if it is unrouted.
     entry_id: int | None
     status: str
+    #: Its position in its group, as its producer numbered it; microseconds if the queue orders by time.
     sequence: int | None
     attempt: int
+    #: The error at which its handler failed last in that queue, or the reason why it was set aside; None: neither.
     error: str | None
     type: str
     content_type: str | None
     context: Mapping[str, Property]
     body: bytes = field(repr=False)
+    #: The file and line that it was read from, for errors.
     where: str = field(default="", compare=False)
 
 
 def exported(
     transaction: Transaction, chosen: PlaceFilter, entries: Mapping[str, Sequence[int]] | None = None
 ) -> Iterator[ExportedMessage]:
-    """Read messages with their bodies, oldest first; a message in two queues comes twice.
-
-    Args:
-        transaction: the transaction, which has to stay open meanwhile.
-        chosen: the filter.
-        entries: only these entries of the filter's queue, by the keys of their groups.
-
-    Raises:
-        psycopg.errors.InsufficientPrivilege: the role doesn't see bodies of a queue.
-    """
+    """Read messages with their bodies, oldest first; a message in two queues comes twice."""
     only: dict[str, list[Any] | None] = {"group_keys": None, "entry_ids": None}
     if entries is not None:
         only = {"group_keys": list(entries), "entry_ids": [one for each in entries.values() for one in each]}

@@ -55,12 +55,6 @@ def with_steps_elsewhere(access: Access, trace: Trace, message_id: str, id_space
     """The steps of a trace, and those behind links whose addresses this box has.
 
     The other box has to have granted it. Where it hasn't, the trace ends with what is known here. At most ten boxes are asked, each for a few seconds.
-
-    Args:
-        access: the box; nothing is asked for a role that doesn't own it.
-        trace: the trace here.
-        message_id: the id of the message.
-        id_space: its id space; None: the only one.
     """
     if not trace.may_have_left:
         return trace.steps
@@ -107,11 +101,7 @@ def _told(one: Any, message_id: str) -> _Told:
 
 
 def _steps_of(link: str, message_id: str, read: object) -> list[Step] | None:
-    """The steps that the other box tells; None: nothing is known.
-
-    Raises:
-        LinkProtocolError: it isn't as the page of the protocol says.
-    """
+    """The steps that the other box tells; None: nothing is known."""
     if read == {}:
         return None
     message = _fields(read, _MESSAGE)

@@ -55,28 +55,19 @@ class FaultView:
 
 @dataclass(frozen=True, slots=True)
 class FaultFilter:
-    """A filter for faults.
-
-    Args:
-        queue: only faults of this queue.
-        group: only faults of the group with this key.
-        key: only faults of groups whose key matches this pattern.
-        message_id: only faults at this message.
-        kind: only faults of this kind.
-        older_than: only faults older than this.
-        error: only faults with this text in their class or text.
-        error_class: only faults with an error of this class.
-        narrowed: only faults at a time in this range, and at messages that still exist and have these properties.
-    """
+    """A filter for faults."""
 
     queue: str | None = None
     group: str | None = None
+    #: Only faults of groups whose key matches this pattern.
     key: str | None = None
     message_id: str | None = None
     kind: str | None = None
     older_than: timedelta | None = None
+    #: Only faults with this text in their class or text.
     error: str | None = None
     error_class: str | None = None
+    #: Only faults at a time in this range, and at messages that still exist and have these properties.
     narrowed: Narrowed = field(default_factory=Narrowed)
 
 
@@ -107,11 +98,7 @@ def count_faults(transaction: Transaction) -> KeptFaults:
 
 
 def fault_of(transaction: Transaction, fault_id: int) -> FaultView:
-    """One fault.
-
-    Raises:
-        UsageError: there is no fault with this number, or the number is invalid.
-    """
+    """One fault."""
     if isinstance(fault_id, bool) or not isinstance(fault_id, int) or not 0 < fault_id < 2**63:
         raise UsageError(f"{shown(fault_id)} is not the number of a fault", remedy="a whole number from 1")
     found = _read(transaction, FaultFilter(), fault_id, None, 1)

@@ -17,33 +17,19 @@ _MOST = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number that a box shows.
+    """A number that a box shows."""
 
-    Args:
-        figure: what is counted or measured, as the function ``figures`` of the schema names it.
-        name: the queue, location or table; None: it is of the whole box.
-        kind: the status, state or disposition; None: the figure has no kinds.
-        value: the number; times in seconds, sizes in bytes.
-    """
-
+    #: What is counted or measured, as the function ``figures`` of the schema names it.
     figure: str
+    #: The queue, location or table; None: it is of the whole box.
     name: str | None
+    #: The status, state or disposition; None: the figure has no kinds.
     kind: str | None
     value: float
 
 
 def read_figures(transaction: Transaction, limit_s: float, most: int = _MOST) -> list[Figure]:
-    """All figures of the queues that the role sees, and for the owner those of the box.
-
-    Args:
-        transaction: the transaction.
-        limit_s: seconds after which PostgreSQL ends the statement.
-        most: the number of messages and of groups that are counted exactly, of all queues together; of queues that have more the
-            numbers are estimated from a sample.
-
-    Raises:
-        Unavailable: it took longer.
-    """
+    """All figures of the queues that the role sees, and for the owner those of the box."""
     transaction.do("limit_statements", milliseconds=max(1, round(limit_s * 1000)))
     try:
         return transaction.rows("figures", Figure, most=most)

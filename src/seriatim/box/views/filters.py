@@ -12,27 +12,19 @@ __all__ = ["ErrorCount", "LogFilter", "Narrowed", "TimeRange"]
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """A range of time, open at either side.
+    """A range of time, open at either side."""
 
-    Args:
-        since: its beginning, which belongs to it; a period counts back from now, by the database's clock; None: no limit.
-        until: its end, which doesn't belong to it; likewise.
-    """
-
+    #: Its beginning, which belongs to it; a period counts back from now, by the database's clock; None: no limit.
     since: datetime | timedelta | None = None
     until: datetime | timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """What narrows a list further: a range of time, and properties that a message has to have.
-
-    Args:
-        times: the range of time.
-        properties: values of properties by their names, as text; a number fits however it is written.
-    """
+    """What narrows a list further: a range of time, and properties that a message has to have."""
 
     times: TimeRange = field(default_factory=TimeRange)
+    #: Values of properties by their names, as text; a number fits however it is written.
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def parameters(self) -> dict[str, Any]:
@@ -50,16 +42,9 @@ class Narrowed:
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """A filter for the operator log.
+    """A filter for the operator log."""
 
-    Args:
-        queue: only actions on this queue, or on its groups.
-        group: only actions on groups with this key.
-        actor: only actions of this actor.
-        action: only this action.
-        times: only actions at a time in this range.
-    """
-
+    #: Only actions on this queue, or on its groups.
     queue: str | None = None
     group: str | None = None
     actor: str | None = None

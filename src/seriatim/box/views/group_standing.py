@@ -132,11 +132,7 @@ class Standing:
 
 
 def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
-    """Diagnose a group.
-
-    Raises:
-        UsageError: there is no such queue, or it never got a message of the group.
-    """
+    """Diagnose a group."""
     definitions = read_definitions(transaction)
     found = definitions.queue(queue)
     view = group_of(transaction, queue, group)

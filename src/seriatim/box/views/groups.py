@@ -196,27 +196,21 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class GroupFilter:
-    """A filter for groups.
-
-    Args:
-        queue: only groups of this queue.
-        key: only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
-        states: only groups in one of these states.
-        older_than: only groups that have been in their state for longer than this.
-        error: only groups with this text in the reason of their stop; case is ignored.
-        error_class: only groups that an error of this class has stopped, or that are tried again after one.
-        narrowed: only groups that are in their state since a time in this range, and that have a message with these properties.
-        suspected: whether groups whose producer seems to have begun anew are listed: True: in any state; False: never; None:
-            like others.
-    """
+    """A filter for groups."""
 
     queue: str | None = None
+    #: Only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
     key: str | None = None
     states: frozenset[GroupState] | None = None
+    #: Only groups that have been in their state for longer than this.
     older_than: timedelta | None = None
+    #: Only groups with this text in the reason of their stop; case is ignored.
     error: str | None = None
+    #: Only groups that an error of this class has stopped, or that are tried again after one.
     error_class: str | None = None
+    #: Only groups that are in their state since a time in this range, and that have a message with these properties.
     narrowed: Narrowed = field(default_factory=Narrowed)
+    #: Whether groups whose producer seems to have begun anew are listed: True: in any state; False: never; None: like others.
     suspected: bool | None = None
 
 
@@ -228,11 +222,7 @@ def postponement_of(until: datetime | None, times: int | None) -> str | None:
 
 
 def group_of(transaction: Transaction, queue: str, group: str) -> GroupView:
-    """One group.
-
-    Raises:
-        UsageError: there is no such queue, or it never got a message of the group.
-    """
+    """One group."""
     found = _views(transaction, GroupFilter(queue), 1, groups=[checked_text(group, "a group's key")])
     if not found:
         raise NotFound(

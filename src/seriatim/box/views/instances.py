@@ -55,11 +55,7 @@ class InstanceView:
 
 
 def instance_of(transaction: Transaction, instance_id: int) -> InstanceView:
-    """One instance.
-
-    Raises:
-        UsageError: there is no such instance, or it has ended.
-    """
+    """One instance."""
     found = instances_of(transaction, instance_id=instance_id, limit=1)
     if not found:
         raise NotFound(f"there is no instance {instance_id!r}", remedy="it may have ended; see the instances")

@@ -25,15 +25,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The law of conservation in numbers, of all groups that a box knows.
-
-    Args:
-        received: how many messages the groups took in.
-        released: how many of them were released; likewise the other dispositions: `held`, `late`, `duplicate`, `invalid`, `rejected`,
-            `dead`, and of gates `void`.
-    """
+    """The law of conservation in numbers, of all groups that a box knows."""
 
     received: int
+    #: How many of them were released; likewise the other dispositions: `held`, `late`, `duplicate`, `invalid`, `rejected`, `dead`, and
+    #: of gates `void`.
     released: int
     held: int
     late: int

@@ -118,21 +118,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class PlaceFilter:
-    """A filter for messages with their places.
-
-    Args:
-        queue: only messages of this queue.
-        group: only messages of groups with this key.
-        status: only messages in this status, of `STATUSES`.
-        kind: only messages of this type.
-        message_id: only messages with this id.
-        id_space: only messages of this id space.
-        error: only messages with this text in the reason why they were set aside, or in the last error of their handler.
-        narrowed: only messages that were published at a time in this range, and that have these properties.
-
-    Raises:
-        UsageError: there is no such status, or the group, type or id is invalid.
-    """
+    """A filter for messages with their places."""
 
     queue: str | None = None
     group: str | None = None
@@ -140,7 +126,9 @@ class PlaceFilter:
     kind: str | None = None
     message_id: str | None = None
     id_space: str | None = None
+    #: Only messages with this text in the reason why they were set aside, or in the last error of their handler.
     error: str | None = None
+    #: Only messages that were published at a time in this range, and that have these properties.
     narrowed: Narrowed = field(default_factory=Narrowed)
 
     def __post_init__(self) -> None:
@@ -161,11 +149,7 @@ class PlaceFilter:
 
 
 def places_of(transaction: Transaction, chosen: PlaceFilter | None = None, *, limit: int | None = None) -> list[Placed]:
-    """List messages with their places, oldest first; at most `limit`.
-
-    Raises:
-        UsageError: the limit is invalid.
-    """
+    """List messages with their places, oldest first; at most `limit`."""
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit < 2**63):
         raise UsageError(f"cannot list {shown(limit)} messages", remedy="a whole number from 0")
     return transaction.rows("places", Placed, **(chosen or PlaceFilter()).parameters(), limit=limit)
@@ -173,15 +157,11 @@ def places_of(transaction: Transaction, chosen: PlaceFilter | None = None, *, li
 
 @dataclass(frozen=True, slots=True)
 class PlacesPage:
-    """A page of messages with their places.
+    """A page of messages with their places."""
 
-    Args:
-        rows: the messages, in the order in which they came in.
-        following: the arrival and position of the last message that was read; None: there are no more.
-        read: the number of messages that were read.
-    """
-
+    #: The messages, in the order in which they came in.
     rows: list[Placed]
+    #: The arrival and position of the last message that was read; None: there are no more.
     following: tuple[int, int] | None
     read: int
 
@@ -199,15 +179,7 @@ _TABLE_OF = {
 def places_page(
     transaction: Transaction, chosen: PlaceFilter, limit: int, after: tuple[int, int] | None = None, *, seconds: float
 ) -> PlacesPage:
-    """A page of messages with their places, in the order in which they came in; it reads a bounded number of messages.
-
-    Args:
-        transaction: the transaction.
-        chosen: the filter.
-        limit: a page ends with the message with which it has so many rows.
-        after: only messages after this arrival and position.
-        seconds: after that time no further messages are read.
-    """
+    """A page of messages with their places, in the order in which they came in; it reads a bounded number of messages."""
     found: list[Placed] = []
     place, read, most = after or (-1, -1), 0, limit
     among, end = _TABLE_OF.get(chosen.status or "", "spool"), time.monotonic() + seconds
@@ -251,11 +223,7 @@ def places_by_error(transaction: Transaction, chosen: PlaceFilter, *, limit: int
 
 
 def check_one_space(message_id: str, spaces: Collection[str]) -> None:
-    """Refuse an id that messages of several id spaces have.
-
-    Raises:
-        UsageError: there are several; the error names the id spaces.
-    """
+    """Refuse an id that messages of several id spaces have."""
     if len(spaces) > 1:
         named = ", ".join(map(repr, sorted(spaces)))
         what = f"several messages have the id {message_id!r}, in the id spaces {named}"
@@ -263,11 +231,7 @@ def check_one_space(message_id: str, spaces: Collection[str]) -> None:
 
 
 def message_of(transaction: Transaction, message_id: str, id_space: str | None = None) -> Stored:
-    """A message with its body and parts; the newest, if it was published again after its id was forgotten.
-
-    Raises:
-        UsageError: the box has no message with the id; or several id spaces have the id, and none is named.
-    """
+    """A message with its body and parts; the newest, if it was published again after its id was forgotten."""
     checked_text(message_id, "a message's id")
     return _found(transaction, message_id, id_space)[0]
 

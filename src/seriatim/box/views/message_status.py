@@ -50,44 +50,34 @@ _OPEN = (MessageState.IN_HAND, MessageState.WAITING, MessageState.UNKNOWN)
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """The state of a message in one queue.
+    """The state of a message in one queue."""
 
-    Args:
-        queue: the queue's name; None: it is in no queue (unrouted, or not routed yet).
-        group: the key of its group; None if it has none.
-        state: its state there.
-        reason: why it waits, was set aside or is unrouted; empty if it is done.
-        until: when it is due, if it waits for a time that is known.
-        since: when it was done, set aside or found to be unrouted.
-        attempt: the number of attempts that failed.
-    """
-
+    #: The queue's name; None: it is in no queue (unrouted, or not routed yet).
     queue: str | None
+    #: The key of its group; None if it has none.
     group: str | None
     state: MessageState
+    #: Why it waits, was set aside or is unrouted; empty if it is done.
     reason: str
+    #: When it is due, if it waits for a time that is known.
     until: datetime | None
+    #: When it was done, set aside or found to be unrouted.
     since: datetime | None
     attempt: int
 
 
 @dataclass(frozen=True, slots=True)
 class MessageStatus:
-    """The state of a message.
-
-    Args:
-        message_id: its id.
-        state: its state altogether: ``in_hand`` or ``waiting`` if it is so in any queue; otherwise ``unrouted``, ``dead`` or
-            ``set_aside`` if it is so in any; otherwise ``done``. ``unknown``: the box has no such message, and its id was not
-            published lately.
-        queues: its state in each queue that has it, or has kept it.
-        forgotten: the number of queues that had it and keep nothing of it: it is done there, or was deleted. If no queue has
-            kept anything, the number isn't known: then it is 0, and the message is ``done``.
-    """
+    """The state of a message."""
 
     message_id: str
+    #: Its state altogether: ``in_hand`` or ``waiting`` if it is so in any queue; otherwise ``unrouted``, ``dead`` or ``set_aside`` if it
+    #: is so in any; otherwise ``done``. ``unknown``: the box has no such message, and its id was not published lately.
     state: MessageState
+    #: Its state in each queue that has it, or has kept it.
     queues: tuple[QueueStatus, ...] = ()
+    #: The number of queues that had it and keep nothing of it: it is done there, or was deleted. If no queue has kept anything, the
+    #: number isn't known: then it is 0, and the message is ``done``.
     forgotten: int = 0
 
     @property
@@ -109,11 +99,7 @@ class _Key(NamedTuple):
 def status_of(
     begin: Callable[[], AbstractContextManager[Transaction]], message_id: str, id_space: str | None, wait_s: float
 ) -> MessageStatus:
-    """The state of a message; waits until it is final, for a limited time.
-
-    Raises:
-        UsageError: the id can't be one; or several id spaces have it, and none is named.
-    """
+    """The state of a message; waits until it is final, for a limited time."""
     checked_text(message_id, "a message's id")
     named = {"message_id": message_id, "id_space": id_space}
     until, pause_s = time.monotonic() + wait_s, _FIRST_PAUSE_S

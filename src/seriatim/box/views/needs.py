@@ -36,16 +36,10 @@ _UNITS = {"us": 1e-6, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_4
 
 @dataclass(frozen=True, slots=True)
 class UnendedTurn:
-    """A message that was handed out several times, and whose turn never ended.
-
-    Args:
-        queue: the queue's name.
-        group: the key of its group; None in a queue without groups.
-        message_id: the message.
-        times: how often, as far as it is known.
-    """
+    """A message that was handed out several times, and whose turn never ended."""
 
     queue: str
+    #: The key of its group; None in a queue without groups.
     group: str | None
     message_id: str
     times: int
@@ -53,16 +47,11 @@ class UnendedTurn:
 
 @dataclass(frozen=True, slots=True)
 class RoleSetting:
-    """A time limit of PostgreSQL that is set for a role.
-
-    Args:
-        role: the role; ``ALL``: all roles in this database.
-        name: the setting.
-        value: its value as it was set, such as ``2s``; without a unit milliseconds.
-    """
+    """A time limit of PostgreSQL that is set for a role."""
 
     role: str
     name: str
+    #: Its value as it was set, such as ``2s``; without a unit milliseconds.
     value: str
 
     @property
@@ -85,21 +74,14 @@ class GroupSetApart:
 
 @dataclass(frozen=True, slots=True)
 class StoppedGroups:
-    """The groups of a queue that are stopped in one state.
-
-    Args:
-        queue: the queue's name.
-        state: ``suspended``, ``faulted``, ``timed_out`` or ``waiting``.
-        groups: the number of groups.
-        needing: the number of groups that nothing but a hand, or the missing message, lets go on.
-        since: the time from which the first of them has been so.
-        group: the key of that one.
-    """
+    """The groups of a queue that are stopped in one state."""
 
     queue: str
     state: str
     groups: int
+    #: The number of groups that nothing but a hand, or the missing message, lets go on.
     needing: int
+    #: The time from which the first of them has been so.
     since: datetime | None
     group: str
 
@@ -146,19 +128,11 @@ class RememberedSessions:
 
 @dataclass(frozen=True, slots=True)
 class Unrouted:
-    """Messages that are in no queue.
-
-    Args:
-        problem: the reason; None: no subscription matched.
-        messages: their number.
-        is_waiting: they were published through SQL, and nobody has routed them yet.
-        since: the time of the oldest.
-        age_s: the seconds since then.
-        type: the type of one of them.
-    """
+    """Messages that are in no queue."""
 
     problem: str | None
     messages: int
+    #: They were published through SQL, and nobody has routed them yet.
     is_waiting: bool
     since: datetime | None
     age_s: float | None
@@ -167,19 +141,7 @@ class Unrouted:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """A transaction that is open for long.
-
-    Args:
-        pid: the server process; None for a prepared transaction.
-        name: the name that the connection told (`application_name`).
-        role: the role.
-        address: the client's address; None: a local socket.
-        is_idle: whether nothing is executed in it.
-        is_ours: whether it is of a connection of seriatim's.
-        seconds: its age.
-        idle_s: the seconds for which it has been in this state.
-        gid: the name of a prepared transaction.
-    """
+    """A transaction that is open for long."""
 
     pid: int | None
     name: str | None
@@ -188,28 +150,21 @@ class OpenTransaction:
     is_idle: bool
     is_ours: bool
     seconds: float
+    #: The seconds for which it has been in this state.
     idle_s: float
     gid: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineQueue:
-    """A queue that belongs to a pipeline.
-
-    Args:
-        queue: its name.
-        pipeline: the pipeline's name.
-        runs: whether a run of the pipeline reads the queue now.
-        messages: the number of its messages, without held ones.
-        in_hand: the number of messages that the pipeline has in hand.
-        since: the publishing time of the oldest of them.
-        age_s: the seconds since then.
-    """
+    """A queue that belongs to a pipeline."""
 
     queue: str
     pipeline: str
+    #: Whether a run of the pipeline reads the queue now.
     runs: bool
     messages: int
+    #: The number of messages that the pipeline has in hand.
     in_hand: int
     since: datetime | None
     age_s: float | None

@@ -31,18 +31,12 @@ REASONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class NotDone:
-    """Messages of a queue that aren't done, and that one thing keeps.
-
-    Args:
-        queue: the queue's name.
-        why: a key of `REASONS`.
-        messages: how many.
-        until: when the first of them is due, or the time-out ends for which the first of them waits; None if no time is known.
-    """
+    """Messages of a queue that aren't done, and that one thing keeps."""
 
     queue: str
     why: str
     messages: int
+    #: When the first of them is due, or the time-out ends for which the first of them waits; None if no time is known.
     until: datetime | None
 
     @property

@@ -95,14 +95,7 @@ class OpenPlace:
 def first_open_place(
     transaction: Transaction, gate_id: int, view: GroupView, helping: Callable[[str, str], str | None]
 ) -> OpenPlace | None:
-    """The first open place of a gate's group; None: none is open, or the group is closed.
-
-    Args:
-        transaction: the transaction.
-        gate_id: the gate's queue id.
-        view: the group.
-        helping: tells of a queue and a group the command that lets the group go on; None: there is none.
-    """
+    """The first open place of a gate's group; None: none is open, or the group is closed."""
     if view.open_number is None or view.state is GroupState.CLOSED:
         return None
     rows = transaction.rows("open_place", gate_id=gate_id, group_key=view.group, number=view.open_number, most=_SHOWN)

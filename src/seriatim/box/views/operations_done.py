@@ -46,24 +46,7 @@ class Logged:
 
 @dataclass(frozen=True, slots=True)
 class OperationRun:
-    """Entries of the operator log, one after another, of one actor with one action and one reason, such as an action on many groups.
-
-    Args:
-        operation_id: the number of its newest entry.
-        first_id: the number of its oldest entry.
-        at: the time of its newest entry.
-        since: the time of its oldest entry.
-        actor: the actor, as the caller gave it.
-        action: the action.
-        reason: the reason.
-        role: the PostgreSQL role that had logged in (`session_user`); None in entries older than this field.
-        count: how many entries it has.
-        queues: the queues on which it acted.
-        of_queues: the queues of its newest entries.
-        of_groups: the keys of the groups of its newest entries.
-        is_cut: whether it may go on with older entries, which weren't read.
-        details: the action's arguments and result; None: it has several entries.
-    """
+    """Entries of the operator log, one after another, of one actor with one action and one reason, such as an action on many groups."""
 
     operation_id: int
     first_id: int
@@ -72,12 +55,16 @@ class OperationRun:
     actor: str
     action: str
     reason: str
+    #: The PostgreSQL role that had logged in (`session_user`); None in entries older than this field.
     role: str | None
     count: int
     queues: list[str] | None
     of_queues: list[str | None]
+    #: The keys of the groups of its newest entries.
     of_groups: list[str | None]
+    #: Whether it may go on with older entries, which weren't read.
     is_cut: bool
+    #: The action's arguments and result; None: it has several entries.
     details: Mapping[str, Any] | None = None
 
     @property

@@ -21,29 +21,22 @@ _MOST = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Peeked:
-    """A message in a queue.
+    """A message in a queue."""
 
-    Args:
-        group: the group's key; None in a queue that is `Unordered`, without a gate.
-        status: ``"arrived"`` (not judged yet), ``"held"``, ``"queued"`` or ``"in_hand"`` (of a pipeline).
-        visible_at: the earliest time at which it is handed out.
-        waits: whether it waits because all subscriptions that collected it are stopped.
-        message: the message; its `attempt` is the number of the next attempt. It has an `ordinal` if it is queued.
-    """
-
+    #: The group's key; None in a queue that is `Unordered`, without a gate.
     group: str | None
+    #: ``"arrived"`` (not judged yet), ``"held"``, ``"queued"`` or ``"in_hand"`` (of a pipeline).
     status: str
+    #: The earliest time at which it is handed out.
     visible_at: datetime | None
+    #: Whether it waits because all subscriptions that collected it are stopped.
     waits: bool
+    #: The message; its `attempt` is the number of the next attempt. It has an `ordinal` if it is queued.
     message: Received
 
 
 def peek(transaction: Transaction, definitions: Definitions, queue: str, group: str | None, limit: int) -> list[Peeked]:
-    """List the messages of a queue or a group, by group, in the order of leaving.
-
-    Raises:
-        UsageError: there is no such queue, or the limit is invalid.
-    """
+    """List the messages of a queue or a group, by group, in the order of leaving."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
         raise UsageError(f"cannot list {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST}")
     found = definitions.queue(queue)

@@ -76,16 +76,11 @@ class Step:
 
 
 class Trace(NamedTuple):
-    """The steps of a message here.
-
-    Args:
-        steps: in order.
-        may_have_left: whether another box may know more of it.
-        is_gone: whether it isn't here any more, and nothing tells where it went.
-    """
+    """The steps of a message here."""
 
     steps: list[Step]
     may_have_left: bool = False
+    #: Whether it isn't here any more, and nothing tells where it went.
     is_gone: bool = False
 
 
@@ -146,9 +141,6 @@ def trace_message(
     """The steps of one message, in order; and those of the messages from which it results, and that result from it.
 
     `within`: its results are looked for among so many messages that came after it; None: among all.
-
-    Raises:
-        UsageError: the box doesn't know the message; or several id spaces have the id, and none is named.
     """
     named: dict[str, object] = {
         "message_ids": [message_id], "id_space": id_space, "queue_id": None, "group_key": None,
@@ -232,11 +224,7 @@ def _results(
 
 
 def trace_group(transaction: Transaction, queue: str, group: str, limit: int = 100) -> list[Step]:
-    """The steps of the newest `limit` known messages of a group, and the actions on the group.
-
-    Raises:
-        UsageError: there is no such queue, or it never got a message of the group.
-    """
+    """The steps of the newest `limit` known messages of a group, and the actions on the group."""
     found = read_definitions(transaction).queue(queue)
     view = group_of(transaction, queue, group)
     places = _places(

@@ -21,13 +21,6 @@ def alone(access: Access, chore: str) -> Access:
     """A box whose transactions each claim a chore: during such a transaction no other process does the chore.
 
     The transaction itself holds the claim, so no second connection is needed, which might not be available.
-
-    Args:
-        access: the box.
-        chore: its name.
-
-    Returns:
-        a box whose transactions raise `ChoreTaken` as they begin, if another process has the chore.
     """
 
     @contextmanager

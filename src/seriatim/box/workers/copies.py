@@ -28,51 +28,32 @@ __all__ = ["CopyEnd", "WaitingCopy", "behind_holes", "end", "known", "note_over"
 
 @dataclass(frozen=True, slots=True)
 class CopyEnd:
-    """How a lease of copies ends.
-
-    Args:
-        lease: the lease.
-        done: the number of its copies that are completed, from the first on.
-        delay_us: after which the others are handed out again, microseconds; 0: at once.
-        through: the number through which all of the session is over; None: nothing new is known.
-    """
+    """How a lease of copies ends."""
 
     lease: Lease
+    #: The number of its copies that are completed, from the first on.
     done: int
+    #: After which the others are handed out again, microseconds; 0: at once.
     delay_us: int = 0
+    #: The number through which all of the session is over; None: nothing new is known.
     through: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingCopy:
-    """The first message behind a hole.
-
-    Args:
-        group: its group.
-        next_number: the group's next number, which is missing.
-        number: its number.
-        message_id: its id.
-        digest: as the journal has it.
-        age: how long ago it came into the box, microseconds.
-    """
+    """The first message behind a hole."""
 
     group: str
     next_number: int
     number: int
     message_id: str
     digest: bytes
+    #: How long ago it came into the box, microseconds.
     age: int
 
 
 def end(transaction: Transaction, queue: BoxQueue, ends: Sequence[CopyEnd]) -> int:
-    """End leases of copies, in two statements for any number of them.
-
-    Returns:
-        how many leases were there; what of the others is over is found again.
-
-    Raises:
-        Unavailable: the transaction has to be repeated.
-    """
+    """End leases of copies, in two statements for any number of them."""
     note_over(
         transaction, queue,
         {one.lease.delivery.group or "": one.through for one in ends if one.through is not None},
@@ -87,21 +68,7 @@ def end(transaction: Transaction, queue: BoxQueue, ends: Sequence[CopyEnd]) -> i
 
 
 def set_aside(transaction: Transaction, of: CopyEnd, reason: str, worker: str, *, what: Fault | None = None) -> bool:
-    """End a lease: its first copies are completed, the next one becomes a dead letter, and its group goes on in this box.
-
-    Args:
-        transaction: the transaction.
-        of: the lease, and the number of copies before the one that is set aside.
-        reason: why, for people.
-        worker: who does it.
-        what: the handler's fault, if that is why.
-
-    Returns:
-        whether the lease was there.
-
-    Raises:
-        Unavailable: the transaction has to be repeated.
-    """
+    """End a lease: its first copies are completed, the next one becomes a dead letter, and its group goes on in this box."""
     lease = of.lease
     note_over(transaction, lease.queue, {lease.delivery.group or "": of.through} if of.through is not None else {})
     try:
@@ -117,17 +84,7 @@ def set_aside(transaction: Transaction, of: CopyEnd, reason: str, worker: str, *
 def known(
     transaction: Transaction, queue: BoxQueue, messages: Sequence[Received]
 ) -> list[tuple[int | None, int | None]]:
-    """What the box knows of messages, in their order.
-
-    Args:
-        transaction: the transaction.
-        queue: the queue.
-        messages: received messages.
-
-    Returns:
-        for each: through which number its session is over, as far as the box has heard; and how long ago it was published, also where it came as a
-        copy, microseconds. None: it has heard nothing.
-    """
+    """What the box knows of messages, in their order."""
     rows = transaction.rows(
         "copies_known", of_queue=queue.queue_id, of_groups=[one.group or "" for one in messages],
         of_numbers=[one.sequence or 0 for one in messages], of_messages=[one.message_id for one in messages],
@@ -142,14 +99,7 @@ def note_over(transaction: Transaction, queue: BoxQueue, throughs: Mapping[str, 
 
 
 def behind_holes(transaction: Transaction, queue: BoxQueue, after: str, most: int) -> list[WaitingCopy]:
-    """The groups that wait for a missing number, in the order of their keys.
-
-    Args:
-        transaction: the transaction.
-        queue: the queue.
-        after: only groups behind this one.
-        most: at most so many.
-    """
+    """The groups that wait for a missing number, in the order of their keys."""
     rows = transaction.rows(
         "copies_behind_holes", of_queue=queue.queue_id, after_group=after, how_many=most
     )  # fmt: skip
@@ -157,19 +107,7 @@ def behind_holes(transaction: Transaction, queue: BoxQueue, after: str, most: in
 
 
 def raise_next(transaction: Transaction, queue: BoxQueue, throughs: Mapping[str, int]) -> int:
-    """Go on behind numbers that are over in the journal. Groups that somebody works on are left out.
-
-    Args:
-        transaction: the transaction.
-        queue: the queue, with the policy `Standard`.
-        throughs: by group, the number through which all is over.
-
-    Returns:
-        how many groups have gone on.
-
-    Raises:
-        Unavailable: the transaction has to be repeated.
-    """
+    """Go on behind numbers that are over in the journal. Groups that somebody works on are left out."""
     policy = queue.declared.policy
     if not throughs or not isinstance(policy, Standard):
         return 0

@@ -19,15 +19,7 @@ _LONGEST_NAME, _LONGEST_HOST = 1024, 256
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process that works on queues.
-
-    Args:
-        process_id: tells it from all others.
-        name: who it is, in faults.
-        host: the name of its machine.
-        pid: its number there.
-        is_reader: whether it is a reader of an activation.
-    """
+    """A process that works on queues."""
 
     process_id: UUID
     name: str
@@ -38,50 +30,34 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a process does on a queue.
-
-    Args:
-        queue: the queue's name.
-        mode: how a group is claimed.
-        capacity: the number of threads that it would have, whatever other processes do.
-        threads: the number of threads that it has.
-        run_length: the largest number of messages in a turn.
-        rate: the largest number of messages a second; None: no limit.
-        in_hand: for each turn that is under way its group, the entry of the message whose handler is at work, and for
-            how many seconds it has gone on.
-    """
+    """What a process does on a queue."""
 
     queue: str
     mode: str
+    #: The number of threads that it would have, whatever other processes do.
     capacity: int
     threads: int
     run_length: int
+    #: The largest number of messages a second; None: no limit.
     rate: float | None
+    #: For each turn that is under way its group, the entry of the message whose handler is at work, and for how many seconds it has gone
+    #: on.
     in_hand: Sequence[tuple[str | None, int | None, float]] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a process obeys on a queue.
-
-    Args:
-        settings: what is set for the queue.
-        capacities: the capacity of each process that works on the queue, in an order that is the same for all of them.
-            Empty where they share nothing.
-        place: which of these is the process itself.
-    """
+    """What a process obeys on a queue."""
 
     settings: QueueSettings = field(default_factory=QueueSettings)
+    #: The capacity of each process that works on the queue, in an order that is the same for all of them. Empty where they share
+    #: nothing.
     capacities: tuple[int, ...] = ()
     place: int = 0
 
 
 def beat(transaction: Transaction, process: Process, reports: Sequence[Report]) -> dict[str, Answer]:
-    """Say what a process does on each of its queues, in one round trip.
-
-    Returns:
-        by the names of those queues that are still there, what it obeys from now on.
-    """
+    """Say what a process does on each of its queues, in one round trip."""
     rows = transaction.rows(
         "beat",
         of_process=process.process_id,

@@ -26,13 +26,7 @@ __all__ = ["LeasedSession"]
 
 
 class LeasedSession(Session):
-    """The session for one call of a handler; its end rolls back all that `complete` hasn't committed.
-
-    Args:
-        lease: the lease.
-        begin: begins a transaction with the box.
-        run_as: the role of the database that the handler has; None: the worker's role.
-    """
+    """The session for one call of a handler; its end rolls back all that `complete` hasn't committed."""
 
     def __init__(
         self, lease: Lease, begin: Callable[[], AbstractContextManager[Session]], run_as: str | None = None
@@ -40,6 +34,7 @@ class LeasedSession(Session):
         super().__init__(lease.access, None, own=False)
         self._lease = lease
         self._begin_transaction = begin
+        #: The role of the database that the handler has; None: the worker's role.
         self._run_as = run_as
         self._transaction = ExitStack()
         self._steps: Steps | None = None
@@ -63,13 +58,7 @@ class LeasedSession(Session):
 
     @property
     def connection(self) -> psycopg.Connection:
-        """The psycopg connection, as in every session; the first call begins the transaction.
-
-        Raises:
-            LeaseLost: the worker has lost the lease.
-            UsageError: the session has ended.
-            Unavailable: there is no connection.
-        """
+        """The psycopg connection, as in every session; the first call begins the transaction."""
         if self._lease.lost.is_set():
             raise self._lease.error()
         if self._connection is None:
@@ -89,12 +78,7 @@ class LeasedSession(Session):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Roll back all that isn't committed.
-
-        Raises:
-            TurnEnded: the handler ended the transaction, or closed the connection.
-            Unavailable: the connection is lost.
-        """
+        """Roll back all that isn't committed."""
         self._ended = True
         step, self._step = self._step, None
         try:
@@ -110,19 +94,7 @@ class LeasedSession(Session):
             self._steps.handled()
 
     def complete(self, count: int, *, ends: bool, postponed: int = 0, delay_us: int | None = None) -> None:
-        """Complete the next `count` messages of the lease, and commit that together with the handler's writes.
-
-        Args:
-            count: the number of messages.
-            ends: whether the lease ends with them.
-            postponed: the number of messages behind them that are handed out again after a delay; then the lease has to end.
-            delay_us: the delay, microseconds; None: nothing is postponed.
-
-        Raises:
-            TurnEnded: the handler ended the transaction, or closed the connection.
-            LeaseLost: the worker has lost the lease.
-            Unavailable: it may be committed or not.
-        """
+        """Complete the next `count` messages of the lease, and commit that together with the handler's writes."""
         if self._connection is None and not self._lease.lost.is_set():
             self._join()
         connection = self.connection

@@ -24,14 +24,7 @@ _IDLE_MS = 10_000
 
 
 class Slots(Closing):
-    """The places that a process has, in all queues of a box; for one thread.
-
-    Args:
-        box: the message box.
-
-    Raises:
-        EnvironmentProblem: the connection leads through a connection pooler, which keeps no places.
-    """
+    """The places that a process has, in all queues of a box; for one thread."""
 
     def __init__(self, box: MessageBox) -> None:
         self._dsn, self._schema = box.dsn, box.schema
@@ -43,34 +36,19 @@ class Slots(Closing):
         self._taken: dict[int, set[int]] = {}
 
     def look(self) -> list[Activated]:
-        """The present activations of the box.
-
-        Raises:
-            EnvironmentProblem, Unavailable: as for `fill`.
-        """
+        """The present activations of the box."""
         with self._connected() as connection:
             return activations_of(Statements(connection, self._schema))
 
     def fill(self, queue_id: int, most: int) -> int:
-        """Take all free places from 1 to `most`.
-
-        Returns:
-            the number of places in this range that the process has then.
-
-        Raises:
-            EnvironmentProblem, Unavailable: the connection is lost, and with it all places; the next call makes another.
-        """
+        """Take all free places from 1 to `most`."""
         free = [slot for slot in range(1, most + 1) if slot not in self._taken.get(queue_id, ())]
         if free:
             self._taken.setdefault(queue_id, set()).update(self._asked("take_slots", queue_id, free))
         return sum(slot <= most for slot in self._taken.get(queue_id, ()))
 
     def leave(self, queue_id: int, down_to: int) -> None:
-        """Give places back, the highest numbers first, until the process has no more than the given number.
-
-        Raises:
-            EnvironmentProblem, Unavailable: as for `fill`.
-        """
+        """Give places back, the highest numbers first, until the process has no more than the given number."""
         taken = sorted(self._taken.get(queue_id, ()))
         if over := taken[down_to:]:
             self._asked("leave_slots", queue_id, over)

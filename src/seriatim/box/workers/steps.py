@@ -52,23 +52,15 @@ class TurnEnded(Misuse):
 
 
 class Steps:
-    """The steps of one turn.
-
-    Args:
-        session: the session of the transaction, with a delivery.
-        run_as: the role of the database that handlers have; None: the session's role.
-        before_use: called before the handler of a step uses the connection for the first time.
-
-    Attributes:
-        suspect: the name of the step whose handler has ended the transaction, if one has: the last step that used the
-            connection while the transaction was open; None: there is none.
-    """
+    """The steps of one turn."""
 
     def __init__(
         self, session: Session, run_as: str | None = None, before_use: Callable[[], None] = lambda: None
     ) -> None:
         self._session = session
+        #: Called before the handler of a step uses the connection for the first time.
         self._before_use = before_use
+        #: The role of the database that handlers have; None: the session's role.
         self._run_as = run_as
         #: The role that the session had when the handler's began; None: the handler has none, or not any more.
         self._own_role: str | None = None
@@ -84,6 +76,8 @@ class Steps:
         self._is_spoiled = False
         self._has_ended = False
         self._name: int | None = None
+        #: The name of the step whose handler has ended the transaction, if one has: the last step that used the connection while the
+        #: transaction was open; None: there is none.
         self.suspect: int | None = None
 
     @property
@@ -116,17 +110,7 @@ class Steps:
 
     @contextmanager
     def step(self, name: int | None = None) -> Iterator[None]:
-        """Run a handler inside the block. An exception rolls back the handler's writes, and is raised further.
-
-        Args:
-            name: the name of the step, for `suspect`.
-
-        Raises:
-            TurnEnded: this or an earlier handler ended the transaction, tried to with a statement, or closed the
-                connection.
-            UsageError: an SQL statement of the handler failed, and the handler went on.
-            Unavailable: the connection is lost.
-        """
+        """Run a handler inside the block. An exception rolls back the handler's writes, and is raised further."""
         self._is_own = self._is_handled = False
         self._own_role, self._name = None, name
         self._refused = _refused(self._connection)
@@ -149,11 +133,7 @@ class Steps:
             raise self._ended()
 
     def handled(self) -> None:
-        """The handler has returned: continue the step as the session's role.
-
-        Raises:
-            UsageError: the handler took another role, or ignored an SQL statement that failed.
-        """
+        """The handler has returned: continue the step as the session's role."""
         role, self._own_role, self._is_handled = self._own_role, None, True
         if self._status == TransactionStatus.INERROR and not self._has_ended:
             raise UsageError(
@@ -168,20 +148,12 @@ class Steps:
                 )
 
     def check(self) -> None:
-        """Check deferred constraints now instead of at the commit.
-
-        Raises:
-            psycopg.Error: the database would refuse the commit.
-        """
+        """Check deferred constraints now instead of at the commit."""
         if self._is_own:
             self._connection.execute(_CHECK, prepare=False)
 
     def finish(self) -> None:
-        """Finish the turn, after the last step.
-
-        Raises:
-            TurnEnded: the last handler that used the connection ended the transaction with its own statement.
-        """
+        """Finish the turn, after the last step."""
         self._end(None)
 
     def give_up(self, error: BaseException) -> None:
@@ -213,11 +185,7 @@ class Steps:
             self._own_role = _change_role(Statements(self._connection, self._session.access.schema), self._run_as)
 
     def _set_anew(self) -> None:
-        """Release the savepoint of the previous handler, and set a new one.
-
-        Raises:
-            TurnEnded: that savepoint doesn't exist any more.
-        """
+        """Release the savepoint of the previous handler, and set a new one."""
         try:
             self._connection.execute(_SET_ANEW, prepare=False)
         except psycopg.Error as error:
@@ -261,12 +229,7 @@ class Steps:
 
 
 def check_role(box: MessageBox, role: str) -> None:
-    """Check that a handler can take a role.
-
-    Raises:
-        EnvironmentProblem: there is no such role, or the role of the worker isn't a member of it.
-        Unavailable: the transaction has to be repeated.
-    """
+    """Check that a handler can take a role."""
     with box.session() as session:
         try:
             _change_role(session.transaction, role)

@@ -136,18 +136,7 @@ def act_in_bulk(
     waits: bool,
     json_: bool,
 ) -> None:
-    """Act on many groups by a bulk operation, and print what came of it.
-
-    Args:
-        box: the box.
-        action: the action.
-        views: the groups, as they were seen.
-        chosen_by: what they were chosen by, for people.
-        who: the actor and the reason.
-        at_once: for `close`: whether nothing leaves any more.
-        waits: whether to work on it until it is over.
-        json_: whether to print JSON.
-    """
+    """Act on many groups by a bulk operation, and print what came of it."""
     found = operations.gather(box, action, views, chosen_by=chosen_by, at_once=at_once, **who)
     _done(box, operations.begin(box, found.bulk_id), waits=waits, json_=json_)
 

@@ -190,25 +190,16 @@ def _delivered(folder: Path) -> dict[str, list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """A comparison of the feed with the delivered rows.
+    """A comparison of the feed with the delivered rows."""
 
-    Args:
-        inversions_before: the number of updates that arrived directly after a higher update of their customer.
-        inversions_after: the same number among the delivered rows.
-        delivered: the number of delivered rows.
-    """
-
+    #: The number of updates that arrived directly after a higher update of their customer.
     inversions_before: int
     inversions_after: int
     delivered: int
 
 
 def _judge(feed: Feed, delivered: Mapping[str, list[int]], summary: RunSummary) -> _Verdict:
-    """Compare the delivered rows with the expected rows.
-
-    Raises:
-        InvariantBroken: they differ.
-    """
+    """Compare the delivered rows with the expected rows."""
     wanted = feed.delivered
     wrong = [
         customer for customer in wanted.keys() | delivered.keys() if wanted.get(customer) != delivered.get(customer)

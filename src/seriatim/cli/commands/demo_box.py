@@ -59,17 +59,7 @@ class BoxStory:
 
 
 def box_story(folder: Path, console: Console, then: Callable[[MessageBox], None] | None = None) -> BoxStory:
-    """Tell the story with the embedded PostgreSQL of a folder.
-
-    Args:
-        folder: where `MessageBox.open` finds the same box afterwards.
-        console: where it is told.
-        then: what is done with the box at the end.
-
-    Raises:
-        EnvironmentProblem: the embedded PostgreSQL doesn't start.
-        InvariantBroken: it doesn't come out as it has to.
-    """
+    """Tell the story with the embedded PostgreSQL of a folder."""
     console.print("\n[bold]The message box[/], in a PostgreSQL of its own: starting it")
     with _opened(folder) as box:
         published = _publish(box)
@@ -215,11 +205,7 @@ def _mend(box: MessageBox) -> None:
 
 
 def _check(before: dict[str, list[int]], after: dict[str, list[int]]) -> None:
-    """See that it came out as it has to.
-
-    Raises:
-        InvariantBroken: it didn't.
-    """
+    """See that it came out as it has to."""
     whole = list(range(1, _ORDERS + 1))
     customers = [f"customer-{n + 1}" for n in range(_CUSTOMERS)]
     stopped = {one: whole[: _BAD_NUMBER - 1] if one == BAD_GROUP else whole for one in customers}

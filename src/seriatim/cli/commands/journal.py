@@ -422,11 +422,7 @@ def _recover(
 
 @contextmanager
 def _of_file(file: Path, name: str | None) -> Iterator[Regions]:
-    """The regions of a file, with patience for many sessions.
-
-    Raises:
-        UsageError: they have another name, or the options name another journal.
-    """
+    """The regions of a file, with patience for many sessions."""
     source = click.get_current_context().get_parameter_source
     for option in ("dsn", "schema"):
         if source(option) is click.core.ParameterSource.COMMANDLINE:

@@ -60,21 +60,7 @@ def act_in_pipeline(
     dry_run: bool = False,
     yes: bool = False,
 ) -> None:
-    """Act on groups of a pipeline, and print what came of it.
-
-    Args:
-        pipeline: its name or file.
-        action: the action.
-        keys: the groups; with `all_` none.
-        own: the action's own arguments.
-        chosen: the options that choose groups; of one group ``queue`` alone.
-        why: the actor and the reason.
-        dsn: the option of a box, which doesn't fit.
-        json_: whether to print JSON.
-        all_: whether all groups are meant that fit.
-        dry_run: whether nothing is changed.
-        yes: whether not to ask for confirmation.
-    """
+    """Act on groups of a pipeline, and print what came of it."""
     not_with_dsn(dsn)
     from seriatim.operations.pipelines import groups as operations  # noqa: PLC0415 -- Spark is slow to import
     from seriatim.operations.pipelines.found import find  # noqa: PLC0415
@@ -99,11 +85,7 @@ def act_in_pipeline(
 
 
 def not_with_dsn(dsn: str | None) -> None:
-    """Refuse the option of a box beside that of a pipeline.
-
-    Raises:
-        UsageError: it is given.
-    """
+    """Refuse the option of a box beside that of a pipeline."""
     if dsn is not None:
         raise UsageError("--pipeline and --dsn can't be combined", remedy="leave one of them out")
 

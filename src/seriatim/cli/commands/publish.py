@@ -82,11 +82,7 @@ class _Given:
     context: Mapping[str, str]
 
     def message(self, told: Mapping[str, Any]) -> Message:
-        """A message of these options and of what a line tells, which goes first.
-
-        Raises:
-            UsageError: a key that isn't known, or a value that can't be.
-        """
+        """A message of these options and of what a line tells, which goes first."""
         if unknown := [key for key in told if key not in _KEYS]:
             raise UsageError(f"unknown key {unknown[0]!r}", remedy=likely(unknown[0], _KEYS))
         kind, context = told.get("type", self.type), told.get("context", {})

@@ -109,12 +109,7 @@ def serve(
 
 @contextmanager
 def _regions(file: str | None, box: MessageBox | None) -> Iterator[Regions | None]:
-    """The regions of a file; None: none are named, or there is no box.
-
-    Raises:
-        DeclarationError: the file is wrong.
-        UsageError: the box is neither of them.
-    """
+    """The regions of a file; None: none are named, or there is no box."""
     if file is None or box is None:
         yield None
         return

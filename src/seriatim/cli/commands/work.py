@@ -155,11 +155,7 @@ def _place(
     run_as: str | None,
     dsn: str | None,
 ) -> RegionalPlace | None:
-    """Where to work on queues of two regions; None: on those of one box.
-
-    Raises:
-        UsageError: options contradict each other.
-    """
+    """Where to work on queues of two regions; None: on those of one box."""
     if file is None:
         if region is not None:
             raise UsageError("--region needs --regions", remedy="name the file that declares the regions")

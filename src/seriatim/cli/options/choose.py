@@ -44,12 +44,7 @@ def in_time(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def narrowing(what: str, of: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The options ``since``, ``until`` and ``properties``.
-
-    Args:
-        what: what is listed, and at which time, as in "faults".
-        of: what has the properties, as in "faults on messages".
-    """
+    """The options ``since``, ``until`` and ``properties``."""
     options = (
         in_time(what),
         click.option(

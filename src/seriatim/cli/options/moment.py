@@ -19,11 +19,7 @@ class _Moment(click.ParamType[datetime]):
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """The moment.
-
-        Raises:
-            UsageError: it is neither a time nor a period.
-        """
+        """The moment."""
         if isinstance(value, datetime):
             return value
         try:

@@ -30,12 +30,7 @@ _PLURALS = {plural[:-1]: plural for plural in (*VERBS, *LISTED, *_PLAIN)}
 
 
 def brought_to_commands(words: Sequence[str], verbs_of: Callable[[str], Collection[str]]) -> list[str]:
-    """The words of a command as it is named.
-
-    Args:
-        words: what was typed behind the program's name.
-        verbs_of: the verbs of a command that has some.
-    """
+    """The words of a command as it is named."""
     noun, rest = _PLURALS.get(words[0], words[0]), list(words[1:])
     first = rest[0] if rest else None
     if noun in VERBS:

@@ -14,11 +14,7 @@ _NAME = "seriatim"
 
 
 def own_name(*, absolute: bool = False) -> str:
-    """What to type for this command: ``seriatim``, ``.venv/bin/seriatim`` or ``python -m seriatim``, as it was started.
-
-    Args:
-        absolute: it has to work in another folder, too.
-    """
+    """What to type for this command: ``seriatim``, ``.venv/bin/seriatim`` or ``python -m seriatim``, as it was started."""
     started = Path(sys.argv[0] or _NAME)
     if started.name == "__main__.py" and started.parent.name == _NAME:
         found = shutil.which("python")

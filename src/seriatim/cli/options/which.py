@@ -42,14 +42,6 @@ def opened_patiently(dsn: str | None, schema: str, *, waits: bool) -> Iterator[M
     """Open the box that the options name, as `opened` does; wait for its database if that is away.
 
     The block gets None if SIGTERM or SIGINT came before the database did.
-
-    Args:
-        dsn: the option.
-        schema: the option.
-        waits: whether to wait; False: `Unavailable`.
-
-    Raises:
-        UsageError: nothing names a box, and there is none in this folder.
     """
     if dsn is None and VARIABLE not in os.environ:  # the embedded server starts with the box, and isn't waited for
         with opened(dsn, schema) as box:
@@ -71,10 +63,6 @@ def opened(dsn: str | None, schema: str, *, makes: bool = False) -> Iterator[Mes
 
     Only a command that defines something (`makes`) creates a missing box. For all others, the folder may be the wrong
     one, or the name may be mistyped.
-
-    Raises:
-        UsageError: nothing names a box, there is none in this folder, and the command makes none.
-        SchemaMismatch: the schema has no box, and the command makes none.
     """
     if not makes:
         check_here(dsn)

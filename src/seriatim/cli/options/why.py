@@ -25,11 +25,7 @@ def says_why(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def said(actor: str | None, reason: str | None) -> dict[str, str]:
-    """The actor and the reason; a missing reason is asked for at a terminal.
-
-    Raises:
-        UsageError: there is no reason, and no terminal to ask at.
-    """
+    """The actor and the reason; a missing reason is asked for at a terminal."""
     if reason is None:
         if not sys.stdin.isatty():
             raise UsageError("the reason is missing", remedy="give it with --reason: it is written to the operator log")
@@ -38,11 +34,7 @@ def said(actor: str | None, reason: str | None) -> dict[str, str]:
 
 
 def confirmed(question: str, *, yes: bool) -> None:
-    """Ask for confirmation, unless ``--yes`` was given.
-
-    Raises:
-        UsageError: there is no terminal to ask at.
-    """
+    """Ask for confirmation, unless ``--yes`` was given."""
     if yes:
         return
     if not sys.stdin.isatty():

@@ -21,14 +21,7 @@ _WORTH_A_BAR = 10
 
 
 def shown_progress(done: Iterable[_Done], total: int, what: str, *, quiet: bool = False) -> Iterator[_Done]:
-    """Pass on what is done, and show how far that is.
-
-    Args:
-        done: the results, one after another.
-        total: how many there will be.
-        what: what is done, as in "retry".
-        quiet: show nothing.
-    """
+    """Pass on what is done, and show how far that is."""
     if quiet or total < _WORTH_A_BAR or not sys.stderr.isatty():
         yield from done
         return
@@ -39,13 +32,7 @@ def shown_progress(done: Iterable[_Done], total: int, what: str, *, quiet: bool 
 def shown_portions(
     steps: Iterable[BulkOperation], found: BulkOperation, *, quiet: bool = False
 ) -> Iterator[BulkOperation]:
-    """Pass on the steps of a bulk operation, and show how far it is.
-
-    Args:
-        steps: the operation after each step.
-        found: the operation before.
-        quiet: show nothing.
-    """
+    """Pass on the steps of a bulk operation, and show how far it is."""
     if quiet or not sys.stderr.isatty():
         yield from steps
         return
@@ -58,12 +45,7 @@ def shown_portions(
 
 @contextmanager
 def shown_share(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """Within the block a bar shows what it is told: how many are done, of how many.
-
-    Args:
-        what: what is done, as in "recover".
-        quiet: show nothing.
-    """
+    """Within the block a bar shows what it is told: how many are done, of how many."""
     if quiet or not sys.stderr.isatty():
         yield lambda _done, _total: None
         return

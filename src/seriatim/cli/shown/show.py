@@ -156,13 +156,7 @@ REASONS: Table[SetAsideReason] = Table(
 
 
 class Display:
-    """The progress of a run, on standard error.
-
-    Args:
-        name: the name of the pipeline.
-        quiet: show nothing.
-        console: the console; None: standard error.
-    """
+    """The progress of a run, on standard error."""
 
     def __init__(self, name: str, *, quiet: bool = False, console: Console | None = None) -> None:
         self._name = name

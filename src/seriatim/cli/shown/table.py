@@ -74,12 +74,7 @@ class JsonOption(click.Option):
 
 
 def json_option(told: str, *tables: Table[Any]) -> Callable[[_Command], _Command]:
-    """The option ``json_``: print JSON, namely rows of these tables.
-
-    Args:
-        told: its help.
-        tables: the tables that the command prints.
-    """
+    """The option ``json_``: print JSON, namely rows of these tables."""
     return click.option("--json", "json_", is_flag=True, help=told, cls=JsonOption, tables=tables)
 
 

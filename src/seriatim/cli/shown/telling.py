@@ -21,12 +21,7 @@ __all__ = ["telling_run", "telling_work"]
 def telling_work(
     address: str | None, box: MessageBox, queues: Sequence[str] | None, works: Supervisor | Serve
 ) -> Iterator[None]:
-    """Within the block metrics and health of workers are told at an address; None: nothing is told.
-
-    Raises:
-        UsageError, EnvironmentProblem: the address is none, or can't be listened at.
-        MissingExtra: the extra `metrics` isn't installed.
-    """
+    """Within the block metrics and health of workers are told at an address; None: nothing is told."""
     if address is None:
         yield
         return
@@ -48,10 +43,6 @@ def telling_run(
     """Within the block metrics and health of a run are told at an address; None: nothing is told.
 
     The block gets what the run has to report to: besides the metrics, `report` and `tell`.
-
-    Raises:
-        UsageError, EnvironmentProblem: the address is none, or can't be listened at.
-        MissingExtra: the extra `metrics` isn't installed.
     """
     if address is None:
         yield report, tell, None

@@ -53,11 +53,7 @@ def _read(asked: Asked) -> Answer:
 
 
 def _after(asked: Asked) -> tuple[datetime, UUID] | None:
-    """The side behind which the page begins.
-
-    Raises:
-        UsageError: it is none.
-    """
+    """The side behind which the page begins."""
     text = asked.text("after")
     if text is None:
         return None

@@ -64,11 +64,7 @@ def _read(asked: Asked) -> Answer:
 
 
 def _place(asked: Asked) -> set_aside.ListPlace | None:
-    """The place behind which the page begins.
-
-    Raises:
-        UsageError: it is none.
-    """
+    """The place behind which the page begins."""
     text = asked.text("after")
     if text is None:
         return None

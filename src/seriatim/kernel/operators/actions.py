@@ -64,11 +64,7 @@ def _without_round(policy: Policy, held: Held) -> Held:
 
 
 def _require(action: Action, policy: Policy, state: State, group: str, *, named: bool = False) -> Situation:
-    """Check that an action is allowed, and return the group's situation.
-
-    Raises:
-        ActionRefused: it isn't.
-    """
+    """Check that an action is allowed, and return the group's situation."""
     situation = situation_of(policy, state)
     require(action, situation, f"group {group!r}", named=named)
     return situation
@@ -373,11 +369,7 @@ def close(policy: Policy, state: State, now: int, group: str, *, at_once: bool =
 
 
 def _whole(number: int, group: str) -> int:
-    """A number that an operator names.
-
-    Raises:
-        UsageError: it isn't a whole number.
-    """
+    """A number that an operator names."""
     if isinstance(number, bool) or not isinstance(number, int | np.integer):
         raise UsageError(f"{shown(number)} is not a whole number", where=f"group {shown(group)}")
     return int(number)

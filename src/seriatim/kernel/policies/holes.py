@@ -238,14 +238,6 @@ def _opening_times(state: State, time: Ints, run: Ints, owner: Ints, nth: Ints, 
 
     The first hole is open. Each further one opens when the hole before it is skipped, a period after that has opened, or
     with the first arrival behind it, whichever is later.
-
-    Args:
-        state: the state.
-        time: when each message arrived; `FOREVER` for voids and markers.
-        run: the run of each taken number.
-        owner: the group of each run.
-        nth: the place of each run in its group, from 0.
-        period: microseconds from the opening of a hole until it is skipped.
     """
     since = state.groups.since[owner]
     if not len(owner):

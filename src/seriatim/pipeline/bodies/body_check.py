@@ -36,15 +36,7 @@ WITH_SCHEMA = frozenset({"valid_json", "valid_xml"})
 # A schema is compiled where it is declared and once more where it is used: in one process only once.
 @lru_cache(maxsize=256)
 def body_reader(validation: str, schema: str | None, format_: Format | None) -> Callable[[bytes], Value]:
-    """A function from a body to its document (None: it isn't read); it raises `Unreadable`, with the fault.
-
-    Args:
-        validation: one of `VALIDATIONS`.
-        schema: the text of the JSON Schema or XSD.
-        format_: the format of the body.
-
-        With an unusable schema, for which `schema_check` raises, every body is invalid.
-    """
+    """A function from a body to its document (None: it isn't read); it raises `Unreadable`, with the fault."""
     match validation, format_:
         case ("valid_json", "json") if schema is not None:
             return _checked(_json(), _usable_check(validation, schema))
@@ -62,11 +54,7 @@ def body_reader(validation: str, schema: str | None, format_: Format | None) -> 
 
 
 def schema_check(validation: str, schema: str) -> Callable[[Value], None]:
-    """A function that checks a document against a schema; it raises `Unreadable`. Arguments as for `body_reader`.
-
-    Raises:
-        UsageError: the schema can't be used.
-    """
+    """A function that checks a document against a schema; it raises `Unreadable`. Arguments as for `body_reader`."""
     if validation == "valid_xml":
         return xsd(schema)
     # It takes longer to import than NumPy, and `import seriatim` comes by here.

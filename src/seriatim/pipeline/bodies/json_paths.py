@@ -34,14 +34,7 @@ _STEP = re.compile(r"""\.([^.\[\]'"\s*?]+)|\[(\d{1,18})\]|\['([^']+)'\]""")
 
 
 def path_steps(path: str) -> tuple[str | int, ...]:
-    """The steps of a JSON path: names and list positions.
-
-    Args:
-        path: ``$``, ``$.name``, ``$['a name']``, ``$.list[0]`` and combinations of these.
-
-    Raises:
-        UsageError: the path has another form; wildcards, slices and filters would find several values.
-    """
+    """The steps of a JSON path: names and list positions."""
     steps: list[str | int] = []
     place = 1
     while path.startswith("$") and place < len(path):

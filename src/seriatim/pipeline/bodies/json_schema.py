@@ -35,10 +35,6 @@ def json_schema(text: str) -> Callable[[Value], None]:
     """A function that checks a document that `json_reader` read; it raises `Unreadable`, with the first violation.
 
     ``$schema`` names the draft, by default 2020-12. ``format`` is not checked.
-
-    Raises:
-        UsageError: the text is no JSON Schema, refers to another document, or has a pattern that can't be matched in
-            time proportional to the text.
     """
     schema = _read(text)
     draft = _draft(schema)
@@ -94,9 +90,6 @@ def _check_parts(schema: Any, draft: Any) -> None:
 
     The library would only notice when it needs a reference. The schema's own ``$schema`` is removed: with it the
     library would use its original keywords, also in a part of the schema.
-
-    Raises:
-        UsageError: a reference leads elsewhere, or a pattern can't be used.
     """
     specification = specification_with(draft.META_SCHEMA["$schema"])
     root: Resource[Any] = specification.create_resource(schema)

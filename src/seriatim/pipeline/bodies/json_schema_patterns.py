@@ -42,11 +42,7 @@ _LONG_NAMES = {
 
 @lru_cache(maxsize=4_096)
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """A function that finds a pattern in a text, in time proportional to its length; half a surrogate pair never matches.
-
-    Raises:
-        UsageError: it isn't ECMA 262, or can't be matched in such a time.
-    """
+    """A function that finds a pattern in a text, in time proportional to its length; half a surrogate pair never matches."""
     options = re2.Options()
     options.log_errors = False
     try:

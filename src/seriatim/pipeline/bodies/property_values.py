@@ -118,11 +118,7 @@ def promoted(finds: Sequence[Find], document: Any) -> Promoted:
 
 
 def converter(written: str) -> Converter:
-    """A function that converts values to a property's type; it raises `ValueError` or `ArithmeticError`.
-
-    Raises:
-        FilterError: there is no such type.
-    """
+    """A function that converts values to a property's type; it raises `ValueError` or `ArithmeticError`."""
     kind = type_from(written)
     if kind.kind is Kind.DECIMAL:
         return lambda value: _decimal(value, kind.precision, kind.scale)

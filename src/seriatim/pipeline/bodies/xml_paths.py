@@ -45,11 +45,7 @@ class XmlPaths:
     namespaces: Mapping[str, str] = field(default_factory=dict)
 
     def reader(self) -> Callable[[bytes], Promoted]:
-        """A function from a body to the promoted values; it raises `Unreadable` if the body is no XML.
-
-        Raises:
-            UsageError: a path is wrong.
-        """
+        """A function from a body to the promoted values; it raises `Unreadable` if the body is no XML."""
         finds = [find for _, find in self.finders()]
         root_of = document_reader()
         return lambda body: promoted(finds, root_of(body))
@@ -78,11 +74,7 @@ def xml_lookup(item: Promotion, path: str, namespaces: Mapping[str, str]) -> Fin
 
 
 def document_reader(*, encoding: str | None = None) -> Callable[[bytes], etree._Element]:
-    """A function from a body to the root element of its document; it raises `Unreadable`.
-
-    Args:
-        encoding: the encoding of the bodies, whatever they declare themselves.
-    """
+    """A function from a body to the root element of its document; it raises `Unreadable`."""
     # Without `huge_tree` libxml2 stops at 10 MB of text and 256 levels, and is safe with entities that multiply.
     parser, large = _parser(encoding=encoding), _parser(huge=True, encoding=encoding)
 

@@ -35,11 +35,7 @@ _Bits = NDArray[np.uint8]
 
 
 def check_pattern(pattern: str) -> None:
-    """Check that a pattern takes time proportional to the text.
-
-    Raises:
-        UsageError: at some character the pattern has two ways on, or it can't be read.
-    """
+    """Check that a pattern takes time proportional to the text."""
     try:
         whole = _Pattern(pattern).read()
     except RecursionError:

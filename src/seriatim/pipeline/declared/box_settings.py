@@ -40,11 +40,7 @@ class BoxSettings:
 
 
 def checked_unrouted(given: str) -> str:
-    """What shall become of a message that would reach no queue.
-
-    Raises:
-        UsageError: it is none of the words.
-    """
+    """What shall become of a message that would reach no queue."""
     if given not in UNROUTED:
         raise UsageError(
             f"unrouted can't be {shown(given)}", remedy=f"one of {', '.join(UNROUTED)}", argument="unrouted"

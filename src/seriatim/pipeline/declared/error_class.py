@@ -15,15 +15,7 @@ _REMEDY = "write module:Class, such as httpx:TransportError, or ValueError"
 
 
 def checked_error_classes(names: object, what: str) -> tuple[str, ...]:
-    """Check that a value is a list of names of classes of exceptions. The classes need not exist.
-
-    Args:
-        names: the list.
-        what: its name: that of the parameter.
-
-    Raises:
-        UsageError: it isn't a list of such names.
-    """
+    """Check that a value is a list of names of classes of exceptions. The classes need not exist."""
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise UsageError(f"{what} can't be {shown(names)}", remedy=f"a list: {_REMEDY}", argument=what)
     for one in names:
@@ -34,16 +26,7 @@ def checked_error_classes(names: object, what: str) -> tuple[str, ...]:
 
 
 def load_error_class(name: str, folders: Sequence[Path], what: str) -> type[BaseException]:
-    """Import a class of exceptions.
-
-    Args:
-        name: ``module:Class``, or the name alone of a class that is built in.
-        folders: the folders to search after Python's own path.
-        what: the name of the list that it is of, for the error.
-
-    Raises:
-        UsageError: the name is of another form, there is no such module or class, or it isn't a class of exceptions.
-    """
+    """Import a class of exceptions."""
     _checked(name, what)
     found = load_function(name if ":" in name else f"builtins:{name}", folders)
     if not (isinstance(found, type) and issubclass(found, BaseException)):

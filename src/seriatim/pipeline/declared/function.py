@@ -31,22 +31,14 @@ _MOST = 300
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """The name of a function, and the folders to search for its module; small, and survives pickling.
-
-    Args:
-        name: ``module:name``; both parts may have dots.
-        folders: the folders to search after Python's own path, in that order.
-    """
+    """The name of a function, and the folders to search for its module; small, and survives pickling."""
 
     name: str
+    #: The folders to search after Python's own path, in that order.
     folders: tuple[str, ...] = ()
 
     def load(self) -> Callable[..., Any]:
-        """Import the function.
-
-        Raises:
-            UsageError: see `load_function`.
-        """
+        """Import the function."""
         return load_function(self.name, [Path(folder) for folder in self.folders])
 
 
@@ -57,11 +49,7 @@ def search_folders(pipeline_file: Path | None) -> tuple[str, ...]:
 
 
 def checked_function(name: object, argument: Argument = ()) -> str:
-    """Check that the value of a parameter is the name of a function, and return it. The function need not exist.
-
-    Raises:
-        UsageError: the value isn't of the form ``module:name``.
-    """
+    """Check that the value of a parameter is the name of a function, and return it. The function need not exist."""
     if isinstance(name, str) and _FILE.fullmatch(name):
         raise UsageError(
             f"{shown(name)} names a file, not a module", remedy=f"write {meant_function(name)}", argument=argument
@@ -85,17 +73,7 @@ def meant_function(text: object) -> str | None:
 
 
 def load_function(name: str, folders: Sequence[Path]) -> Callable[..., Any]:
-    """Import a function.
-
-    Args:
-        name: ``module:name``.
-        folders: the folders to search after Python's own path. They stay in the path, since a module may import others later.
-
-    Raises:
-        UsageError: the name isn't of the form ``module:name``; there is no such module; its import fails (the error has
-            the reason); Python imports another module of this name in place of the module in `folders`; the module
-            has no such attribute; or the attribute isn't callable.
-    """
+    """Import a function."""
     module_name, _, attribute = checked_function(name).partition(":")
     _look_in(folders)
     module = _imported(module_name, folders)

@@ -16,11 +16,7 @@ _FORM = "https://host:port, the address at which a seriatim serve --listen of th
 
 
 def checked_address(url: object) -> tuple[str, int]:
-    """Host and port of an address. While a variable stands in it, they may be others later.
-
-    Raises:
-        UsageError: it is no such address.
-    """
+    """Host and port of an address. While a variable stands in it, they may be others later."""
     if not isinstance(url, str) or not url.isprintable() or " " in url:
         raise UsageError(f"url can't be {shown(url)}", remedy=_FORM, argument="url")
     # Any number is a host and a port, as far as this goes.
@@ -38,11 +34,7 @@ def checked_address(url: object) -> tuple[str, int]:
 
 
 def with_variables(text: str, environment: Mapping[str, str]) -> str:
-    """A text with the values of its variables.
-
-    Raises:
-        UsageError: one isn't set.
-    """
+    """A text with the values of its variables."""
 
     def value(found: re.Match[str]) -> str:
         if found[1] not in environment:

@@ -43,11 +43,7 @@ class Location:
 
 
 def checked_location(name: object, argument: Argument = ()) -> str:
-    """Check that a value is a location's name, and return it; `argument`: the parameter.
-
-    Raises:
-        UsageError: the value isn't text, is empty or too long, or has a NUL.
-    """
+    """Check that a value is a location's name, and return it; `argument`: the parameter."""
     if isinstance(name, str) and 1 <= len(name) <= _LONGEST_NAME and "\0" not in name:
         try:
             name.encode()

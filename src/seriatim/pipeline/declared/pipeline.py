@@ -229,23 +229,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A whole pipeline file.
-
-    Attributes:
-        process: the user's code before ``route``.
-        trigger_s: the pause between micro-batches, in seconds.
-        time: the property with the event time (event clock only).
-        watermark_s: the seconds by which a message may be behind the latest event time, before time moves past it (event
-            clock only).
-        arrival: the property with the order of arrival, which settles ties.
-        buckets: the number of parts of the state, fixed at the first start.
-        set_aside: the folder for messages that were not released.
-        unrouted: the folder for messages that match no destination.
-        box: the message box whose queues the pipeline reads, and to whose queues it delivers.
-        horizon_s: where two regions send messages, for how long destinations by arrival remember their ids, in seconds; None: as long as by default.
-        claims: where two runs of the pipeline, one in each region, agree on which one delivers; None: this run delivers.
-        remarks: what is no fault of the file, but may not mean what its author thinks.
-    """
+    """A whole pipeline file."""
 
     name: str
     checkpoint: Path
@@ -254,17 +238,25 @@ class Pipeline:
     process: Process | None = None
     trigger_s: float = 1.0
     clock: Literal["processing", "event"] = "processing"
+    #: The property with the event time (event clock only).
     time: str | None = None
+    #: The seconds by which a message may be behind the latest event time, before time moves past it (event clock only).
     watermark_s: float = 0.0
+    #: The property with the order of arrival, which settles ties.
     arrival: str | None = None
+    #: The number of parts of the state, fixed at the first start.
     buckets: int | None = None
     set_aside: Path | None = None
     unrouted: Path | None = None
     spark: Mapping[str, str] = field(default_factory=dict)
+    #: The message box whose queues the pipeline reads, and to whose queues it delivers.
     box: BoxPlace = field(default_factory=BoxPlace)
     source_file: Path | None = None
+    #: Where two regions send messages, for how long destinations by arrival remember their ids, in seconds; None: as long as by default.
     horizon_s: float | None = None
+    #: Where two runs of the pipeline, one in each region, agree on which one delivers; None: this run delivers.
     claims: JournalPlace | None = None
+    #: What is no fault of the file, but may not mean what its author thinks.
     remarks: tuple[str, ...] = field(default=(), compare=False)
 
     @property

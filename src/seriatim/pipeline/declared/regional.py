@@ -23,11 +23,7 @@ _IN_JOURNAL = {
 
 
 def check_decides_nothing(queue: Queue) -> None:
-    """Check a queue of two regions.
-
-    Raises:
-        UsageError: it has no numbers, or says something that a box would decide by itself; the remedy names the place in the journal.
-    """
+    """Check a queue of two regions."""
     policy, where = queue.policy, f"queue {queue.name!r}"
     if not isinstance(policy, Standard):
         raise UsageError(

@@ -84,11 +84,7 @@ class Subscription:
 
 
 def distinct(subscriptions: Iterable[Subscription]) -> tuple[Subscription, ...]:
-    """Check that all subscriptions have different names, and return the subscriptions that collect messages.
-
-    Raises:
-        UsageError: two subscriptions have the same name, or an item is not a subscription.
-    """
+    """Check that all subscriptions have different names, and return the subscriptions that collect messages."""
     seen: dict[str, Subscription] = {}
     for one in subscriptions:
         if not isinstance(one, Subscription):

@@ -101,11 +101,7 @@ def _seconds(what: str, value: float | str) -> float:
 
 
 def rate_of(text: str) -> float:
-    """A rate from text: ``100`` and ``100/s`` are messages a second, ``30/m`` a minute, ``500/h`` an hour.
-
-    Raises:
-        UsageError: it is none.
-    """
+    """A rate from text: ``100`` and ``100/s`` are messages a second, ``30/m`` a minute, ``500/h`` an hour."""
     found = _RATE.fullmatch(text.strip())
     rate = float(found[1]) / _SECONDS[found[2] or "s"] if found else None
     if rate is None or not 0 < rate < _TOO_FAST:

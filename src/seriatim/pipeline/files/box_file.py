@@ -78,11 +78,7 @@ class BoxFile:
 
 
 def load(path: str | Path, environment: Mapping[str, str] = os.environ, *, present: BoxFile | None = None) -> BoxFile:
-    """The declarations of a file. Arguments as for `examine`.
-
-    Raises:
-        DeclarationError: the file is wrong. One error has all faults, a line for each.
-    """
+    """The declarations of a file. Arguments as for `examine`."""
     declarations, faults = examine(path, environment, present=present)
     if not faults:
         return declarations
@@ -95,16 +91,7 @@ def load(path: str | Path, environment: Mapping[str, str] = os.environ, *, prese
 def examine(
     path: str | Path, environment: Mapping[str, str] = os.environ, *, present: BoxFile | None = None
 ) -> tuple[BoxFile, list[DeclarationError]]:
-    """The declarations of a file that can be read, and all its faults, in the order of its lines.
-
-    Args:
-        path: the file. Relative paths in it are relative to the current directory.
-        environment: the variables for ``${NAME}``.
-        present: the present declarations of the box. Without them, names that the file doesn't declare aren't checked:
-            a subscription's queue, and the properties of filters and queues.
-
-    The declarations can be applied only if there is no fault.
-    """
+    """The declarations of a file that can be read, and all its faults, in the order of its lines."""
     path = Path(path)
     problems = Problems(path)
     table = read(path, problems, environment, language=_FILE)

@@ -20,14 +20,7 @@ _LEASE_S = 10.0
 def read_claims(
     section: Section, received: Sequence[Receive], routed: Sequence[Destination], *, whole: bool
 ) -> JournalPlace | None:
-    """Read ``claims`` and ``journal``; reports what doesn't go together with them.
-
-    Args:
-        section: the pipeline file.
-        received: its locations.
-        routed: its destinations.
-        whole: no location was left out because of a fault.
-    """
+    """Read ``claims`` and ``journal``; reports what doesn't go together with them."""
     place, claims = _place(section), section.choice("claims", ("journal",))
     if not section.has("claims"):
         if section.has("journal"):

@@ -79,11 +79,7 @@ _Kind = TypeVar("_Kind", Location, MessageType, Queue, Subscription, Contract, S
 
 
 def to_json(definition: Declaration) -> dict[str, Any]:
-    """A declaration as a mapping of JSON values; equal declarations give equal mappings.
-
-    Raises:
-        UsageError: a box can't store a part of it.
-    """
+    """A declaration as a mapping of JSON values; equal declarations give equal mappings."""
     match definition:
         case Location():
             found = _fields(definition, _LOCATION)
@@ -119,11 +115,7 @@ def to_json(definition: Declaration) -> dict[str, Any]:
 
 
 def from_json(kind: type[_Kind], stored: Mapping[str, Any]) -> _Kind:
-    """The declaration of a kind from a mapping that `to_json` made.
-
-    Raises:
-        SchemaMismatch: the mapping was made by a newer seriatim, or not by `to_json`.
-    """
+    """The declaration of a kind from a mapping that `to_json` made."""
     version = stored.get("version") if isinstance(stored, Mapping) else None
     name = stored.get("name") if isinstance(stored, Mapping) else None
     where = f"{kind.__name__} {name!r}"
@@ -156,11 +148,7 @@ def _made(kind: type[_Kind], stored: Mapping[str, Any]) -> _Kind:
 
 
 def storable(queue: Queue) -> Queue:
-    """The queue, if a message box can store it.
-
-    Raises:
-        UsageError: it orders by a function, forgets groups by itself, or has a text or a period that a box can't store.
-    """
+    """The queue, if a message box can store it."""
     for what in ("group", "sequence", "priority"):
         if (name := getattr(queue, what)) is not None:
             checked_name(name, f"a property ({what} of queue {queue.name!r})")
@@ -219,11 +207,7 @@ def _policy_of(stored: Mapping[str, Any]) -> Policy:
 
 
 def _check_text(value: object, where: str) -> None:
-    """Check that PostgreSQL can store all texts in a JSON value.
-
-    Raises:
-        UsageError: there is a NUL, or half of a surrogate pair.
-    """
+    """Check that PostgreSQL can store all texts in a JSON value."""
     match value:
         case str():
             if not fits_text(value):

@@ -43,17 +43,7 @@ def load(
     original: Path | None = None,
     inputs: bool = True,
 ) -> Pipeline:
-    """The pipeline that a file declares.
-
-    Args:
-        path: the file. Relative paths in it are relative to the current directory.
-        environment: the variables for ``${NAME}``.
-        original: if the file is a copy, its original: functions are looked for in the folder of the original.
-        inputs: whether the folders that it reads have to be there.
-
-    Raises:
-        DeclarationError: the file is wrong. One error has all faults, a line for each.
-    """
+    """The pipeline that a file declares."""
     pipeline, faults = examine(path, environment, original=original, inputs=inputs)
     if pipeline is not None and not faults:
         return pipeline

@@ -26,15 +26,7 @@ _AROUND = ((("receive",), ("route",)), (("to", "where"), ("resequence", "deliver
 def process(
     parent: Section, folders: Sequence[Path], properties: Properties, returned: dict[str, str] | None = None
 ) -> Process | None:
-    """Read `process`, if there is one; else None.
-
-    Args:
-        parent: the pipeline, or a destination.
-        folders: the folders in which functions are looked for, besides Python's own path.
-        properties: the properties of messages at this place.
-        returned: under a destination: the columns that destinations return, by name; this call adds to it. Such a
-            column has one type.
-    """
+    """Read `process`, if there is one; else None."""
     if not parent.has("process"):
         return None
     _check_order(parent, _AROUND[returned is not None])
@@ -83,11 +75,7 @@ def _check_function(section: Section, name: str, folders: Sequence[Path]) -> Non
 
 
 def _check_signature(function: Callable[..., Any], name: str) -> None:
-    """Check that the function can be called with one argument.
-
-    Raises:
-        UsageError: it can't, or it would return a coroutine or a generator instead of a table.
-    """
+    """Check that the function can be called with one argument."""
     if inspect.isclass(function) or inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
         raise UsageError(f"{name} is not a plain function", remedy="def apply(messages): … return a pyarrow.Table")
     try:

@@ -42,16 +42,7 @@ def promote(
     functions: Sequence[Path],
     types: dict[str, str],
 ) -> Promotions | None:
-    """Read the promotions of a location; None if a part of them is wrong.
-
-    Args:
-        location: the section of the location.
-        source: the location's source; None if it has a fault.
-        split: how its messages are split.
-        namespaces: the prefixes of its paths.
-        functions: the folders in which functions are looked for.
-        types: the types of the properties of earlier locations, by name in lower case; this call adds to it.
-    """
+    """Read the promotions of a location; None if a part of them is wrong."""
     section = location.section("promote")
     if section is None:
         return None if location.has("promote") else Promotions()
@@ -243,11 +234,7 @@ def usable_function(section: Section, key: str, functions: Sequence[Path]) -> st
 
 
 def _check_signature(function: Callable[..., Any], name: str) -> None:
-    """Check that the function can be called with a body.
-
-    Raises:
-        UsageError: it can't, or it would return a coroutine.
-    """
+    """Check that the function can be called with a body."""
     if inspect.iscoroutinefunction(function):
         raise UsageError(f"{name} is a coroutine", remedy="write def instead of async def")
     try:

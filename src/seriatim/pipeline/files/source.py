@@ -68,15 +68,7 @@ _INTO_COLUMN = re.compile(r"([^$/].*?):(\$.*)", re.DOTALL)
 
 
 def in_body(kind: str, path: str, split: Split | None, envelope: str | None = None) -> bool:
-    """Whether a property's path leads into the body; for rows with columns it may also be a column's name.
-
-    Args:
-        kind: the source's format.
-        path: ``$.name`` leads into JSON, ``/name`` into XML.
-        split: how messages are split. Messages of Parquet have a body to look into only if they are split,
-            or have an envelope.
-        envelope: the envelope of the location, if any.
-    """
+    """Whether a property's path leads into the body; for rows with columns it may also be a column's name."""
     if kind in ("json", "text", "xml"):
         return True
     if kind == "csv":
@@ -85,11 +77,7 @@ def in_body(kind: str, path: str, split: Split | None, envelope: str | None = No
 
 
 def column_of(path: str) -> tuple[str | None, str | None]:
-    """Parse a path of rows with columns.
-
-    Returns:
-        the column, None for the body; and the path into the column's JSON text, None: the whole column.
-    """
+    """Parse a path of rows with columns."""
     if path.startswith(("$", "/")):
         return None, None
     into = _INTO_COLUMN.fullmatch(path)
@@ -97,11 +85,7 @@ def column_of(path: str) -> tuple[str | None, str | None]:
 
 
 def row_bytes(options: Mapping[str, str]) -> int:
-    """The most bytes of a row, by options whose names are in lower case.
-
-    Raises:
-        ValueError: the option is no such number; the error says what is allowed.
-    """
+    """The most bytes of a row, by options whose names are in lower case."""
     written = options.get(MAX_ROW_BYTES, str(_USUAL_BYTES))
     if not _WHOLE_NUMBER.fullmatch(written) or not 0 < int(written) <= _MOST_BYTES:
         raise ValueError(f"maxRowBytes is a number of bytes from 1 to {_MOST_BYTES:,}, not {written!r:.60}")

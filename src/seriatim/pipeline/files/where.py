@@ -39,15 +39,7 @@ def where(
     unknown: Callable[[str], bool] | None = None,
     unfit: Mapping[str, str] = _UNFIT,
 ) -> str:
-    """Read a filter's text: ``TRUE`` if there is none, or if it is wrong, which is reported.
-
-    Args:
-        section: the section that has it.
-        types: the properties that the filter may name, and their types.
-        key: its key.
-        unknown: whether nothing can be said of a name that isn't in `types`, because of a fault elsewhere; None: `types` are all.
-        unfit: existing columns that no filter can read, and their types.
-    """
+    """Read a filter's text: ``TRUE`` if there is none, or if it is wrong, which is reported."""
     written = section.plain(key)
     if written is None or isinstance(written, bool):
         return "FALSE" if written is False else "TRUE"

@@ -36,18 +36,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def parsed(
     text: str, types: Mapping[str, Type], *, where: str = "", unfit: Mapping[str, str] = MappingProxyType({})
 ) -> Expression:
-    """The expression that a filter's text stands for.
-
-    Args:
-        text: the filter.
-        types: the properties that it may name, and their types.
-        where: the owner of the filter, for errors.
-        unfit: columns that exist but that no filter can read, and their types.
-
-    Raises:
-        FilterError: the text is no filter over these properties; ``where`` is the caller's, with line:column.
-        ColumnError: it names an unfit column; likewise with ``where``.
-    """
+    """The expression that a filter's text stands for."""
     remembered = _remembered(text)
     for used, expression in remembered:
         if all(types.get(name) == kind for name, kind in used.items()):
@@ -70,11 +59,7 @@ def _remembered(text: str) -> list[tuple[dict[str, Type], Expression]]:
 
 
 def named(text: str, *, where: str = "") -> frozenset[str]:
-    """The names in a filter's text, for use when the properties aren't known yet. Arguments as for `parsed`.
-
-    Raises:
-        FilterError: the text is no filter, whatever properties there are.
-    """
+    """The names in a filter's text, for use when the properties aren't known yet. Arguments as for `parsed`."""
     try:
         return _named(text)
     except FilterError as error:

@@ -8,13 +8,7 @@ __all__ = ["command"]
 
 
 def command(*words: str, of: str | None = None, **options: str | int | None) -> str:
-    """A command of seriatim.
-
-    Args:
-        words: the command, such as ``"group", "retry"``.
-        of: what it is for, as any text: a group's key, a session, a message's id.
-        options: its options, those with a value.
-    """
+    """A command of seriatim."""
     given = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
     if of is None:
         return shlex.join(("seriatim", *words, *given))

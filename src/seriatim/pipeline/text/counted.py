@@ -6,13 +6,7 @@ __all__ = ["counted", "plural_of"]
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """A number with its noun: ``1 group``, ``2,000 groups``, ``0 batches``.
-
-    Args:
-        number: the number, 0 or more.
-        noun: the noun in the singular; words behind it, as in "entry of the history", need `plural`.
-        plural: its plural, where that isn't regular.
-    """
+    """A number with its noun: ``1 group``, ``2,000 groups``, ``0 batches``."""
     return f"{number:,} {noun if number == 1 else plural or plural_of(noun)}"
 
 

@@ -32,11 +32,7 @@ _OF_NAMES = frozenset({"columns", "extensions"})
 
 
 def secret_in(port: str) -> str | None:
-    """The secret in the text of a port, in words; None if there is none.
-
-    Args:
-        port: the text, which may be invalid.
-    """
+    """The secret in the text of a port, in words; None if there is none."""
     problems = Problems(Path("port"))
     tree = parse(port, problems, {}, language=_PORT)
     # Where it isn't a port's, a part of it may not be in the tree.

@@ -26,18 +26,13 @@ def likely(name: object, known: Collection[str]) -> str:
 
 
 class Section:
-    """A mapping of the file.
-
-    Args:
-        table: the mapping.
-        problems: collects the faults.
-        title: its name in messages, e.g. ``route[1].deliver``; empty for the whole file.
-    """
+    """A mapping of the file."""
 
     def __init__(self, table: Table, problems: Problems, title: str = "") -> None:
         self._table = table
         self._asked: set[str] = set()
         self.problems = problems
+        #: Its name in messages, e.g. ``route[1].deliver``; empty for the whole file.
         self.title = title
 
     def place(self, key: str | None = None) -> Place:
@@ -222,12 +217,7 @@ class Section:
         return given
 
     def finish(self, later: Mapping[str, str] | None = None, elsewhere: Mapping[str, str] | None = None) -> None:
-        """Report the keys that weren't read.
-
-        Args:
-            later: keys that are part of the file's language but not of this version, with their purpose.
-            elsewhere: keys of another language, with the hint for each.
-        """
+        """Report the keys that weren't read."""
         for key in self._table.keys:
             if key in self._asked:
                 continue

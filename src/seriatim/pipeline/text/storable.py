@@ -18,11 +18,7 @@ def fits_text(value: str) -> bool:
 
 
 def checked_text(value: object, what: str) -> str:
-    """Check a text, and return it; `what`: the kind of text, for the error, e.g. ``a message's id``.
-
-    Raises:
-        UsageError: it is no text, or PostgreSQL can't store it.
-    """
+    """Check a text, and return it; `what`: the kind of text, for the error, e.g. ``a message's id``."""
     if not isinstance(value, str) or not fits_text(value):
         raise UsageError(
             f"{shown(value, 80)} is not {what}", remedy="text without NUL and without halves of surrogate pairs"

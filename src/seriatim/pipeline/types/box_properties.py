@@ -119,9 +119,6 @@ def property_types(types: Iterable[MessageType]) -> dict[str, str]:
 
     These are the properties that the types declare, `OWN`, and the properties of failures. A message type may declare a
     property with the name of a failure's property; then the declared type applies.
-
-    Raises:
-        UsageError: two types disagree.
     """
     known = tuple(types)
     for clash in clashes(known):
@@ -131,13 +128,7 @@ def property_types(types: Iterable[MessageType]) -> dict[str, str]:
 
 
 def misfits(queue: Queue, types: Mapping[str, str], *, whole: bool = True) -> Iterator[Misfit]:
-    """The parts of a queue that don't fit the properties of a box.
-
-    Args:
-        queue: the queue.
-        types: the properties, and their types, as from `property_types`.
-        whole: whether these are all properties; if not, a name that isn't among them may be right.
-    """
+    """The parts of a queue that don't fit the properties of a box."""
     for policy in queue.all_policies():
         yield from _misfits(queue, policy, types, whole=whole)
     for field, text in (("opens", queue.opens), ("closes", queue.closes)):

@@ -32,39 +32,26 @@ _NOT_TAKEN = frozenset({"location", "to", "part", "parts", "parent_id", "unique_
 
 
 def asks_for_failures(where: str, expression: Expression) -> bool:
-    """Whether a filter asks for failures: it names their type, or a property that only failures have.
-
-    Args:
-        where: its text.
-        expression: the parsed filter.
-    """
+    """Whether a filter asks for failures: it names their type, or a property that only failures have."""
     return f"'{FAILURE}'" in where or any(each.name in FAILURE_PROPERTIES for each in properties(expression))
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The failure of a message.
+    """The failure of a message."""
 
-    Args:
-        queue: the queue's name; None if no queue has the message.
-        group: the key of its group; None if it has none.
-        kind: ``transient``, ``unexpected``, ``bug``, ``business``, ``poison`` or ``timeout`` (a handler failed), ``hole`` (a
-            message before it is missing), ``dead`` (it was set aside permanently), ``invalid`` (it doesn't fit the queue or its type),
-            ``conflict`` (its number was taken in before with another content), ``unrouted``.
-        error_class: the name of the error's class.
-        error: the text of the error.
-        attempts: the number of attempts.
-        ordinal: its position among the released messages of its group, if it was released.
-        will_retry: whether it will be retried automatically.
-        dead_letter: whether it is a dead letter now.
-    """
-
+    #: The queue's name; None if no queue has the message.
     queue: str | None
+    #: The key of its group; None if it has none.
     group: str | None
+    #: ``transient``, ``unexpected``, ``bug``, ``business``, ``poison`` or ``timeout`` (a handler failed), ``hole`` (a message before it
+    #: is missing), ``dead`` (it was set aside permanently), ``invalid`` (it doesn't fit the queue or its type), ``conflict`` (its number
+    #: was taken in before with another content), ``unrouted``.
     kind: str
     error_class: str
     error: str
     attempts: int
+    #: Its position among the released messages of its group, if it was released.
     ordinal: int | None = None
     will_retry: bool = False
     dead_letter: bool = False

@@ -40,11 +40,7 @@ def _is_text(value: object) -> bool:
 
 
 def _check_content(content_type: object, body: object, of: str) -> None:
-    """Refuse a content type that isn't text, or a body that isn't bytes.
-
-    Raises:
-        UsageError: a value is invalid; the error names its place.
-    """
+    """Refuse a content type that isn't text, or a body that isn't bytes."""
     if content_type is not None and not _is_text(content_type):
         raise UsageError(
             f"the content type of {of} can't be {shown(content_type, 80)}",

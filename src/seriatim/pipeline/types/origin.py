@@ -20,15 +20,9 @@ ORIGIN: Mapping[str, str] = {
 
 
 class Origin(NamedTuple):
-    """The message from which others result: a place at the gate of its queue.
+    """The message from which others result: a place at the gate of its queue."""
 
-    Args:
-        queue: the name of its queue, which has a gate.
-        group: the key of its group there.
-        incarnation: the incarnation of the group.
-        ordinal: its number in the group.
-    """
-
+    #: The name of its queue, which has a gate.
     queue: str
     group: str
     incarnation: int

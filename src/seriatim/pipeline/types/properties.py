@@ -94,15 +94,7 @@ class Properties:
 
 
 def checked_property(name: object, reserved: Collection[str] = RESERVED) -> str:
-    """Check the name of a property, and return it.
-
-    Args:
-        name: the name.
-        reserved: the reserved names, in lower case.
-
-    Raises:
-        UsageError: the name can't be used.
-    """
+    """Check the name of a property, and return it."""
     if not isinstance(name, str):
         raise UsageError(f"{shown(name)} can't be the name of a property", remedy=_NAME_RULE)
     if name.casefold() in reserved or (name.casefold() == "type" and name != "type"):
@@ -115,11 +107,7 @@ def checked_property(name: object, reserved: Collection[str] = RESERVED) -> str:
 
 
 def checked_type(written: object) -> str:
-    """Parse the `written` type of a property, without spaces.
-
-    Raises:
-        UsageError: there is no such type.
-    """
+    """Parse the `written` type of a property, without spaces."""
     if not isinstance(written, str):
         raise UsageError(f"{shown(written)} is not a type", remedy=f"one of {', '.join(_TYPES)}, decimal(p,s)")
     if written in _TYPES:

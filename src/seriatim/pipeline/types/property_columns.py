@@ -24,13 +24,9 @@ _EXACT = Context(prec=100)
 
 @dataclass(slots=True)
 class Column:
-    """A property of a batch. Its arrays are made only if they are needed: for one message they cost more than all other work.
+    """A property of a batch. Its arrays are made only if they are needed: for one message they cost more than all other work."""
 
-    Attributes:
-        values: a value for each message, as `filter_eval.column` takes them; None if it is unknown.
-        kind: its type.
-    """
-
+    #: A value for each message, as `filter_eval.column` takes them; None if it is unknown.
     values: list[Any]
     kind: Type
     _arrays: Values | None = field(default=None, init=False)
@@ -48,11 +44,6 @@ def columns(typed: Typed, properties: Mapping[str, Type], *, received_at: dateti
     A property that a message doesn't have is unknown; for a message with a problem everything but `type` and
     `message_id` is unknown. A property of a message whose type isn't declared is converted if possible, else unknown.
     `ticket` and `epoch` are unknown: a message is numbered when its transaction commits, and routed before.
-
-    Args:
-        typed: the batch.
-        properties: the requested properties, with their types from ``MessageTypes.properties``.
-        received_at: when the messages are received, the time of the publisher's transaction; None: unknown.
     """
     return {name: Column(_values(typed, name, kind, received_at), kind) for name, kind in properties.items()}
 

@@ -46,12 +46,7 @@ def given_converter(written: str) -> Converter:
 
 
 def kept(value: Value) -> Value:
-    """A value without a declared type: it stays as it is, if a property can have such a value.
-
-    Raises:
-        ValueError: a property can't.
-        ArithmeticError: a timestamp is out of range.
-    """
+    """A value without a declared type: it stays as it is, if a property can have such a value."""
     value = unwrapped(value)
     match value:
         case str():

@@ -17,16 +17,9 @@ LINK: Mapping[str, str] = {"link_sent_by": "string", "link_through": "string", "
 
 
 class SentBy(NamedTuple):
-    """The home ticket of a message that came over a link.
+    """The home ticket of a message that came over a link."""
 
-    Args:
-        box: the id of the box into which it was published.
-        queue: the queue by which it left that box.
-        location: its location there.
-        epoch: the epoch of its ticket there.
-        number: the number of its ticket there.
-    """
-
+    #: The id of the box into which it was published.
     box: UUID
     queue: str
     location: str

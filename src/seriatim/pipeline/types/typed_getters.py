@@ -21,11 +21,7 @@ class TypedGetters:
     message_id: str
 
     def text(self, name: str) -> str:
-        """A property of type string.
-
-        Raises:
-            Business: the message doesn't have it, it is null, or it has another type. All getters raise this.
-        """
+        """A property of type string."""
         return self._typed(name, "text", str)
 
     def whole(self, name: str) -> int:

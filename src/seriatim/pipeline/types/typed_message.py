@@ -34,43 +34,29 @@ _GIVEN = frozenset({"correlation_id", "location", "parent_id", "part", "parts", 
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """A batch of messages, read by their types.
+    """A batch of messages, read by their types."""
 
-    Attributes:
-        messages: the messages; the other lists have an item for each of them.
-        contexts: their properties, each of its type (`str`, `int`, `float`, `Decimal`, `bool`, `datetime` in UTC, None);
-            a promoted property that the body doesn't have is left out. Empty if there is a problem.
-        problems: the reason why a message is invalid; None if it is valid. Text without NUL, at most about 1,000
-            characters.
-        undeclared: the rows of messages without problem whose types are unknown: their properties keep the types with
-            which they were given.
-        carried: whether the messages may carry the origin that a session has given them.
-    """
-
+    #: The messages; the other lists have an item for each of them.
     messages: Sequence[Message]
+    #: Their properties, each of its type (`str`, `int`, `float`, `Decimal`, `bool`, `datetime` in UTC, None); a promoted property that
+    #: the body doesn't have is left out. Empty if there is a problem.
     contexts: Sequence[Mapping[str, Property]]
+    #: The reason why a message is invalid; None if it is valid. Text without NUL, at most about 1,000 characters.
     problems: Sequence[str | None]
+    #: The rows of messages without problem whose types are unknown: their properties keep the types with which they were given.
     undeclared: Sequence[int]
+    #: Whether the messages may carry the origin that a session has given them.
     carried: bool = False
 
 
 class MessageTypes:
-    """The prepared message types of a box; never changes, so threads may share it.
-
-    Args:
-        types: all types.
-
-    Attributes:
-        properties: the properties that filters and queues may name, with their types: the properties that the types
-            declare, and the reserved properties.
-
-    Raises:
-        UsageError: two types have the same name, or declare a property in different ways.
-    """
+    """The prepared message types of a box; never changes, so threads may share it."""
 
     def __init__(self, types: Iterable[MessageType]) -> None:
         self._known = known = tuple(types)
         written = property_types(known)
+        #: The properties that filters and queues may name, with their types: the properties that the types declare, and the reserved
+        #: properties.
         self.properties: Mapping[str, Type] = MappingProxyType(
             {name: type_from(kind) for name, kind in written.items()}
         )
@@ -86,12 +72,7 @@ class MessageTypes:
         return {one.name: _Reader(one, _CARRIED) for one in self._known}
 
     def typed(self, messages: Sequence[Message], *, carried: bool = False) -> Typed:
-        """Read a batch. The faults of invalid messages are among the problems; nothing is raised for them.
-
-        Args:
-            messages: the messages.
-            carried: whether they may carry the origin that a session has given them: a session publishes them, or they are stored.
-        """
+        """Read a batch. The faults of invalid messages are among the problems; nothing is raised for them."""
         contexts: list[Mapping[str, Property]] = []
         problems: list[str | None] = []
         undeclared: list[int] = []

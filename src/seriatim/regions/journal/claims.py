@@ -24,20 +24,7 @@ __all__ = ["claim", "complete", "fail", "give_back", "postpone", "renew"]
 def claim(
     statements: JournalStatements, name: str, queue: str, region: str, asked: Sequence[Asked], *, lease: int, most: int
 ) -> list[ClaimAnswer]:
-    """Ask for messages: of each session at most `most`, from its next number on.
-
-    Args:
-        statements: of a transaction.
-        name: the name of the regions.
-        queue: the queue.
-        region: the region that asks.
-        asked: the messages that it has; of one session each number once.
-        lease: microseconds.
-        most: how many numbers of a session a claim may have; 0: nothing is claimed, the region only tells what it waits with.
-
-    Returns:
-        an answer for each message.
-    """
+    """Ask for messages: of each session at most `most`, from its next number on."""
     if not asked:
         return []
     order = sorted(range(len(asked)), key=lambda at: (asked[at].session, asked[at].number))
@@ -275,18 +262,6 @@ def complete(statements: JournalStatements, held: Claim, through: int) -> Claim 
     """Complete the numbers of a claim up to one, as the last statement of the handler's transaction.
 
     The last number of a claim ends it.
-
-    Args:
-        statements: of that transaction.
-        held: the claim.
-        through: the last number that is completed.
-
-    Returns:
-        what is left of the claim; None: nothing.
-
-    Raises:
-        UsageError: the number isn't one of the claim's.
-        LeaseLost: the claim is another's by now, or the number is over: the transaction has to be rolled back.
     """
     if not held.first <= through <= held.last or (through - held.first) % held.increment:
         raise UsageError(
@@ -303,11 +278,7 @@ def complete(statements: JournalStatements, held: Claim, through: int) -> Claim 
 
 
 def renew(statements: JournalStatements, held: Sequence[Claim]) -> list[Claim]:
-    """Renew the leases of claims.
-
-    Returns:
-        those that are lost: ended, or another's by now.
-    """
+    """Renew the leases of claims."""
     kept = {
         row.claim for row in statements.rows("renew", **_columns(held), leases=[one.lease for one in held])
     } if held else set()  # fmt: skip
@@ -324,24 +295,7 @@ def fail(
     statements: JournalStatements, held: Claim, number: int, what: str, *, passes: bool, retry_after: int | None = None,
     most: int | None = None, goes_on: bool | None = None,
 ) -> EntryState:  # fmt: skip
-    """Note that the handler failed on a number; the claim ends.
-
-    Args:
-        statements: of a transaction.
-        held: the claim.
-        number: the number, the next one of its session.
-        what: the error, for people.
-        passes: whether another attempt may succeed.
-        retry_after: microseconds before the next attempt; None: as the queue says.
-        most: so often it is tried at most, beside what the queue says.
-        goes_on: whether the session goes on after a message that failed for good; None: as the queue says.
-
-    Returns:
-        `PENDING`: it is tried again; `FAILED`: for good.
-
-    Raises:
-        LeaseLost: the claim is another's by now.
-    """
+    """Note that the handler failed on a number; the claim ends."""
     locked = lock(statements, held.name, held.queue, [held.session])
     session = locked.sessions.get(held.session)
     if session is None or not _holds(locked, session, held, number):
@@ -357,17 +311,7 @@ def fail(
 
 
 def postpone(statements: JournalStatements, held: Claim, number: int, delay: int) -> None:
-    """Have a number handed out again after a delay, in either region; the claim ends, and nothing counts as an attempt.
-
-    Args:
-        statements: of a transaction.
-        held: the claim.
-        number: the number, the next one of its session.
-        delay: microseconds.
-
-    Raises:
-        LeaseLost: the claim is another's by now.
-    """
+    """Have a number handed out again after a delay, in either region; the claim ends, and nothing counts as an attempt."""
     locked = lock(statements, held.name, held.queue, [held.session])
     session = locked.sessions.get(held.session)
     if session is None or not _holds(locked, session, held, number):
@@ -382,18 +326,7 @@ def _failed(
     locked: LockedSessions, session: Session, number: int, what: str, *, passes: bool, due: int | None,
     most: int | None = None, goes_on: bool | None = None,
 ) -> EntryState:  # fmt: skip
-    """Note that an attempt of a number has failed; if it has failed for good, its session stands or goes on.
-
-    Args:
-        locked: the sessions.
-        session: the number's.
-        number: the number, the next one of its session.
-        what: the error, for people.
-        passes: whether another attempt may succeed.
-        due: when it is tried again; None: at once.
-        most: so often it is tried at most, beside what the queue says.
-        goes_on: whether the session goes on after it; None: as the queue says.
-    """
+    """Note that an attempt of a number has failed; if it has failed for good, its session stands or goes on."""
     before = locked.entries.get(session.session, {}).get(number)
     before = before or Entry(session.session, number, number, EntryState.KNOWN)
     attempts, of = before.attempts + 1, locked.rules

@@ -33,24 +33,17 @@ COLLISIONS = (errors.SerializationFailure, errors.DeadlockDetected)
 
 
 class JournalConnection(PreparingConnection):
-    """A connection to the journal's database, which waits for an answer for a while only: a server may be frozen, or cut off.
+    """A connection to the journal's database, which waits for an answer for a while only: a server may be frozen, or cut off."""
 
-    Attributes:
-        patience: seconds for which an answer is waited for; None: without end, as for statements of a handler.
-        is_lent: whether a handler has it, which leaves the end of the transaction to its worker.
-        begun: how many transactions the handler has begun; more than one, if it ended one by a statement.
-    """
-
+    #: Seconds for which an answer is waited for; None: without end, as for statements of a handler.
     patience: float | None = None
+    #: Whether a handler has it, which leaves the end of the transaction to its worker.
     is_lent: bool = False
+    #: How many transactions the handler has begun; more than one, if it ended one by a statement.
     begun: int = 0
 
     def wait(self, gen: abc.PQGen[Any], *args: Any, **options: Any) -> Any:
-        """As the driver's method, for at most `patience`; then the connection is closed.
-
-        Raises:
-            psycopg.OperationalError: there was no answer in time.
-        """
+        """As the driver's method, for at most `patience`; then the connection is closed."""
         if self.patience is not None and "timeout" not in options:
             options["timeout"] = self.patience
         try:
@@ -82,21 +75,13 @@ class JournalConnection(PreparingConnection):
             yield transaction
 
     def commit(self) -> None:
-        """Commit.
-
-        Raises:
-            UsageError: a handler has the connection.
-        """
+        """Commit."""
         self._check_own("commit")
         if not self.is_idle:
             super().commit()
 
     def rollback(self) -> None:
-        """Roll back.
-
-        Raises:
-            UsageError: a handler has the connection.
-        """
+        """Roll back."""
         self._check_own("roll back")
         super().rollback()
 
@@ -109,23 +94,13 @@ class JournalConnection(PreparingConnection):
 
 
 class Connections:
-    """Connections to one journal; threads share them.
-
-    Args:
-        dsn: the database.
-        schema: the journal's schema.
-        most: how many are open at once, at most.
-        patience: seconds for which a connection, and an answer to one of the journal's own statements, is waited for.
-
-    Raises:
-        UsageError: the DSN isn't one, or names a variable that isn't set.
-        EnvironmentProblem: the file of the DSN can't be read.
-    """
+    """Connections to one journal; threads share them."""
 
     def __init__(self, dsn: str, schema: str, most: int, patience: float) -> None:
         self._dsn = resolve(dsn)
         self.schema = checked_schema(schema)
         self.place = place_of(self._dsn, schema)
+        #: Seconds for which a connection, and an answer to one of the journal's own statements, is waited for.
         self.patience = patience
         self._room = threading.Semaphore(most)
         self._lock = threading.Lock()
@@ -135,11 +110,7 @@ class Connections:
         self._made_in = os.getpid()
 
     def again(self, work: Callable[[JournalStatements], _Result]) -> _Result:
-        """Do work in a transaction of its own, and commit; the whole of it again where it collided with another.
-
-        Raises:
-            Unavailable: the journal can't be reached, or the transaction collided too often.
-        """
+        """Do work in a transaction of its own, and commit; the whole of it again where it collided with another."""
         for attempt in range(_TRIES):
             try:
                 with self.transaction(is_repeated=attempt < _TRIES - 1) as statements:
@@ -151,11 +122,7 @@ class Connections:
 
     @contextmanager
     def transaction(self, *, is_repeated: bool = False) -> Iterator[JournalStatements]:
-        """One transaction: it commits at the end of the block; an exception rolls it back.
-
-        Args:
-            is_repeated: a collision is raised as the driver's error, for somebody who repeats the transaction.
-        """
+        """One transaction: it commits at the end of the block; an exception rolls it back."""
         connection = self._taken()
         connection.patience = self.patience
         try:

@@ -39,20 +39,7 @@ def report(
     statements: JournalStatements, name: str, region: str, incarnation: int, *, outbox_age: int, queue_age: int,
     others: int | None,
 ) -> bool:  # fmt: skip
-    """Note what a region still has.
-
-    Args:
-        statements: of a transaction.
-        name: the name of the regions.
-        region: the region.
-        incarnation: of its box.
-        outbox_age: how old the oldest message in its outbox is, in microseconds; 0: there is none.
-        queue_age: the same of its queues.
-        others: from `others_outbox`, read before the region looked.
-
-    Returns:
-        whether it counts: a newer incarnation of the box hasn't reported.
-    """
+    """Note what a region still has."""
     done = statements.do(
         "report", name=name, region=region, incarnation=incarnation, outbox_age=outbox_age, queue_age=queue_age,
         others=NEVER if others is None else others,
@@ -64,22 +51,7 @@ def purge(
     statements: JournalStatements, name: str, forget_after: int, *, without: str | None = None, after: tuple[str, str],
     most: int,
 ) -> tuple[Forgotten, tuple[str, str]]:  # fmt: skip
-    """Forget at most so many sessions, and at most so many ids of numbers that are over.
-
-    Args:
-        statements: of a transaction.
-        name: the name of the regions.
-        forget_after: microseconds for which a session was unused, and a number was over.
-        without: a region that is gone, whose reports aren't waited for.
-        after: the queue and the session behind which to go on.
-        most: how many.
-
-    Returns:
-        what was forgotten, and the last of the sessions.
-
-    Raises:
-        UsageError: there is no such region.
-    """
+    """Forget at most so many sessions, and at most so many ids of numbers that are over."""
     rows = statements.rows("read_regions", name=name)
     if without is not None and without not in (one.region for one in rows):
         known = ", ".join(one.region for one in rows) or "none"

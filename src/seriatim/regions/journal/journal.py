@@ -45,23 +45,16 @@ _MODES = {"session": MOST_CLAIMED, "message": 1}
 
 @dataclass(frozen=True, slots=True)
 class JournalTransaction:
-    """A transaction of the journal's database, for a handler that writes there.
+    """A transaction of the journal's database, for a handler that writes there."""
 
-    Args:
-        connection: the psycopg connection; what the handler writes by it commits with the completion.
-    """
-
+    #: The psycopg connection; what the handler writes by it commits with the completion.
     connection: JournalConnection
     _statements: JournalStatements
     _patience: float
 
     @contextmanager
     def lent(self) -> Iterator[None]:
-        """Inside the block a handler has the connection, which can't end the transaction.
-
-        Raises:
-            UsageError: the handler has ended it by a statement; what it wrote may be committed.
-        """
+        """Inside the block a handler has the connection, which can't end the transaction."""
         connection = self.connection
         connection.is_lent = True
         try:
@@ -79,19 +72,7 @@ class JournalTransaction:
         return isinstance(error, COLLISIONS) or self.connection.closed
 
     def complete(self, claim: Claim, through: int | None = None) -> Claim | None:
-        """Complete numbers of a claim: the last statement of the transaction. The last number of a claim ends it.
-
-        Args:
-            claim: the claim.
-            through: the last number that is completed; None: all of the claim's.
-
-        Returns:
-            what is left of the claim, once the transaction has committed; None: it has ended.
-
-        Raises:
-            UsageError: the number isn't the claim's.
-            LeaseLost: the claim is another's by now; what the handler wrote is rolled back.
-        """
+        """Complete numbers of a claim: the last statement of the transaction. The last number of a claim ends it."""
         self.connection.patience = self._patience
         try:
             return claims.complete(self._statements, claim, claim.last if through is None else through)
@@ -114,21 +95,7 @@ class Journal:
         cls, dsn: str, *, schema: str = _schema.DEFAULT_SCHEMA, create: bool = True, connections: int = 10,
         patience: float | str = 10.0,
     ) -> Self:  # fmt: skip
-        """Open a journal.
-
-        Args:
-            dsn: the database, which both regions reach.
-            schema: its schema.
-            create: make the schema if there is none, or bring it up to date.
-            connections: how many are open at once, at most.
-            patience: seconds, or ``"1s"``, for which a connection, and an answer to one of the journal's own statements, is waited for.
-
-        Raises:
-            UsageError: the DSN isn't one.
-            SchemaMismatch: the schema is newer, or no journal; or there is none, and none is to be made.
-            EnvironmentProblem: the role lacks rights.
-            Unavailable: the database can't be reached.
-        """
+        """Open a journal."""
         opened = Connections(dsn, schema, connections, micros(patience) / 1_000_000)
         try:
             if create:
@@ -176,16 +143,7 @@ class Journal:
     # ---- queues
 
     def define(self, name: str, queue: str, rules: QueueRules) -> None:
-        """Say how the sessions of a queue are worked on, in both regions; the second call changes what may change.
-
-        Args:
-            name: the name of the regions.
-            queue: the queue.
-            rules: what holds for it.
-
-        Raises:
-            UsageError: another `start` or `increment` than the journal has; a name that isn't text.
-        """
+        """Say how the sessions of a queue are worked on, in both regions; the second call changes what may change."""
         for what, value in (("regions", name), ("queue", queue)):
             if not isinstance(value, str) or not value or "\0" in value:
                 raise UsageError(f"{shown(value, 80)} can't be the name of {what}", remedy="text, not empty")
@@ -206,20 +164,12 @@ class Journal:
         self._connections.again(define)
 
     def touch(self) -> None:
-        """Ask whether it is there.
-
-        Raises:
-            Unavailable: it can't be reached.
-        """
+        """Ask whether it is there."""
         with self._connections.transaction():
             pass
 
     def rules(self, name: str, queue: str) -> QueueRules:
-        """What holds for a queue.
-
-        Raises:
-            UsageError: the journal doesn't know the queue.
-        """
+        """What holds for a queue."""
         return self._again(lambda one: views.rules(one, name, queue))
 
     # ---- claims
@@ -228,23 +178,7 @@ class Journal:
         self, name: str, queue: str, region: str, asked: Sequence[Asked], *, lease: float | str = 10.0,
         mode: str = "session",
     ) -> list[ClaimAnswer]:  # fmt: skip
-        """Ask for messages that a region has.
-
-        Args:
-            name: the name of the regions.
-            queue: the queue.
-            region: the region.
-            asked: its messages, of any number of sessions; of one session each number once.
-            lease: seconds, or ``"10s"``; a claim that isn't renewed ends after it.
-            mode: ``"session"``: a claim has all numbers that follow without a gap; ``"message"``: the next one only.
-
-        Returns:
-            an answer for each message, in the order of `asked`.
-
-        Raises:
-            UsageError: the journal doesn't know the queue; a lease that isn't positive or is longer than a day.
-            Unavailable: the journal can't be reached.
-        """
+        """Ask for messages that a region has."""
         length, most = micros(lease), _MODES.get(mode)
         if not 0 < length <= LONGEST_LEASE_S * 1_000_000:
             raise UsageError(f"a lease can't be {shown(lease, 80)}", remedy="more than 0 s, at most a day")
@@ -258,24 +192,11 @@ class Journal:
         """Tell which messages a region has and can't hand out, because numbers before them are missing there. Nothing is claimed.
 
         A hole whose time has run out is skipped by it.
-
-        Args:
-            name: the name of the regions.
-            queue: the queue.
-            region: the region.
-            asked: of each session the message with the lowest number.
-
-        Returns:
-            an answer for each message, in the order of `asked`: `through` says which numbers are over; `Answer.AHEAD` may be said of one that is next.
         """
         return self._again(lambda one: claims.claim(one, name, queue, region, asked, lease=1, most=0))
 
     def renew(self, held: Sequence[Claim]) -> list[Claim]:
-        """Renew the leases of claims, in one statement.
-
-        Returns:
-            those that are lost.
-        """
+        """Renew the leases of claims, in one statement."""
         return self._again(lambda one: claims.renew(one, held))
 
     def give_back(self, held: Sequence[Claim]) -> None:
@@ -284,11 +205,7 @@ class Journal:
 
     @contextmanager
     def transaction(self) -> Iterator[JournalTransaction]:
-        """A transaction for a handler that writes in the journal's database; it commits at the end of the block.
-
-        Raises:
-            Unavailable: the journal can't be reached, or the transaction collided with another: call the handler again.
-        """
+        """A transaction for a handler that writes in the journal's database; it commits at the end of the block."""
         with self._connections.transaction() as statements:
             connection, patience = cast("JournalConnection", statements.connection), self._connections.patience
             connection.patience, connection.begun = None, 0  # what the caller does takes as long as it takes
@@ -299,23 +216,7 @@ class Journal:
         self, claim: Claim, number: int, what: str, *, passes: bool = True, retry_after: float | str | None = None,
         most: int | None = None, goes_on: bool | None = None,
     ) -> EntryState:  # fmt: skip
-        """Note that a handler failed, after its transaction was rolled back. The claim ends.
-
-        Args:
-            claim: the claim.
-            number: the number, the first of the claim that isn't completed.
-            what: the error, for people.
-            passes: whether another attempt may succeed.
-            retry_after: seconds, or ``"30s"``, before it; None: as the queue says.
-            most: so often it is tried at most, beside what the queue says; None: as the queue says.
-            goes_on: whether the session goes on after a message that failed for good; None: as the queue says.
-
-        Returns:
-            `PENDING`: it is tried again; `FAILED`: for good, and the session stands or goes on, as the queue says.
-
-        Raises:
-            LeaseLost: the claim is another's by now.
-        """
+        """Note that a handler failed, after its transaction was rolled back. The claim ends."""
         after = None if retry_after is None else micros(retry_after)
         text = what.replace("\0", "�").encode("utf-8", "replace").decode()
         return self._again(
@@ -325,16 +226,7 @@ class Journal:
         )
 
     def postpone(self, claim: Claim, number: int, delay: float | str) -> None:
-        """Have a message handed out again after a delay, in either region: now isn't the time, and nothing counts as an attempt. The claim ends.
-
-        Args:
-            claim: the claim.
-            number: the number, the first of the claim that isn't completed.
-            delay: seconds, or ``"15s"``.
-
-        Raises:
-            LeaseLost: the claim is another's by now.
-        """
+        """Have a message handed out again after a delay, in either region: now isn't the time, and nothing counts as an attempt. The claim ends."""
         self._again(lambda one: claims.postpone(one, claim, number, micros(delay)))
 
     # ---- votes
@@ -342,17 +234,7 @@ class Journal:
     def vote(
         self, name: str, queue: str, asked: Sequence[Numbered], *, counted: Mapping[str, int] | None = None
     ) -> list[VoteAnswer]:
-        """Vote on the numbers of messages; all numbers of a session are taken, or none.
-
-        Args:
-            name: the name of the regions.
-            queue: the queue.
-            asked: the messages with their numbers.
-            counted: the incarnations of the boxes whose votes the sender counts, by region.
-
-        Returns:
-            an answer for each message, in the order of `asked`.
-        """
+        """Vote on the numbers of messages; all numbers of a session are taken, or none."""
         return self._again(lambda one: votes.vote(one, name, queue, asked, counted or {}))
 
     def bar(
@@ -361,17 +243,6 @@ class Journal:
         """Bar messages from their numbers, so that a refused sender may give them others.
 
         Only for numbers for which the sender counts the vote of one box and the other box has refused: no other message can then have the votes of both.
-
-        Args:
-            name: the name of the regions.
-            queue: the queue.
-            asked: the messages with their numbers.
-            age: how many seconds ago the sender began to publish them.
-            counted: the incarnations of the boxes whose votes the sender counts, by region.
-
-        Returns:
-            for each `GRANTED`: no region ever claims it under this number; `HELD`: the number is the message's, and with it the message is sent; `STALE`: a
-            counted vote is from before a restore, or the message is older than what was forgotten: nobody knows what became of it.
         """
         return self._again(lambda one: votes.bar(one, name, queue, asked, counted or {}, micros(age)))
 
@@ -384,59 +255,27 @@ class Journal:
         return self._again(lambda one: votes.done_of(one, name, queue, sessions))
 
     def holders(self, name: str, queue: str, numbers: Sequence[tuple[str, int]]) -> list[Holder]:
-        """Whose numbers of sessions are.
-
-        Args:
-            name: the name of the regions.
-            queue: the queue.
-            numbers: pairs of a session and a number.
-        """
+        """Whose numbers of sessions are."""
         return self._again(lambda one: votes.holders_of(one, name, queue, numbers))
 
     def numbers_of(self, name: str, queue: str, messages: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
-        """The numbers that messages have.
-
-        Args:
-            name: the name of the regions.
-            queue: the queue.
-            messages: pairs of a session and a message's id.
-
-        Returns:
-            by such pairs; those of which the journal knows no number aren't there.
-        """
+        """The numbers that messages have."""
         return self._again(lambda one: votes.numbers_of(one, name, queue, messages))
 
     def known_sessions(
         self, name: str, after: tuple[str, str] = ("", ""), *, limit: int = 10_000
     ) -> list[tuple[str, str, int, int]]:
-        """What the journal knows of all sessions, in the order of their keys: the queue, the session, the highest number, and through which all is over.
-
-        Args:
-            name: the name of the regions.
-            after: the queue and the session behind which to go on.
-            limit: at most so many.
-        """
+        """What the journal knows of all sessions, in the order of their keys: the queue, the session, the highest number, and through which all is over."""
         return self._again(lambda one: views.known_sessions(one, name, after, limit))
 
     def reserve(
         self, name: str, queue: str, counts: Mapping[str, int], *, lease: float | str = 10.0
     ) -> dict[str, list[Reservation]]:
-        """Reserve the next numbers of sessions; those that aren't confirmed before the lease ends are void.
-
-        Args:
-            name: the name of the regions.
-            queue: the queue.
-            counts: how many numbers of each session.
-            lease: seconds, or ``"10s"``.
-        """
+        """Reserve the next numbers of sessions; those that aren't confirmed before the lease ends are void."""
         return self._again(lambda one: votes.reserve(one, name, queue, counts, micros(lease)))
 
     def confirm(self, name: str, queue: str, kept: Sequence[tuple[Reservation, Numbered]]) -> list[Reservation]:
-        """Confirm reservations, each for its message. A message that has a number in its session isn't given a second one.
-
-        Returns:
-            those that aren't confirmed: they are void, or will be.
-        """
+        """Confirm reservations, each for its message. A message that has a number in its session isn't given a second one."""
         return self._again(lambda one: votes.confirm(one, name, queue, kept))
 
     def fence(self, name: str, region: str, incarnation: int) -> None:
@@ -452,38 +291,14 @@ class Journal:
     def report(
         self, name: str, region: str, incarnation: int, *, outbox_age: float, queue_age: float, others: int | None
     ) -> bool:
-        """Note how old the oldest message is that a region still has.
-
-        Args:
-            name: the name of the regions.
-            region: the region.
-            incarnation: of its box.
-            outbox_age: seconds, of its outbox; 0: it is empty.
-            queue_age: seconds, of its queues.
-            others: from `others_outbox`.
-
-        Returns:
-            whether it counts: no newer incarnation has reported.
-        """
+        """Note how old the oldest message is that a region still has."""
         ages = {"outbox_age": micros(outbox_age), "queue_age": micros(queue_age)}
         return self._again(lambda one: forgetting.report(one, name, region, incarnation, others=others, **ages))
 
     def purge(
         self, name: str, forget_after: float | str, *, without: str | None = None, actor: str = "", reason: str = ""
     ) -> Forgotten:
-        """Forget the sessions of which nothing can come any more, and the ids of numbers that have been over for long.
-
-        Args:
-            name: the name of the regions.
-            forget_after: seconds, or ``"30d"``, for which a session was unused, and a number was over.
-            without: a region that is gone, whose reports aren't waited for. What it still has is set aside when it comes back: the journal
-                can't say whether it was handled.
-            actor: who does that, for the operator log.
-            reason: why.
-
-        Raises:
-            UsageError: there is no such region; or nobody says why one isn't waited for.
-        """
+        """Forget the sessions of which nothing can come any more, and the ids of numbers that have been over for long."""
         if without is not None and not (actor and reason):
             raise UsageError("to purge without a region needs an actor and a reason", remedy="give both")
         sessions = numbers = 0
@@ -516,22 +331,7 @@ class Journal:
         through: int | None = None,
         missing: bool = False,
     ) -> ActionResult:
-        """Do something with one session, and write it to the operator log.
-
-        Args:
-            name: the name of the regions.
-            queue: the queue.
-            session: the session.
-            action: `RETRY` its failed message; `SKIP` its next number, or all through one; `RELEASE` it from its claim; `SUSPEND`, `RESUME`.
-            actor: who does it.
-            reason: why.
-            through: of `SKIP`: the last number; None: the next one only.
-            missing: of `SKIP`: whether all numbers are skipped that no region has, as far as they have told.
-
-        Raises:
-            UsageError: the session isn't known.
-            ActionRefused: the action doesn't fit its state.
-        """
+        """Do something with one session, and write it to the operator log."""
         return self._again(
             lambda one: operators.act(
                 one, name, queue, session, action, actor=actor, reason=reason, through=through, missing=missing
@@ -541,17 +341,7 @@ class Journal:
     def note(
         self, name: str, queue: str, session: str, action: str, *, actor: str, reason: str, detail: str
     ) -> None:  # fmt: skip
-        """Write to the operator log what an operator did beside the journal.
-
-        Args:
-            name: the name of the regions.
-            queue: the queue.
-            session: the session.
-            action: what was done.
-            actor: who did it.
-            reason: why.
-            detail: what came of it.
-        """
+        """Write to the operator log what an operator did beside the journal."""
         self._again(
             lambda one: operators.write_log(
                 one, name, queue, session, actor=actor, action=action, reason=reason, detail=detail
@@ -562,12 +352,6 @@ class Journal:
         """After a restore of the journal: end all claims, begin a new incarnation, and take over what is known to be over.
 
         `Regions.recover` asks the boxes.
-
-        Args:
-            name: the name of the regions.
-            known: for each queue, through which number of each session all is over.
-            actor: who does it.
-            reason: why.
         """
         done = self.begin_recovery(name, actor=actor, reason=reason)
         raised = sum(
@@ -583,19 +367,7 @@ class Journal:
         return self._again(lambda one: operators.begin_recovery(one, name, actor=actor, reason=reason))
 
     def raise_known(self, name: str, queue: str, known: Mapping[str, KnownByBox]) -> int:
-        """Take over what boxes know of sessions of a queue, in several transactions if they are many.
-
-        Args:
-            name: the name of the regions.
-            queue: the queue.
-            known: by session.
-
-        Returns:
-            of how many of them the journal knew less to be over.
-
-        Raises:
-            UsageError: the journal doesn't know the queue.
-        """
+        """Take over what boxes know of sessions of a queue, in several transactions if they are many."""
         raised, rest = 0, iter(known.items())
         while its := dict(islice(rest, _RAISED)):
             raised += self._again(partial(operators.raise_known, name=name, queue=queue, known=its))
@@ -611,16 +383,7 @@ class Journal:
         self, *, name: str | None = None, queue: str | None = None, session: str | None = None, not_idle: bool = False,
         stands: bool = False, limit: int = 100,
     ) -> list[SessionView]:  # fmt: skip
-        """Sessions, by their keys.
-
-        Args:
-            name: of these regions only.
-            queue: of this queue only.
-            session: this session only.
-            not_idle: only those that are worked on or suspended.
-            stands: only those that wait for something that isn't at work.
-            limit: at most so many.
-        """
+        """Sessions, by their keys."""
         return self._again(
             lambda one: views.sessions(
                 one, name=name, queue=queue, session=session, not_idle=not_idle, stands=stands, most=limit

@@ -80,24 +80,14 @@ class Entry:
 
 @dataclass(slots=True)
 class LockedSessions:
-    """Sessions of one queue, under their locks.
-
-    Args:
-        name: the name of the regions.
-        queue: the queue.
-        rules: what both regions say of it.
-        sessions: the sessions by their keys.
-        entries: what is known of their numbers, by session, then number: of all that aren't over, and of those that were asked for.
-        now: the time.
-        incarnation: the journal's.
-        claim_floor: versions of claims are above it.
-    """
+    """Sessions of one queue, under their locks."""
 
     statements: JournalStatements
     name: str
     queue: str
     rules: Rules
     sessions: Mapping[str, Session]
+    #: What is known of their numbers, by session, then number: of all that aren't over, and of those that were asked for.
     entries: dict[str, dict[int, Entry]]
     now: int
     incarnation: int
@@ -181,19 +171,7 @@ def lock(
     statements: JournalStatements, name: str, queue: str, sessions: Iterable[str], asked: Iterable[tuple[str, int]] = (), *,
     opens: bool = False,
 ) -> LockedSessions:  # fmt: skip
-    """Lock sessions, and read them.
-
-    Args:
-        statements: of a transaction that has locked nothing so far.
-        name: the name of the regions.
-        queue: the queue.
-        sessions: their keys.
-        asked: the numbers of sessions that are asked for.
-        opens: whether those that aren't known are noted; else they aren't there.
-
-    Raises:
-        UsageError: the journal doesn't know the queue.
-    """
+    """Lock sessions, and read them."""
     keys, numbers = sorted(set(sessions)), list(asked)
     place = {"name": name, "queue": queue}
     of_numbers = {"asked": [one for one, _ in numbers], "numbers": [number for _, number in numbers]}

@@ -68,23 +68,7 @@ def act(
     statements: JournalStatements, name: str, queue: str, session: str, action: Action, *, actor: str, reason: str,
     through: int | None = None, missing: bool = False,
 ) -> ActionResult:  # fmt: skip
-    """Do something with one session.
-
-    Args:
-        statements: of a transaction.
-        name: the name of the regions.
-        queue: the queue.
-        session: the session.
-        action: what to do.
-        actor: who does it.
-        reason: why.
-        through: the last number that is skipped; None: the next one only.
-        missing: whether all numbers are skipped that no region has, as far as they have told.
-
-    Raises:
-        UsageError: the session isn't known, or `through` is off the step.
-        ActionRefused: the action doesn't fit the state of the session.
-    """
+    """Do something with one session."""
     locked = lock(statements, name, queue, [session])
     found = locked.sessions.get(session)
     if found is None:
@@ -120,14 +104,7 @@ def act(
 
 
 def begin_recovery(statements: JournalStatements, name: str, *, actor: str, reason: str) -> Recovery:
-    """Begin a new incarnation, after the journal was restored or has lost something: all claims end.
-
-    Args:
-        statements: of a transaction.
-        name: the name of the regions.
-        actor: who does it.
-        reason: why.
-    """
+    """Begin a new incarnation, after the journal was restored or has lost something: all claims end."""
     incarnation = statements.rows("begin_incarnation")[0].incarnation
     stopped = statements.do("stop_claims") + statements.do("stop_pipelines")
     detail = f"incarnation {incarnation}, claims ended: {stopped}"
@@ -136,20 +113,7 @@ def begin_recovery(statements: JournalStatements, name: str, *, actor: str, reas
 
 
 def raise_known(statements: JournalStatements, name: str, queue: str, known: Mapping[str, KnownByBox]) -> int:
-    """Take over what boxes know of sessions; nothing is lowered. A claim of a number that is over ends.
-
-    Args:
-        statements: of a transaction.
-        name: the name of the regions.
-        queue: the queue.
-        known: by session.
-
-    Returns:
-        of how many sessions the journal knew less to be over.
-
-    Raises:
-        UsageError: the journal doesn't know the queue.
-    """
+    """Take over what boxes know of sessions; nothing is lowered. A claim of a number that is over ends."""
     locked = lock(statements, name, queue, known, opens=True)
     sessions = [locked.sessions[key] for key in sorted(known)]
     told = [known[one.session] for one in sessions]
@@ -202,11 +166,7 @@ def _check(session: Session, action: Action, now: int) -> None:
 
 
 def _missing_through(session: Session) -> int:
-    """The last of the numbers that no region has.
-
-    Raises:
-        ActionRefused: no region waits behind a missing number.
-    """
+    """The last of the numbers that no region has."""
     if session.hole_since is None or session.hole_through is None:
         raise ActionRefused(
             "no region has told that a number is missing", where=f"session {session.session!r}",

@@ -36,17 +36,11 @@ _PORTION = 10_000
 
 @dataclass(frozen=True, slots=True)
 class PipelineClaim:
-    """The right of one run to deliver what its pipeline releases.
-
-    Args:
-        pipeline: the pipeline.
-        id: random.
-        token: for other systems: a later claim has a higher one.
-        lease: microseconds, by the journal's clock.
-    """
+    """The right of one run to deliver what its pipeline releases."""
 
     pipeline: str
     id: str = field(repr=False)
+    #: For other systems: a later claim has a higher one.
     token: Token
     lease: int
 
@@ -95,14 +89,10 @@ class DeliveredView:
 
 @dataclass(frozen=True, slots=True)
 class OutputTable:
-    """A table in the journal's database.
-
-    Args:
-        name: its name, or ``schema.name``.
-        columns: its columns that are written, with their types in PostgreSQL.
-    """
+    """A table in the journal's database."""
 
     name: str
+    #: Its columns that are written, with their types in PostgreSQL.
     columns: Mapping[str, str]
 
     @property
@@ -110,11 +100,7 @@ class OutputTable:
         return sql.Identifier(*self.name.split("."))
 
     def insertion(self, names: Sequence[str]) -> sql.Composed:
-        """The statement that inserts arrays, which are parameters ``c0``, ``c1`` …, into some of the columns.
-
-        Raises:
-            SchemaMismatch: rows that wait have a column that the declaration doesn't have any more.
-        """
+        """The statement that inserts arrays, which are parameters ``c0``, ``c1`` …, into some of the columns."""
         for name in names:
             if name not in self.columns:
                 what = f"rows that wait have a column {name!r}, which isn't declared any more"
@@ -146,22 +132,7 @@ class Pipelines:
     def claim(
         self, pipeline: str, region: str, holder: str, *, lease: float, former: PipelineClaim | None = None
     ) -> PipelineClaim | PipelineView:
-        """Ask for the lease of a pipeline.
-
-        Args:
-            pipeline: its name.
-            region: the region of the run that asks.
-            holder: its machine and process, for people.
-            lease: seconds after which the claim ends, if it isn't renewed.
-            former: the former claim of this run, which needn't end before.
-
-        Returns:
-            the claim; or who has it.
-
-        Raises:
-            UsageError: a lease that isn't positive or is longer than a day.
-            Unavailable: the journal can't be reached.
-        """
+        """Ask for the lease of a pipeline."""
         length = round(lease * 1_000_000)
         if not 0 < length <= LONGEST_LEASE_S * 1_000_000:
             raise UsageError(f"a lease can't be {shown(lease, 80)} s", remedy="more than 0 s, at most a day")
@@ -183,28 +154,16 @@ class Pipelines:
         return self._connections.again(work)
 
     def renew(self, claim: PipelineClaim) -> bool:
-        """Renew a lease; False: it is another's by now.
-
-        Raises:
-            Unavailable: the journal can't be reached.
-        """
+        """Renew a lease; False: it is another's by now."""
         found = self._connections.again(lambda one: one.rows("renew_pipeline", **_of(claim), lease=claim.lease))
         return bool(found)
 
     def give_back(self, claim: PipelineClaim) -> None:
-        """End a lease before its time, so that the other region needn't wait.
-
-        Raises:
-            Unavailable: the journal can't be reached.
-        """
+        """End a lease before its time, so that the other region needn't wait."""
         self._connections.again(lambda one: one.do("give_back_pipeline", **_of(claim)))
 
     def through(self, pipeline: str, destination: str, groups: Sequence[str]) -> dict[str, int]:
-        """Through which numbers groups of a destination are delivered; groups of which nothing is aren't there.
-
-        Raises:
-            Unavailable: the journal can't be reached.
-        """
+        """Through which numbers groups of a destination are delivered; groups of which nothing is aren't there."""
         found: dict[str, int] = {}
         for at in range(0, len(groups), _PORTION):
             some = list(groups[at : at + _PORTION])
@@ -217,21 +176,7 @@ class Pipelines:
         self, claim: PipelineClaim, destination: str, through: Mapping[str, int], *, table: OutputTable | None = None,
         rows: Mapping[str, list[Any]] | None = None,
     ) -> None:  # fmt: skip
-        """Note through which numbers groups are delivered, and insert rows in the same transaction: all or nothing.
-
-        Args:
-            claim: the claim.
-            destination: the destination.
-            through: the last number of each group.
-            table: the table that gets rows; None: they are elsewhere.
-            rows: the values of its columns, by their names.
-
-        Raises:
-            LeaseLost: the lease is another's by now; nothing was written.
-            UsageError: the table doesn't take the rows.
-            SchemaMismatch, EnvironmentProblem: the table has changed, or the rights on it.
-            Unavailable: the journal can't be reached. It may have been written: read `through` again.
-        """
+        """Note through which numbers groups are delivered, and insert rows in the same transaction: all or nothing."""
         groups = list(through)
         noted = {
             "pipeline": claim.pipeline, "destination": destination, "groups": groups,
@@ -274,39 +219,14 @@ class Pipelines:
     def delivered(
         self, pipeline: str, *, destination: str | None = None, group: str | None = None, limit: int = 100
     ) -> list[DeliveredView]:
-        """How far the groups of a pipeline are delivered, by destination and group.
-
-        Args:
-            pipeline: its name.
-            destination: only groups of this destination.
-            group: only groups with this key.
-            limit: at most so many.
-
-        Raises:
-            Unavailable: the journal can't be reached.
-        """
+        """How far the groups of a pipeline are delivered, by destination and group."""
         place = {"pipeline": pipeline, "destination": destination, "group": group, "most": limit}
         return [_delivered(row) for row in self._connections.again(lambda one: one.rows("list_delivered", **place))]
 
     def forget_delivered(
         self, pipeline: str, destination: str, group: str, *, actor: str, reason: str
     ) -> DeliveredView:
-        """Forget how far a group is delivered, because its numbers begin again: an operator has begun it anew in both runs.
-
-        Args:
-            pipeline: its name.
-            destination: the destination.
-            group: the key of the group.
-            actor: who does it.
-            reason: why.
-
-        Returns:
-            what was forgotten.
-
-        Raises:
-            UsageError: nothing of such a group is delivered.
-            Unavailable: the journal can't be reached.
-        """
+        """Forget how far a group is delivered, because its numbers begin again: an operator has begun it anew in both runs."""
 
         def work(statements: JournalStatements) -> DeliveredView:
             found = statements.maybe("forget_delivered", pipeline=pipeline, destination=destination, group=group)
@@ -325,13 +245,7 @@ class Pipelines:
         return self._connections.again(work)
 
     def check_table(self, table: OutputTable) -> None:
-        """See whether rows can be inserted into a table: it is there, with these columns, of types that take the values, and the role may.
-
-        Raises:
-            SchemaMismatch: the table, or a column, is missing, or has another type.
-            EnvironmentProblem: the role may not.
-            Unavailable: the journal can't be reached.
-        """
+        """See whether rows can be inserted into a table: it is there, with these columns, of types that take the values, and the role may."""
         names = list(table.columns)
 
         def work(statements: JournalStatements) -> None:
@@ -370,11 +284,7 @@ class Pipelines:
         return {row.column_name for row in statements.rows("table_columns", **place)}
 
     def known(self, pipeline: str | None = None) -> list[PipelineView]:
-        """Pipelines by name, with who delivers; None: all.
-
-        Raises:
-            Unavailable: the journal can't be reached.
-        """
+        """Pipelines by name, with who delivers; None: all."""
         return [_view(row) for row in self._connections.again(lambda one: one.rows("list_pipelines", name=pipeline))]
 
 

@@ -51,11 +51,7 @@ def newest() -> int:
 
 
 def check(statements: JournalStatements) -> None:
-    """Refuse a schema that this seriatim can't work with.
-
-    Raises:
-        SchemaMismatch: there is no journal in it, or an older or a newer one.
-    """
+    """Refuse a schema that this seriatim can't work with."""
     version = _version(statements)
     if version is None:
         raise SchemaMismatch(
@@ -71,12 +67,7 @@ def check(statements: JournalStatements) -> None:
 
 
 def bring_up_to_date(statements: JournalStatements) -> None:
-    """Make the journal, or bring it to the present version; does nothing if it has that.
-
-    Raises:
-        SchemaMismatch: the schema is newer, too old, or isn't a journal.
-        EnvironmentProblem: the role may not make it.
-    """
+    """Make the journal, or bring it to the present version; does nothing if it has that."""
     for _ in range(_TRIES):
         version = _version(statements)
         if version is not None:

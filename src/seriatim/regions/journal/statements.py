@@ -36,12 +36,7 @@ def send_all(connection: psycopg.Connection[Any]) -> None:
 
 
 class JournalStatements(Statements):
-    """The journal's statements, on one connection.
-
-    Args:
-        connection: the connection.
-        schema: the journal's schema.
-    """
+    """The journal's statements, on one connection."""
 
     __slots__ = ()
     package = "seriatim.regions.journal"
@@ -60,12 +55,7 @@ class JournalStatements(Statements):
         return rows_of(connection, execute_alone(connection, [sent]), sent.text)
 
     def several(self, *asked: tuple[str, dict[str, Any]], ends: bool = False) -> list[list[Any]]:
-        """The rows of several statements, one after another, in one round trip; none for those that return no rows.
-
-        Args:
-            asked: names of statements with their parameters.
-            ends: whether the transaction commits in the same round trip.
-        """
+        """The rows of several statements, one after another, in one round trip; none for those that return no rows."""
         with self.connection.pipeline():
             cursors = [self.connection.cursor(row_factory=namedtuple_row) for _ in asked]
             for cursor, (name, parameters) in zip(cursors, asked, strict=True):

@@ -36,13 +36,7 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 def digest_of(kind: str, content_type: str | None, body: bytes) -> bytes:
-    """The SHA-256 of a message's type, content type and body; no byte can move from one to the next.
-
-    Args:
-        kind: its type.
-        content_type: its content type; None is not an empty one.
-        body: its body.
-    """
+    """The SHA-256 of a message's type, content type and body; no byte can move from one to the next."""
     told = hashlib.sha256()
     for part in (kind.encode(), b"" if content_type is None else b"\1" + content_type.encode()):
         told.update(len(part).to_bytes(8, "big") + part)
@@ -52,25 +46,17 @@ def digest_of(kind: str, content_type: str | None, body: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class QueueRules:
-    """What both regions say of a queue of sessions.
-
-    Args:
-        start: the first number of each session.
-        increment: from one number to the next, at least 1.
-        attempts: how often a message is handed to a handler, before it has failed for good.
-        errors: ``"suspend"``: the session stands in both regions; ``"continue"``: the number is over, and the session goes on.
-        retry_delay: seconds, or ``"30s"``, before the next attempt.
-        hole_timeout: seconds, or ``"5m"``, after which a hole is skipped; None: never.
-
-    Raises:
-        UsageError: a value is out of its range.
-    """
+    """What both regions say of a queue of sessions."""
 
     start: int = 1
+    #: From one number to the next, at least 1.
     increment: int = 1
+    #: How often a message is handed to a handler, before it has failed for good.
     attempts: int = 5
+    #: ``"suspend"``: the session stands in both regions; ``"continue"``: the number is over, and the session goes on.
     errors: str = "suspend"
     retry_delay: float | str = 1.0
+    #: Seconds, or ``"5m"``, after which a hole is skipped; None: never.
     hole_timeout: float | str | None = None
 
     def __post_init__(self) -> None:
@@ -116,17 +102,7 @@ def _check_period(what: str, value: float | str, least_us: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A message with its number in a session.
-
-    Args:
-        session: at most 1 KiB of UTF-8, not empty.
-        number: its number.
-        message_id: its id.
-        digest: from `digest_of`.
-
-    Raises:
-        UsageError: a session or an id that isn't text, or is too long; a number that isn't one; a digest that isn't 32 bytes.
-    """
+    """A message with its number in a session."""
 
     session: str
     number: int
@@ -152,25 +128,17 @@ class Numbered:
 
 @dataclass(frozen=True, slots=True)
 class Asked(Numbered):
-    """A message that a region has and wants to work on.
+    """A message that a region has and wants to work on."""
 
-    Args:
-        age: how long ago it was published, in microseconds, by the clock of its box.
-        over_through: through which number all of the session is over, as the region's box knows; None: it knows of none.
-    """
-
+    #: How long ago it was published, in microseconds, by the clock of its box.
     age: int = 0
+    #: Through which number all of the session is over, as the region's box knows; None: it knows of none.
     over_through: int | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Token:
-    """What another system is told with a write, so that it can refuse one that comes from an older claim: it compares both numbers, in this order.
-
-    Args:
-        incarnation: the journal's; one higher after each restore.
-        version: the session's; one higher with each claim.
-    """
+    """What another system is told with a write, so that it can refuse one that comes from an older claim: it compares both numbers, in this order."""
 
     incarnation: int
     version: int
@@ -178,19 +146,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to work on numbers of a session, until its lease ends.
-
-    Args:
-        name: the name of the regions.
-        queue: the queue.
-        session: the session.
-        id: random.
-        token: for other systems.
-        first: the first number.
-        last: the last number.
-        increment: from one number to the next.
-        lease: its length in microseconds. A holder stops by its own clock when so much has passed since it asked.
-    """
+    """The right to work on numbers of a session, until its lease ends."""
 
     name: str
     queue: str
@@ -200,80 +156,58 @@ class Claim:
     first: int
     last: int
     increment: int
+    #: Its length in microseconds. A holder stops by its own clock when so much has passed since it asked.
     lease: int
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimAnswer:
-    """What the journal says to a message that a region wants to work on.
-
-    Args:
-        answer: what becomes of it.
-        claim: the claim that it is in, if it is `Answer.TAKEN`; one for all messages of a session.
-        again: microseconds after which to ask again; None: nobody knows.
-        entry: what is noted of its number, where something is.
-        through: all numbers of its session up to this one are over.
-    """
+    """What the journal says to a message that a region wants to work on."""
 
     answer: Answer
+    #: The claim that it is in, if it is `Answer.TAKEN`; one for all messages of a session.
     claim: Claim | None = None
+    #: Microseconds after which to ask again; None: nobody knows.
     again: int | None = None
+    #: What is noted of its number, where something is.
     entry: EntryState | None = None
+    #: All numbers of its session up to this one are over.
     through: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class KnownByBox:
-    """What a box knows of a session.
-
-    Args:
-        through: the highest number that it knows.
-        over: through which number all is over, as it has heard from the journal; None: it has heard of none.
-    """
+    """What a box knows of a session."""
 
     through: int
+    #: Through which number all is over, as it has heard from the journal; None: it has heard of none.
     over: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class VoteAnswer:
-    """What the journal says to a number for a message.
-
-    Args:
-        vote: its vote.
-        through: the highest number that it knows in the session, after the vote.
-    """
+    """What the journal says to a number for a message."""
 
     vote: Vote
+    #: The highest number that it knows in the session, after the vote.
     through: int
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Whose a number is, as the journal has it.
-
-    Args:
-        message_id: its message's; None: the journal knows none.
-        is_over: whether it is over.
-        is_reserved: whether a sender has reserved it, and may still confirm it.
-        is_void: whether it has no message for good: it was skipped, barred, or its reservation has ended.
-    """
+    """Whose a number is, as the journal has it."""
 
     message_id: str | None
     is_over: bool
+    #: Whether a sender has reserved it, and may still confirm it.
     is_reserved: bool
+    #: Whether it has no message for good: it was skipped, barred, or its reservation has ended.
     is_void: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A number that is kept for a sender, until it confirms it or its time is over.
-
-    Args:
-        session: the session.
-        number: the number.
-        id: random.
-    """
+    """A number that is kept for a sender, until it confirms it or its time is over."""
 
     session: str
     number: int

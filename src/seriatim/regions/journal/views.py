@@ -177,17 +177,7 @@ def sessions(
     statements: JournalStatements, *, name: str | None = None, queue: str | None = None, session: str | None = None,
     not_idle: bool = False, stands: bool = False, most: int = 100,
 ) -> list[SessionView]:  # fmt: skip
-    """Sessions, by their keys.
-
-    Args:
-        statements: of a transaction.
-        name: of these regions only.
-        queue: of this queue only.
-        session: this session only.
-        not_idle: only those that are worked on or suspended.
-        stands: only those that wait for something that isn't at work.
-        most: at most so many.
-    """
+    """Sessions, by their keys."""
     rows = statements.rows(
         "list_sessions",
         name=name,
@@ -247,11 +237,7 @@ def counts(statements: JournalStatements, name: str) -> SessionCounts:
 
 
 def rules(statements: JournalStatements, name: str, queue: str) -> QueueRules:
-    """What holds for a queue.
-
-    Raises:
-        UsageError: the journal doesn't know it.
-    """
+    """What holds for a queue."""
     found = statements.maybe("read_queue", name=name, queue=queue)
     if found is None:
         raise NotFound(

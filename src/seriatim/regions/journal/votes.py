@@ -22,18 +22,7 @@ __all__ = ["bar", "confirm", "done_of", "fence", "holders_of", "numbers_of", "re
 def vote(
     statements: JournalStatements, name: str, queue: str, asked: Sequence[Numbered], counted: Mapping[str, int]
 ) -> list[VoteAnswer]:
-    """Vote on numbers for messages: all numbers of a session, or none.
-
-    Args:
-        statements: of a transaction.
-        name: the name of the regions.
-        queue: the queue.
-        asked: the messages; of one session each number once.
-        counted: the incarnations of the boxes whose votes the sender counts, by region.
-
-    Raises:
-        UsageError: one session has a number twice.
-    """
+    """Vote on numbers for messages: all numbers of a session, or none."""
     if not asked:
         return []
     if len({(one.session, one.number) for one in asked}) < len(asked):
@@ -76,18 +65,6 @@ def bar(
     """Bar messages from their numbers, so that they may get others: a number of which nothing is known is void from then on.
 
     Only for a sender that counts the vote of a box for each number, and whose other box has refused.
-
-    Args:
-        statements: of a transaction.
-        name: the name of the regions.
-        queue: the queue.
-        asked: the messages with their numbers.
-        counted: the incarnations of the boxes whose votes the sender counts, by region.
-        age: how long ago the sender began to publish them, in microseconds.
-
-    Returns:
-        for each `GRANTED`: it is barred; `HELD`: the number is the message's, which is sent; `STALE`: a counted vote is from before a restore, or the
-        message is older than what was forgotten.
     """
     if not asked:
         return []
@@ -166,18 +143,7 @@ def numbers_of(
 def reserve(
     statements: JournalStatements, name: str, queue: str, counts: Mapping[str, int], lease: int
 ) -> dict[str, list[Reservation]]:
-    """Reserve the next numbers of sessions; those that aren't confirmed before their lease ends are over without a message.
-
-    Args:
-        statements: of a transaction.
-        name: the name of the regions.
-        queue: the queue.
-        counts: how many numbers of each session, at least one.
-        lease: microseconds.
-
-    Raises:
-        UsageError: a count isn't positive.
-    """
+    """Reserve the next numbers of sessions; those that aren't confirmed before their lease ends are over without a message."""
     if not counts:
         return {}
     if min(counts.values()) < 1:
@@ -202,11 +168,7 @@ def reserve(
 def confirm(
     statements: JournalStatements, name: str, queue: str, kept: Sequence[tuple[Reservation, Numbered]]
 ) -> list[Reservation]:
-    """Confirm reservations, each for its message. A message that has a number in its session isn't given a second one.
-
-    Returns:
-        those that aren't confirmed: their numbers are void, or will be, and their messages have another number, or have to get one.
-    """
+    """Confirm reservations, each for its message. A message that has a number in its session isn't given a second one."""
     if not kept:
         return []
     # So that two calls for one message come one after another.

@@ -18,17 +18,12 @@ WAITS_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 
 
 class Attempts:
-    """The attempts at one query.
-
-    Args:
-        stop: ends the waiting.
-        tell: called before the query is restarted.
-        lives: whether Spark runs at all; if it doesn't, every failure is permanent.
-    """
+    """The attempts at one query."""
 
     def __init__(self, *, stop: Stop, tell: Tell | None, lives: Callable[[], bool]) -> None:
         self._stop = stop
         self._tell = tell
+        #: Whether Spark runs at all; if it doesn't, every failure is permanent.
         self._lives = lives
         self._made = 0
 
@@ -37,14 +32,7 @@ class Attempts:
         self._made = 0
 
     def after(self, failure: BaseException) -> bool:
-        """Wait until the query has to be restarted (True), or until the run has to end (False).
-
-        Args:
-            failure: the failure of the query.
-
-        Raises:
-            SeriatimError: the failure, if it is permanent, or there were too many attempts.
-        """
+        """Wait until the query has to be restarted (True), or until the run has to end (False)."""
         error = cause_of(failure)
         what = healing(error, str(failure.__cause__ or failure)) if self._lives() else None
         if what is None:

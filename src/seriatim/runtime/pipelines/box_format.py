@@ -63,11 +63,6 @@ def register(session: Any, dsn: str | None = None, others: Mapping[str, str] | N
 
     A session whose Python can find ``pyspark_seriatim`` knows the format by itself. The workers of this session get the
     DSN in their environment, on every machine; it is in no option, plan or checkpoint.
-
-    Args:
-        session: a `SparkSession`.
-        dsn: the box; None: the value of ``SERIATIM_DSN`` in this process.
-        others: the DSNs of further boxes, by the variables that name them in an option ``dsn``, as ``${NAME}``.
     """
     environment = session.sparkContext.environment
     told = dsn or os.environ.get(VARIABLE)
@@ -84,12 +79,7 @@ def register(session: Any, dsn: str | None = None, others: Mapping[str, str] | N
 
 @contextmanager
 def boxed(pipeline: Pipeline, session: Any) -> Iterator[None]:
-    """Open the boxes of a pipeline, if it needs some, for a session, while the block runs.
-
-    Raises:
-        EnvironmentProblem: one can't be reached; names host and database.
-        SchemaMismatch: the schema of one is older or newer, or is missing; only the default schema is made.
-    """
+    """Open the boxes of a pipeline, if it needs some, for a session, while the block runs."""
     others: dict[str, str] = {}
     for variable, place in pipeline.other_boxes.items():
         with MessageBox.open(place.dsn, schema=place.schema or DEFAULT_SCHEMA, connections=1, create=False) as box:

@@ -84,28 +84,22 @@ _PATIENCE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The properties of a checkpoint that are fixed from its first start on.
+    """The properties of a checkpoint that are fixed from its first start on."""
 
-    Args:
-        id: a unique id, also different from earlier checkpoints in the same folder.
-        buckets: the number of parts of its state.
-        splitting: Spark's settings for cutting files, so that a replay names rows alike.
-        history: how its destinations have come and gone.
-        departed: the destinations that were taken away, as far as their rows have to be written.
-        stamp_buckets: the number of parts of the state of tickets, if it is another one.
-        moved: the folder with the state from before the number of buckets was changed, as long as it is needed.
-        former_buckets: the number of buckets before that.
-        is_woken: whether the buckets were told to take that state over.
-    """
-
+    #: A unique id, also different from earlier checkpoints in the same folder.
     id: str
     buckets: int
+    #: Spark's settings for cutting files, so that a replay names rows alike.
     splitting: Mapping[str, str]
     history: DestinationHistory = field(default_factory=DestinationHistory)
+    #: The destinations that were taken away, as far as their rows have to be written.
     departed: tuple[DepartedQueue, ...] = ()
+    #: The number of parts of the state of tickets, if it is another one.
     stamp_buckets: int | None = None
+    #: The folder with the state from before the number of buckets was changed, as long as it is needed.
     moved: Path | None = None
     former_buckets: int = 0
+    #: Whether the buckets were told to take that state over.
     is_woken: bool = False
 
     @property
@@ -141,11 +135,7 @@ class Checkpoint:
         return self.root / "operator-log"
 
     def check_logs(self, identity: Identity) -> None:
-        """Check that the control log and the operator log are whole, and this checkpoint's.
-
-        Raises:
-            CheckpointMismatch: names the file that was lost, changed or comes from elsewhere.
-        """
+        """Check that the control log and the operator log are whole, and this checkpoint's."""
         ControlLog(self.control, identity.id).check(log_position(self.query, done=True))
         OperatorLog(self.operator_log, identity.id).check()
 
@@ -198,11 +188,7 @@ class Checkpoint:
         return sorted(int(file.name) for file in folder.iterdir() if file.name.isdecimal()) if folder.exists() else []
 
     def _check_logs(self) -> None:
-        """Refuse logs whose last batches, with which Spark begins, can't be read.
-
-        Raises:
-            CheckpointMismatch: a log is damaged.
-        """
+        """Refuse logs whose last batches, with which Spark begins, can't be read."""
         for number in self._batches("offsets")[-2:]:
             file = self.query / "offsets" / str(number)
             if not _is_log(file.read_bytes(), least=1):
@@ -233,20 +219,7 @@ class Checkpoint:
         abandon: Collection[str] = (),
         begin: Callable[[Destination, Path], None] = lambda _, __: None,
     ) -> Identity:
-        """Note the declaration under which batches are begun from now on. The file of a pipeline without one can't be noted.
-
-        Args:
-            pipeline: the pipeline; its checkpoint has an identity.
-            abandon: the destinations that are taken away whatever they hold.
-            begin: keeps the first numbers of a destination that is added to a checkpoint with batches, in a folder.
-
-        Returns:
-            The identity with which the run goes on.
-
-        Raises:
-            CheckpointMismatch: a destination that is taken away holds messages now.
-            EnvironmentProblem: the checkpoint can't be written.
-        """
+        """Note the declaration under which batches are begun from now on. The file of a pipeline without one can't be noted."""
         file = self.root / "pipeline.json"
         found, known = self._found(file)
         self._refuse(found, known, pipeline, abandon)
@@ -327,9 +300,6 @@ class Checkpoint:
 
         Spark's process inherits it. So if this process was killed and Spark has not ended yet, the next
         run waits for that end instead of writing at the same time.
-
-        Raises:
-            EnvironmentProblem: another run uses it (the error names its process id), or the folder can't be written.
         """
         try:
             self.root.mkdir(parents=True, exist_ok=True)
@@ -370,9 +340,6 @@ class Checkpoint:
         The lock alone doesn't keep two drivers apart where the folder is shared by machines: a lock may be lost, and the driver
         stand still meanwhile. The number is made by a file that one of two makes; it is a time, so that it is also higher than the
         numbers after the backup from which a checkpoint was restored.
-
-        Raises:
-            EnvironmentProblem: the folder can't be written.
         """
         while True:
             known = [int(file.suffix[1:]) for file in self.root.glob("fence.*") if file.suffix[1:].isdecimal()]
@@ -390,18 +357,7 @@ class Checkpoint:
             return fence
 
     def identify(self, pipeline: Pipeline, splitting: Mapping[str, str], *, abandon: Collection[str] = ()) -> Identity:
-        """The identity of this checkpoint, made at the first start; later the pipeline is compared with it.
-
-        Args:
-            pipeline: the pipeline that uses this checkpoint.
-            splitting: the settings for a checkpoint that starts now.
-            abandon: the destinations that are taken away whatever they hold.
-
-        Raises:
-            CheckpointMismatch: it belongs to another pipeline, or to other locations, clock or buckets; a destination is ordered
-                otherwise, can't be added so, or can't be taken away yet; or a file that a run begins with is damaged.
-            UsageError: a destination that is to be abandoned is declared, or unknown.
-        """
+        """The identity of this checkpoint, made at the first start; later the pipeline is compared with it."""
         file = self.root / "pipeline.json"
         _check_abandoned(abandon, pipeline, _histories(json.loads(file.read_bytes())) if _is_json(file) else {})
         if not file.exists():
@@ -426,11 +382,7 @@ class Checkpoint:
         return known
 
     def _found(self, file: Path) -> tuple[dict[str, Any], Identity]:
-        """What the checkpoint says of itself.
-
-        Raises:
-            CheckpointMismatch: the file is damaged, or the checkpoint has another layout.
-        """
+        """What the checkpoint says of itself."""
         try:
             found = json.loads(file.read_bytes())
             check_layout(found["layout"], self.root, is_cut_by_key=found.get(_SPREAD) == BY_KEY)
@@ -473,11 +425,7 @@ class Checkpoint:
         return known
 
     def check_as_it_is(self, pipeline: Pipeline) -> Identity:
-        """The identity of a checkpoint whose state is to be read with a declaration.
-
-        Raises:
-            CheckpointMismatch: the declaration would change something that the state depends on; but the number of buckets may be another one.
-        """
+        """The identity of a checkpoint whose state is to be read with a declaration."""
         found, known = self._found(self.root / "pipeline.json")
         pipeline = replace(pipeline, buckets=known.buckets)
         self._refuse(found, known, pipeline, ())
@@ -493,9 +441,6 @@ class Checkpoint:
         """What a start with this declaration would change: first what would be refused, then what would count from the next batch on.
 
         Nothing is written, and the checkpoint isn't locked.
-
-        Raises:
-            CheckpointMismatch: a file is damaged, or has another layout.
         """
         file = self.root / "pipeline.json"
         if not file.exists():

@@ -28,16 +28,10 @@ _STATES = ("received", "paid", "packed", "changed", "shipped")
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """A feed and the expected result.
-
-    Args:
-        lines: the rows in order of arrival.
-        arrived: per customer the numbers of all good rows, in order of arrival.
-        repeated: the number of good rows that occur twice.
-        broken: the number of rows that are no messages.
-    """
+    """A feed and the expected result."""
 
     lines: tuple[bytes, ...]
+    #: Per customer the numbers of all good rows, in order of arrival.
     arrived: Mapping[str, tuple[int, ...]]
     repeated: int
     broken: int
@@ -62,12 +56,7 @@ class _Update:
 
 
 def generate(messages: int = 20_000, seed: int = 7) -> Feed:
-    """Generate a feed.
-
-    Args:
-        messages: the approximate number of rows, at least 200.
-        seed: the same seed gives the same feed.
-    """
+    """Generate a feed."""
     chance = random.Random(seed)  # noqa: S311 - a reproducible feed is the point
     period_s = _HOURS * 3600
     updates = [*_scrambled(chance, messages, period_s), *_special(period_s)]

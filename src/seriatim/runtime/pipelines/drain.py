@@ -25,30 +25,15 @@ _LOOK_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """A pipeline that was drained.
-
-    Args:
-        summary: the run that took in the rest.
-        groups: the groups that still hold messages, as `views` tells of them.
-    """
+    """A pipeline that was drained."""
 
     summary: RunSummary
+    #: The groups that still hold messages, as `views` tells of them.
     groups: list[dict[str, Any]]
 
 
 def stop(place: PipelinePlace, *, patience: float = PATIENCE_S) -> bool:
-    """End the run of a pipeline after its present batch, and wait for its end. Nothing held is lost.
-
-    Args:
-        place: the checkpoint of the pipeline.
-        patience: seconds to wait.
-
-    Returns:
-        False if no run had it.
-
-    Raises:
-        EnvironmentProblem: it hasn't ended in time, or the checkpoint can't be written.
-    """
+    """End the run of a pipeline after its present batch, and wait for its end. Nothing held is lost."""
     if not place.is_running():
         return False
     request = place.root / "stop"
@@ -82,18 +67,6 @@ def drain(
     """End a pipeline when all that was there has been taken in, and all that can leave has left.
 
     A running query can't leave its sources, so its run is ended after its batch; a run in this process takes in what is there then.
-
-    Args:
-        pipeline: the pipeline.
-        place: its checkpoint.
-        progress: see `run`.
-        tell: see `run`.
-        conf: Spark settings; they override the pipeline's own.
-        patience: seconds to wait for the end of the run that has it.
-
-    Raises:
-        EnvironmentProblem: that run hasn't ended in time.
-        SeriatimError: as `run` does.
     """
     stop(place, patience=patience)
     groups: list[dict[str, Any]] = []

@@ -22,11 +22,7 @@ _MOST = 500
 
 
 def cause_of(error: BaseException) -> SeriatimError:
-    """The error to show for a failed query: seriatim's own error as it was raised, or the cause in a line.
-
-    Args:
-        error: the error that Spark raised or reported.
-    """
+    """The error to show for a failed query: seriatim's own error as it was raised, or the cause in a line."""
     if isinstance(error, SeriatimError):
         return error
     text = str(error).strip() or type(error).__name__

@@ -48,16 +48,7 @@ def output_table(pipeline: Pipeline, name: str) -> OutputTable:
 
 
 class PipelineLease(threading.Thread):
-    """The lease, and what is done under it. Carriers of several destinations use it at once; see `Lease`.
-
-    Args:
-        journal: the journal.
-        pipeline: the pipeline's name.
-        place: the region of this run, and the lease's length.
-        tables: the tables of destinations that are delivered there, by destination.
-        told: called with each change of what is known of the lease.
-        clock: monotonic seconds.
-    """
+    """The lease, and what is done under it. Carriers of several destinations use it at once; see `Lease`."""
 
     def __init__(
         self, journal: Journal, pipeline: str, place: JournalPlace, tables: Mapping[str, OutputTable],
@@ -68,7 +59,9 @@ class PipelineLease(threading.Thread):
         self._pipeline = pipeline
         self._region = place.region
         self._lease_s = place.lease_s
+        #: The tables of destinations that are delivered there, by destination.
         self._tables = dict(tables)
+        #: Called with each change of what is known of the lease.
         self._told = told
         self._clock = clock
         self._holder = f"{socket.gethostname()}, process {os.getpid()}"
@@ -112,11 +105,7 @@ class PipelineLease(threading.Thread):
             self._known.deliver(claim, destination, through)
 
     def insert(self, claim: Any, destination: str, through: Mapping[str, int], rows: Mapping[str, list[Any]]) -> None:
-        """See `Lease`.
-
-        Raises:
-            SeriatimError: the table doesn't take the rows.
-        """
+        """See `Lease`."""
         with self._standing_by(claim):
             self._known.deliver(claim, destination, through, table=self._tables[destination], rows=rows)
 
@@ -136,12 +125,7 @@ class PipelineLease(threading.Thread):
                 self._claim, self._until = None, 0.0
 
     def begin(self) -> None:
-        """Ask for the lease once, and from then on in a thread.
-
-        Raises:
-            Unavailable: the journal can't be reached.
-            SchemaMismatch, EnvironmentProblem: a table isn't as it has to be.
-        """
+        """Ask for the lease once, and from then on in a thread."""
         for table in self._tables.values():
             self._known.check_table(table)
         self.ask()
@@ -177,11 +161,7 @@ class PipelineLease(threading.Thread):
                 self._tell(LeaseState("waiting", self._region, reason=str(error)))
 
     def ask(self) -> None:
-        """Renew the lease, or ask for it.
-
-        Raises:
-            Unavailable: the journal can't be reached.
-        """
+        """Renew the lease, or ask for it."""
         claim, asked = self._claim, self._clock()
         if claim is not None and self.held() is not None and self._known.renew(claim):
             with self._lock:
@@ -234,18 +214,7 @@ class PipelineLease(threading.Thread):
 
 @contextmanager
 def leased(pipeline: Pipeline, checkpoint: Path) -> Iterator[PipelineLease | None]:
-    """The lease of a pipeline while the block runs; None: it has no claims, and delivers.
-
-    Args:
-        pipeline: the pipeline.
-        checkpoint: the folder of its checkpoint, in which is told what is known of the lease.
-
-    Raises:
-        UsageError: the DSN isn't one.
-        SchemaMismatch: the journal, or a table, isn't as it has to be.
-        EnvironmentProblem: the role lacks rights.
-        Unavailable: the journal can't be reached.
-    """
+    """The lease of a pipeline while the block runs; None: it has no claims, and delivers."""
     place = pipeline.claims
     if place is None:
         yield None

@@ -26,13 +26,7 @@ _MOVED_TO = "moved-to-"
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A move to another number of buckets.
-
-    Args:
-        checkpoint: the folder of the checkpoint.
-        former_buckets: the number of buckets that it had.
-        buckets: the number that it has now.
-    """
+    """A move to another number of buckets."""
 
     checkpoint: Path
     former_buckets: int
@@ -45,13 +39,7 @@ class Moved:
 
 
 def move(pipeline: Pipeline) -> Moved:
-    """Move the checkpoint of a pipeline to the number of buckets that the pipeline has.
-
-    Raises:
-        NotFound: there is no checkpoint.
-        EnvironmentProblem: a run uses it, or it can't be written; or Spark doesn't start.
-        CheckpointMismatch: it has another layout, or belongs to another declaration; a batch was begun and not finished, or a file is damaged.
-    """
+    """Move the checkpoint of a pipeline to the number of buckets that the pipeline has."""
     checkpoint = Checkpoint(pipeline.checkpoint.absolute())
     if not (checkpoint.root / "pipeline.json").exists():
         raise NotFound("there is no checkpoint", where=str(checkpoint.root), remedy="seriatim run makes one")

@@ -52,55 +52,34 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A message that is to go back.
+    """A message that is to go back."""
 
-    Args:
-        fields: the message, as it was written when it was set aside, with the edits.
-        anew: whether it hadn't passed these stages.
-        edited: the names of the edited fields.
-        only: the destination to which alone it goes; None: it is routed.
-    """
-
+    #: The message, as it was written when it was set aside, with the edits.
     fields: Mapping[str, Any]
     anew: bool = False
     edited: tuple[str, ...] = ()
+    #: The destination to which alone it goes; None: it is routed.
     only: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A message as it enters a destination's order.
-
-    Args:
-        destination: the destination.
-        key: what decides its place in the state: its group's key, or for a destination without groups its id.
-        group: its group's key; None: there are no groups.
-        shown: its number, as its producer wrote it.
-        sequence: its number.
-        size: the size of its set, or the bits that tell that it opens or closes its group.
-        time: its event time, microseconds.
-        row: its columns, as `as_plain` has them.
-    """
+    """A message as it enters a destination's order."""
 
     destination: str
+    #: What decides its place in the state: its group's key, or for a destination without groups its id.
     key: str
     group: str | None
     shown: Any
     sequence: int | None
+    #: The size of its set, or the bits that tell that it opens or closes its group.
     size: int | None
     time: int | None
     row: Mapping[str, Any]
 
 
 class Passage:
-    """The stages of a pipeline before the order.
-
-    Args:
-        pipeline: the pipeline.
-
-    Raises:
-        UsageError: a path, a filter or a function is wrong.
-    """
+    """The stages of a pipeline before the order."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -112,14 +91,7 @@ class Passage:
         self._filters: dict[str, Function] = {}
 
     def ways(self, requests: Sequence[Request]) -> list[list[Entry | Refusal]]:
-        """The ways of messages: of each an entry for each destination that wants it, and why it can't go to one, or to any.
-
-        Args:
-            requests: the messages.
-
-        Raises:
-            UsageError: the user's code can't be called, or its result has the wrong form.
-        """
+        """The ways of messages: of each an entry for each destination that wants it, and why it can't go to one, or to any."""
         found: list[list[Entry | Refusal]] = [[] for _ in requests]
         messages: dict[int, dict[str, Any]] = {}
         for place, request in enumerate(requests):
@@ -162,11 +134,7 @@ class Passage:
         return self._pipeline.process is not None or any(one.process is not None for one in self._pipeline.route)
 
     def _prepared(self, request: Request) -> dict[str, Any]:
-        """The columns of a message, read again from its body where they have to be.
-
-        Raises:
-            Refusal: it can't be put back.
-        """
+        """The columns of a message, read again from its body where they have to be."""
         fields = request.fields
         entry = self._entries.get(self._source(fields))
         if entry is None:

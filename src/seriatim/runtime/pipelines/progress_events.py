@@ -27,11 +27,7 @@ def has_run(event: Event) -> bool:
 
 
 class ProgressEvents:
-    """The events of a query.
-
-    Args:
-        query: the query.
-    """
+    """The events of a query."""
 
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query

@@ -66,13 +66,7 @@ _OF_THE_ORDER = frozenset(REASONS.values())
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A message that was set aside, perhaps edited.
-
-    Args:
-        message: as it was written.
-        fields: its fields, with the edits.
-        edited: the names of the edited fields.
-    """
+    """A message that was set aside, perhaps edited."""
 
     message: SetAside
     fields: Mapping[str, Any]
@@ -119,18 +113,7 @@ def rows_set_aside(
     dispositions: Sequence[str] = (),
     destination: str | None = None,
 ) -> list[Row]:
-    """Messages of a set-aside folder, in the order in which they were set aside.
-
-    Args:
-        folder: the folder.
-        wanted: which.
-        message_ids: only those with these ids.
-        dispositions: only those with these dispositions; empty: with the usual ones, or, of messages named by their ids, with any.
-        destination: only of this destination.
-
-    Raises:
-        UsageError: an id isn't among them.
-    """
+    """Messages of a set-aside folder, in the order in which they were set aside."""
     chosen = dispositions or (DISPOSITIONS if message_ids else USUAL)
     found = [
         Row(message, message.fields)
@@ -149,16 +132,7 @@ def rows_set_aside(
 
 
 def edited_rows(folder: Path, lines: Iterable[bytes], name: str) -> list[Row]:
-    """Read lines of ``seriatim set-aside --json``, edited or not.
-
-    Args:
-        folder: the set-aside folder that has the messages.
-        lines: the lines; empty ones are left out.
-        name: the name of the file, for errors.
-
-    Raises:
-        UsageError: a line is no message of this folder, or something was edited that can't be; names up to ten lines.
-    """
+    """Read lines of ``seriatim set-aside --json``, edited or not."""
     known: dict[tuple[Any, ...], Row] = {}
     for message in read_set_aside(folder):
         known[_place(message.fields)] = Row(message, message.fields)  # the latest, if it was set aside more than once
@@ -188,25 +162,7 @@ def resubmit(
     dry_run: bool = False,
     wait: float = 10.0,
 ) -> list[PutBack]:
-    """Put messages back that a pipeline has set aside, each once.
-
-    Args:
-        place: the pipeline's checkpoint.
-        pipeline: the pipeline, as it is declared now.
-        rows: the messages.
-        actor: the operator's name, for the pipeline's log.
-        reason: the reason, likewise.
-        dry_run: change nothing; tell what would be done.
-        wait: seconds to wait for a running pipeline.
-
-    Returns:
-        what became of each message, a row for each destination to which it goes.
-
-    Raises:
-        UsageError: the actor or the reason is missing, or the user's code can't be called.
-        CheckpointMismatch: the checkpoint's control log or operator log is damaged.
-        EnvironmentProblem: the checkpoint can't be written.
-    """
+    """Put messages back that a pipeline has set aside, each once."""
     place.check_log()
     passage = Passage(pipeline)
     done: list[PutBack] = []

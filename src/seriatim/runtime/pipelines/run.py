@@ -97,29 +97,7 @@ def run(
     verbose: bool = False,
     ended: Callable[[Any], None] | None = None,
 ) -> RunSummary:
-    """Run a pipeline until it is stopped by SIGINT, SIGTERM or `stop`; it continues where its checkpoint is.
-
-    Args:
-        pipeline: the pipeline.
-        once: end when all present messages are processed.
-        finish: after that let time run out, so that no message waits for a time-out; implies `once`.
-        drain: take in what is there when it begins, also where more comes all the time, and end.
-        abandon: destinations that were taken away, which may still hold messages: these are dead.
-        progress: called after each micro-batch that read or decided messages, and when the held messages changed.
-        tell: called in between: every second of a batch that takes longer, and when a port fails or works again.
-        looked: called several times a second while the query runs.
-        conf: Spark settings; they override the pipeline's own.
-        stop: another way to request the end.
-        verbose: leave Spark's own messages on standard error instead of in the checkpoint.
-        ended: called with Spark's session when the query has ended and the session hasn't.
-
-    Raises:
-        UsageError: the declaration of the pipeline can't be run.
-        CheckpointMismatch: the checkpoint or a port belongs to another pipeline.
-        EnvironmentProblem: a problem with Java, Spark or a folder, or another run uses the checkpoint.
-        SeriatimError: the query failed; has the cause.
-        InvariantBroken: the law of conservation doesn't hold.
-    """
+    """Run a pipeline until it is stopped by SIGINT, SIGTERM or `stop`; it continues where its checkpoint is."""
     stop = stop or Stop()
     checkpoint = Checkpoint(pipeline.checkpoint.absolute())
     with stop.listening(), checkpoint.held() as lock:
@@ -196,18 +174,7 @@ def _settings(pipeline: Pipeline, identity: Identity, conf: Mapping[str, str]) -
 
 @contextmanager
 def pipeline_session(settings: Mapping[str, str], checkpoint: Checkpoint, lock: int, *, verbose: bool) -> Iterator[Any]:
-    """A Spark session, which ends with the block unless Spark ran before.
-
-    Args:
-        settings: Spark settings.
-        checkpoint: the checkpoint, in which Spark's standard error is kept.
-        lock: its lock, which Spark's process holds, too.
-        verbose: leave Spark's own messages on standard error.
-
-    Raises:
-        EnvironmentProblem: Spark doesn't start, or its process has ended.
-        CheckpointMismatch: the query failed because a file of its state is damaged; names the file.
-    """
+    """A Spark session, which ends with the block unless Spark ran before."""
     shared = is_running()
     session = open_session(settings, log=None if verbose else checkpoint.log, inherit=(lock,))
     try:
@@ -307,14 +274,6 @@ class _Query:
 
     So a port that hangs holds up its own destination only: it needn't be waited for, and its thread stays the only one that
     delivers what it has in hand.
-
-    Args:
-        deliver: makes the sink.
-        begin: starts a query with it.
-        attempts: the number and the delays of restarts.
-
-    Raises:
-        SeriatimError: they don't start.
     """
 
     def __init__(
@@ -326,11 +285,7 @@ class _Query:
         self._start()
 
     def again(self, failure: BaseException) -> bool:
-        """Restart the query after a failure: True; or False if the run has to end, and then none runs.
-
-        Raises:
-            SeriatimError: the failure is permanent, or there were too many restarts without a completed batch.
-        """
+        """Restart the query after a failure: True; or False if the run has to end, and then none runs."""
         self.events.stop()
         if not self.attempts.after(failure):
             return False
@@ -343,15 +298,7 @@ class _Query:
         self.query.stop()
 
     def close(self, stop: Stop, patience_s: float = PATIENCE_S) -> bool:
-        """End both.
-
-        Args:
-            stop: a request to end at once ends the waiting for ports, too.
-            patience_s: so many seconds ports are waited for.
-
-        Returns:
-            Whether all ports have finished what they had in hand; see `Sink.close`.
-        """
+        """End both."""
         self.events.stop()
         self.query.stop()
         until = time.monotonic() + patience_s
@@ -446,16 +393,7 @@ class _Watch:
         return bool(held)
 
     def follow(self, running: _Query, *, ends: bool, command: int = 0) -> bool:
-        """Wait until the query has nothing more to do (True), or until its end is requested (False).
-
-        Args:
-            running: the query.
-            ends: whether it ends when there is nothing more to do; else it goes on and waits.
-            command: the number of a command that was sent; until the query has read it there is more to do.
-
-        Raises:
-            SeriatimError: it failed permanently.
-        """
+        """Wait until the query has nothing more to do (True), or until its end is requested (False)."""
         while True:
             query = running.query
             ended = not query.isActive  # before the look for a failure: a query may fail at any moment
@@ -609,15 +547,7 @@ class _Watch:
         )  # fmt: skip
 
     def summary(self, ending: Ending, waiting: tuple[Waiting, ...]) -> RunSummary:
-        """The summary of the run.
-
-        Args:
-            ending: the reason why it ended.
-            waiting: the destinations that haven't got all their messages.
-
-        Raises:
-            InvariantBroken: the law of conservation doesn't hold.
-        """
+        """The summary of the run."""
         seconds = time.monotonic() - self._began
         before = self._tally.opening
         now = self._standing or before

@@ -36,21 +36,14 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True)
 class SetAsideFilter:
-    """Which messages to read; None: all.
-
-    Args:
-        disposition: only with this disposition.
-        group: only of the group with this key.
-        location: only of this location.
-        reason: only with this text in the reason (see `reason_of`), in capitals or not.
-        since: only those set aside at this moment or later: their batch was written then.
-        until: only those set aside before this moment.
-    """
+    """Which messages to read; None: all."""
 
     disposition: str | None = None
     group: str | None = None
     location: str | None = None
+    #: Only with this text in the reason (see `reason_of`), in capitals or not.
     reason: str | None = None
+    #: Only those set aside at this moment or later: their batch was written then.
     since: datetime | None = None
     until: datetime | None = None
 
@@ -74,16 +67,7 @@ class SetAsideFilter:
 def read_set_aside(
     folder: Path, disposition: str | None = None, *, wanted: SetAsideFilter | None = None
 ) -> Iterator[SetAside]:
-    """The messages in a set-aside folder, in the order in which they were decided.
-
-    Args:
-        folder: the folder.
-        disposition: only messages with this disposition.
-        wanted: a filter, in place of `disposition`.
-
-    Raises:
-        CheckpointMismatch: a line is damaged.
-    """
+    """The messages in a set-aside folder, in the order in which they were decided."""
     chosen = wanted or SetAsideFilter(disposition)
     for folder_of_batch in sorted(folder.glob("batch=*")):
         batch = int(folder_of_batch.name.removeprefix("batch="))

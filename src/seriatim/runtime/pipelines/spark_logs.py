@@ -20,14 +20,7 @@ _TIME = "batchTimestampMs"
 
 
 def check_spark_logs(query: Path) -> None:
-    """Refuse logs that don't belong together.
-
-    Args:
-        query: Spark's part of the checkpoint; the last files of its logs can be read.
-
-    Raises:
-        CheckpointMismatch: names the file.
-    """
+    """Refuse logs that don't belong together."""
     offsets, commits = _numbers(query / "offsets"), _numbers(query / "commits")
     if not offsets and not commits:
         return

@@ -24,24 +24,17 @@ _MISREAD = "new messages would be judged by a state that was written otherwise"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A difference between a checkpoint and the declaration with which it is to go on.
+    """A difference between a checkpoint and the declaration with which it is to go on."""
 
-    Args:
-        where: the destination or the location, in words; empty: the pipeline.
-        what: the entry of the pipeline file.
-        before: its former value, in words.
-        after: its new value, in words.
-        effect: ``refused``: the pipeline doesn't start; ``from the next batch on``.
-        reason: why it is refused; empty if it isn't.
-        remedy: what helps where it is refused; empty: a checkpoint of its own, or to change it back.
-    """
-
+    #: The destination or the location, in words; empty: the pipeline.
     where: str
     what: str
     before: str
     after: str
+    #: ``refused``: the pipeline doesn't start; ``from the next batch on``.
     effect: Literal["refused", "from the next batch on"]
     reason: str = ""
+    #: What helps where it is refused; empty: a checkpoint of its own, or to change it back.
     remedy: str = ""
 
     def __str__(self) -> str:
@@ -60,12 +53,7 @@ def _ordering_of(queue: Queue) -> dict[str, Any]:
 
 
 def ordering_changes(before: Mapping[str, Mapping[str, Any]], queues: Sequence[Queue]) -> Iterator[Change]:
-    """The refused changes of parameters by which a state was written.
-
-    Args:
-        before: as `ordering` gives it.
-        queues: the queues of the new declaration; those that `before` doesn't have are new.
-    """
+    """The refused changes of parameters by which a state was written."""
     for queue in queues:
         former = before.get(queue.name, {})
         for name, value in _ordering_of(queue).items():
@@ -78,22 +66,16 @@ def ordering_changes(before: Mapping[str, Mapping[str, Any]], queues: Sequence[Q
 
 @dataclass(frozen=True, slots=True)
 class KnownDestination:
-    """A destination as its checkpoint knows it.
-
-    Args:
-        incarnation: how often it was added, from 1.
-        ordered: how it is ordered, in words; None: it was taken away.
-        feeds: the queue of the message box that gets its ordinals; None: there is none.
-        held: how many messages it holds.
-        waiting: how many messages wait for its port.
-        forgets: whether groups of it were ever forgotten when they rested, so that its rows have incarnations of groups.
-    """
+    """A destination as its checkpoint knows it."""
 
     incarnation: int
+    #: How it is ordered, in words; None: it was taken away.
     ordered: str | None
+    #: The queue of the message box that gets its ordinals; None: there is none.
     feeds: str | None = None
     held: int = 0
     waiting: int = 0
+    #: Whether groups of it were ever forgotten when they rested, so that its rows have incarnations of groups.
     forgets: bool = False
 
 
@@ -104,15 +86,7 @@ def destination_changes(
     feeds: Mapping[str, str],
     abandoned: Collection[str],
 ) -> Iterator[Change]:
-    """The destinations that are added, are taken away, or are ordered otherwise.
-
-    Args:
-        before: what the checkpoint knows, by name.
-        after: the destinations of the new declaration.
-        ordered: how each of them is ordered, in words.
-        feeds: the queues of the message box that get the ordinals of some of them.
-        abandoned: the destinations that may be taken away whatever they hold.
-    """
+    """The destinations that are added, are taken away, or are ordered otherwise."""
     for one in after:
         name = one.queue.name
         known = before.get(name)
@@ -178,12 +152,7 @@ def _taken_away(name: str, known: KnownDestination, ordered: str, *, is_abandone
 
 
 def later_changes(before: Pipeline, after: Pipeline) -> Iterator[Change]:
-    """The changes that count from the next batch on.
-
-    Args:
-        before: the pipeline under which the last batch was begun.
-        after: the pipeline as it is declared now.
-    """
+    """The changes that count from the next batch on."""
     former = {entry.title: entry for entry in before.receive}
     for entry in after.receive:
         if entry.title in former:

@@ -27,12 +27,7 @@ _MAGIC = b"LZ4Block"
 
 
 def state_failure(query: Path, told: str) -> CheckpointMismatch | None:
-    """The error to show where a query failed because its state can't be loaded; None: that isn't why.
-
-    Args:
-        query: Spark's part of the checkpoint.
-        told: what Spark has told of the failure.
-    """
+    """The error to show where a query failed because its state can't be loaded; None: that isn't why."""
     is_loading = _LOADING.search(told) is not None
     try:
         found = next(_damaged(query, parts=is_loading), None)

@@ -39,15 +39,6 @@ def supervise(name: str, checkpoint: Checkpoint, command: Sequence[str], environ
 
     SIGTERM and SIGINT are passed on to it, and end it. A driver that fails before it has begun a batch, at the first start, isn't
     started again: whoever started it is still there to read why.
-
-    Args:
-        name: the pipeline's.
-        checkpoint: its checkpoint.
-        command: the driver's command line.
-        environment: its environment.
-
-    Returns:
-        the exit code of the last driver.
     """
     stop, failures, before = Stop(), 0, checkpoint.last_begun()
     has_begun = checkpoint.in_flight()

@@ -33,16 +33,12 @@ PUT_BACK = "put_back"
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The counts after a batch.
-
-    Args:
-        batch: its id; -1 before the first.
-        counts: the numbers of messages decided so far, by destination and disposition, and of those that were put back.
-        reports: the operator's last report for each bucket of its state.
-    """
+    """The counts after a batch."""
 
     batch: int = -1
+    #: The numbers of messages decided so far, by destination and disposition, and of those that were put back.
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    #: The operator's last report for each bucket of its state.
     reports: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def count(self, destination: str, disposition: str) -> int:
@@ -85,14 +81,7 @@ class Standing:
 
 
 class Tally:
-    """The tally of one checkpoint.
-
-    Args:
-        file: its file.
-
-    Raises:
-        CheckpointMismatch: the file is damaged.
-    """
+    """The tally of one checkpoint."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -109,12 +98,7 @@ class Tally:
         self._skipped: dict[int, SkippedHoles] = {}
 
     def begin(self, *, begun: int, committed: int) -> None:
-        """Begin a run. The file is made before the first batch: one that is missing later was lost, whenever a run was killed.
-
-        Args:
-            begun: the last batch that was begun before; -1: none, so that no file is expected.
-            committed: the last batch that is committed; -1: none.
-        """
+        """Begin a run. The file is made before the first batch: one that is missing later was lost, whenever a run was killed."""
         if not self._file.exists():
             if begun < 0:
                 self._write()

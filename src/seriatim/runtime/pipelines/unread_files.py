@@ -72,15 +72,11 @@ class UnreadFiles:
 
 
 class InputFiles:
-    """The input files of a pipeline.
-
-    Args:
-        pipeline: the pipeline.
-        query: Spark's checkpoint of its query, if there is one.
-    """
+    """The input files of a pipeline."""
 
     def __init__(self, pipeline: Pipeline, query: Path) -> None:
         self._pipeline = pipeline
+        #: Spark's checkpoint of its query, if there is one.
         self._query = query
         self._through: dict[int, int] = {}
         self._written: dict[int, dict[str, int]] = {}

@@ -48,39 +48,19 @@ _UNKNOWN, _BUSY = "this key isn't known", "other requests aren't done"
 
 @dataclass(frozen=True, slots=True)
 class LinkLimits(ListenLimits):
-    """What connections of other boxes may take of this process: before they are known what those of strangers may, and then this.
-
-    Args:
-        known: connections at once of known peers.
-        of_key: those of one key; the oldest one that is idle makes room for another.
-        idle_s: seconds until the first byte of the next request.
-        age_s: seconds after which a connection is closed behind the answer to a push; behind any other one after twice as many.
-    """
+    """What connections of other boxes may take of this process: before they are known what those of strangers may, and then this."""
 
     known: int = MOST_CONNECTIONS
+    #: Those of one key; the oldest one that is idle makes room for another.
     of_key: int = MOST_OF_KEY
+    #: Seconds until the first byte of the next request.
     idle_s: float = IDLE_S
+    #: Seconds after which a connection is closed behind the answer to a push; behind any other one after twice as many.
     age_s: float = AGE_S
 
 
 class LinkServer:
-    """Listens for other boxes, until it is closed. ``seriatim serve --listen`` has one.
-
-    Args:
-        box: the message box; its role has to be the owner.
-        listen: ``HOST:PORT``; port 0: a free one. An empty host: every interface.
-        certificate: the path of the certificate, PEM, with those between it and the authority behind it. Its subjectAltName has the name by which
-            other boxes call this one.
-        key: the path of its private key, PEM, not encrypted, which others can't read.
-        authority: the path of the certificates, PEM, of which one has to have signed the certificate of another box.
-        limits: what connections may take of this process.
-
-    Files that are replaced are read again.
-
-    Raises:
-        UsageError: the address isn't one.
-        EnvironmentProblem: it can't listen there, a file isn't what it should be, or the role isn't the owner of the box.
-    """
+    """Listens for other boxes, until it is closed. ``seriatim serve --listen`` has one."""
 
     def __init__(
         self,
@@ -92,7 +72,9 @@ class LinkServer:
         authority: str,
         limits: LinkLimits | None = None,
     ) -> None:
+        #: What connections may take of this process. Files that are replaced are read again.
         self._limits = limits or LinkLimits()
+        #: The message box; its role has to be the owner.
         self._box = box
         with box.access.transaction() as transaction:
             owner = transaction.maybe("owner", schema=box.schema)

@@ -41,15 +41,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr(level: str, form: str = "text") -> None:
-    """Log what has at least this level; for a process that is seriatim's own.
-
-    Args:
-        level: ``debug``, ``info``, ``warning`` or ``error``, in either case.
-        form: ``text`` (the time, the level, the name of the logger, the message) or ``json`` (a JSON object a line).
-
-    Raises:
-        UsageError: there is no such form.
-    """
+    """Log what has at least this level; for a process that is seriatim's own."""
     if form not in FORMATS:
         raise UsageError(f"the log can't have the form {shown(form)}", remedy=f"one of {', '.join(FORMATS)}")
     handler = logging.StreamHandler()

@@ -23,23 +23,7 @@ _TELL_S = 30.0
 def open_patiently(
     dsn: str | None, schema: str, stop: Stop, *, create: bool = True, connections: int = 20, waits: bool = True
 ) -> MessageBox | None:
-    """Open a box; if its database is away, wait until it is there, and log that.
-
-    Args:
-        dsn: the PostgreSQL, as of `MessageBox.open`.
-        schema: the schema of the box.
-        stop: ends the waiting.
-        create: whether to create a missing schema.
-        connections: the largest number of open connections.
-        waits: whether to wait.
-
-    Returns:
-        the box; None if it was stopped before the database was there.
-
-    Raises:
-        UsageError, EnvironmentProblem, SchemaMismatch: what `MessageBox.open` raises, if the database isn't away.
-        Unavailable: it is away, and `waits` is False.
-    """
+    """Open a box; if its database is away, wait until it is there, and log that."""
     began, told = time.monotonic(), -_TELL_S
     had_come = False
     while not stop.requested:

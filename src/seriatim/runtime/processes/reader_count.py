@@ -22,31 +22,19 @@ IDLE_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """The wanted number of readers, and the state for the next change.
-
-    Args:
-        wanted: the wanted number.
-        behind_since: the time since which every check found work for more readers; None: the last check didn't.
-        idle_since: the time since which every check found work for fewer readers only; None: the last check didn't.
-        most: the largest number of groups with work since then.
-    """
+    """The wanted number of readers, and the state for the next change."""
 
     wanted: int = 0
+    #: The time since which every check found work for more readers; None: the last check didn't.
     behind_since: float | None = None
+    #: The time since which every check found work for fewer readers only; None: the last check didn't.
     idle_since: float | None = None
+    #: The largest number of groups with work since then.
     most: int = 0
 
 
 def after_look(before: Readers, ready: int, minimum: int, maximum: int, now: float) -> Readers:
-    """The result of the rule after a check.
-
-    Args:
-        before: the result after the previous check.
-        ready: the number of groups with work, including groups that are being worked on.
-        minimum: the smallest number of readers.
-        maximum: the largest number of readers.
-        now: monotonic seconds.
-    """
+    """The result of the rule after a check."""
     useful = max(minimum, min(ready, maximum))
     wanted = max(minimum, min(before.wanted, maximum))
     if wanted == 0 and useful:

@@ -32,18 +32,7 @@ _SETTLED_S = 10.0
 
 
 class ReaderPool:
-    """The readers of one queue.
-
-    Args:
-        box: the message box.
-        queue: the queue's name.
-        limits: the limits of each reader.
-        folders: the folders in which modules are looked for.
-        classes: names of classes of exceptions after which a retry may succeed, and of those after which it won't, besides
-            those of the activation.
-        log_level: what the readers log, at least.
-        log_format: how the readers log.
-    """
+    """The readers of one queue."""
 
     def __init__(
         self,
@@ -60,6 +49,8 @@ class ReaderPool:
         self._queue = queue
         self._limits = replace(limits, workers=1)
         self._folders = folders
+        #: Names of classes of exceptions after which a retry may succeed, and of those after which it won't, besides those of the
+        #: activation.
         self._classes = classes
         self._log_level = log_level
         self._log_format = log_format
@@ -74,12 +65,7 @@ class ReaderPool:
         self._told = -1
 
     def look(self, seen: Activated, slots: Slots) -> None:
-        """Start or end readers to reach the wanted number, as far as other machines don't run them.
-
-        Raises:
-            EnvironmentProblem, Unavailable: as for `Slots.fill`.
-            BoxMigrated: a newer seriatim has migrated the box.
-        """
+        """Start or end readers to reach the wanted number, as far as other machines don't run them."""
         now, said = time.monotonic(), seen.activation
         self._collect(now)
         orders = replace(said, minimum=0, maximum=1, enabled=True)
@@ -135,15 +121,7 @@ class ReaderPool:
         self._dismiss()
 
     def wait(self, seconds: float, *, at_once: bool) -> bool:
-        """Wait until all readers have ended.
-
-        Args:
-            seconds: the longest wait.
-            at_once: whether they have to end at once, whatever they have in hand.
-
-        Returns:
-            whether all have ended.
-        """
+        """Wait until all readers have ended."""
         if self._work is None:
             return True
         if at_once:

@@ -23,11 +23,7 @@ _END_S = 5.0
 
 
 class ScheduleClock:
-    """The schedules of a box as one process serves them; other processes may do so, too.
-
-    Args:
-        box: the message box.
-    """
+    """The schedules of a box as one process serves them; other processes may do so, too."""
 
     def __init__(self, box: MessageBox) -> None:
         self._access = box.access

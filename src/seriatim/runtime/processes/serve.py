@@ -34,23 +34,7 @@ _KEEP_S = 1.0
 
 
 class Serve:
-    """Starts and stops readers, publishes the messages of schedules, transmits over links, and tends regions, until it is stopped itself.
-
-    Args:
-        box: the message box.
-        queues: only these; none named: all that have an activation, also those that are defined meanwhile.
-        limits: of each reader; what its activation says counts instead of `workers` and `batch`.
-        folders: where modules are looked for besides Python's own path; default: the current directory.
-        transient: names of classes of exceptions after which a retry may succeed, besides those of each activation.
-        business: names of classes of exceptions after which a retry won't help, besides those of each activation.
-        log_level: what the readers log, at least: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
-        log_format: how the readers log: ``text`` or ``json``.
-        links: where other boxes call; it is started and closed here. None: nowhere.
-        regions: two regions that are tended beside: what one has is copied to the other. The caller closes them. None: none.
-
-    Raises:
-        UsageError: a queue doesn't exist, or has no activation.
-    """
+    """Starts and stops readers, publishes the messages of schedules, transmits over links, and tends regions, until it is stopped itself."""
 
     def __init__(
         self,
@@ -75,12 +59,17 @@ class Serve:
                     remedy="define one: activation=Activation(…)",
                 )
         self._box = box
+        #: Only these; none named: all that have an activation, also those that are defined meanwhile.
         self._queues = frozenset(queues)
+        #: Of each reader; what its activation says counts instead of `workers` and `batch`.
         self._limits = limits or Limits()
+        #: Where modules are looked for besides Python's own path; default: the current directory.
         self._folders = folders
         self._classes = checked_error_classes(transient, "transient"), checked_error_classes(business, "business")
+        #: What the readers log, at least: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
         self._log_level = log_level
         self._log_format = log_format
+        #: Where other boxes call; it is started and closed here. None: nowhere.
         self._links = links
         self._tending = None if regions is None else TendingThread(regions)
         self._measured = Snapshot()
@@ -91,11 +80,7 @@ class Serve:
         self._told = ""
 
     def run(self) -> None:
-        """Serve until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; a second signal ends it at once.
-
-        Raises:
-            BoxDisabled: the box isn't on the server that it remembers.
-        """
+        """Serve until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; a second signal ends it at once."""
         self._box.access.check_enabled()
         chores, schedules, links = Chores(self._box), ScheduleClock(self._box), TransmitterThread(self._box)
         with self._stop.listening(), Slots(self._box) as slots:

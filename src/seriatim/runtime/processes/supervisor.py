@@ -81,29 +81,7 @@ class _WorkerProcess:
 
 
 class Supervisor:
-    """Works on queues with several processes.
-
-    Args:
-        box: the message box.
-        queues: their names.
-        handler: the name of a function, ``module:function``; names by message types; None: what starting subscriptions name.
-        processes: how many.
-        limits: those of each process; the rate is that of all of them together.
-        folders: where modules are looked for besides Python's own path; default: the current directory.
-        run_as: the role of the database that the handler has; None: that of the processes.
-        port: as text (see `port_of`), what is called instead of a handler.
-        is_reader: whether the processes are readers of an activation: then the rate is that of all readers of the queue.
-        transient: names of classes of exceptions after which a retry may succeed; see `Worker`.
-        business: names of classes of exceptions after which a retry won't help.
-        log_level: what the processes log, at least: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
-        log_format: how the processes log: ``text`` or ``json``.
-        until_idle: end when nothing can be handed out, as of `Worker.run`.
-        regional: where the processes work on queues of two regions; `box` is then the box of that region. None: on queues of one box.
-
-    Raises:
-        UsageError: a queue doesn't exist, or a number is out of range.
-        BoxDisabled: the box isn't on the server that it remembers.
-    """
+    """Works on queues with several processes."""
 
     def __init__(
         self,
@@ -138,6 +116,7 @@ class Supervisor:
         if limits.rate is not None and not is_reader:
             limits = replace(limits, rate=limits.rate / processes)
         self._box = box
+        #: Those of each process; the rate is that of all of them together.
         self._limits = limits
         self._orders = Orders(
             box.dsn, box.schema, list(queues), dict(handler) if isinstance(handler, Mapping) else handler,
@@ -166,9 +145,6 @@ class Supervisor:
         """Work until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; a second signal ends it at once.
 
         With `until_idle` it also ends when all processes have.
-
-        Raises:
-            UsageError, DeploymentError: no process could start; or a queue was dropped.
         """
         workers = self._workers = {}
         with self._stop.listening():
@@ -335,11 +311,7 @@ class Supervisor:
     # ---- what a process died of
 
     def _note(self, worker: _WorkerProcess) -> bool:
-        """Record the attempts that a process didn't survive; each may have to wait for its group.
-
-        Returns:
-            whether there were any.
-        """
+        """Record the attempts that a process didn't survive; each may have to wait for its group."""
         error = f"process {worker.process.pid} {_ending(worker.process.returncode)} while the handler was at work"
         what = Fault(FaultKind.POISON, "WorkerDied", error, f"{socket.gethostname()}:{os.getpid()}.{worker.number}")
         works = [work for work in _works(worker) if work.entry_id is not None]

@@ -96,11 +96,7 @@ class Transmitter:
 
 
 class TransmitterThread:
-    """A transmitter beside a process that serves.
-
-    Args:
-        box: the message box.
-    """
+    """A transmitter beside a process that serves."""
 
     def __init__(self, box: MessageBox) -> None:
         self._transmitter = Transmitter(box)

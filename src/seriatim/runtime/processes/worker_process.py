@@ -44,48 +44,35 @@ _BEAT_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """The task of a process.
-
-    Args:
-        dsn: the PostgreSQL.
-        schema: the schema of the box.
-        queues: the names of the queues.
-        handler: the handler's name; names by message types; None: the handlers that starting subscriptions name.
-        limits: the fields of `Limits`; the rate is this process's share.
-        name: the worker's name, for faults.
-        folders: the folders in which modules are looked for.
-        scoreboard: the file of its scoreboard.
-        measures: the file of its measures.
-        log_format: how it logs: ``text`` or ``json``.
-        process_id: tells it from all others in the box, a UUID.
-        is_reader: whether it is a reader of an activation: it shares the rate with all of them.
-        run_as: the role of the database that the handler has; None: its own.
-        port: as text, what is called instead of the handler.
-        transient: names of classes of exceptions after which a retry may succeed.
-        business: names of those after which it won't.
-        log_level: what is logged, at least.
-        until_idle: whether it ends when nothing can be handed out of any of the queues.
-        regional: the fields of `RegionalPlace`, for queues of two regions; None: they are those of one box.
-    """
+    """The task of a process."""
 
     dsn: str
     schema: str
     queues: list[str]
+    #: The handler's name; names by message types; None: the handlers that starting subscriptions name.
     handler: str | dict[str, str] | None
+    #: The fields of `Limits`; the rate is this process's share.
     limits: dict[str, Any]
     name: str
     folders: list[str] = field(default_factory=list)
     scoreboard: int = -1
     measures: int = -1
+    #: The role of the database that the handler has; None: its own.
     run_as: str | None = None
+    #: As text, what is called instead of the handler.
     port: str | None = None
+    #: Tells it from all others in the box, a UUID.
     process_id: str = ""
+    #: Whether it is a reader of an activation: it shares the rate with all of them.
     is_reader: bool = False
+    #: Names of classes of exceptions after which a retry may succeed.
     transient: list[str] = field(default_factory=list)
     business: list[str] = field(default_factory=list)
     log_level: str = "INFO"
     log_format: str = "text"
+    #: Whether it ends when nothing can be handed out of any of the queues.
     until_idle: bool = False
+    #: The fields of `RegionalPlace`, for queues of two regions; None: they are those of one box.
     regional: dict[str, Any] | None = None
 
     def as_json(self) -> str:
@@ -99,11 +86,7 @@ class Orders:
 
 
 def work(orders: Orders) -> None:
-    """Work on all queues, each with its own threads.
-
-    Raises:
-        SeriatimError: the errors of `Worker` and its `run`, for any queue.
-    """
+    """Work on all queues, each with its own threads."""
     scoreboard, page = Scoreboard.of(orders.scoreboard), MeasuresPage.of(orders.measures)
     threading.Thread(target=_beat, args=[scoreboard, page], name="seriatim-pulse", daemon=True).start()
     failed: list[BaseException] = []

@@ -24,18 +24,10 @@ _LOOK_S = 1.0
 
 
 class HeldClaim:
-    """A claim that this process has.
-
-    Args:
-        claim: the claim.
-        asked: when it was asked for, by the monotonic clock.
-
-    Attributes:
-        claim: what is left of it; None: it has ended.
-        lost: set when it is over, or another's.
-    """
+    """A claim that this process has."""
 
     def __init__(self, claim: Claim, asked: float) -> None:
+        #: What is left of it; None: it has ended.
         self.claim: Claim | None = claim
         self.lost = threading.Event()
         self._whole = claim
@@ -51,11 +43,7 @@ class HeldClaim:
         return self.lost.is_set() or time.monotonic() >= self._until
 
     def check(self) -> None:
-        """Refuse to go on under a claim that is over.
-
-        Raises:
-            LeaseLost: it is.
-        """
+        """Refuse to go on under a claim that is over."""
         if self.is_over:
             self.lost.set()
             raise LeaseLost(
@@ -66,13 +54,7 @@ class HeldClaim:
 
 
 class ClaimKeeper(threading.Thread):
-    """The thread of a worker that renews its claims.
-
-    Args:
-        journal: the journal.
-        queue: the queue's name.
-        heartbeat_s: the interval of renewals, seconds.
-    """
+    """The thread of a worker that renews its claims."""
 
     def __init__(self, journal: Journal, queue: str, heartbeat_s: float) -> None:
         super().__init__(name="seriatim-claims", daemon=True)
@@ -109,11 +91,7 @@ class ClaimKeeper(threading.Thread):
             self.is_away(error)
 
     def pay(self) -> None:
-        """End the claims that couldn't be ended before.
-
-        Raises:
-            Unavailable: the journal is away.
-        """
+        """End the claims that couldn't be ended before."""
         with self._lock:
             owed = dict(self._owed)
         if owed:

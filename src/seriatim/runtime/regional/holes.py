@@ -20,16 +20,7 @@ _PORTION = 500
 
 @dataclass(slots=True)
 class Holes:
-    """The holes of one queue in one region.
-
-    Args:
-        box: the box of the region.
-        journal: the journal.
-        name: the name of the regions.
-        queue: the queue's name.
-        region: the region.
-        recheck_s: so often they are looked at, seconds.
-    """
+    """The holes of one queue in one region."""
 
     box: MessageBox
     journal: Journal
@@ -42,14 +33,7 @@ class Holes:
     _at_work: threading.Lock = field(default_factory=threading.Lock)
 
     def look(self, *, now: bool = False) -> int:
-        """Tell the journal of holes, if it is time, or `now`; let groups go on whose missing numbers are over.
-
-        Returns:
-            how many groups have gone on.
-
-        Raises:
-            Unavailable: the box or the journal is away.
-        """
+        """Tell the journal of holes, if it is time, or `now`; let groups go on whose missing numbers are over."""
         if not self._at_work.acquire(blocking=False):
             return 0
         try:

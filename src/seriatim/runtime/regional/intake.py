@@ -51,18 +51,11 @@ _ASIDE = {
 
 @dataclass(slots=True)
 class TakenSession:
-    """Copies of one session that the journal has given to this worker.
-
-    Args:
-        lease: the lease of the copies in the box.
-        held: the claim in the journal.
-        over: the number of copies before those that are to be handled: they are over.
-        messages: those that are to be handled, in order.
-        around: renews both.
-    """
+    """Copies of one session that the journal has given to this worker."""
 
     lease: Lease
     held: HeldClaim
+    #: The number of copies before those that are to be handled: they are over.
     over: int
     messages: Sequence[Received]
     around: ExitStack
@@ -70,21 +63,7 @@ class TakenSession:
 
 @dataclass(slots=True)
 class Intake:
-    """What the threads of a worker share.
-
-    Args:
-        box: the box of the region.
-        journal: the journal.
-        name: the name of the regions.
-        queue: the queue's name.
-        region: the region.
-        mode: ``"session"`` or ``"message"``.
-        lease_s: the length of claims, seconds.
-        recheck_s: the longest pause before a session that is worked on elsewhere is asked about again, seconds.
-        leases: renews the leases of copies.
-        claims: renews the claims.
-        holes: the holes of the region.
-    """
+    """What the threads of a worker share."""
 
     box: MessageBox
     journal: Journal
@@ -93,6 +72,7 @@ class Intake:
     region: str
     mode: str
     lease_s: float
+    #: The longest pause before a session that is worked on elsewhere is asked about again, seconds.
     recheck_s: float
     leases: LeaseKeeper
     claims: ClaimKeeper
@@ -105,19 +85,7 @@ class Intake:
     _pauses: dict[str, int] = field(default_factory=dict)
 
     def next(self, turns: TransactionalTurns, wait_s: float, limit: int | None) -> TakenSession | int | None:
-        """The next session to handle.
-
-        Args:
-            turns: how the thread works.
-            wait_s: the longest wait, seconds.
-            limit: the most messages of a session.
-
-        Returns:
-            None: there was nothing; 0: there were copies, of which none is to be handled.
-
-        Raises:
-            Unavailable: the box or the journal is away.
-        """
+        """The next session to handle."""
         until = time.monotonic() + wait_s
         with self._changed:
             while not self._ready and self._is_fetching and not turns.ending():
@@ -167,11 +135,7 @@ class Intake:
             one.around.close()
 
     def ends(self, ends: Sequence[CopyEnd]) -> None:
-        """End leases of copies. What can't be ended now runs out, and its copies are found to be over.
-
-        Raises:
-            Unavailable: the box is away.
-        """
+        """End leases of copies. What can't be ended now runs out, and its copies are found to be over."""
         if not ends:
             return
         with self.box.session() as session, translated(session.access.place):
@@ -180,11 +144,7 @@ class Intake:
             end(transaction, queue, ends)
 
     def set_aside(self, of: CopyEnd, reason: str, worker: str, what: Fault | None = None) -> None:
-        """Set the next copy of a lease aside, as a dead letter of its box.
-
-        Raises:
-            Unavailable: the box is away.
-        """
+        """Set the next copy of a lease aside, as a dead letter of its box."""
         message = of.lease.delivery.messages[of.done]
         with self.box.session() as session, translated(session.access.place):
             is_done = set_aside(session.transaction, of, reason, worker, what=what)
@@ -199,13 +159,7 @@ class Intake:
             )  # fmt: skip
 
     def pause_us(self, session: str, again: int | None, *, grows: bool) -> int:
-        """After which a session is asked about again, microseconds.
-
-        Args:
-            session: the session.
-            again: when something is due, as the journal says.
-            grows: whether nobody knows when it goes on: then the pauses get longer.
-        """
+        """After which a session is asked about again, microseconds."""
         recheck = round(self.recheck_s * 1e6)
         if not grows:
             self._pauses.pop(session, None)
@@ -318,11 +272,7 @@ class Intake:
         return CopyEnd(lease, over, self.pause_us(session, first.again, grows=grows), through)
 
     def _asks(self, call: Callable[[], _Answer]) -> _Answer:
-        """Ask the journal.
-
-        Raises:
-            Unavailable: it is away, which is logged.
-        """
+        """Ask the journal."""
         try:
             answer = call()
         except Unavailable as error:
@@ -333,13 +283,7 @@ class Intake:
 
 
 def asked_of(message: Received, over: int | None, age: int | None) -> Asked:
-    """A message as the journal is asked for it.
-
-    Args:
-        message: the message.
-        over: through which number its session is over, as the box knows.
-        age: how long ago it was published, microseconds; None: the box doesn't know it as one of the regions', and it came just now.
-    """
+    """A message as the journal is asked for it."""
     digest = digest_of(message.type, message.content_type, message.body)
     return Asked(message.group or "", message.sequence or 0, message.message_id, digest, age or 0, over)
 

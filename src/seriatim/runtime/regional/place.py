@@ -23,14 +23,7 @@ _PAUSE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class RegionalPlace:
-    """Where a process works.
-
-    Args:
-        file: the regions file.
-        region: the region.
-        claims: as of `RegionalWorker`.
-        recheck: as of `RegionalWorker`.
-    """
+    """Where a process works."""
 
     file: str
     region: str
@@ -39,18 +32,7 @@ class RegionalPlace:
 
 
 def box_patiently(regions: Regions, region: str, stop: Stop, *, waits: bool = True) -> MessageBox | None:
-    """The box of a region; while it is away it is waited for. None: it was stopped before.
-
-    Args:
-        regions: the regions.
-        region: the region.
-        stop: ends the waiting.
-        waits: whether to wait.
-
-    Raises:
-        UsageError: there is no such region.
-        Unavailable, EnvironmentProblem: it can't be opened, and isn't waited for.
-    """
+    """The box of a region; while it is away it is waited for. None: it was stopped before."""
     told = ""
     while not stop.requested:
         try:
@@ -67,21 +49,7 @@ def workers_patiently(
     regions: Regions, place: RegionalPlace, queues: Sequence[str], handler: Any, stop: Stop, *, reporting: Reporting,
     limits: Mapping[str, Any], **options: Any,
 ) -> list[RegionalWorker]:  # fmt: skip
-    """A worker for each queue; while the journal is away it is waited for. None: it was stopped before.
-
-    Args:
-        regions: the regions.
-        place: where they work.
-        queues: the names of the queues.
-        handler: of all of them.
-        stop: ends the waiting.
-        reporting: how they tell what they do.
-        limits: the fields of `Limits`.
-        options: other arguments of `RegionalWorker`.
-
-    Raises:
-        UsageError: what `RegionalWorker` raises.
-    """
+    """A worker for each queue; while the journal is away it is waited for. None: it was stopped before."""
     told = ""
     given = {key: value for key, value in limits.items() if key not in ("workers", "mode")}
     while not stop.requested:

@@ -50,14 +50,7 @@ _MOST_REPEATS = 100
 
 
 def result_id(queue: str, session: str, number: int, place: int) -> str:
-    """The id of what a handler returns: the same at each attempt, in both regions.
-
-    Args:
-        queue: the queue of the message.
-        session: its session.
-        number: its number; of a batch, the first one's.
-        place: the place of the result among those that were returned, from 0.
-    """
+    """The id of what a handler returns: the same at each attempt, in both regions."""
     text = f"{key_of(queue, session, number)}/{place}"
     if len(text.encode()) <= MAX_KEY_BYTES:
         return text
@@ -66,13 +59,7 @@ def result_id(queue: str, session: str, number: int, place: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RegionalTurns(TurnsWithLeases):
-    """The turns of one thread of a region's worker; like `TransactionalTurns`.
-
-    Args:
-        turns: the turns, with their limits.
-        intake: where sessions come from.
-        regions: where results are published.
-    """
+    """The turns of one thread of a region's worker; like `TransactionalTurns`."""
 
     intake: Intake
     regions: Regions
@@ -184,13 +171,7 @@ class _Run:
     # ---- one call
 
     def _call(self, part: Sequence[Received]) -> tuple[int, int | None]:
-        """Call the handler with messages, and complete them: how many, and the delay of the others.
-
-        Raises:
-            LeaseLost: the claim is over.
-            HandlerStopped: the worker stops.
-            _HandlerFailed: the handler raised something.
-        """
+        """Call the handler with messages, and complete them: how many, and the delay of the others."""
         pause_s, repeats = _FIRST_PAUSE_S, 0
         self._slot.begin(self._turns.queue, self._session, 0, self._lease.token)
         self._slot.call(self._lease.delivery.entry_ids[self._over + self._done])
@@ -261,12 +242,7 @@ class _Run:
         return answered(answer, len(part))
 
     def _publish(self, messages: Sequence[Message], number: int) -> None:
-        """Publish what the handler returned, before the completion: an attempt that is repeated publishes the same ids.
-
-        Raises:
-            Unavailable: it can't be published now.
-            _HandlerFailed: it can't be published.
-        """
+        """Publish what the handler returned, before the completion: an attempt that is repeated publishes the same ids."""
         if not messages:
             return
         named = [
@@ -330,11 +306,7 @@ class _Run:
         return through.get(claim.session, claim.first) >= claim.first
 
     def _asks_until(self, call: Callable[[], _Answer]) -> _Answer:
-        """Ask the journal, again and again while it is away and the claim lasts.
-
-        Raises:
-            LeaseLost: the claim is over.
-        """
+        """Ask the journal, again and again while it is away and the claim lasts."""
         pause_s = _FIRST_PAUSE_S
         while True:
             self._held.check()

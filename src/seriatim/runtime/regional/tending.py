@@ -33,19 +33,7 @@ def tend_until(
     regions: Regions, ends: Callable[[], bool], wait: Callable[[float], object], told: Callable[[Copied], object], *,
     once: bool = False, progress: Callable[[], object] | None = None,
 ) -> None:  # fmt: skip
-    """Make rounds until the caller says that it is enough.
-
-    Args:
-        regions: the regions.
-        ends: says so.
-        wait: waits for so many seconds between two rounds.
-        told: gets what became of each outbox, after each round.
-        once: make one round only.
-        progress: is called after each portion that was copied, and after each round.
-
-    Raises:
-        UsageError: a box isn't one of these regions.
-    """
+    """Make rounds until the caller says that it is enough."""
     while not ends():
         for one in regions.tend(progress=progress):
             told(one)
@@ -57,13 +45,10 @@ def tend_until(
 
 
 class TendingThread:
-    """Rounds beside a process that does something else.
-
-    Args:
-        regions: the regions; they stay open until it has ended.
-    """
+    """Rounds beside a process that does something else."""
 
     def __init__(self, regions: Regions) -> None:
+        #: The regions; they stay open until it has ended.
         self._regions = regions
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None

@@ -120,11 +120,7 @@ class RegionalWorker(Worker):
 
 
 def check_queue(queue: BoxQueue, rules: QueueRules) -> None:
-    """Refuse a queue of a box that is defined otherwise than in the journal, or that decides by itself.
-
-    Raises:
-        UsageError: it is.
-    """
+    """Refuse a queue of a box that is defined otherwise than in the journal, or that decides by itself."""
     declared, where = queue.declared, f"queue {queue.declared.name!r}"
     policy = declared.policy
     if not isinstance(policy, Standard):

@@ -29,25 +29,19 @@ class AnswersRefused(SeriatimError):
 
 
 class Answers:
-    """The answers of a turn that aren't published yet.
-
-    Args:
-        session: the session of the turn.
-        slot: where the worker notes what it has in hand.
-        until: when the turn has to be over, by the monotonic clock.
-
-    Attributes:
-        refused: why they couldn't be published; the transaction has to be rolled back then. None: nothing was refused.
-    """
+    """The answers of a turn that aren't published yet."""
 
     def __init__(self, session: Session, slot: Slot, until: float) -> None:
         self._session = session
+        #: Where the worker notes what it has in hand.
         self._slot = slot
+        #: When the turn has to be over, by the monotonic clock.
         self._until = until
         self._held: list[Message] = []
         self._bytes = 0
         #: The entry of the message for which the last of them was returned.
         self._last = 0
+        #: Why they couldn't be published; the transaction has to be rolled back then. None: nothing was refused.
         self.refused: SeriatimError | None = None
 
     @property
@@ -66,10 +60,6 @@ class Answers:
 
         Where a queue is full this waits for as long as the turn can spare. If the turn takes too long nevertheless, that is put down
         to the last message that has an answer.
-
-        Raises:
-            AnswersRefused: one of them can't be published; nobody knows which.
-            Unavailable: the connection is lost.
         """
         if not self._held:
             return
@@ -90,12 +80,7 @@ class Answers:
             raise refused from error
 
     def publish_alone(self, messages: Sequence[Message]) -> None:
-        """Publish what one handler has returned, where nothing was written that a savepoint would keep.
-
-        Raises:
-            AnswersRefused: the database has refused them, and with them the transaction.
-            SeriatimError: as for `Session.publish`: nothing was published, and the transaction can go on.
-        """
+        """Publish what one handler has returned, where nothing was written that a savepoint would keep."""
         try:
             self._session.publish(messages)
         except Exception as error:

@@ -27,11 +27,7 @@ _STEP_S = 3.0
 
 
 class Chores:
-    """The chores of one process.
-
-    Args:
-        box: the message box.
-    """
+    """The chores of one process."""
 
     def __init__(self, box: MessageBox) -> None:
         self._box = box

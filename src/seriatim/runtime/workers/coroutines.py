@@ -28,13 +28,10 @@ class HandlerStopped(BaseException):
 
 
 class HandlerLoop:
-    """An event loop on which handlers of worker threads run.
-
-    Args:
-        loop: the event loop, which runs in another thread than the handlers' workers.
-    """
+    """An event loop on which handlers of worker threads run."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        #: The event loop, which runs in another thread than the handlers' workers.
         self._loop = loop
         self._lock = threading.Lock()
         #: The handler at work for each thread of a worker.
@@ -43,14 +40,7 @@ class HandlerLoop:
         self._is_stopped = False
 
     def run(self, function: _Function, given: object, tx: LentSession, calls: _ThreadCalls) -> Any:
-        """Run a handler on the loop; the calling thread makes the calls of its session until it has returned.
-
-        Returns:
-            what the handler returns; its exception passes through.
-
-        Raises:
-            HandlerStopped: it was cancelled by `stop` or `give_up`, or the loop is closed.
-        """
+        """Run a handler on the loop; the calling thread makes the calls of its session until it has returned."""
         me = threading.get_ident()
         ended: Future[Any] = Future()
 
@@ -112,11 +102,7 @@ class _ThreadCalls:
         self._is_ended = False
 
     def submit(self, work: Callable[[], T], /) -> Future[T]:
-        """Have a function called.
-
-        Raises:
-            UsageError: the coroutine has ended.
-        """
+        """Have a function called."""
         future: Future[T] = Future()
 
         def call() -> None:
@@ -146,12 +132,7 @@ class _ThreadCalls:
 
 
 def plain(function: _Function, loop: Callable[[], HandlerLoop]) -> Callable[[Any, Session], Any]:
-    """A plain handler that runs a coroutine function on a loop, and returns its answer.
-
-    Args:
-        function: the coroutine function.
-        loop: gives the loop, when the handler is called.
-    """
+    """A plain handler that runs a coroutine function on a loop, and returns its answer."""
 
     @functools.wraps(function)
     def handle(given: Any, session: Session) -> Any:

@@ -22,16 +22,7 @@ def ends_dialog(message: Received) -> bool:
 
 
 def end_sides(session: Session, messages: Sequence[Received], named: Callable[[str], bool]) -> None:
-    """End the sides of dialogs that have ended, unless the handler has done so; log dialogs that have failed.
-
-    Args:
-        session: the session of the turn.
-        messages: the messages that a handler has completed.
-        named: whether a handler is named for a type: then the dialog is left to that handler.
-
-    Raises:
-        Unavailable: the transaction has to be repeated.
-    """
+    """End the sides of dialogs that have ended, unless the handler has done so; log dialogs that have failed."""
     for message in messages:
         if message.dialog is None or not ends_dialog(message) or named(message.type):
             continue

@@ -17,16 +17,7 @@ def error_classes(
     business: Sequence[type[BaseException] | str],
     folders: Sequence[str],
 ) -> ErrorClasses:
-    """The classes, imported where a name is given.
-
-    Args:
-        transient: after these a retry may succeed.
-        business: after these it won't.
-        folders: folders to import from, besides Python's own path; none: the current directory.
-
-    Raises:
-        UsageError: one isn't a class of exceptions, or can't be imported; or both is said of one.
-    """
+    """The classes, imported where a name is given."""
     places = [Path(one) for one in folders] or [Path.cwd()]
     found = ErrorClasses(
         tuple(_loaded("transient", one, places) for one in _listed("transient", transient)),

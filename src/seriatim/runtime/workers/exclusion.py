@@ -24,13 +24,7 @@ class Exclusion:
 
     @contextmanager
     def at_work(self, *, alone: bool, patience_s: float) -> Iterator[None]:
-        """Run a turn's handlers inside the block.
-
-        Args:
-            alone: whether no other turn may run at the same time.
-            patience_s: the longest wait for that, or for a turn that wants to be alone; then the block begins all the
-                same, because a handler may be stuck, or wait for another.
-        """
+        """Run a turn's handlers inside the block."""
         had = self._enter(patience_s, alone=alone)
         try:
             yield

@@ -12,11 +12,7 @@ __all__ = ["HandlerTime"]
 
 
 class HandlerTime:
-    """Around one call of a handler; a generator would cost five times as much.
-
-    Args:
-        queue: the queue's name.
-    """
+    """Around one call of a handler; a generator would cost five times as much."""
 
     __slots__ = ("_began", "_queue")
 

@@ -69,18 +69,7 @@ GivenHandler: TypeAlias = (
 
 
 class Handlers:
-    """The handlers of a worker.
-
-    Args:
-        given: a function; a mapping from message types to functions; names of functions (``module:function``); None: the
-            handlers that the starting subscriptions of the instances name.
-        folders: folders to import modules from, besides Python's own path.
-        loop: runs coroutine functions; None: the loop of this process.
-        takes_coroutines: whether handlers may be coroutine functions.
-
-    Raises:
-        UsageError: a handler can't be called with a message and a session, or is a coroutine function where none may be.
-    """
+    """The handlers of a worker."""
 
     def __init__(
         self,
@@ -90,8 +79,10 @@ class Handlers:
         *,
         takes_coroutines: bool = True,
     ) -> None:
+        #: Runs coroutine functions; None: the loop of this process.
         self._loop = loop
         self._takes_coroutines = takes_coroutines
+        #: Folders to import modules from, besides Python's own path.
         self._folders = [Path(one) for one in folders] or [Path.cwd()]
         self._instances = given is None
         self._only: Handler | None = None
@@ -138,10 +129,6 @@ class Handlers:
         """The handler for a received message.
 
         If no handler is given for a message that ends a dialog, the result is a handler that does nothing.
-
-        Raises:
-            Business: there is no handler.
-            UsageError: the function that a starting subscription names can't be loaded.
         """
         if self._only is not None:
             return self._only
@@ -184,11 +171,7 @@ def _nothing(_message: Any, _session: Session) -> None:
 
 
 def _check_signature(function: Callable[..., Any], given: object) -> None:
-    """Check that a handler can be called with a message and a session.
-
-    Raises:
-        UsageError: the handler can't be called so, or is a generator function.
-    """
+    """Check that a handler can be called with a message and a session."""
     name = given if isinstance(given, str) else getattr(function, "__qualname__", repr(function))
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise UsageError(f"the handler {name} is a generator function", remedy="return the messages in place of yield")
@@ -211,25 +194,16 @@ def called(handler: Handler, given: object, session: Session) -> object:
 
 
 class Answered(NamedTuple):
-    """A handler's answer, as read.
-
-    Args:
-        published: the messages to publish.
-        consumed: the number of received messages that are done.
-        delay_us: the delay after which the others are handed out again, microseconds; None: at once.
-    """
+    """A handler's answer, as read."""
 
     published: list[Message]
     consumed: int
+    #: The delay after which the others are handed out again, microseconds; None: at once.
     delay_us: int | None = None
 
 
 def answered(answer: object, given: int) -> Answered:
-    """Read a handler's answer.
-
-    Raises:
-        Misuse: the answer is something else.
-    """
+    """Read a handler's answer."""
     match answer:
         case None:
             return Answered([], given)

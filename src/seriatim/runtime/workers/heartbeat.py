@@ -55,14 +55,7 @@ class Member(Protocol):
 
 
 class Heartbeat:
-    """That of one process, for all of its workers.
-
-    Args:
-        box: the message box.
-        name: who it is, in faults.
-        process_id: tells it from all others; None: a new one.
-        is_reader: whether it is a reader of an activation.
-    """
+    """That of one process, for all of its workers."""
 
     def __init__(self, box: MessageBox, name: str, process_id: UUID | None = None, *, is_reader: bool = False) -> None:
         self._box = box

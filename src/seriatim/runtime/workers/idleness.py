@@ -14,11 +14,7 @@ __all__ = ["Idleness"]
 
 
 class Idleness:
-    """The threads of one or more workers of a process.
-
-    Args:
-        workers: how many workers there will be; before all of them have begun nobody is idle.
-    """
+    """The threads of one or more workers of a process."""
 
     def __init__(self, workers: int = 1) -> None:
         self._missing = workers
@@ -47,11 +43,7 @@ class Idleness:
         self._look()
 
     def looks(self, thread: object) -> int:
-        """A thread looks for something to do: until it has found nothing it isn't idle.
-
-        Returns:
-            how many turns there were.
-        """
+        """A thread looks for something to do: until it has found nothing it isn't idle."""
         with self._changed:
             if thread in self._found_nothing:
                 self._found_nothing[thread] = -1

@@ -13,22 +13,16 @@ __all__ = ["LateTurn"]
 
 @dataclass(slots=True)
 class LateTurn:
-    """A turn that was claimed because it takes too long.
+    """A turn that was claimed because it takes too long."""
 
-    Args:
-        slot: where its thread notes what it has in hand.
-        work: what it had in hand when it was claimed.
-
-    Attributes:
-        token: of the lease that keeps its group from others until the attempt is counted; None: there is none.
-        is_cut_off: whether its connection was ended.
-        told: what was last in the way of ending it; it is logged once.
-    """
-
+    #: Where its thread notes what it has in hand.
     slot: Slot
+    #: What it had in hand when it was claimed.
     work: Work
+    #: Of the lease that keeps its group from others until the attempt is counted; None: there is none.
     token: int | None = None
     is_cut_off: bool = False
+    #: What was last in the way of ending it; it is logged once.
     told: str = ""
     _claimed_at: float = field(default_factory=time.monotonic)
 

@@ -29,17 +29,11 @@ _LOOK_S = 1.0
 
 
 class LeaseKeeper(threading.Thread):
-    """The thread of a worker that renews leases, and a thread that watches it.
-
-    Args:
-        box: the message box.
-        queue: the queue's name.
-        period_us: the time after which a lease ends if it isn't renewed, microseconds.
-        heartbeat_s: the interval of renewals, seconds.
-    """
+    """The thread of a worker that renews leases, and a thread that watches it."""
 
     def __init__(self, box: MessageBox, queue: str, period_us: int, heartbeat_s: float) -> None:
         super().__init__(name="seriatim-keeper", daemon=True)
+        #: The time after which a lease ends if it isn't renewed, microseconds.
         self.period_us = period_us
         self._box = box
         self._queue = queue

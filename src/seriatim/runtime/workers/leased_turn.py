@@ -39,12 +39,7 @@ _LOG = logging.getLogger("seriatim.worker")
 
 @dataclass(frozen=True, slots=True)
 class LeasedTurns(TurnsWithLeases):
-    """The turns of one queue, in leases; like `TransactionalTurns`.
-
-    Args:
-        turns: the turns, with their limits.
-        keeper: renews the leases.
-    """
+    """The turns of one queue, in leases; like `TransactionalTurns`."""
 
     keeper: LeaseKeeper
 
@@ -141,12 +136,7 @@ class _Turn:
         self._traces = traces
 
     def run(self) -> None:
-        """Call the handlers with the messages, until one fails, or the turn has to end for other groups.
-
-        Raises:
-            LeaseLost: the lease was revoked.
-            Unavailable: the remaining messages have to be given back.
-        """
+        """Call the handlers with the messages, until one fails, or the turn has to end for other groups."""
         together = self._turns.whole or self._turns.batch
         began = time.monotonic()
         while self._lease.left:
@@ -225,13 +215,7 @@ class _Turn:
 def _complete(
     session: LeasedSession, count: int, *, ends: bool, postponed: int = 0, delay_us: int | None = None
 ) -> None:
-    """Commit a handler's writes; arguments as of `LeasedSession.complete`.
-
-    Raises:
-        LeaseLost, TurnEnded: as for `LeasedSession.complete`.
-        _Doubt: it has to be repeated.
-        psycopg.Error: the database refuses the commit, and would again; the error counts as the handler's.
-    """
+    """Commit a handler's writes; arguments as of `LeasedSession.complete`."""
     try:
         session.complete(count, ends=ends, postponed=postponed, delay_us=delay_us)
     except (LeaseLost, TurnEnded):

@@ -26,11 +26,7 @@ _FRONT_BYTES = 4096
 
 
 class MeasuresPage:
-    """The measures of one process. Make it with `make` and pass its file to the process that writes; or open it with `of`.
-
-    Args:
-        file: its open file.
-    """
+    """The measures of one process. Make it with `make` and pass its file to the process that writes; or open it with `of`."""
 
     def __init__(self, file: int) -> None:
         self.file = file

@@ -15,29 +15,20 @@ __all__ = ["Obeyed", "obeyed", "shares"]
 
 @dataclass(frozen=True, slots=True)
 class Obeyed:
-    """The numbers that a worker obeys.
+    """The numbers that a worker obeys."""
 
-    Args:
-        capacity: the number of threads that it would have, whatever other processes do.
-        threads: the number of threads that it has: its share where groups in flight are limited, perhaps 0.
-        run_length: the largest number of messages of a group in one transaction.
-        rate: the largest number of messages a second; None: no limit.
-    """
-
+    #: The number of threads that it would have, whatever other processes do.
     capacity: int
+    #: The number of threads that it has: its share where groups in flight are limited, perhaps 0.
     threads: int
+    #: The largest number of messages of a group in one transaction.
     run_length: int
+    #: The largest number of messages a second; None: no limit.
     rate: float | None
 
 
 def obeyed(own: Obeyed, answer: Answer, *, is_reader: bool) -> Obeyed:
-    """What a worker obeys after a heartbeat.
-
-    Args:
-        own: what it was started with. The rate of a reader is that of all readers together.
-        answer: of the heartbeat.
-        is_reader: whether it is a reader of an activation, which has one thread: its number is for `seriatim serve` to obey.
-    """
+    """What a worker obeys after a heartbeat."""
     said = answer.settings
     capacity = own.capacity if is_reader or said.workers is None else said.workers
     # What this process has said of itself may be older than what is set now.
@@ -52,12 +43,7 @@ def obeyed(own: Obeyed, answer: Answer, *, is_reader: bool) -> Obeyed:
 
 
 def shares(most: int | None, capacities: Sequence[int]) -> list[int]:
-    """How many threads each process has, of at most so many of all together: as evenly as their capacities allow.
-
-    Args:
-        most: of all together; None: no limit.
-        capacities: how many each would have.
-    """
+    """How many threads each process has, of at most so many of all together: as evenly as their capacities allow."""
     wanted = [max(one, 0) for one in capacities]
     if most is None or sum(wanted) <= most:
         return wanted

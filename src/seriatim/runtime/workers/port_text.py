@@ -21,16 +21,7 @@ _PORT = Language("port", "http: {url: …}", "ports")
 
 
 def port_of(text: str, environment: Mapping[str, str] = os.environ) -> Callable[..., Any]:
-    """Parse the text of a port, and return its handler.
-
-    Args:
-        text: YAML, a mapping with one key, the kind: ``http``, ``table``, ``files`` or ``queue``.
-        environment: the variables for ``${NAME}``.
-
-    Raises:
-        DeclarationError: the text is wrong.
-        UsageError: a value is invalid.
-    """
+    """Parse the text of a port, and return its handler."""
     problems = Problems(Path("port"))
     plain = parse(text, problems, {name: f"${{{name}}}" for name in environment}, language=_PORT)
     given = parse(text, problems, environment, language=_PORT)

@@ -36,14 +36,7 @@ _OF_LIBRARIES: Mapping[str, tuple[str, ...]] = {
 
 
 def fault_of(error: BaseException, worker: str, classes: ErrorClasses = _NOTHING_SAID, handler: object = None) -> Fault:
-    """What a handler raised, as a fault.
-
-    Args:
-        error: what it raised.
-        worker: whose handler it was.
-        classes: what the user says of classes of exceptions.
-        handler: the handler, if one was called.
-    """
+    """What a handler raised, as a fault."""
     if isinstance(error, Misuse) or (misuses_driver(error) and classes.said_of(error) is None):
         kind, retry_after = FaultKind.BUSINESS, None
     else:

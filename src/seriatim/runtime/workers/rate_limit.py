@@ -9,12 +9,7 @@ __all__ = ["RateLimit"]
 
 
 class RateLimit:
-    """Permits for messages; threads share it.
-
-    Args:
-        rate: messages a second; None: no limit.
-        burst: the most permits that are saved up.
-    """
+    """Permits for messages; threads share it."""
 
     def __init__(self, rate: float | None, burst: int) -> None:
         self._rate = rate

@@ -40,34 +40,21 @@ _COUNT_AT, _COUNT = _SLOT_BYTES - 8, struct.Struct("<q")
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The content of a slot.
-
-    Args:
-        turn: the number of the turn.
-        since: the seconds since its begin.
-        backend_pid: the server process of its connection.
-        queue: the queue's name.
-        group: the group's key; None without groups.
-        entry_id: the entry of the message whose handler runs; None if none runs.
-        token: the token of its lease; None without a lease.
-    """
+    """The content of a slot."""
 
     turn: int
     since: float
     backend_pid: int
     queue: str
     group: str | None
+    #: The entry of the message whose handler runs; None if none runs.
     entry_id: int | None
+    #: The token of its lease; None without a lease.
     token: int | None = None
 
 
 class Slot:
-    """The part of a scoreboard that belongs to one thread.
-
-    Args:
-        memory: the memory of the scoreboard.
-        at: its place in the memory.
-    """
+    """The part of a scoreboard that belongs to one thread."""
 
     def __init__(self, memory: mmap.mmap, at: int) -> None:
         self._memory = memory
@@ -181,10 +168,6 @@ class Scoreboard:
     """The slots of a process. Make it with `make` and pass its file to the process that writes; or open it with `of`.
 
     There may be many slots: memory is only used for those that were taken, which are the first ones.
-
-    Args:
-        file: its open file.
-        slots: the number of slots.
     """
 
     def __init__(self, file: int, slots: int) -> None:

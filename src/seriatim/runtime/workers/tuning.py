@@ -18,18 +18,7 @@ _LOG = logging.getLogger("seriatim.worker")
 
 
 class Tuning:
-    """That of one worker. The heartbeat's thread changes it, and others read it.
-
-    Args:
-        queue: the queue's name.
-        mode: how a group is claimed.
-        own: what the worker was started with.
-        is_reader: whether it is a reader of an activation.
-
-    Attributes:
-        now: what it obeys.
-        rate_limit: how fast it may be.
-    """
+    """That of one worker. The heartbeat's thread changes it, and others read it."""
 
     def __init__(self, queue: str, mode: str, own: Obeyed, *, is_reader: bool) -> None:
         self.queue = queue
@@ -41,11 +30,7 @@ class Tuning:
         self.rate_limit = RateLimit(own.rate, own.run_length)
 
     def obey(self, answer: Answer) -> bool:
-        """Obey what is set.
-
-        Returns:
-            whether anything changes by that.
-        """
+        """Obey what is set."""
         before, self.now = self.now, obeyed(self._own, answer, is_reader=self._is_reader)
         if self.now == before:
             return False
@@ -62,12 +47,7 @@ class Tuning:
         return True
 
     def report(self, threads: int, works: Sequence[Work]) -> Report:
-        """What a heartbeat says of the worker.
-
-        Args:
-            threads: the number of its threads.
-            works: what they have in hand.
-        """
+        """What a heartbeat says of the worker."""
         now = self.now
         in_hand = [(work.group, work.entry_id, work.since) for work in works]
         return Report(self.queue, self._mode, now.capacity, threads, now.run_length, now.rate, in_hand)

@@ -52,36 +52,26 @@ _NEARLY = 0.9
 
 @dataclass(frozen=True, slots=True)
 class TransactionalTurns:
-    """The turns of one queue.
-
-    Args:
-        box: the message box.
-        queue: the queue's name.
-        handlers: what is called.
-        worker: who does it, for faults.
-        tuning: what the worker obeys at present.
-        batch: whether a handler gets all of them at once.
-        whole: whether the queue's messages come as sets, which are worked on all or none.
-        classes: what the user says of classes of exceptions.
-        turn_limit_s: how long a turn may take.
-        ending: says that no further message is to be begun.
-        turn_size: how many of these are taken from a queue without groups.
-        suspects: the groups in which one of several answers was refused, for all threads: who has one checks each message, until it is found.
-        run_as: the role of the database that handlers have; None: that of the worker.
-    """
+    """The turns of one queue."""
 
     box: MessageBox
     queue: str
     handlers: Handlers
     worker: str
     tuning: Tuning
+    #: Whether a handler gets all of them at once.
     batch: bool
+    #: Whether the queue's messages come as sets, which are worked on all or none.
     whole: bool
     classes: ErrorClasses
     turn_limit_s: float
+    #: Says that no further message is to be begun.
     ending: Callable[[], bool]
+    #: How many of these are taken from a queue without groups.
     turn_size: TurnSize
+    #: The groups in which one of several answers was refused, for all threads: who has one checks each message, until it is found.
     suspects: set[str | None]
+    #: The role of the database that handlers have; None: that of the worker.
     run_as: str | None = None
 
     @property
@@ -90,21 +80,7 @@ class TransactionalTurns:
         return self.tuning.now.run_length
 
     def take(self, slot: Slot, wait_s: float, limit: int | None) -> int | None:
-        """Do a turn, if there is work in time; without a limit also further turns, if there is more work.
-
-        Args:
-            slot: the slot for the messages in hand.
-            wait_s: the longest wait.
-            limit: the most messages, in one turn; None: all present messages, for a second.
-
-        Returns:
-            the number of messages that handlers got; None: there was no work.
-
-        Raises:
-            UsageError: there is no such queue.
-            ActionRefused: the queue is off, or belongs to a pipeline.
-            Unavailable: the transaction has to be repeated.
-        """
+        """Do a turn, if there is work in time; without a limit also further turns, if there is more work."""
         begun: list[_Turn] = []
         try:
             if self._is_refused(begun, slot, wait_s, limit):
@@ -292,11 +268,7 @@ class TransactionalTurns:
         self.handlers.give_up(thread)
 
     def time_out(self, late: LateTurn) -> None:
-        """End a turn that takes too long, and record that, unless it ends by itself before; only for the caller that has claimed it.
-
-        Raises:
-            Unavailable, EnvironmentProblem: it has to be called again, and goes on where it was.
-        """
+        """End a turn that takes too long, and record that, unless it ends by itself before; only for the caller that has claimed it."""
         work = late.work
         if not (late.is_cut_off or self._cut_off(late)) or work.entry_id is None:
             return
@@ -377,10 +349,7 @@ class _Turn:
         return self.delivery.entry_ids[min(self._done, len(self.delivery) - 1)]
 
     def run(self) -> None:
-        """Call the handlers, up to a message that fails, or that was tried before and gets its own turn.
-
-        The caller ends the turn.
-        """
+        """Call the handlers, up to a message that fails, or that was tried before and gets its own turn. The caller ends the turn."""
         try:
             self._run()
         except AnswersRefused as error:

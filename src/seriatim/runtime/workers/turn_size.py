@@ -20,18 +20,12 @@ _LONG = 5
 
 
 class TurnSize:
-    """The turn size of a worker's threads, which share their measurements.
-
-    Args:
-        queue: the queue.
-        batch: whether a handler gets all messages of a turn at once: then the number isn't reduced.
-
-    Attributes:
-        counts: whether the queue has no groups, as far as is known.
-    """
+    """The turn size of a worker's threads, which share their measurements."""
 
     def __init__(self, queue: Queue, *, batch: bool) -> None:
+        #: Whether the queue has no groups, as far as is known.
         self.counts = isinstance(queue.policy, Unordered)
+        #: Whether a handler gets all messages of a turn at once: then the number isn't reduced.
         self._batch = batch
         self._each_s = self._moment_s = _SHORTEST_S
         self._between_s = 0.0

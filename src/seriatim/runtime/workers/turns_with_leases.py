@@ -11,11 +11,7 @@ __all__ = ["TurnsWithLeases"]
 
 @dataclass(frozen=True, slots=True)
 class TurnsWithLeases:
-    """The limits of turns, and the watch over their handlers, as `TransactionalTurns` has them.
-
-    Args:
-        turns: the turns, with their limits.
-    """
+    """The limits of turns, and the watch over their handlers, as `TransactionalTurns` has them."""
 
     turns: TransactionalTurns
 

@@ -61,11 +61,7 @@ _IDLE_GRACE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a worker; see `Worker`.
-
-    Raises:
-        UsageError: a value is invalid.
-    """
+    """The limits of a worker; see `Worker`."""
 
     workers: int = 8
     run_length: int = 50
@@ -316,12 +312,7 @@ class Worker:
 
     @contextmanager
     def _turns_of(self, box: MessageBox, keeper: LeaseKeeper) -> Iterator[Callable[[TransactionalTurns], Turns]]:
-        """How threads do turns, inside the block.
-
-        Args:
-            box: the message box.
-            keeper: renews the leases.
-        """
+        """How threads do turns, inside the block."""
         yield lambda turns: LeasedTurns(turns, keeper) if self._limits.is_leased else turns
 
     def _turns(self, box: MessageBox, number: int, tuning: Tuning) -> TransactionalTurns:

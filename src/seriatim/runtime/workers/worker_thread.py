@@ -53,15 +53,7 @@ class Turns(Protocol):
 
 
 class WorkerThread(threading.Thread):
-    """A thread of a worker.
-
-    Args:
-        turns: what it does.
-        slot: where it writes what it has in hand.
-        rate_limit: how fast it may be.
-        stop: set when it shall end after its turn.
-        idleness: of the threads of the process, if they shall end when nothing is left to do.
-    """
+    """A thread of a worker."""
 
     def __init__(
         self,
@@ -77,6 +69,7 @@ class WorkerThread(threading.Thread):
         self._slot = slot
         self._rate_limit = rate_limit
         self._stop_asked = stop
+        #: Of the threads of the process, if they shall end when nothing is left to do.
         self._idleness = idleness
         if idleness is not None:
             idleness.joins(self)
@@ -92,11 +85,7 @@ class WorkerThread(threading.Thread):
         self.error: SeriatimError | None = None
 
     def look(self) -> bool:
-        """Check whether its turn takes too long; then the turn is ended and the fault recorded, by the next look if that fails.
-
-        Returns:
-            whether the handler is stuck, and another thread has to take its place.
-        """
+        """Check whether its turn takes too long; then the turn is ended and the fault recorded, by the next look if that fails."""
         late, self._late = self._late or self._claimed(), None
         if late is not None:
             try:

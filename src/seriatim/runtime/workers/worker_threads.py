@@ -19,17 +19,12 @@ _PATIENCE_S = 10.0
 
 
 class WorkerThreads:
-    """Those of one worker.
-
-    Args:
-        queue: the queue's name.
-        scoreboard: where they note what they have in hand.
-        make: makes a thread, which isn't started, for a slot.
-    """
+    """Those of one worker."""
 
     def __init__(self, queue: str, scoreboard: Scoreboard, make: Callable[[Slot], WorkerThread]) -> None:
         self._queue = queue
         self._scoreboard = scoreboard
+        #: Makes a thread, which isn't started, for a slot.
         self._make = make
         self._threads: dict[WorkerThread, Slot] = {}
         #: Those whose handlers are stuck, or haven't ended yet; they keep their slots.
@@ -42,11 +37,7 @@ class WorkerThreads:
         self._error: SeriatimError | None = None
 
     def fit(self, wanted: int) -> None:
-        """Have so many threads: others start, or end after their turns. Those whose handlers are stuck don't count.
-
-        Raises:
-            Unavailable: all handlers are stuck, and so many have been replaced that no other is.
-        """
+        """Have so many threads: others start, or end after their turns. Those whose handlers are stuck don't count."""
         self._look()
         staying = [one for one in self._threads if not one.is_leaving]
         for one in staying[wanted:]:
@@ -91,12 +82,7 @@ class WorkerThreads:
         return [work for slot in list(self._threads.values()) if (work := slot.read()) is not None]
 
     def wait(self, until: float, insisted: Callable[[], bool]) -> None:
-        """Wait until all turns have ended; those whose handlers are stuck, until their attempts are counted.
-
-        Args:
-            until: a moment of the monotonic clock; then it waits no longer.
-            insisted: says that it shall wait no longer.
-        """
+        """Wait until all turns have ended; those whose handlers are stuck, until their attempts are counted."""
         while time.monotonic() < until and not insisted():
             if self._threads:
                 next(iter(self._threads)).join(_LOOK_S)

@@ -59,55 +59,40 @@ _SPARKS = frozenset({"checkpointlocation", "path"})
 
 @dataclass(frozen=True, slots=True)
 class BoxOptions:
-    """The options of a frame.
+    """The options of a frame."""
 
-    Args:
-        dsn: the box; None: the value of ``SERIATIM_DSN``, or the embedded PostgreSQL.
-        schema: the box's schema.
-        queue: the queue.
-        pipeline: the name under which a queue belongs to a query.
-        at_most: the most messages in a batch.
-        prefix: the prefix of the names of property columns.
-        takes_over: whether to take the queue from a checkpoint that no longer exists.
-        type: the type of rows without a type.
-        group: the column with the groups.
-        sequence: the column with the numbers in these groups.
-        writer: the writer's name, for a frame that may be written again and has to be stored once.
-        batch: the number of the writer's frame, higher with each frame.
-        fence: the number of the run that writes: frames of a run with a lower number than the box knows of this writer are refused.
-        wait_s: the longest time that a batch waits for room in a full queue, seconds.
-        service: the service to which rows are sent in dialogs, or whose messages are read.
-        from_service: the service where these dialogs begin.
-        contract: the contract of these dialogs; None: the contract that every box has.
-        dialog_by: the column with the keys; each key has a dialog.
-    """
-
+    #: The box; None: the value of ``SERIATIM_DSN``, or the embedded PostgreSQL.
     dsn: str | None = None
     schema: str | None = None
     queue: str | None = None
+    #: The name under which a queue belongs to a query.
     pipeline: str = "spark"
     at_most: int = _MESSAGES
     prefix: str = ""
+    #: Whether to take the queue from a checkpoint that no longer exists.
     takes_over: bool = False
     type: str | None = None
     group: str | None = None
     sequence: str | None = None
+    #: The writer's name, for a frame that may be written again and has to be stored once.
     writer: str | None = None
+    #: The number of the writer's frame, higher with each frame.
     batch: int = 0
+    #: The number of the run that writes: frames of a run with a lower number than the box knows of this writer are refused.
     fence: int = 0
+    #: The longest time that a batch waits for room in a full queue, seconds.
     wait_s: float = _WAIT_S
+    #: The service to which rows are sent in dialogs, or whose messages are read.
     service: str | None = None
     from_service: str | None = None
+    #: The contract of these dialogs; None: the contract that every box has.
     contract: str | None = None
+    #: The column with the keys; each key has a dialog.
     dialog_by: str | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> BoxOptions:
-        """Convert Spark's options, whose names are in lower case.
-
-        Raises:
-            UsageError: an option is unknown, or a value is invalid.
-        """
+        """Convert Spark's options, whose names are in lower case."""
         given = {name.lower(): value for name, value in options.items()}
         for name in given:
             if name not in {*(one.lower() for one in _KNOWN), *_SPARKS}:
@@ -153,16 +138,7 @@ class BoxOptions:
 
     @staticmethod
     def refuse(options: Mapping[str, str], others: Collection[str], what: str) -> None:
-        """Refuse options that have no meaning here.
-
-        Args:
-            options: Spark's options.
-            others: the options without meaning.
-            what: the purpose of these options, for the error.
-
-        Raises:
-            UsageError: names the option.
-        """
+        """Refuse options that have no meaning here."""
         folded = {one.lower(): one for one in others}
         for name in options:
             if (wrong := folded.get(name.lower())) is not None:
@@ -174,11 +150,7 @@ class BoxOptions:
         return self.queue is not None or self.service is not None
 
     def check_dialogs(self) -> None:
-        """Refuse options for queues together with options for dialogs.
-
-        Raises:
-            UsageError: names the options that go together.
-        """
+        """Refuse options for queues together with options for dialogs."""
         named = {"service": self.service, "fromService": self.from_service, "dialogBy": self.dialog_by}
         lacking = [name for name, value in named.items() if value is None]
         if len(lacking) == len(named) and self.contract is None:

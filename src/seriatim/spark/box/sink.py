@@ -70,17 +70,7 @@ class _Staged(WriterCommitMessage):
 
 
 def check_columns(schema: T.StructType, group: str | None, sequence: str | None, dialog_by: str | None = None) -> None:
-    """Refuse a frame whose columns can't be those of messages.
-
-    Args:
-        schema: the frame's schema.
-        group: the column with the groups, if the rows have them.
-        sequence: the column with the numbers in these groups.
-        dialog_by: the column with the keys, if the rows go into dialogs.
-
-    Raises:
-        ColumnError: names the column.
-    """
+    """Refuse a frame whose columns can't be those of messages."""
     for name, role in ((group, "group"), (sequence, "sequence"), (dialog_by, "key of dialogs")):
         if name is not None and name not in schema.names:
             raise ColumnError(
@@ -171,11 +161,7 @@ def _end(open_staging: Callable[[], Staging], end: Callable[[Staging], Any]) -> 
 
 
 class BoxStreamWriter(DataSourceStreamArrowWriter):
-    """Write the micro-batches of a query, each once.
-
-    Args:
-        open_staging: opens the box's side of writing.
-    """
+    """Write the micro-batches of a query, each once."""
 
     def __init__(self, open_staging: Callable[[], Staging]) -> None:
         self._open = open_staging
@@ -200,13 +186,7 @@ class BoxStreamWriter(DataSourceStreamArrowWriter):
 
 
 class BoxWriter(DataSourceArrowWriter):
-    """Write a frame, as one batch.
-
-    Args:
-        open_staging: opens the box's side of writing.
-        writer: the writer's name.
-        batch: the number of the writer's batch.
-    """
+    """Write a frame, as one batch."""
 
     def __init__(self, open_staging: Callable[[], Staging], writer: str, batch: int) -> None:
         self._open = open_staging

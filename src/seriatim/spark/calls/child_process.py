@@ -23,12 +23,9 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A process that ended before its work did.
+    """A process that ended before its work did."""
 
-    Args:
-        status: its exit code; negative: the signal that ended it.
-    """
-
+    #: Its exit code; negative: the signal that ended it.
     status: int
 
     def __str__(self) -> str:
@@ -42,14 +39,7 @@ class Ended:
 
 
 def apart(work: Callable[[], _T]) -> _T | Ended:
-    """Run `work` in a child process; return its result, or how the process ended without a result.
-
-    Args:
-        work: the function; its result must be picklable.
-
-    Raises:
-        Exception: the exception of `work`.
-    """
+    """Run `work` in a child process; return its result, or how the process ended without a result."""
     code, given = _in_child(lambda answer: _hand_back(work, answer))
     if code:
         return Ended(code)
@@ -64,15 +54,7 @@ def apart(work: Callable[[], _T]) -> _T | Ended:
 
 
 def ends(work: Callable[[int], object], places: Sequence[int]) -> tuple[int, Ended] | None:
-    """Run `work` for one place after another in a child process; results and exceptions are ignored.
-
-    Args:
-        work: the function.
-        places: its arguments, one after another.
-
-    Returns:
-        The place at which the child ended, and how it ended; None: it finished all.
-    """
+    """Run `work` for one place after another in a child process; results and exceptions are ignored."""
 
     def do(done: BinaryIO) -> None:
         for place in places:

@@ -56,20 +56,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Calling:
-    """The way in which a worker calls the user's code.
+    """The way in which a worker calls the user's code."""
 
-    Args:
-        folder: the folder for notes of calls; None: calls aren't noted.
-        doubted: the micro-batch in which a worker was ended before; -1: none.
-        batch: the present micro-batch; -1: none.
-        apart: whether each call is made in a separate process.
-        function: the called function.
-        place: the destination of the function; "" before ``route``.
-    """
-
+    #: The folder for notes of calls; None: calls aren't noted.
     folder: str | None = None
+    #: The micro-batch in which a worker was ended before; -1: none.
     doubted: int = -1
     batch: int = -1
+    #: Whether each call is made in a separate process.
     apart: bool = False
     function: str = ""
     place: str = ""
@@ -88,13 +82,7 @@ class Calling:
         return replace(self, function=function, place=place or "")
 
     def call(self, messages: int, first: str, work: Callable[[], _T]) -> _T | Ended:
-        """Run `work`, which calls the function; in a separate process it may end without a result.
-
-        Args:
-            messages: the number of messages.
-            first: the id of the first message.
-            work: the function that makes the call.
-        """
+        """Run `work`, which calls the function; in a separate process it may end without a result."""
         with self.noted(messages, first):
             return apart(work) if self.apart else work()
 
@@ -103,11 +91,7 @@ class Calling:
         return noted(self.folder, self.function, messages, first, self.batch)
 
     def fatal(self, messages: Callable[[], Iterable[tuple[str, bytes | None]]]) -> dict[int, str]:
-        """The places of messages that were found fatal in this batch before, and the reasons.
-
-        Args:
-            messages: returns ids and bodies; called only if there are fatal messages.
-        """
+        """The places of messages that were found fatal in this batch before, and the reasons."""
         folder = self._fatal()
         if folder is None or not folder.is_dir():
             return {}

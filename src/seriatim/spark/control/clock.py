@@ -44,14 +44,7 @@ _lock = threading.Lock()
 
 
 def controlled(session: SparkSession, buckets: int, *, ticks: bool, log: Path | None) -> tuple[Controlled, DataFrame]:
-    """The control source of an operator, and its frame.
-
-    Args:
-        session: the session.
-        buckets: the number of parts of the operator's state.
-        ticks: whether its buckets are woken when something is due.
-        log: the folder of a pipeline's control log; None: there is none.
-    """
+    """The control source of an operator, and its frame."""
     made = Controlled(uuid.uuid4().hex, buckets, ticks, log, None if _is_remote(session) else _folder())
     clock = _clock_of(session)
     if ticks:

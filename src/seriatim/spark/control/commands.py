@@ -40,29 +40,15 @@ _LONGEST_ACTOR, _LONGEST_REASON, _LONGEST_ID = 256, 4096, 128
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command.
-
-    Args:
-        verb: an `Action`, or `LOOK`.
-        queue: the destination; None only for a look.
-        key: the group's key; None only for a look.
-        actor: the operator's name, at most 256 characters.
-        reason: the reason, at most 4,096 characters.
-        arguments: those of the action: ``through``, ``next``, ``message``, ``at_once``; of a look its filter; of a message
-            that is put back see ``resequence/resubmitted.py``.
-        dry_run: whether it is answered and not obeyed.
-        id: its id; the same id is obeyed once.
-        at: when it was written, microseconds.
-
-    Raises:
-        UsageError: the actor, the reason, the id or the key is missing, too long, or no text.
-    """
+    """A command."""
 
     verb: str
     queue: str | None
     key: str | None
     actor: str
     reason: str
+    #: Those of the action: ``through``, ``next``, ``message``, ``at_once``; of a look its filter; of a message that is put back see
+    #: ``resequence/resubmitted.py``.
     arguments: Mapping[str, Any] = field(default_factory=dict)
     dry_run: bool = False
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -96,41 +82,19 @@ def _checked(text: object, what: str, longest: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a command.
-
-    Args:
-        id: the command's id.
-        verb: its verb.
-        queue: the destination.
-        group: the group's key.
-        result: ``done``; ``refused``; ``unknown``: there is no such group; ``repeated``: its id was obeyed before.
-        dry_run: whether nothing was changed.
-        actor: the operator's name.
-        reason: the operator's reason.
-        written: when it was written, microseconds.
-        batch: the batch in which it was obeyed; -1: not known yet.
-        at: that batch's time, microseconds.
-        arguments: its arguments.
-        why: why it was refused.
-        remedy: what is allowed in place of it.
-        before: the group's state before.
-        after: its state then.
-        released: how many messages it released.
-        set_aside: how many messages it set aside.
-        events: the group's events: kind, first number, last number, count.
-        groups: of a look: the groups that fit, as JSON has them.
-        more: of a look: how many further ones fit.
-    """
+    """What became of a command."""
 
     id: str
     verb: str
     queue: str | None
     group: str | None
+    #: ``done``; ``refused``; ``unknown``: there is no such group; ``repeated``: its id was obeyed before.
     result: str
     dry_run: bool
     actor: str
     reason: str
     written: int
+    #: The batch in which it was obeyed; -1: not known yet.
     batch: int = -1
     at: int = 0
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -140,7 +104,9 @@ class Answer:
     after: str = ""
     released: int = 0
     set_aside: int = 0
+    #: The group's events: kind, first number, last number, count.
     events: list[list[Any]] = field(default_factory=list)
+    #: Of a look: the groups that fit, as JSON has them.
     groups: list[dict[str, Any]] = field(default_factory=list)
     more: int = 0
 

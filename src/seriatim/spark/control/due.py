@@ -72,13 +72,7 @@ def metrics(buckets: int) -> list[Column]:
 
 
 def told_by(observed: Mapping[str, Any], buckets: int, before: Sequence[int]) -> list[int]:
-    """The moments by slot after a batch.
-
-    Args:
-        observed: the values of `metrics` in that batch.
-        buckets: the number of buckets.
-        before: the moments before it.
-    """
+    """The moments by slot after a batch."""
     wide = width(buckets)
     after = []
     for slot, known in enumerate(before):
@@ -95,14 +89,11 @@ def told_by(observed: Mapping[str, Any], buckets: int, before: Sequence[int]) ->
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What the control source knows of its operator.
+    """What the control source knows of its operator."""
 
-    Args:
-        at: the position of the source's offset through which the operator has worked.
-        moments: by slot, when something is due (microseconds since the epoch, or `FOREVER`).
-    """
-
+    #: The position of the source's offset through which the operator has worked.
     at: int
+    #: By slot, when something is due (microseconds since the epoch, or `FOREVER`).
     moments: tuple[int, ...]
 
     @classmethod

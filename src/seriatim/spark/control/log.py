@@ -34,15 +34,11 @@ _RESTORE = "restore the checkpoint from a backup"
 
 
 class ControlLog:
-    """The log in a folder.
-
-    Args:
-        folder: the folder; made by the first entry.
-        owner: the id of the checkpoint to which it belongs; "": unknown, and not compared.
-    """
+    """The log in a folder."""
 
     def __init__(self, folder: Path, owner: str = "") -> None:
         self._folder = folder
+        #: The id of the checkpoint to which it belongs; "": unknown, and not compared.
         self._owner = owner
 
     @classmethod
@@ -55,11 +51,7 @@ class ControlLog:
         return cls(folder, str(owner))
 
     def append(self, entries: Iterable[Mapping[str, Any]]) -> int:
-        """Write entries as one file; return its number.
-
-        Raises:
-            EnvironmentProblem: the folder can't be written.
-        """
+        """Write entries as one file; return its number."""
         hidden = self._folder / f".{uuid.uuid4()}"
         lines = [json.dumps(entry) for entry in entries]
         try:
@@ -83,22 +75,11 @@ class ControlLog:
         return number
 
     def read(self, after: int, through: int) -> list[dict[str, Any]]:
-        """The entries of some files, in order.
-
-        Raises:
-            CheckpointMismatch: a file is missing, damaged or not of this log, or an entry has a kind that this version doesn't know.
-        """
+        """The entries of some files, in order."""
         return [entry for number in range(after + 1, through + 1) for entry in self._entries(number)]
 
     def check(self, after: int) -> None:
-        """Check that nothing is missing behind what was read, and that all of it is of this log.
-
-        Args:
-            after: the number of the last file that was read, and won't be again.
-
-        Raises:
-            CheckpointMismatch: names the file.
-        """
+        """Check that nothing is missing behind what was read, and that all of it is of this log."""
         numbers = sorted(self._numbers())
         last = numbers[-1] if numbers else 0
         if last < after:

@@ -45,30 +45,18 @@ class _File(NamedTuple):
 
 
 class OperatorLog:
-    """The log in a folder; made by the first entry.
-
-    Args:
-        folder: the folder.
-        owner: the id of the checkpoint to which it belongs; "": unknown, and not compared.
-    """
+    """The log in a folder; made by the first entry."""
 
     def __init__(self, folder: Path, owner: str = "") -> None:
         self._folder = folder
+        #: The id of the checkpoint to which it belongs; "": unknown, and not compared.
         self._owner = owner
         self._end = folder.with_name(f"{folder.name}.json")
         self._singles: list[int] | None = None
         self._together = -1
 
     def keep(self, batch: int, entries: Sequence[Mapping[str, Any]]) -> None:
-        """Write the entries of a batch, in place of those that it had.
-
-        Args:
-            batch: its id.
-            entries: each with its `kind`.
-
-        Raises:
-            EnvironmentProblem: the folder can't be written.
-        """
+        """Write the entries of a batch, in place of those that it had."""
         if self._singles is None:
             files = self._files()
             self._singles = [one.first for one in files if one.first == one.last]
@@ -97,17 +85,7 @@ class OperatorLog:
     def entries(
         self, *, after: int = -1, through: int | None = None, newest_first: bool = False, kind: str | None = None
     ) -> Iterator[dict[str, Any]]:
-        """The entries of some batches, in order.
-
-        Args:
-            after: only of batches behind this one.
-            through: only of batches up to this one; None: of all.
-            newest_first: the other way round.
-            kind: only those; each has its `place` among those of its batch, from 1.
-
-        Raises:
-            CheckpointMismatch: a file is damaged, missing, or not of this log.
-        """
+        """The entries of some batches, in order."""
         while True:
             files = [one for one in self._whole() if one.last > after and (through is None or one.first <= through)]
             for file in reversed(files) if newest_first else files:
@@ -136,11 +114,7 @@ class OperatorLog:
         return max((one.last for one in self._files()), default=-1)
 
     def check(self) -> None:
-        """Check that nothing is missing, and that all of it is of this log.
-
-        Raises:
-            CheckpointMismatch: names the file.
-        """
+        """Check that nothing is missing, and that all of it is of this log."""
         for file in self._whole():
             self._read(file)
 
@@ -200,12 +174,7 @@ class OperatorLog:
             raise CheckpointMismatch(what, where=str(self._end), remedy=_RESTORE) from error
 
     def _read(self, file: _File) -> list[dict[str, Any]]:
-        """The entries of a file. The first files of layout 3 had no line about the file.
-
-        Raises:
-            FileNotFoundError: it is gone.
-            CheckpointMismatch: it is damaged, was changed, or isn't of this log; or the one before it is missing.
-        """
+        """The entries of a file. The first files of layout 3 had no line about the file."""
         try:
             lines = file.path.read_text(encoding="utf-8").splitlines()
             found = [json.loads(line) for line in lines]

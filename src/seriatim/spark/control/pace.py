@@ -20,16 +20,12 @@ _APART_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The batches of the last minute.
+    """The batches of the last minute."""
 
-    Args:
-        batches: when each ended (seconds since 1970), how many messages it has received, and how many it has released; batches that follow
-            each other within half a second are one.
-        behind: how many records the run is behind its source; None: the source can't tell.
-        since: when the run began.
-    """
-
+    #: When each ended (seconds since 1970), how many messages it has received, and how many it has released; batches that follow each
+    #: other within half a second are one.
     batches: tuple[tuple[float, int, int], ...] = ()
+    #: How many records the run is behind its source; None: the source can't tell.
     behind: int | None = None
     since: float = 0.0
 

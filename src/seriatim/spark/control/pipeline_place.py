@@ -26,14 +26,7 @@ _Read = TypeVar("_Read")
 
 @dataclass(frozen=True, slots=True)
 class PipelinePlace:
-    """A checkpoint.
-
-    Args:
-        name: the pipeline's name.
-        root: the folder.
-        id: its unique id.
-        buckets: the number of parts of its state.
-    """
+    """A checkpoint."""
 
     name: str
     root: Path
@@ -42,16 +35,7 @@ class PipelinePlace:
 
     @classmethod
     def of(cls, root: Path, name: str | None = None) -> PipelinePlace:
-        """The checkpoint in a folder.
-
-        Args:
-            root: the folder.
-            name: the pipeline whose it has to be; None: any.
-
-        Raises:
-            UsageError: no pipeline has run there.
-            CheckpointMismatch: it is another pipeline's, of another layout, or damaged.
-        """
+        """The checkpoint in a folder."""
         file = root / "pipeline.json"
         try:
             found = json.loads(file.read_bytes())
@@ -93,19 +77,11 @@ class PipelinePlace:
             os.close(lock)
 
     def check_log(self) -> None:
-        """Check what of the control log was written and isn't obeyed for certain.
-
-        Raises:
-            CheckpointMismatch: the log was cut or changed, or is another checkpoint's.
-        """
+        """Check what of the control log was written and isn't obeyed for certain."""
         self._behind_what_is_obeyed(self.control.check)
 
     def not_obeyed(self) -> list[dict[str, Any]]:
-        """The entries of the control log that aren't obeyed for certain, in order.
-
-        Raises:
-            CheckpointMismatch: a file of them is missing, damaged or not of this log.
-        """
+        """The entries of the control log that aren't obeyed for certain, in order."""
         return self._behind_what_is_obeyed(lambda after: self.control.read(after, self.control.last()))
 
     def _behind_what_is_obeyed(self, read: Callable[[int], _Read]) -> _Read:
@@ -127,16 +103,7 @@ class PipelinePlace:
 
 
 def check_layout(layout: object, root: Path, *, is_cut_by_key: bool = True) -> None:
-    """Check that a checkpoint has the present layout.
-
-    Args:
-        layout: what it says of itself.
-        root: its folder.
-        is_cut_by_key: whether its groups are in buckets by their keys alone.
-
-    Raises:
-        CheckpointMismatch: it is older or newer.
-    """
+    """Check that a checkpoint has the present layout."""
     if layout == LAYOUT and is_cut_by_key:
         return
     what = f"the checkpoint has layout {layout}, this version of seriatim reads {LAYOUT}"
@@ -149,12 +116,7 @@ def check_layout(layout: object, root: Path, *, is_cut_by_key: bool = True) -> N
 
 
 def log_position(query: Path, *, done: bool = False) -> int:
-    """The number of the last file of the control log that the newest batch of a query takes in; 0: none.
-
-    Args:
-        query: Spark's part of the checkpoint.
-        done: of the newest batch that is committed for certain.
-    """
+    """The number of the last file of the control log that the newest batch of a query takes in; 0: none."""
     offsets = query / "offsets"
     batches = (
         sorted((int(one.name) for one in offsets.iterdir() if one.name.isdecimal()), reverse=True)

@@ -31,20 +31,7 @@ _JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.
 def set_aside_waiting(
     session: SparkSession, identity: str, folders: Folders, fence: int, former: Pipeline, names: Collection[str]
 ) -> None:
-    """Set aside, as dead, the released messages that wait for the ports of some destinations.
-
-    Args:
-        session: the session.
-        identity: the identity of the checkpoint.
-        folders: its folders.
-        fence: the number of the run.
-        former: the pipeline that had these destinations.
-        names: the destinations.
-
-    Raises:
-        CheckpointMismatch: what waits is damaged, or the set-aside folder is another pipeline's.
-        EnvironmentProblem: the set-aside folder or the checkpoint can't be written.
-    """
+    """Set aside, as dead, the released messages that wait for the ports of some destinations."""
     for name in names:
         folder = folders.waiting.absolute() / folder_name(name)
         waiting = kept_in(folder)[1]

@@ -16,11 +16,7 @@ _LOOK_S = 0.1
 
 
 class Carriers:
-    """The threads.
-
-    Args:
-        most: so many work at a time; others wait until one is done.
-    """
+    """The threads."""
 
     def __init__(self, most: int) -> None:
         self._room = threading.BoundedSemaphore(most)

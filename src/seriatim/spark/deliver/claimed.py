@@ -94,17 +94,12 @@ class _Groups:
 
 
 class Claimed:
-    """The target.
-
-    Args:
-        destination: the name of the destination.
-        lease: the right to deliver.
-        sink: what takes the rows; None: a table of the journal's database.
-    """
+    """The target."""
 
     def __init__(self, destination: str, lease: Lease, sink: Target | None = None) -> None:
         self._destination = destination
         self._lease = lease
+        #: What takes the rows; None: a table of the journal's database.
         self._sink = sink
 
     @property
@@ -116,11 +111,7 @@ class Claimed:
         """See `Target`. Whether the sink can be written only a write shows."""
 
     def take(self, batch: int, folder: Path) -> None:
-        """See `Target`. Nothing is done with a batch that another run has delivered.
-
-        Raises:
-            StandsBy: this run may not deliver now.
-        """
+        """See `Target`. Nothing is done with a batch that another run has delivered."""
         claim = self._lease.held()  # before the numbers are read: what is read later may be of another run's time
         groups = self._groups(folder)
         if groups.is_over:
@@ -139,11 +130,7 @@ class Claimed:
         self._lease.note(claim, self._destination, groups.raised())
 
     def is_over(self, folder: Path) -> bool:
-        """Whether another run has delivered a batch.
-
-        Raises:
-            StandsBy: nobody can know.
-        """
+        """Whether another run has delivered a batch."""
         return self._groups(folder).is_over
 
     def _groups(self, folder: Path) -> _Groups:

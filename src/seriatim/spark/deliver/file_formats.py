@@ -29,11 +29,7 @@ _ROW_GROUP_ROWS = 200_000
 
 
 def check_options(destination: str, kind: str, options: Mapping[str, str]) -> None:
-    """Check the options of one of `FORMATS`.
-
-    Raises:
-        UsageError: an option or its value is unknown.
-    """
+    """Check the options of one of `FORMATS`."""
     where, known = f"destination {destination}", _OPTIONS[kind]
     for name, value in options.items():
         if name not in known:
@@ -57,14 +53,7 @@ class Writer(Protocol):
 
 
 def open_writer(kind: str, file: Any, schema: pa.Schema, options: Mapping[str, str]) -> Writer:
-    """A writer of one of `FORMATS`.
-
-    Args:
-        kind: the format.
-        file: a binary file.
-        schema: the schema of the tables; JSON takes the column ``_line`` and nothing else.
-        options: the options, as for `check_options`.
-    """
+    """A writer of one of `FORMATS`."""
     match kind:
         case "csv":
             return _Csv(file, schema, options)

@@ -56,19 +56,13 @@ _THREADS = 16
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """A port as the workers know it.
-
-    Args:
-        staging: the folder for files that are not complete.
-        format: json, csv or parquet.
-        options: the options of the format.
-        columns: (name in the file, column of the frame) of each column; none for JSON, which takes ``_line``. An empty
-            column of the frame: a group or sequence that the port's queue doesn't have; ``=1``: a number that all rows have.
-    """
+    """A port as the workers know it."""
 
     staging: str
     format: str
     options: Mapping[str, str] = field(default_factory=dict)
+    #: (name in the file, column of the frame) of each column; none for JSON, which takes ``_line``. An empty column of the frame: a
+    #: group or sequence that the port's queue doesn't have; ``=1``: a number that all rows have.
     columns: tuple[tuple[str, str], ...] = ()
 
     def pick(self, rows: pa.Table) -> pa.Table:
@@ -259,19 +253,15 @@ class _Desk:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Writes a task's rows.
+    """Writes a task's rows."""
 
-    Args:
-        outlets: the ports that are written here, by place: a destination's place in `destinations`, then the port for
-            set-aside messages, then the port for unrouted messages.
-        destinations: their names.
-        onward: places of ports whose rows are passed on, to be written by a later `Parts`.
-        answered: whether the rows come from an earlier `Parts`, with its answer among them; else this one counts them.
-    """
-
+    #: The ports that are written here, by place: a destination's place in `destinations`, then the port for set-aside messages, then the
+    #: port for unrouted messages.
     outlets: Mapping[int, Outlet]
     destinations: tuple[str, ...]
+    #: Places of ports whose rows are passed on, to be written by a later `Parts`.
     onward: frozenset[int] = frozenset()
+    #: Whether the rows come from an earlier `Parts`, with its answer among them; else this one counts them.
     answered: bool = False
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -281,12 +271,7 @@ class Parts:
         yield pa.RecordBatch.from_pylist(answer, schema=_ANSWER)
 
     def passing_on(self, schema: bytes, opening: Opening | None) -> Opening:
-        """A function for ``mapInArrow``: from rows to the rows of `onward`, and the answer as `telling` rows.
-
-        Args:
-            schema: the Arrow schema of the rows, as an IPC message.
-            opening: returns the rows of packets, if they come in packets.
-        """
+        """A function for ``mapInArrow``: from rows to the rows of `onward`, and the answer as `telling` rows."""
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             fields = pa.ipc.read_schema(pa.py_buffer(schema))

@@ -64,15 +64,7 @@ class DepartedQueue:
 
 
 class Layout:
-    """The layout of a pipeline's frame.
-
-    Args:
-        queues: the destinations, in the order of their places.
-        formats: the format of each destination's port; `DROP` if it has none.
-        properties: the promoted properties.
-        incarnations: the incarnations of destinations that were added again, from 1; others have 0, and no such column.
-        departed: the destinations that were taken away.
-    """
+    """The layout of a pipeline's frame."""
 
     def __init__(
         self,
@@ -101,13 +93,7 @@ class Layout:
         self._shared: dict[tuple[_Shape, bool, tuple[str, ...]], tuple[tuple[str, str], ...]] = {}
 
     def columns(self, queue: Queue, kind: str, rows: T.StructType) -> tuple[tuple[str, str], ...]:
-        """The columns of a delivered file, each with its column in the frame; none for lines of text.
-
-        Args:
-            queue: its queue.
-            kind: the port's format.
-            rows: the decided rows.
-        """
+        """The columns of a delivered file, each with its column in the frame; none for lines of text."""
         if kind == "json":
             return ()
         key = (self._shapes[queue.name], kind in _FLAT, tuple(rows.names))

@@ -35,22 +35,16 @@ _LONGEST = 120
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A waiting batch.
-
-    Args:
-        batch: its id.
-        rows: its number of rows.
-        since: the time when its destination began to wait, in seconds since 1970.
-        reason: the reason.
-        columns: the names of its files' columns, in their order; none: the format names them.
-        options: the options of the format with which it was written.
-    """
+    """A waiting batch."""
 
     batch: int
     rows: int
+    #: The time when its destination began to wait, in seconds since 1970.
     since: float
     reason: str
+    #: The names of its files' columns, in their order; none: the format names them.
     columns: tuple[str, ...] = ()
+    #: The options of the format with which it was written.
     options: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -66,9 +60,6 @@ def kept_in(folder: Path) -> tuple[str, tuple[Kept, ...]]:
     """The destination of an outbox's folder, and the batches that wait there, oldest first. Changes nothing.
 
     A run may put batches in and take them away meanwhile.
-
-    Raises:
-        CheckpointMismatch: the folder is damaged.
     """
     port = Port("", folder, "")
     destination = str((port.manifest() or {}).get("destination", folder.name))
@@ -96,19 +87,10 @@ def _about(port: Port, batch: int) -> Kept:
 
 
 class Outbox:
-    """The batches that wait for one destination. One thread puts them in while another takes them away.
-
-    Args:
-        port: the folder of these batches, in the format of the destination's port.
-        pipeline: the pipeline's name.
-        identity: the identity of the checkpoint.
-
-    Raises:
-        CheckpointMismatch: waiting batches have another format than the port has today, or are damaged.
-        EnvironmentProblem: the checkpoint can't be read.
-    """
+    """The batches that wait for one destination. One thread puts them in while another takes them away."""
 
     def __init__(self, port: Port, pipeline: str, identity: str) -> None:
+        #: The folder of these batches, in the format of the destination's port.
         self.port = port
         self._pipeline = pipeline
         self._identity = identity
@@ -149,24 +131,12 @@ class Outbox:
         self._claimed = True
 
     def begin(self) -> None:
-        """Prepare for a batch.
-
-        Raises:
-            EnvironmentProblem: the checkpoint can't be written.
-        """
+        """Prepare for a batch."""
         self._claim()
         self.port.begin()
 
     def put(self, kept: Kept, parts: Iterable[tuple[str, str]]) -> None:
-        """Keep a batch; it replaces an earlier copy of itself.
-
-        Args:
-            kept: the description of the batch.
-            parts: see `Port.publish`.
-
-        Raises:
-            EnvironmentProblem: the checkpoint can't be written.
-        """
+        """Keep a batch; it replaces an earlier copy of itself."""
         listed = list(parts)
         self._claim()
         with self._lock:
@@ -187,12 +157,7 @@ class Outbox:
             os.fsync(file.fileno())
 
     def drop(self, kept: Kept) -> None:
-        """Remove a batch that was delivered, unless it was replaced in the meantime.
-
-        Raises:
-            CheckpointMismatch: a later run has taken over, and may have it in hand.
-            EnvironmentProblem: the checkpoint can't be written.
-        """
+        """Remove a batch that was delivered, unless it was replaced in the meantime."""
         with self._lock:
             if not any(one is kept for one in self.kept):
                 return

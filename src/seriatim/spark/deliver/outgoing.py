@@ -51,14 +51,7 @@ class Waiting:
 
 
 class Outgoing:
-    """The deliveries of one destination.
-
-    Args:
-        destination: its name.
-        target: takes finished batches.
-        outbox: keeps waiting batches.
-        clock: monotonic seconds.
-    """
+    """The deliveries of one destination."""
 
     def __init__(
         self, destination: str, target: Target, outbox: Outbox, clock: Callable[[], float] = time.monotonic
@@ -99,11 +92,7 @@ class Outgoing:
         return Waiting(self.destination, rows, len(kept), moment, reason, bool(reason) and self._stands_by)
 
     def claim(self) -> None:
-        """Claim the port; if it can't be written, its destination waits.
-
-        Raises:
-            CheckpointMismatch: it belongs to another pipeline.
-        """
+        """Claim the port; if it can't be written, its destination waits."""
         try:
             self._target.claim()
         except EnvironmentProblem as error:
@@ -125,14 +114,7 @@ class Outgoing:
         self._outbox.port.begin()
 
     def ready(self, columns: Sequence[str] = ()) -> Port:
-        """The place where the workers have to write the next batch.
-
-        Args:
-            columns: the names of its columns; none: it has lines of text.
-
-        Raises:
-            EnvironmentProblem: the checkpoint can't be written.
-        """
+        """The place where the workers have to write the next batch."""
         self._columns = tuple(columns)
         self._straight = self._target.port if isinstance(self._target, Folder) and not self.has_work else None
         if self._straight is not None:
@@ -141,20 +123,7 @@ class Outgoing:
         return self._outbox.port
 
     def put(self, batch: int, parts: list[tuple[str, str]], rows: int, failure: str | None) -> bool:
-        """Put a batch in place that the workers wrote where `ready` said.
-
-        Args:
-            batch: its id.
-            parts: see `Port.publish`.
-            rows: their number of rows.
-            failure: the reason why the workers couldn't write it; None: they could.
-
-        Returns:
-            Whether it is in place. If not, the port failed, and the batch has to be written once more.
-
-        Raises:
-            EnvironmentProblem: the checkpoint can't be written.
-        """
+        """Put a batch in place that the workers wrote where `ready` said."""
         if self._straight is None:
             if failure is not None:
                 raise EnvironmentProblem(
@@ -179,11 +148,7 @@ class Outgoing:
         return False
 
     def carry(self) -> None:
-        """Deliver waiting batches, oldest first, as long as the port accepts them.
-
-        Raises:
-            EnvironmentProblem: the checkpoint can't be written.
-        """
+        """Deliver waiting batches, oldest first, as long as the port accepts them."""
         while self.has_work and not self._stopped:
             # Both before what is kept: `put` keeps a batch first, and then it is not rewritten any more. And where there
             # is no reason, the straight way is open from the drop of the last batch on: one that comes then is not ours.

@@ -52,20 +52,13 @@ _COPY_BYTES = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A folder that one destination of one pipeline writes to.
-
-    Args:
-        destination: its name.
-        root: the folder, absolute.
-        format: json, csv or parquet.
-        options: the format's options.
-        fence: the number of the run that writes, higher than that of each run before it; see above.
-    """
+    """A folder that one destination of one pipeline writes to."""
 
     destination: str
     root: Path
     format: str
     options: Mapping[str, str] = field(default_factory=dict)
+    #: The number of the run that writes, higher than that of each run before it; see above.
     fence: int = 0
 
     @property
@@ -83,16 +76,7 @@ class Port:
         return self.root / f"batch={batch:010d}"
 
     def claim(self, pipeline: str, identity: str) -> None:
-        """Claim the folder for this pipeline, or check that it is claimed.
-
-        Args:
-            pipeline: the pipeline's name, for people.
-            identity: the identity of the checkpoint.
-
-        Raises:
-            CheckpointMismatch: it holds batches of another checkpoint, or of another format.
-            EnvironmentProblem: it can't be written.
-        """
+        """Claim the folder for this pipeline, or check that it is claimed."""
         wanted = {
             "layout": _LAYOUT,
             "pipeline": pipeline,
@@ -140,12 +124,7 @@ class Port:
                 raise EnvironmentProblem(f"can't deliver: {error.strerror}", where=str(self.root)) from error
 
     def check_fence(self) -> None:
-        """Check that no later run has claimed the folder.
-
-        Raises:
-            CheckpointMismatch: one has.
-            OSError: the folder can't be read, or names no owner.
-        """
+        """Check that no later run has claimed the folder."""
         found = self.manifest()
         if found is None:
             # Where a disk is not mounted any more, its folder may still be there: empty, and not the port.
@@ -208,15 +187,7 @@ class Port:
         shutil.rmtree(self.staging, ignore_errors=True)
 
     def take(self, batch: int, folder: Path) -> None:
-        """Put a copy of a finished batch in place.
-
-        Args:
-            batch: its id.
-            folder: its files; those whose names begin with a dot stay there.
-
-        Raises:
-            OSError: the port can't be written.
-        """
+        """Put a copy of a finished batch in place."""
         shutil.rmtree(self._carried, ignore_errors=True)
         self._carried.mkdir()
         names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
@@ -228,17 +199,7 @@ class Port:
         self._publish(self._carried, batch, [(name, name) for name in names])
 
     def publish(self, batch: int, parts: Iterable[tuple[str, str]]) -> None:
-        """Put a batch in place; it replaces an earlier copy of itself.
-
-        Args:
-            batch: its id.
-            parts: (name under `staging`, name in the folder) of each file of the batch; other files under `staging`
-                belong to failed tasks.
-
-        Raises:
-            OSError: the port can't be written, or is no longer the folder that was claimed.
-            CheckpointMismatch: a later run has taken over.
-        """
+        """Put a batch in place; it replaces an earlier copy of itself."""
         self._publish(self.staging, batch, list(parts))
 
     def _publish(self, staging: Path, batch: int, parts: Sequence[tuple[str, str]]) -> None:

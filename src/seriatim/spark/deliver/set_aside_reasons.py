@@ -99,11 +99,7 @@ class ReasonCounts:
         self._found: dict[tuple[str, str, str], SetAsideReason] = {}
 
     def add(self, table: pa.Table) -> None:
-        """Count rows.
-
-        Args:
-            table: rows with ``destination``, ``disposition``, ``reason`` and ``_line``, the JSON of those set aside.
-        """
+        """Count rows."""
         told = pc.and_(pc.is_valid(table.column("disposition")), pc.is_valid(table.column("_line")))
         aside = pc.invert(pc.is_in(table.column("disposition"), pa.array(["released", "unrouted"])))
         rows = table.filter(pc.and_(told, aside)).select(["destination", "disposition", "reason", "_line"])

@@ -54,20 +54,15 @@ _THREADS = 16
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The result of a micro-batch.
-
-    Args:
-        batch: its id.
-        counts: how many messages by (destination, disposition); the destination of a message that has none is "".
-        reports: what the operator says of its state, a JSON text a bucket.
-        tasks: how many messages each writing task had.
-        reasons: why messages were set aside, as each writing task has counted.
-    """
+    """The result of a micro-batch."""
 
     batch: int
+    #: How many messages by (destination, disposition); the destination of a message that has none is "".
     counts: Mapping[tuple[str, str], int]
+    #: What the operator says of its state, a JSON text a bucket.
     reports: tuple[str, ...] = ()
     tasks: tuple[int, ...] = ()
+    #: Why messages were set aside, as each writing task has counted.
     reasons: tuple[SetAsideReason, ...] = ()
 
 
@@ -93,23 +88,6 @@ class Sink:
 
     A query that is begun again has the same sink: what waits for a port that hangs is in the hands of a thread, and no other may
     deliver it meanwhile.
-
-    Args:
-        session: the session that writes Spark's own sinks.
-        pipeline: the pipeline, with its destinations and ports.
-        identity: the identity of the checkpoint; a port belongs to one checkpoint.
-        folders: the folders of the checkpoint.
-        delivered: called when a batch is in place in all ports, or waits for failing ports.
-        fence: the number of the run, higher than that of each run before it: no earlier run delivers any more.
-        incarnations: see `Layout`.
-        departed: see `Layout`.
-        lease: the right to deliver, where two runs of the pipeline share it; None: this run delivers.
-        clock: monotonic seconds.
-
-    Raises:
-        UsageError: an option is unknown.
-        CheckpointMismatch: a port belongs to another checkpoint.
-        EnvironmentProblem: the checkpoint can't be read.
     """
 
     def __init__(
@@ -135,6 +113,7 @@ class Sink:
         self._typed = any(kind != "json" for kind in self._formats)
         every, formats = zip(*((one.queue, one.deliver.format) for one in pipeline.route), strict=True)
         self._layout = Layout(every, formats, tuple(properties(pipeline)), incarnations, departed)
+        #: Called when a batch is in place in all ports, or waits for failing ports.
         self._delivered = delivered
         self._clock = clock
         self._last: int | None = None
@@ -145,11 +124,7 @@ class Sink:
             list(threads.map(Outgoing.claim, self._outgoing))
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        """Deliver a micro-batch; once more if it was delivered before.
-
-        Raises:
-            EnvironmentProblem: a port fails, and the waiting batch can't be kept in the checkpoint either.
-        """
+        """Deliver a micro-batch; once more if it was delivered before."""
         self._began = batch, self._clock()
         try:
             self._deliver(frame, batch)
@@ -157,14 +132,7 @@ class Sink:
             self._began = None
 
     def check_age(self, latest: int) -> None:
-        """See that no port of files is ahead of the checkpoint: its next batches would replace others of these numbers.
-
-        Args:
-            latest: the id of the last batch that the checkpoint knows of, or would begin.
-
-        Raises:
-            CheckpointMismatch: one is.
-        """
+        """See that no port of files is ahead of the checkpoint: its next batches would replace others of these numbers."""
         for one in self._outgoing:
             newest = one.newest_batch()
             if newest is not None and newest > latest:
@@ -184,25 +152,14 @@ class Sink:
         return tuple(found for one in self._outgoing if (found := one.waiting()) is not None)
 
     def carry(self, *, now: bool = False) -> None:
-        """Start the delivery of waiting batches, in separate threads; returns at once.
-
-        Args:
-            now: also for ports that failed so recently that a retry isn't due.
-
-        Raises:
-            EnvironmentProblem: the checkpoint can't be written.
-        """
+        """Start the delivery of waiting batches, in separate threads; returns at once."""
         self._carriers.collect()
         for one in self._outgoing:
             if one.is_due or (now and one.has_work):
                 self._carriers.carry(one.destination, one.carry)
 
     def settled(self) -> bool:
-        """Whether no waiting batch is being delivered.
-
-        Raises:
-            EnvironmentProblem: the checkpoint can't be written.
-        """
+        """Whether no waiting batch is being delivered."""
         return self._carriers.settled()
 
     def begin_again(self) -> None:
@@ -210,14 +167,7 @@ class Sink:
         self._carriers.forget_failures()
 
     def close(self, given_up: Callable[[], bool] = lambda: False) -> bool:
-        """Stop delivering waiting batches; the next sink finds them again.
-
-        Args:
-            given_up: asked several times a second while deliveries are running: whether not to wait for their end.
-
-        Returns:
-            Whether they have ended. One that hasn't, because its port hangs, may still write until the process ends.
-        """
+        """Stop delivering waiting batches; the next sink finds them again."""
         for one in self._outgoing:
             one.stop()
         return self._carriers.wait(given_up)
@@ -325,11 +275,7 @@ def _outgoing(
 
 
 def _check_dropped(waiting: Port) -> None:
-    """Check that no batch waits that was released before its destination dropped.
-
-    Raises:
-        CheckpointMismatch: a batch waits.
-    """
+    """Check that no batch waits that was released before its destination dropped."""
     if batches := waiting.batches():
         raise CheckpointMismatch(
             f"{counted(len(batches), 'batch waits', 'batches wait')} for {waiting.destination}, which has no port any more",
@@ -380,18 +326,7 @@ def start(
     available_now: bool = False,
     before: Callable[[int], None] = lambda _: None,
 ) -> StreamingQuery:
-    """Start the query that feeds `sink`.
-
-    Args:
-        frame: a streaming frame of decided rows.
-        sink: the sink.
-        name: the query's name.
-        checkpoint: the folder of Spark's checkpoint of the query.
-        trigger_s: seconds between the starts of two micro-batches; 0: as fast as possible; None: one micro-batch only,
-            which is the unfinished one if there is one.
-        available_now: whether it takes in what is there when it starts, and ends then; in place of `trigger_s`.
-        before: called with the id of each micro-batch before it is delivered; may refuse it by raising.
-    """
+    """Start the query that feeds `sink`."""
 
     def deliver(decided: DataFrame, batch: int) -> None:
         before(batch)

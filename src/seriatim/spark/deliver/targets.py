@@ -38,25 +38,14 @@ class Target(Protocol):
     """A target of finished batches."""
 
     def claim(self) -> None:
-        """Check that it can be written and belongs to this pipeline.
-
-        Raises:
-            CheckpointMismatch: it belongs to another pipeline.
-            EnvironmentProblem: it can't be written.
-        """
+        """Check that it can be written and belongs to this pipeline."""
 
     def take(self, batch: int, folder: Path) -> None:
         """Take a batch whose files are in a folder. Raises any exception if it fails."""
 
 
 class Folder:
-    """A port of files.
-
-    Args:
-        port: the folder.
-        pipeline: the pipeline's name.
-        identity: the identity of the checkpoint.
-    """
+    """A port of files."""
 
     def __init__(self, port: Port, pipeline: str, identity: str) -> None:
         self.port = port
@@ -90,15 +79,7 @@ class Folder:
 
 
 class SparkSink:
-    """A sink of Spark.
-
-    Args:
-        session: the session that writes.
-        format: the name of the data source.
-        path: the path, for formats that have one.
-        options: the options of the writer.
-        by_number: whether two runs write to it in turn, so that its readers drop repeated rows by group and number.
-    """
+    """A sink of Spark."""
 
     def __init__(
         self,
@@ -139,14 +120,7 @@ class SparkSink:
 
 
 class BoxSink(SparkSink):
-    """A message box, which takes a batch exactly once: it records the last batch of each writer.
-
-    Args:
-        session: the session that writes.
-        writer: a name that is unique to this sink of this checkpoint.
-        options: see the format.
-        fence: the number of the run.
-    """
+    """A message box, which takes a batch exactly once: it records the last batch of each writer."""
 
     def __init__(self, session: SparkSession, writer: str, options: Mapping[str, str], fence: int = 0) -> None:
         super().__init__(session, BOX, None, {**options, "writer": writer, "fence": str(fence), "wait": _WAIT})
@@ -191,11 +165,7 @@ def _by_task(folder: Path) -> Iterator[list[Path]]:
 
 
 def reason_of(error: Exception) -> str:
-    """The reason why a port failed, in one line.
-
-    Args:
-        error: the exception: of the system, of seriatim, or of Spark.
-    """
+    """The reason why a port failed, in one line."""
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"

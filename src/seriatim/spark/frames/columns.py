@@ -30,11 +30,7 @@ NESTED = (T.ArrayType, T.MapType, T.StructType, T.VariantType)
 
 
 def check_frame(df: object, function: str) -> None:
-    """Refuses what is no frame of Spark's.
-
-    Raises:
-        UsageError: names what it is.
-    """
+    """Refuses what is no frame of Spark's."""
     if isinstance(df, DataFrame):
         return
     kind = type(df)
@@ -45,11 +41,7 @@ def check_frame(df: object, function: str) -> None:
 
 
 def check_columns(df: DataFrame, ours: Sequence[str]) -> None:
-    """Refuse a frame with columns that seriatim adds itself, that are ambiguous, or that Arrow can't represent.
-
-    Raises:
-        ColumnError: names the column.
-    """
+    """Refuse a frame with columns that seriatim adds itself, that are ambiguous, or that Arrow can't represent."""
     seen: set[str] = set()
     for field in df.schema:
         if field.name in ours or field.name.startswith("__sq_"):
@@ -73,11 +65,7 @@ def check_columns(df: DataFrame, ours: Sequence[str]) -> None:
 
 
 def field_of(df: DataFrame, name: str, role: str) -> T.StructField:
-    """A column of the frame.
-
-    Raises:
-        ColumnError: there is no such column; the error names its role.
-    """
+    """A column of the frame."""
     for field in df.schema:
         if field.name == name:
             return field
@@ -125,11 +113,7 @@ def quoted(name: str) -> Column:
 
 
 def microseconds(kind: T.DataType, column: Column, name: str, role: str) -> Column:
-    """A timestamp as microseconds since 1970; a timestamp without a time zone counts as UTC.
-
-    Raises:
-        ColumnError: the column has no timestamps.
-    """
+    """A timestamp as microseconds since 1970; a timestamp without a time zone counts as UTC."""
     match kind:
         case T.TimestampType():
             return F.unix_micros(column)

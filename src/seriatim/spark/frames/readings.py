@@ -30,11 +30,7 @@ class Numbers(NamedTuple):
 
 
 def whole_numbers(kind: T.DataType, column: Column, name: str, role: str) -> Numbers:
-    """Read whole numbers as `kernel.reading.whole_number` does.
-
-    Raises:
-        ColumnError: no value of the type is a whole number; the error names the column and its role.
-    """
+    """Read whole numbers as `kernel.reading.whole_number` does."""
     match kind:
         case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
             return Numbers(column.cast("long"), None)
@@ -60,11 +56,7 @@ def whole_numbers(kind: T.DataType, column: Column, name: str, role: str) -> Num
 
 
 def sequence_numbers(field: T.StructField, column: Column, name: str) -> Numbers:
-    """Read sequences as `kernel.reading.sequence_number` does: tickets, and everything that is a whole number.
-
-    Raises:
-        ColumnError: as for `whole_numbers`.
-    """
+    """Read sequences as `kernel.reading.sequence_number` does: tickets, and everything that is a whole number."""
     kind = field.dataType
     if not isinstance(kind, T.StructType) or not {"epoch", "number"} <= set(kind.fieldNames()):
         return whole_numbers(kind, column, name, "sequence")
@@ -80,11 +72,7 @@ def sequence_numbers(field: T.StructField, column: Column, name: str) -> Numbers
 
 
 def moments(kind: T.DataType, column: Column, name: str) -> Numbers:
-    """Read times as `kernel.reading.moment` does; a time without a time zone is in UTC, whatever the session's zone is.
-
-    Raises:
-        ColumnError: the column has no times.
-    """
+    """Read times as `kernel.reading.moment` does; a time without a time zone is in UTC, whatever the session's zone is."""
     if not isinstance(kind, T.StringType):
         return Numbers(microseconds(kind, column, name, "sequence"), None)
     zoned = F.unix_micros(column.try_cast("timestamp"))

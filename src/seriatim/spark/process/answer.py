@@ -46,14 +46,11 @@ class Unfit(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The function's rows, in order of the messages.
+    """The function's rows, in order of the messages."""
 
-    Args:
-        source: for each row the place of the message that it was made of; ascending.
-        columns: the values of the requested columns, in their types.
-    """
-
+    #: For each row the place of the message that it was made of; ascending.
     source: Ints
+    #: The values of the requested columns, in their types.
     columns: Mapping[str, pa.Array]
 
     def moved(self, start: int) -> Answer:
@@ -63,16 +60,13 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call without a valid answer.
+    """A call without a valid answer."""
 
-    Args:
-        line: the exception, or the end of the process, in one line.
-        told: the same with the function's name, and a traceback if there is one.
-        error: the exception, if it was raised in this process.
-    """
-
+    #: The exception, or the end of the process, in one line.
     line: str
+    #: The same with the function's name, and a traceback if there is one.
     told: str
+    #: The exception, if it was raised in this process.
     error: BaseException | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -96,19 +90,7 @@ def array_of(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def understood(given: Any, ids: pa.ChunkedArray, returns: Mapping[str, pa.DataType], name: str) -> Answer:
-    """Read the result of a call.
-
-    Args:
-        given: the function's result.
-        ids: the ids of the messages that it got.
-        returns: the columns that it has to return, with their types; others are ignored.
-        name: the function's name.
-
-    Raises:
-        UsageError: it is no table, lacks a column, has a column whose type doesn't fit, or names a message that the
-            function did not get.
-        Unfit: a value doesn't fit.
-    """
+    """Read the result of a call."""
     wanted = ", ".join([f"{_ID} string", *(f"{column} {kind}" for column, kind in returns.items())])
     where, remedy = f"process {name}", f"return a pyarrow.Table with {wanted}"
     if not isinstance(given, pa.Table | pa.RecordBatch):
@@ -175,12 +157,7 @@ def line_of(error: BaseException) -> str:
 
 
 def told(error: BaseException, name: str) -> str:
-    """The reason why a message failed: the exception in one line, and below it the traceback, from the user's code on.
-
-    Args:
-        error: the exception.
-        name: the function's name.
-    """
+    """The reason why a message failed: the exception in one line, and below it the traceback, from the user's code on."""
     below = error.__traceback__
     while below is not None and Path(below.tb_frame.f_code.co_filename).is_relative_to(_OURS):
         below = below.tb_next

@@ -46,20 +46,7 @@ _UNNOTED = Calling()
 
 
 def process(df: DataFrame, pipeline: Pipeline, *, routed: bool = False, calling: Calling = _UNNOTED) -> DataFrame:
-    """Messages after the user's code at one place of a pipeline.
-
-    Args:
-        df: messages as `receive` and `stamp` return them.
-        pipeline: the pipeline.
-        routed: False: the code before ``route``. True: the code under destinations; `df` has ``destination``.
-        calling: how workers call the code; see `calls/register.py`.
-
-    Returns:
-        `df`, and the columns that any code of the pipeline returns, and ``_outputs``. Without code `df` as it is.
-
-    Raises:
-        UsageError: a column is returned in two types.
-    """
+    """Messages after the user's code at one place of a pipeline."""
     steps = _declared(pipeline)
     if not steps:
         return df
@@ -87,19 +74,7 @@ def process(df: DataFrame, pipeline: Pipeline, *, routed: bool = False, calling:
 def process_here(
     messages: Sequence[Mapping[str, Any]], pipeline: Pipeline, *, destination: str | None = None
 ) -> list[dict[str, Any]]:
-    """A few messages after the user's code at one place of a pipeline, outside of Spark; each call is made in a process of its own.
-
-    Args:
-        messages: their columns: of the message itself, and its properties; one that is missing is null.
-        pipeline: the pipeline.
-        destination: the destination under which the code stands; None: the code before ``route``.
-
-    Returns:
-        of each message all columns as Spark's messages have them, with those that any code returns, ``_invalid`` and ``_outputs``.
-
-    Raises:
-        UsageError: the result of a function has the wrong form, or code returns a promoted property in another type.
-    """
+    """A few messages after the user's code at one place of a pipeline, outside of Spark; each call is made in a process of its own."""
     steps = _declared(pipeline)
     columns = {name: _arrow(name, kind) for step in steps for name, kind in step.returns.items()}
     kinds = {item.name: arrow_type(item.type) for entry in pipeline.receive for item in entry.promote}
@@ -210,16 +185,6 @@ def spread(df: DataFrame) -> DataFrame:
     """A row for each output, as it is delivered; without user code every row unchanged.
 
     Call it after group and sequence have been computed: they are those of the message, and its outputs may have others.
-
-    Args:
-        df: decided messages, with ``disposition``.
-
-    Returns:
-        `df` without ``_outputs``, with ``_output int``: 1 for a message that is its own output; 1 to k for the outputs
-        of a message that became several, whose ``message_id`` ends in ``.1`` to ``.k`` and whose returned columns are
-        their own; 0 for a message that was consumed and released, which isn't written. So every message has one row
-        with ``_output`` at most 1, by which messages are counted. A consumed message that was not released has 1: it is
-        listed like any other message.
     """
     if OUTPUTS not in df.columns:
         return df.withColumn("_output", F.lit(1))

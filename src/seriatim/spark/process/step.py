@@ -48,36 +48,28 @@ _HERE = Calling()
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The user's code at one place of the way; survives pickling.
+    """The user's code at one place of the way; survives pickling."""
 
-    Args:
-        function: the function: it takes a table of messages, and returns ``message_id`` and the columns in `returns`.
-        returns: the columns that it adds or replaces, with their Arrow types.
-        on_error: ``set_aside``: a message for which it raises becomes invalid; ``fail``: the batch fails.
-        destination: only messages for this destination; None: all.
-        hidden: the columns that messages don't have yet at this place. The table has them, for the returned values; the
-            function doesn't get them, so that it may append its results.
-    """
-
+    #: The function: it takes a table of messages, and returns ``message_id`` and the columns in `returns`.
     function: Function
+    #: The columns that it adds or replaces, with their Arrow types.
     returns: Mapping[str, pa.DataType]
+    #: ``set_aside``: a message for which it raises becomes invalid; ``fail``: the batch fails.
     on_error: Literal["set_aside", "fail"] = "set_aside"
     destination: str | None = None
+    #: The columns that messages don't have yet at this place. The table has them, for the returned values; the function doesn't get
+    #: them, so that it may append its results.
     hidden: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class _Called:
-    """The function's results for some rows.
+    """The function's results for some rows."""
 
-    Args:
-        source: for each row of the answer the row that it was made of, ascending.
-        columns: the values.
-        failed: the rows for which it raised, and the exceptions.
-    """
-
+    #: For each row of the answer the row that it was made of, ascending.
     source: Ints
     columns: Mapping[str, pa.Array]
+    #: The rows for which it raised, and the exceptions.
     failed: Mapping[int, str]
 
 
@@ -87,20 +79,7 @@ def outputs_type(columns: Mapping[str, pa.DataType]) -> pa.DataType:
 
 
 def run_step(table: pa.Table, step: Step, apply: Apply, calling: Calling = _HERE) -> pa.Table:
-    """Messages as they are after a step.
-
-    Args:
-        table: messages; it has the columns that the step returns, ``_invalid`` and ``_outputs``.
-        step: the step.
-        apply: its function, loaded.
-        calling: how it is called.
-
-    Returns:
-        The same messages in the same order; the columns of `table` without those that begin with ``_was_``.
-
-    Raises:
-        UsageError: the function's result has the wrong form, or it raised and ``on_error`` is ``fail``.
-    """
+    """Messages as they are after a step."""
     whole = table.combine_chunks()
     rows = _rows_for(whole, step)
     if not len(rows):
@@ -161,13 +140,7 @@ def _called_in_turns(messages: pa.Table, step: Step, apply: Apply, calling: Call
 
 
 def _joined(parts: Sequence[tuple[Ints, _Called]], step: Step, fatal: Mapping[int, str]) -> _Called:
-    """One answer for all rows.
-
-    Args:
-        parts: rows, and the answer for these.
-        step: the step.
-        fatal: rows with which the function wasn't called, and the reasons.
-    """
+    """One answer for all rows."""
     source = np.concatenate([np.empty(0, np.int64), *(rows[called.source] for rows, called in parts)])
     order = np.argsort(source, kind="stable")
     columns = {
@@ -268,15 +241,7 @@ def _folded(table: pa.Table, step: Step, rows: Ints, source: Ints, messages: pa.
 
 
 def _outputs(table: pa.Table, rows: Ints, at: Ints, values: Mapping[str, pa.Array], failed: list[int]) -> pa.Array:
-    """The column ``_outputs``: new for `rows`, null where the function failed, as it was for the others.
-
-    Args:
-        table: the messages.
-        rows: the rows that the function got.
-        at: for each output its message, ascending.
-        values: the outputs; if every message has one output, not all columns are there.
-        failed: messages for which the function raised.
-    """
+    """The column ``_outputs``: new for `rows`, null where the function failed, as it was for the others."""
     counts = np.bincount(at, minlength=table.num_rows)
     mine = counts[rows]
     ends = np.concatenate([[0], np.cumsum(np.where(mine > 1, mine, 0))])

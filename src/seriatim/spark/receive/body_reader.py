@@ -41,24 +41,17 @@ _NONE: Mapping[int, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The way to read the bodies of a location.
-
-    Args:
-        location: its name.
-        promote: the properties, in the order in which `rows` yields them.
-        rows: the format.
-        split: how messages are split; None: they aren't.
-        otherwise: the treatment of a message without parts.
-        calling: how the user's code is called in it; None: there is none.
-        moves: how updates that move a row to another group are taken apart; None: they aren't.
-    """
+    """The way to read the bodies of a location."""
 
     location: str
+    #: The properties, in the order in which `rows` yields them.
     promote: tuple[Promotion, ...]
     rows: RowFormat
     split: Splitter | None = None
     otherwise: Literal["invalid", "whole"] = "invalid"
+    #: How the user's code is called in it; None: there is none.
     calling: Calling | None = None
+    #: How updates that move a row to another group are taken apart; None: they aren't.
     moves: Moves | None = None
 
     @property
@@ -167,19 +160,7 @@ class Reader:
         columns: Sequence[Columns] | None = None,
         lacking: Mapping[int, str] = _NONE,
     ) -> Iterator[Found]:
-        """Read rows.
-
-        Args:
-            bodies: the bodies of consecutive rows; a row without a body is a message with nothing but its columns.
-            names: the names of all rows of the batch; a message's id is ``location/name``.
-            first: the place of the first body's row in the batch.
-            refused: for all rows of the batch, the known reason why a row is no message.
-            columns: for all rows of the batch, the columns in which properties may be found.
-            lacking: for rows whose bodies were too large, the reason, by place.
-
-        Yields:
-            The messages of the batch's rows, in order, whenever they become many; `taken` returns the rest.
-        """
+        """Read rows."""
         rows = [
             _RowAt(
                 place,

@@ -42,15 +42,10 @@ _BODY = pa.field("body", pa.binary())
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The form of a location's rows.
-
-    Args:
-        most: the most bytes of a row.
-        separator: the end of a row; None: a new line, a carriage return, or both together.
-        whole: whether a row is a whole file.
-    """
+    """The form of a location's rows."""
 
     most: int
+    #: The end of a row; None: a new line, a carriage return, or both together.
     separator: bytes | None = None
     whole: bool = False
 
@@ -79,15 +74,7 @@ class Rows:
 
 
 def rows_of(batches: Iterable[pa.RecordBatch], shape: Shape) -> Iterator[Rows]:
-    """Convert the batches that Spark passes to a task to rows of the location.
-
-    Args:
-        batches: batches of (body, path, block, received_at).
-        shape: the form of rows.
-
-    Raises:
-        EnvironmentProblem: a `.gz` file is damaged or cut off; names it.
-    """
+    """Convert the batches that Spark passes to a task to rows of the location."""
     zipped: _Zipped | None = None
     for batch in batches:
         if not batch.num_rows:
@@ -145,13 +132,7 @@ def _runs(paths: pa.Array) -> Iterator[tuple[int, int]]:
 
 
 class _Zipped:
-    """A `.gz` file that is expanded.
-
-    Args:
-        path: a URI.
-        like: a row of it, for its other columns.
-        shape: the form of rows.
-    """
+    """A `.gz` file that is expanded."""
 
     def __init__(self, path: str, like: pa.RecordBatch, shape: Shape) -> None:
         self.path = path

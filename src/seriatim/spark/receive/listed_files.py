@@ -28,16 +28,7 @@ _QUERY_ID = "sql.streaming.queryId"
 
 
 def check_files(session: SparkSession, query: Path, batch: int) -> None:
-    """Compare the files that Spark has noted for a micro-batch with those that it has found; call it in the batch.
-
-    Args:
-        session: the session in which the query was started.
-        query: Spark's checkpoint of the query.
-        batch: the present micro-batch.
-
-    Raises:
-        EnvironmentProblem: files are gone; names them.
-    """
+    """Compare the files that Spark has noted for a micro-batch with those that it has found; call it in the batch."""
     noted = Counter(one.uri for one in noted_files(query, batch))
     if not noted:
         return

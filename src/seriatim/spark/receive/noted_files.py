@@ -20,12 +20,7 @@ class NotedFile(NamedTuple):
 
 
 def noted_files(query: Path, batch: int) -> Iterator[NotedFile]:
-    """The files of a micro-batch, from the logs of all file sources.
-
-    Args:
-        query: Spark's checkpoint of the query.
-        batch: the micro-batch.
-    """
+    """The files of a micro-batch, from the logs of all file sources."""
     before, after = _offsets(query, batch - 1), _offsets(query, batch)
     for place, last in after.items():
         for number in range(before.get(place, -1) + 1, last + 1):
@@ -33,16 +28,7 @@ def noted_files(query: Path, batch: int) -> Iterator[NotedFile]:
 
 
 def noted_lately(query: Path, after: Mapping[int, int], most: int) -> Iterator[tuple[int, int, list[NotedFile]]]:
-    """The last files that the file sources have noted.
-
-    Args:
-        query: Spark's checkpoint of the query.
-        after: by source, the number of the entry in its log that was read last; none: nothing was read.
-        most: how many files of a source, at most.
-
-    Yields:
-        of each source that has noted more its place, the number of the last entry, and the files, the oldest first.
-    """
+    """The last files that the file sources have noted."""
     batches = [int(file.name) for file in _files(query / "offsets") if file.name.isdecimal()]
     for place, last in _offsets(query, max(batches, default=-1)).items():
         log, begin = query / "sources" / str(place), after.get(place, -1)

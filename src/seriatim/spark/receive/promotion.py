@@ -43,11 +43,7 @@ class CsvDialect:
     escape: str | None = None
 
     def fields(self, text: str) -> list[str]:
-        """The fields of one line.
-
-        Raises:
-            Unreadable: the quotes don't match.
-        """
+        """The fields of one line."""
         try:
             rows = list(
                 csv.reader(
@@ -120,11 +116,7 @@ class Returned:
     promote: tuple[Promotion, ...]
 
     def reader(self) -> Callable[[bytes], Promoted]:
-        """A function from a body to the promoted values; it raises `Unreadable` if the user's function fails.
-
-        Raises:
-            UsageError: there is no such function.
-        """
+        """A function from a body to the promoted values; it raises `Unreadable` if the user's function fails."""
         call, name = self.function.load(), self.function.name
         finds = [
             finder(item.name, [_item(path) for path in item.paths], from_python(converter_of(item.name, item.type)))

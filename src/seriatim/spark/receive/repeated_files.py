@@ -25,16 +25,7 @@ def is_like_pattern(path: str) -> bool:
 
 
 def read_once(session: SparkSession, execution: Any, sources: int) -> None:
-    """Remove repeated files from the scans of a micro-batch.
-
-    Args:
-        session: the session in which the query was started.
-        execution: Spark's execution of the micro-batch, which hasn't begun yet.
-        sources: the number of its file sources.
-
-    Raises:
-        EnvironmentProblem: Spark shows no scan for one of the sources.
-    """
+    """Remove repeated files from the scans of a micro-batch."""
     leaves = execution.executedPlan().collectLeaves()
     scans = [leaf for leaf in map(leaves.apply, range(leaves.size())) if leaf.getClass().getSimpleName() == _SCAN]
     if len(scans) < sources:

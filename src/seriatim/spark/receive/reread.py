@@ -26,15 +26,7 @@ Reread = Callable[[bytes | None], tuple[dict[str, Any], str | None]]
 
 
 def reader_of(entry: Receive, folders: tuple[str, ...]) -> Reread | None:
-    """A function that reads bodies of a location; None: it reads nothing in bodies.
-
-    Args:
-        entry: the location.
-        folders: where functions are looked for.
-
-    Raises:
-        UsageError: a path is wrong, or the function can't be loaded.
-    """
+    """A function that reads bodies of a location; None: it reads nothing in bodies."""
     promote = tuple(item for item in entry.promote if _is_inside(entry, item))
     if not promote:
         return None

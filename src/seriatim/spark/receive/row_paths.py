@@ -44,19 +44,12 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class RowPaths:
-    """Reads a row: its body, and the columns that properties may be found in.
-
-    Args:
-        promote: the properties.
-        namespaces: the prefixes of XPath.
-        blank: whether a blank body counts as no body.
-
-        A row without a body is no fault: properties in the body are null. If the body can't be read, properties in
-        columns are found nevertheless.
-    """
+    """Reads a row: its body, and the columns that properties may be found in."""
 
     promote: tuple[Promotion, ...]
     namespaces: Mapping[str, str] = field(default_factory=dict)
+    #: Whether a blank body counts as no body. A row without a body is no fault: properties in the body are null. If the body can't be
+    #: read, properties in columns are found nevertheless.
     blank: bool = False
 
     def columns(self) -> tuple[str, ...]:
@@ -65,11 +58,7 @@ class RowPaths:
         return tuple(dict.fromkeys(name for name in found if name is not None))
 
     def reader(self) -> Callable[[bytes | None, Columns], Promoted]:
-        """A function from a row's body and columns to the promoted values. It raises nothing.
-
-        Raises:
-            UsageError: a path is wrong, or there are paths of both kinds.
-        """
+        """A function from a row's body and columns to the promoted values. It raises nothing."""
         document_of = self._document_reader()
         finds = [self._finder(item) for item in self.promote]
         blank = self.blank

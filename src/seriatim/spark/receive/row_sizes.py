@@ -54,16 +54,7 @@ class _File:
 
 
 def check_row_sizes(session: SparkSession, query: Path, batch: int) -> None:
-    """Check the files of a micro-batch; call it in the batch, before anything of it is computed.
-
-    Args:
-        session: the session in which the query was started.
-        query: Spark's checkpoint of the query.
-        batch: the present micro-batch.
-
-    Raises:
-        EnvironmentProblem: a row is too large; names its file, the limit, and the remedy.
-    """
+    """Check the files of a micro-batch; call it in the batch, before anything of it is computed."""
     compressed = any(_is_compressed(one.uri) for one in noted_files(query, batch))
     for file in _large_files(session, compressed=compressed):
         size = _expanded(session, file) if _is_compressed(file.path.getName()) else file.size
@@ -109,11 +100,7 @@ def _options(relation: Any) -> dict[str, str]:
 
 
 def _expanded(session: SparkSession, file: _File) -> int:
-    """The expanded size of a compressed file in bytes; its content isn't kept.
-
-    Raises:
-        EnvironmentProblem: the size is far beyond the limit.
-    """
+    """The expanded size of a compressed file in bytes; its content isn't kept."""
     conf = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
     jvm: Any = session.sparkContext._jvm  # noqa: SLF001
     stream = jvm.org.apache.spark.io.HadoopCodecStreams.createInputStream(conf, file.path)

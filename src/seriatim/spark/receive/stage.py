@@ -64,18 +64,7 @@ ARRIVAL = ("received_at", "location", "_file", "_position")
 
 
 def receive(spark: SparkSession, pipeline: Pipeline, *, static: bool = False, calling: Calling = _UNNOTED) -> DataFrame:
-    """All locations of a pipeline as one frame, with the columns of this module's docstring.
-
-    Args:
-        spark: the session.
-        pipeline: the pipeline.
-        static: the present data as a batch frame, instead of a stream.
-        calling: how workers call the user's code.
-
-    Raises:
-        UsageError: a folder is missing, an option, path or function is wrong, a Parquet folder has neither files nor
-            schema, or Spark can't open a source.
-    """
+    """All locations of a pipeline as one frame, with the columns of this module's docstring."""
     folders = search_folders(pipeline.source_file)
     names = {**promoted(pipeline.receive), **(PARTS if has_parts(pipeline.receive) else {})}
     groups = {one.queue.group for one in pipeline.route if one.queue.group is not None}

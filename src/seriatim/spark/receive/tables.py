@@ -59,19 +59,7 @@ def read_parquet(
     *,
     static: bool,
 ) -> DataFrame:
-    """The messages of a location of Parquet files.
-
-    Args:
-        spark: the session.
-        entry: the location.
-        folders: the folders in which functions are looked for.
-        calling: how they are called.
-        moves: how updates that move a row to another group are taken apart.
-        static: the present data as a batch frame, instead of a stream.
-
-    Raises:
-        UsageError: a folder, file or column is missing, or an option or function is wrong.
-    """
+    """The messages of a location of Parquet files."""
     folder, path = folder_of(entry)
     options = checked_options(entry)
     schema = schema_of(spark, entry) if entry.source.schema else _schema_of_files(spark, entry, path, options)
@@ -104,19 +92,7 @@ def read_source(
     *,
     static: bool,
 ) -> DataFrame:
-    """The messages of a location of any other format that Spark knows.
-
-    Args:
-        spark: the session.
-        entry: the location.
-        folders: the folders in which functions are looked for.
-        calling: how they are called.
-        moves: how updates that move a row to another group are taken apart.
-        static: the present data as a batch frame, instead of a stream.
-
-    Raises:
-        UsageError: Spark doesn't know or can't open the source, or it lacks a column.
-    """
+    """The messages of a location of any other format that Spark knows."""
     where = f"location {entry.location}"
     if not entry.source.id:
         what = f"the format {entry.source.format!r} can't be received without the columns that name a row"

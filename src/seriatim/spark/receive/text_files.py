@@ -51,19 +51,7 @@ def read_files(
     *,
     static: bool,
 ) -> DataFrame:
-    """The messages of a location of text files.
-
-    Args:
-        spark: the session.
-        entry: the location.
-        folders: the folders in which functions are looked for.
-        calling: how they are called.
-        moves: how updates that move a row to another group are taken apart.
-        static: the present data as a batch frame, instead of a stream.
-
-    Raises:
-        UsageError: a folder is missing, or an option, path or function is wrong.
-    """
+    """The messages of a location of text files."""
     folder, path = folder_of(entry)
     options = checked_options(entry)
     shape = _shape(entry, options)
@@ -88,11 +76,7 @@ def read_files(
 
 
 def folder_of(entry: Receive) -> tuple[Path, str]:
-    """The folder of a location and the path to read in it, both absolute; the folder is the part of the path before a pattern.
-
-    Raises:
-        UsageError: the folder is missing.
-    """
+    """The folder of a location and the path to read in it, both absolute; the folder is the part of the path before a pattern."""
     if entry.source.path is None:
         raise UsageError("the source names no path", where=f"location {entry.location}")
     path = entry.source.path.absolute()
@@ -105,11 +89,7 @@ def folder_of(entry: Receive) -> tuple[Path, str]:
 
 
 def checked_options(entry: Receive) -> dict[str, str]:
-    """The options of a known format, their names in lower case.
-
-    Raises:
-        UsageError: an option is unknown.
-    """
+    """The options of a known format, their names in lower case."""
     allowed = OPTIONS[entry.source.format] | FILE_OPTIONS
     for name in entry.source.options:
         if name.lower() not in allowed:
@@ -157,11 +137,7 @@ def calling_of(entry: Receive, calling: Calling) -> Calling | None:
 
 
 def schema_of(spark: SparkSession, entry: Receive) -> StructType:
-    """The columns that a location's `schema` names.
-
-    Raises:
-        UsageError: it isn't Spark DDL.
-    """
+    """The columns that a location's `schema` names."""
     try:
         parsed = spark.createDataFrame([], entry.source.schema or "").schema
     except Exception as error:  # the parser's errors have no common type

@@ -24,15 +24,10 @@ __all__ = ["Lines"]
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Reads a task's rows of one location.
-
-    Args:
-        reading: how they are read.
-        root: the location's folder, absolute; names of files are relative to it.
-        shape: the form of rows.
-    """
+    """Reads a task's rows of one location."""
 
     reading: Reading
+    #: The location's folder, absolute; names of files are relative to it.
     root: str
     shape: Shape
 

@@ -136,15 +136,7 @@ class Became(NamedTuple):
 
 
 class Bucket:
-    """A bucket during one call.
-
-    Args:
-        plan: the plan.
-        index: its state; changed in place.
-        bodies: its held bodies; changed in place.
-        packets: the arrived rows, if any.
-        cold: its groups that have expired; None: none does.
-    """
+    """A bucket during one call."""
 
     def __init__(
         self, plan: Plan, index: Index, bodies: Bodies, packets: list[pa.Table], cold: ColdGroups | None = None
@@ -169,13 +161,7 @@ class Bucket:
         self._refused = self._why_refused()
 
     def take(self, now: int, *, finish: bool = False, final: bool = False) -> Iterator[pa.Table]:
-        """Judge arrivals and due timers, store held messages, and return the decided messages, in order.
-
-        Args:
-            now: microseconds; by the event clock the watermark, `NEVER` while there is none.
-            finish: let time run out afterwards.
-            final: no batch follows: return the held messages, too.
-        """
+        """Judge arrivals and due timers, store held messages, and return the decided messages, in order."""
         if self._plan.clock == "processing":
             self._index.now = now = max(now, self._index.now)
         self._abandon()
@@ -190,13 +176,7 @@ class Bucket:
         yield from self._tables()
 
     def obey(self, commands: list[Command], now: int, at: int) -> bool:
-        """Obey operators' commands, before `take`; return whether that has changed anything.
-
-        Args:
-            commands: the commands, in order.
-            now: the time, as of `take`.
-            at: the time of the batch, microseconds, for the answers.
-        """
+        """Obey operators' commands, before `take`; return whether that has changed anything."""
         if self._plan.clock == "processing":
             now = max(now, self._index.now)
         for name in {command.queue for command in commands if command.key is not None}:

@@ -18,14 +18,7 @@ __all__ = ["told_events"]
 def told_events(
     queue: Queue, known: QueueState, events: Events, because: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """The events that are kept, as JSON has them.
-
-    Args:
-        queue: the queue.
-        known: its groups.
-        events: what happened; a group is its row in `known`.
-        because: the command that caused them; None: a rule did.
-    """
+    """The events that are kept, as JSON has them."""
     kept = events if events.kept.all() else events.take(np.flatnonzero(events.kept))
     if not len(kept):
         return []

@@ -68,9 +68,6 @@ def in_calls(commands: Iterable[Command]) -> tuple[list[tuple[list[Command], lis
     """Cut a batch's commands into calls of the operator, in the order of the log.
 
     A call obeys commands before it takes messages in. So those that follow messages which were put back need another call.
-
-    Returns:
-        for each call that puts messages back: the commands before, and those that do so; and the commands that follow.
     """
     calls: list[tuple[list[Command], list[Command]]] = []
     others: list[Command] = []
@@ -84,16 +81,7 @@ def in_calls(commands: Iterable[Command]) -> tuple[list[tuple[list[Command], lis
 
 
 class Obeying:
-    """One call of a bucket, as far as commands go.
-
-    Args:
-        queues: the queues.
-        index: the bucket's state; changed in place.
-        bodies: its held bodies.
-        cold: its groups that have expired; None: none has.
-        now: the time of the batch, microseconds.
-        decide: told what a command has decided in a queue: its messages and events, by the rows of the groups.
-    """
+    """One call of a bucket, as far as commands go."""
 
     def __init__(
         self,
@@ -109,6 +97,7 @@ class Obeying:
         self._bodies = bodies
         self._cold = cold
         self._now = now
+        #: Told what a command has decided in a queue: its messages and events, by the rows of the groups.
         self._decide = decide
         # Of the groups that commands name: their rows, and the state of each alone.
         self._states: dict[str, dict[int, State]] = {}
@@ -213,11 +202,7 @@ class Obeying:
         return partial(plain[command.verb], policy, state, now, key)()
 
     def _ref(self, command: Command, state: State) -> int:
-        """The held message with that id.
-
-        Raises:
-            ActionRefused: the group holds none.
-        """
+        """The held message with that id."""
         wanted, refs = command.arguments["message"], state.held.messages().ref
         for chunk in np.unique(chunk_of(refs)).tolist():
             table = self._bodies.table(chunk)

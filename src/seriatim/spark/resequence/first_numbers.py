@@ -77,11 +77,7 @@ def _writing(folder: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Re
 
 
 def first_numbers_in(folder: Path, bucket: int) -> pa.Table:
-    """The first numbers of a bucket's groups in a folder that `keep_first_numbers` has written.
-
-    Raises:
-        CheckpointMismatch: the folder is gone.
-    """
+    """The first numbers of a bucket's groups in a folder that `keep_first_numbers` has written."""
     try:
         return from_bytes(_file(folder, bucket).read_bytes())
     except FileNotFoundError as error:

@@ -68,14 +68,7 @@ def shown_states(policy: Policy, state: State) -> tuple[Ints, Bools, Ints]:
 
 
 def views(name: str, policy: Policy, known: QueueState, rows: Ints) -> list[dict[str, Any]]:
-    """Some groups of a queue, as JSON has them; times are microseconds.
-
-    Args:
-        name: the queue's name.
-        policy: its policy.
-        known: its groups.
-        rows: which of them, ascending.
-    """
+    """Some groups of a queue, as JSON has them; times are microseconds."""
     state = known.state.select(rows) if len(rows) < len(known.state) else known.state
     groups = state.groups
     shown, hole, _ = shown_states(policy, state)
@@ -130,12 +123,6 @@ def _moment(value: Any) -> int | None:
 def fitting(filter_: Mapping[str, Any], policy: Policy, known: QueueState, now: int) -> Ints:
     """The rows of the groups that a filter names: ``states``, ``key`` (a pattern), ``group`` (a key), ``waits`` (as `not_ready`),
     ``older_than`` (microseconds).
-
-    Args:
-        filter_: what is asked for; what isn't named is any.
-        policy: the queue's policy.
-        known: its groups.
-        now: the time of the batch, microseconds.
     """
     state = known.state
     wanted = np.ones(len(state), np.bool_)

@@ -35,19 +35,7 @@ def groups_in_state(
     key: str | None = None,
     ready: bool = False,
 ) -> list[dict[str, Any]]:
-    """The groups of a pipeline, by queue and key, as `views` tells of them.
-
-    Args:
-        session: the session.
-        checkpoint: the checkpoint.
-        queues: the destinations, as they are declared.
-        key: only the groups with this key.
-        ready: whether groups that are ready or closed and hold nothing are told, too.
-
-    Raises:
-        UsageError: there is no checkpoint with a committed batch.
-        CheckpointMismatch: while the state is read: another version of seriatim wrote it.
-    """
+    """The groups of a pipeline, by queue and key, as `views` tells of them."""
     use_this_python(session)
     place = place_of(checkpoint)
     policies = {queue.name: remembering(queue.policy_of(None), 0) for queue in queues}

@@ -56,25 +56,7 @@ _Batches = Iterable[pa.RecordBatch]
 
 
 def held(checkpoint: str | Path, *, messages: bool = False, spark: SparkSession | None = None) -> DataFrame:
-    """The messages that wait in a checkpoint, each with what its group waits for.
-
-    Args:
-        checkpoint: the checkpoint of a pipeline (by default ``.seriatim/pipelines/<name>``), or the ``checkpointLocation``
-            of a query with `resequence`.
-        messages: whether to read the messages themselves too, in the column `message`.
-        spark: the session; default: the active one.
-
-    Returns:
-        A row a held message: ``destination: string`` (the queue; ``main`` in a query without `queues`), ``group: string``,
-        ``sequence: long`` (of a ticket its position; of a time microseconds; null in a `Fifo` queue), ``late: boolean`` (held as a late message),
-        ``reason: string``, ``missing_first: long`` and ``missing_last: long`` (the first run of numbers that the group misses;
-        null: it misses none, or the size of its set is unknown), ``since: timestamp`` (when the hole, the round or the set
-        began; null: no clock runs); and with `messages` ``message: struct`` with the columns of the message.
-
-    Raises:
-        UsageError: there is no Spark session, no such checkpoint, or no state of `resequence` in it.
-        CheckpointMismatch: while the frame is read: another version of seriatim wrote the state.
-    """
+    """The messages that wait in a checkpoint, each with what its group waits for."""
     session = spark or SparkSession.getActiveSession()
     if session is None:
         raise UsageError("there is no Spark session", remedy="make one, or give spark=")
@@ -87,11 +69,7 @@ def held(checkpoint: str | Path, *, messages: bool = False, spark: SparkSession 
 
 
 def place_of(checkpoint: str | Path) -> str:
-    """Spark's part of a checkpoint.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """Spark's part of a checkpoint."""
     text = str(checkpoint)
     if "://" in text:
         return text

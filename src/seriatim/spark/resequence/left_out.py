@@ -62,12 +62,6 @@ class LeftOut:
 
     Every partition is one call, whether messages are in it or not. A task that has several partitions (``coalesce``)
     makes several calls, and a partition may be read by several actions; each counts once.
-
-    Args:
-        queues: the frame's queues.
-        several: whether `queues=` named them.
-        partitions: how many partitions the operator has.
-        finish: whether time runs out at the end.
     """
 
     queues: Sequence[Queue]

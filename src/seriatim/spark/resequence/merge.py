@@ -48,35 +48,6 @@ def merge(
 
     Without `number` the sessions are in the order of first sight, by `Fifo`. Then messages are known by their ids, which are remembered for
     `horizon`: each message leaves once, as long as no region shows it later than that after its first sight.
-
-    Args:
-        primary: the messages of region ``a``, one per row; a streaming or a batch frame.
-        secondary: those of region ``b``, with the same columns.
-        session: the column of the session, or a field in a column: a message's group.
-        message_id: the column of the id that a message has in both regions; of any atomic type.
-        number: the column of the message's number in its session, from 1.
-        policy: how sessions are ordered, such as ``Standard(hole_timeout="5m", on_hole="skip")``; by default `Standard()` with `number`, and `Fifo()`
-            without.
-        horizon: without `number`: for how long ids are remembered (seconds, or ``"1h"``, as by default), by `clock`.
-        arrival: the column or columns that give the order of arrival; see `resequence`. Without it, and without tickets, the messages of a
-            session that are seen in one batch for the first time stand in no order of theirs.
-        compare: the column or columns that copies have in common besides the id: a copy in which they differ is a duplicate that conflicts.
-        clock: see `resequence`, as for all that follow.
-        time: the column of the event time.
-        watermark: how far time stays behind the latest event.
-        start_from: first numbers of sessions.
-        output: ``"released"``, or ``"all"``: with ``disposition``, which is ``copy`` for copies, and ``reason``.
-        buckets: the number of parts of the state.
-        finish: for batch frames: let time run out at the end.
-        region: the name of the column that is added, ``a`` or ``b``: the region that has shown the row.
-
-    Returns:
-        The columns of the frames, `region`, and those of `resequence`.
-
-    Raises:
-        ColumnError: the frames have different columns, or one lacks a column, has it in an unsupported type, or has a name that is added.
-        UsageError: one frame is streaming and the other isn't, or options contradict each other.
-        PolicyError: another policy than `Standard` and `Fifo`, or a wrong horizon.
     """
     check_frame(primary, "merge")
     check_frame(secondary, "merge")
@@ -115,11 +86,7 @@ def merge(
 
 
 def _check_alike(primary: DataFrame, secondary: DataFrame) -> None:
-    """Refuse frames whose columns differ.
-
-    Raises:
-        ColumnError: names the first difference.
-    """
+    """Refuse frames whose columns differ."""
     ours, theirs = ({one.name: one.dataType.simpleString() for one in frame.schema} for frame in (primary, secondary))
     for name in [*ours, *theirs]:
         if ours.get(name) != theirs.get(name):

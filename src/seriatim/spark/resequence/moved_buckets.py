@@ -43,19 +43,7 @@ _PARTS = "bucket int, former int, chunk long, packet binary"
 
 
 def move_buckets(session: SparkSession, place: str, operator: int, plan: Plan, after: Plan, folder: Path) -> None:
-    """Write the state of an operator as that of another number of buckets.
-
-    Args:
-        session: the session.
-        place: Spark's part of the checkpoint.
-        operator: the operator's id.
-        plan: its plan, as far as the state goes: queues, history, fingerprint and buckets.
-        after: the same with the other number of buckets, which go by key.
-        folder: the folder for the files, empty, which the workers reach, too.
-
-    Raises:
-        CheckpointMismatch: another operator wrote the state.
-    """
+    """Write the state of an operator as that of another number of buckets."""
     use_this_python(session)
 
     def variable(name: str) -> DataFrame:

@@ -60,15 +60,11 @@ class _StateChunks:
 
 
 class Resequencer(StatefulProcessor):
-    """Resequences one bucket in each call. State: one value (the index) and a map of chunks of held bodies.
-
-    Args:
-        plan: the plan.
-        schema: the Arrow schema of the user's columns, as an IPC message.
-    """
+    """Resequences one bucket in each call. State: one value (the index) and a map of chunks of held bodies."""
 
     def __init__(self, plan: Plan, schema: bytes) -> None:
         self._plan = plan
+        #: The Arrow schema of the user's columns, as an IPC message.
         self._schema = schema
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -107,17 +103,7 @@ class Resequencer(StatefulProcessor):
     def _put_back(
         self, index: Index, earlier: Sequence[tuple[list[Command], list[Command]]], now: int, at: int
     ) -> tuple[list[Bucket], list[bytes]]:
-        """Put messages back by commands, in calls of their own before that of the data.
-
-        Args:
-            index: the bucket's state; changed in place.
-            earlier: for each call the commands before, and those that put messages back.
-            now: the time of a call.
-            at: the time of the batch.
-
-        Returns:
-            the calls, and the packets that they have decided.
-        """
+        """Put messages back by commands, in calls of their own before that of the data."""
         schema, plan = pa.ipc.read_schema(pa.py_buffer(self._schema)), never_late(self._plan)
         calls: list[Bucket] = []
         packets: list[bytes] = []
@@ -248,14 +234,7 @@ class Resequencer(StatefulProcessor):
 
 
 def enrol_first(plan: Plan, index: Index, rows: pa.Table, *, only: str | None = None) -> None:
-    """Add groups with their first numbers to an index that doesn't have them yet.
-
-    Args:
-        plan: the plan.
-        index: the index; changed in place.
-        rows: the first numbers.
-        only: a queue that is added now, also where the bucket has no groups of it: so that this is done once. None: all queues.
-    """
+    """Add groups with their first numbers to an index that doesn't have them yet."""
     for queue in plan.queues:
         name = "" if plan.destination is None else queue.name
         if only not in (None, name):

@@ -17,19 +17,11 @@ __all__ = ["Ordering"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ordering:
-    """How the rows of a frame are put in order; what isn't said here, `resequence` says.
-
-    Args:
-        queues: the queues.
-        layout: how the state is cut.
-        destination: the column that names a row's queue; None: there is one queue.
-        packed: for a streaming frame: leave the rows in packets, beside a report per bucket and batch, which is JSON about the content
-            of the bucket; see `decided_packets.py`.
-        control: for a streaming frame: the folder of a pipeline's control log.
-    """
+    """How the rows of a frame are put in order; what isn't said here, `resequence` says."""
 
     queues: Sequence[Queue]
     layout: StateLayout
+    #: The column that names a row's queue; None: there is one queue.
     destination: str | None = None
     arrival: str | Sequence[str] | None = None
     clock: Literal["processing", "event"] = "processing"
@@ -43,5 +35,8 @@ class Ordering:
     region: str | None = None
     message_id: str | Column | None = None
     horizon: float | str | None = None
+    #: For a streaming frame: leave the rows in packets, beside a report per bucket and batch, which is JSON about the content of the
+    #: bucket; see `decided_packets.py`.
     packed: bool = False
+    #: For a streaming frame: the folder of a pipeline's control log.
     control: Path | None = None

@@ -84,13 +84,7 @@ def refusal_of(command: Command, plan: Plan, obeyed: Container[str]) -> Answer |
 
 
 def rows_of(commands: Sequence[Command], plan: Plan, schema: pa.Schema) -> pa.Table:
-    """The messages of commands as rows that a bucket takes.
-
-    Args:
-        commands: the commands.
-        plan: the plan.
-        schema: the user's columns.
-    """
+    """The messages of commands as rows that a bucket takes."""
     rows = [command.arguments["row"] for command in commands]
     destinations = [command.queue for command in commands]
     columns: dict[str, pa.Array] = {}

@@ -80,62 +80,7 @@ def resequence(
     message_id: str | Column | None = None,
     horizon: float | str | None = None,
 ) -> DataFrame:
-    """Puts messages in order per group.
-
-    Args:
-        df: messages, one per row; a streaming or a batch frame. All its columns are kept.
-        group: the column of the group key, or a field in a column (``customer.id``): any atomic type, compared as the bytes
-            of its text; or `WHOLE_QUEUE`: all messages are one group.
-        sequence: the column of the sequence: whole numbers (also as text, decimals or floats), a ticket
-            ``struct<epoch, number>``, or with ``BestEffort(by="time")`` timestamps.
-        policy: how groups are ordered.
-        compare: for `Standard`: the column or columns by which messages with one number are compared. Without it nothing
-            is, or, with ``remember=`` in the policy, the column ``body``.
-        opens: for `Fifo` and `Standard`: a filter, such as ``"type = 'check-in'"``, that matches messages that open their group. A
-            group that isn't open holds its messages, and no clock runs.
-        closes: likewise: the filter that matches messages that close their group, when they are released.
-        unopened_timeout: with `opens`: seconds (or ``"1h"``) after which messages that wait for the opening of their group are late.
-        void: a column of booleans: whether a row is a *void*, which lets the next number pass and leaves nothing. Its
-            disposition is ``void``.
-        queues: several queues in one operator, in place of these; the column
-            `destination` chooses the queue.
-        destination: the column that names a row's queue; only with `queues`. An array of names has
-            the same effect as a row for each name, and costs less.
-        arrival: the column or columns that give the order of arrival, for `Fifo`, ``start="first"`` and
-            for ties; default: the column ``ticket``, if the frame has one. Without such a column, messages of a
-            batch count as arrived in order of their sequence; for equal sequences, a hash of the row decides.
-        clock: the clock of time-outs and windows: ``"processing"``, or ``"event"``: the column `time`.
-            Then a batch is taken in order of event time, timers that are due before a message fire before it,
-            and at the end time moves to the watermark (of a batch frame: to its latest event).
-        time: the column of the event time.
-        watermark: how far time stays behind the latest event (seconds, or ``"10 minutes"``-like ``"10m"``).
-            Default: the frame's own ``withWatermark``, else 0.
-        start_from: a frame with the columns ``group`` and ``next`` (with `queues` also ``destination``):
-            first numbers of groups. Read in the first batch only.
-        output: ``"released"``: messages that left. ``"all"``: every message once, when it is decided;
-            of a batch frame also the messages that are still held. Of a batch frame ``"released"`` tells in the log
-            (``seriatim.spark``, a warning) how many messages it leaves out, once all of it has been read.
-        buckets: the number of parts of the state, at most 4096. Fixed by the first start. At most
-            this many tasks can share the work. More buckets mean more, smaller state values.
-        finish: for a batch frame: let time run out at the end.
-        invalid: a column with the reason for which a row is invalid; null for valid messages.
-        region: for `Standard` and `Fifo`: the column that says which of two regions, ``a`` or ``b``, has sent a message (see `merge`). Each
-            region sends every message; the second sight of one, from the other region, has the disposition ``copy``.
-        message_id: with `region`: the column, or an expression, with the id that a message has in both regions.
-        horizon: with `region`: for how long `Fifo` remembers ids (seconds, or ``"1h"``, as by default), from the first sight on.
-
-    Returns:
-        The columns of `df`, and: ``ordinal: long`` (1, 2, 3 … per group), ``late: boolean``; if a queue forgets groups
-        (``expire_to="nothing"``), ``incarnation: long``, from 0: with it the ordinals are unique; with ``output="all"`` also ``disposition: string`` and ``reason: string``. Released rows of a group
-        stand in order within a partition, and leave in order from batch to batch.
-
-    Raises:
-        ColumnError: a column is missing, has an unsupported type, or has a name that seriatim adds.
-        UsageError: `df` is no frame of Spark's, options that contradict each other, or `Fifo` or ``start="first"`` without `arrival`.
-        PolicyError: with `region`: another policy than `Standard` and `Fifo`, messages that open or close groups, or a wrong horizon.
-        EnvironmentProblem: the session doesn't let the state store be chosen that operators in Python need.
-        CheckpointMismatch: while the query runs: the checkpoint's state belongs to another declaration.
-    """
+    """Puts messages in order per group."""
     check_frame(df, "resequence")
     own = {"compare": compare, "opens": opens, "closes": closes, "unopened_timeout": unopened_timeout}
     own = {name: given for name, given in own.items() if given is not None}

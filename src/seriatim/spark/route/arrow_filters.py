@@ -21,16 +21,11 @@ _SHORT = 18
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Tries filters on messages, for ``mapInArrow``.
-
-    Args:
-        filters: each filter with its destination; at least one.
-        properties: the column with each property, and its type.
-        names: the names for the first columns, which belong to the message; the other columns are for the filters only.
-    """
+    """Tries filters on messages, for ``mapInArrow``."""
 
     filters: Sequence[tuple[Expression, str]]
     properties: Mapping[str, tuple[str, Type]]
+    #: The names for the first columns, which belong to the message; the other columns are for the filters only.
     names: Sequence[str]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

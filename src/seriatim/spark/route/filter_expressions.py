@@ -78,12 +78,7 @@ class Properties:
         return cls(types, columns, unfit)
 
     def parsed(self, text: str, where: str) -> Expression:
-        """Parse a filter.
-
-        Raises:
-            FilterError: the text is no filter.
-            ColumnError: it names a column of an unsupported type.
-        """
+        """Parse a filter."""
         return parsed(text, self.types, where=where, unfit=self.unfit)
 
 
@@ -136,13 +131,7 @@ def literal(value: Any, kind: Type) -> Any:
 def condition(
     expression: Expression, columns: Mapping[str, Column], parameter: Callable[[int], Column] | None = None
 ) -> Column:
-    """An expression as a column.
-
-    Args:
-        expression: the filter, or a part of it.
-        columns: the properties that it names.
-        parameter: returns the value of each `Parameter`, if it has any.
-    """
+    """An expression as a column."""
     if parameter is None:
         parameter = _no_value
     return fold(

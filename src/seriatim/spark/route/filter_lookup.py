@@ -52,12 +52,7 @@ class Index:
     entries: Mapping[Property, Mapping[Any, Sequence[_Entry]]]
 
     def matches(self, df: DataFrame, columns: Mapping[str, Column]) -> tuple[DataFrame, list[Column]]:
-        """The joined frame, and arrays (which may be null) of destinations.
-
-        Args:
-            df: messages.
-            columns: the properties that filters name.
-        """
+        """The joined frame, and arrays (which may be null) of destinations."""
         found: list[Column] = []
         for number, (key, by_value) in enumerate(self.entries.items()):
             table = _Table(f"__sq_{number}_", key.type, by_value)
@@ -82,12 +77,7 @@ class Index:
 
 
 def indexed(rules: Iterable[Rule], to: Sequence[str]) -> tuple[Index, list[tuple[Expression, str]]]:
-    """The index of the filters that can be looked up, and the other filters, each with its destination.
-
-    Args:
-        rules: the filters, split into lookups and remaining terms.
-        to: the destination of each filter.
-    """
+    """The index of the filters that can be looked up, and the other filters, each with its destination."""
     keyed: list[tuple[Rule, _Entry]] = []
     others: list[Rule] = []
     for rule in rules:

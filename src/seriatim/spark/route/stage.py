@@ -35,23 +35,7 @@ _MOST_EXPRESSIONS = 64
 
 
 def route(df: DataFrame, subscriptions: Iterable[Subscription]) -> DataFrame:
-    """Finds each message's destinations.
-
-    Args:
-        df: messages, one per row; a streaming or a batch frame. Filters may name its columns of strings, numbers,
-            booleans and timestamps; ``ticket`` and ``epoch`` are a ticket's number and epoch.
-        subscriptions: any number of them, with different names; several may lead to one destination.
-
-    Returns:
-        The columns of `df` and ``destination: string``: a row for each destination of a message, or one row with null
-        if it has none.
-
-    Raises:
-        FilterError: a filter is wrong; the error names the subscription, and the line and column in the filter.
-        ColumnError: a filter names a column of an unsupported type, or the frame has a column
-            ``destination`` already.
-        UsageError: `df` is no frame of Spark's, or two subscriptions have the same name.
-    """
+    """Finds each message's destinations."""
     check_frame(df, "route")
     return destinations_of(df, subscriptions).withColumn(_DESTINATION, F.explode_outer(_DESTINATION))
 

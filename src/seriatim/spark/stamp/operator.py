@@ -51,11 +51,7 @@ class StampPlan:
 
 
 class Stamper(StatefulProcessor):
-    """Stamps one bucket of locations in each call. State: one value, the counters.
-
-    Args:
-        plan: the plan.
-    """
+    """Stamps one bucket of locations in each call. State: one value, the counters."""
 
     def __init__(self, plan: StampPlan) -> None:
         self._plan = plan

@@ -70,26 +70,6 @@ def stamp(
 
     Micro-batches arrive one after another. In a micro-batch, the messages of a location arrive in the order of `order_by`.
     The counters live in the query's checkpoint: a batch that runs again gives the same tickets.
-
-    Args:
-        df: messages, one per row; a streaming or a batch frame. All its columns are kept.
-        location: text: the name of the location of all messages. A column (``F.col("region")``): each message's own.
-        order_by: the column or columns of the order of arrival: whole numbers, decimals, text
-            (by its bytes), binary, dates or timestamps; ascending, nulls first. The order must be total: no two
-            messages of a location and a batch have equal values in all columns.
-        last_number: with this number a location's epoch ends; the next message has number 1 of the next epoch.
-        buckets: the number of parts of the state, at most 4096. At most this many tasks can share the work. Fixed by
-            the first start.
-
-    Returns:
-        The columns of `df`, and ``ticket: struct<location: string, epoch: long, number: long>``. A message whose
-        location is null has a ticket of nulls.
-
-    Raises:
-        ColumnError: a column is missing, has a type without order, or has a name that seriatim adds; while the
-            query runs: the order is not total (names both messages).
-        UsageError: an invalid `last_number` or `buckets`, or a text for the location that is also a column.
-        CheckpointMismatch: while the query runs: the state was stamped with another `last_number` or `buckets`.
     """
     check_frame(df, "stamp")
     if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= MOST_BUCKETS:
@@ -112,15 +92,6 @@ def stamp_locations(
     Messages of locations without `stamp`, and messages that are invalid already, have tickets of nulls: a message that
     can't be released gets no number, because other messages would wait behind it. If a location is ordered by its own
     properties, a message that lacks one of them has no place in the order and becomes invalid.
-
-    Args:
-        df: the result of `receive`.
-        received: the locations.
-        buckets: the number of parts into which the locations are cut.
-        invalid: the column with the reason why a row is no message.
-
-    Raises:
-        ColumnError: an order names a missing column, or a column whose type has no order.
     """
     stamps = {entry.location: entry.stamp for entry in received if entry.stamp is not None}
     if not stamps:

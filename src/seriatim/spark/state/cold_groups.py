@@ -40,27 +40,17 @@ _Hashes = np.ndarray
 
 
 class ColdGroups:
-    """The cold groups of a bucket during one call; an entry is read at most once.
-
-    Args:
-        index: the index of the bucket; its list of runs is changed in place.
-        chunks: the store.
-    """
+    """The cold groups of a bucket during one call; an entry is read at most once."""
 
     def __init__(self, index: Index, chunks: Chunks) -> None:
+        #: The index of the bucket; its list of runs is changed in place.
         self._index = index
         self._chunks = chunks
         self._filters: dict[int, np.ndarray] = {}
         self._pages: dict[tuple[int, int], Index] = {}
 
     def take_back(self, queue: str, incarnation: int, keys: pa.BinaryArray) -> QueueState | None:
-        """The groups of a queue with these keys, as far as there are any; from now on they are the index's.
-
-        Args:
-            queue: the queue.
-            incarnation: its own; groups of a former one aren't found.
-            keys: keys that the index hasn't, each once.
-        """
+        """The groups of a queue with these keys, as far as there are any; from now on they are the index's."""
         found = self._found(queue, incarnation, keys)
         for place, mine in found:
             run = self._index.cold[place]

@@ -14,16 +14,13 @@ __all__ = ["DestinationHistory"]
 
 @dataclass(frozen=True, slots=True)
 class DestinationHistory:
-    """The history of a checkpoint's destinations, by their names.
+    """The history of a checkpoint's destinations, by their names."""
 
-    Args:
-        incarnations: how often each destination was added, from 1; also of those that were taken away.
-        abandoned: the last incarnation that was taken away although it held messages, which are dead then.
-        first_numbers: the folder with the first numbers of groups, of a destination that was added to a checkpoint with batches.
-    """
-
+    #: How often each destination was added, from 1; also of those that were taken away.
     incarnations: Mapping[str, int] = field(default_factory=dict)
+    #: The last incarnation that was taken away although it held messages, which are dead then.
     abandoned: Mapping[str, int] = field(default_factory=dict)
+    #: The folder with the first numbers of groups, of a destination that was added to a checkpoint with batches.
     first_numbers: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -204,16 +204,7 @@ class Index:
 
     @classmethod
     def from_bytes(cls, value: bytes, fingerprint: str | None, history: DestinationHistory | None = None) -> Index:
-        """Read the index from the stored value.
-
-        Args:
-            value: what `to_bytes` made.
-            fingerprint: of the operator that goes on with it; None: it is only looked at.
-            history: of an operator whose queues may come and go. None: they are always the same.
-
-        Raises:
-            CheckpointMismatch: it, or a part of it, has an unknown layout, or another operator wrote it.
-        """
+        """Read the index from the stored value."""
         reader = pa.ipc.open_stream(value, options=_READ)
         header = json.loads(reader.schema.metadata[b"seriatim"])
         check_header(header, LAYOUT, fingerprint if history is None else None)
@@ -245,11 +236,7 @@ class Index:
         return str(json.loads(pa.ipc.open_stream(value).schema.metadata[b"seriatim"])["fingerprint"])
 
     def take_out(self, declared: Collection[str], history: DestinationHistory) -> None:
-        """Put the queues that don't go on into `departed`: they aren't declared any more, or are a former incarnation.
-
-        Raises:
-            CheckpointMismatch: such a queue holds messages and wasn't abandoned, or a later incarnation than the history knows has written here.
-        """
+        """Put the queues that don't go on into `departed`: they aren't declared any more, or are a former incarnation."""
         for name, known in list(self.queues.items()):
             incarnation = history.incarnation(name)
             if known.incarnation > incarnation:
@@ -268,11 +255,7 @@ class Index:
 
 
 def _check_parts(parts: Mapping[str, int]) -> None:
-    """Refuse parts that this version can't read.
-
-    Raises:
-        CheckpointMismatch: names the part.
-    """
+    """Refuse parts that this version can't read."""
     for part, layout in parts.items():
         if part not in PARTS:
             what = f"the state has a part {part!r}, which this version of seriatim doesn't know"

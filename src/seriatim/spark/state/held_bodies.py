@@ -101,16 +101,11 @@ def part_of(packet: bytes, rows: Ints) -> bytes:
 
 
 class Bodies:
-    """The chunks of one bucket during one call; a chunk is read at most once.
-
-    Args:
-        chunks: the store.
-        rows: the number of rows of each existing chunk; changed in place.
-        schema: the present columns of a message.
-    """
+    """The chunks of one bucket during one call; a chunk is read at most once."""
 
     def __init__(self, chunks: Chunks, rows: dict[int, int], schema: pa.Schema) -> None:
         self._chunks = chunks
+        #: The number of rows of each existing chunk; changed in place.
         self._rows = rows
         self._schema = schema
         self._read: dict[int, tuple[pa.Table, Ints | None]] = {}
@@ -137,14 +132,7 @@ class Bodies:
         refs: Ints,
         renumber: Callable[[Ints, Ints], None],
     ) -> None:
-        """Store the messages that are held now, and delete all others.
-
-        Args:
-            chunk: the number of this call's chunk.
-            arrived: returns the bodies of messages that arrived in this call, by their rows in its chunk, and for each of these its body.
-            refs: the refs of all messages that are held now.
-            renumber: called with old and new refs of messages that have moved.
-        """
+        """Store the messages that are held now, and delete all others."""
         refs = np.sort(refs)
         ids, counts = np.unique(chunk_of(refs), return_counts=True)
         living = dict(zip(ids.tolist(), counts.tolist(), strict=True))

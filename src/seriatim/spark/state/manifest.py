@@ -52,11 +52,7 @@ def fingerprint(
 
 
 def check_header(header: Mapping[str, Any], layout: int, fingerprint: str | None) -> None:
-    """Compares the header of a state that is read with who reads it; `fingerprint` None: with the layout only.
-
-    Raises:
-        CheckpointMismatch: it has another layout, or another operator wrote it.
-    """
+    """Compares the header of a state that is read with who reads it; `fingerprint` None: with the layout only."""
     if header["layout"] != layout:
         raise CheckpointMismatch(
             f"the state has layout {header['layout']}, this version of seriatim reads {layout}",
@@ -67,16 +63,7 @@ def check_header(header: Mapping[str, Any], layout: int, fingerprint: str | None
 
 
 def check_queues(written: str, wanted: str, present: Collection[str]) -> None:
-    """Compares the fingerprint of a state with the operator's where queues may come and go.
-
-    Args:
-        written: the fingerprint in the state.
-        wanted: the operator's.
-        present: the queues that have groups in the state and go on with them.
-
-    Raises:
-        CheckpointMismatch: the number of buckets, the clock or one of these queues is another one.
-    """
+    """Compares the fingerprint of a state with the operator's where queues may come and go."""
     if written == wanted:
         return
     found, mine = json.loads(written), json.loads(wanted)

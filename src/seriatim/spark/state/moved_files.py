@@ -25,11 +25,7 @@ def write_moved(folder: Path, bucket: int, packets: Mapping[int, bytes]) -> None
 
 
 def read_moved(folder: Path, bucket: int) -> dict[int, bytes]:
-    """The state of a bucket; empty: it has no groups.
-
-    Raises:
-        CheckpointMismatch: the folder is gone.
-    """
+    """The state of a bucket; empty: it has no groups."""
     try:
         found = from_bytes(_file(folder, bucket).read_bytes())
     except FileNotFoundError as error:

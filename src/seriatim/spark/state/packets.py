@@ -59,12 +59,7 @@ def from_bytes(packet: bytes | pa.Buffer) -> pa.Table:
 
 
 def pack_by(column: str, ids: list[int]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: packets by the number in `column`, which it drops.
-
-    Args:
-        column: an int column, or a field in `EACH`; 0 ≤ number < ``len(ids)``.
-        ids: the id in the packets for each number.
-    """
+    """A function for ``mapInArrow``: packets by the number in `column`, which it drops."""
 
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         freeze_loaded()  # in a session that isn't ours nobody has
@@ -144,12 +139,7 @@ def _cut_each(table: pa.Table, column: str, ids: list[int]) -> Iterator[pa.Recor
 
 
 def opened(packets: list[pa.Table]) -> tuple[pa.Table, pa.Table, np.ndarray | None]:
-    """The packets of a bucket, put together.
-
-    Returns:
-        What is told for each place to which a message goes, the messages, and for each such place the row of its message. None: both are the
-        same table, with all columns.
-    """
+    """The packets of a bucket, put together."""
     if not any(EACH in packet.column_names for packet in packets):
         both = contiguous(pa.concat_tables(packets)) if packets else pa.table({})
         return both, both, None

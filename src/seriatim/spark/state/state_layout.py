@@ -13,16 +13,12 @@ __all__ = ["StateLayout"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateLayout:
-    """How the state of a query is cut.
-
-    Args:
-        buckets: the number of parts.
-        by_key: whether groups of several queues with one key are in one bucket; otherwise a bucket goes by queue and key.
-        history: how the queues of a pipeline's checkpoint have come and gone; None: they are always the same.
-        moved: the folder with the state from before the number of buckets was changed.
-    """
+    """How the state of a query is cut."""
 
     buckets: int = DEFAULT_BUCKETS
+    #: Whether groups of several queues with one key are in one bucket; otherwise a bucket goes by queue and key.
     by_key: bool = False
+    #: How the queues of a pipeline's checkpoint have come and gone; None: they are always the same.
     history: DestinationHistory | None = None
+    #: The folder with the state from before the number of buckets was changed.
     moved: Path | None = None

@@ -55,31 +55,22 @@ _MOST_DIGITS = 20
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """One of the forms.
-
-    Args:
-        title: its name in messages.
-        properties: its properties, by name: the type, and the function that finds the value in a document.
-        marks: names of which a document in this form has at least one.
-        rows: the name under which a document may have a list of rows; None: it has one row.
-        updates: a function that finds the updates in a document, if it tells what the rows were before. None: the form never does.
-        hint: a text that the body of each update has.
-    """
+    """One of the forms."""
 
     title: str
+    #: Its properties, by name: the type, and the function that finds the value in a document.
     properties: Mapping[str, tuple[str, Read]]
+    #: Names of which a document in this form has at least one.
     marks: frozenset[str]
+    #: The name under which a document may have a list of rows; None: it has one row.
     rows: str | None = None
+    #: A function that finds the updates in a document, if it tells what the rows were before. None: the form never does.
     updates: Callable[[Document], list[Update]] | None = None
+    #: A text that the body of each update has.
     hint: str = ""
 
     def promotions(self, name: str, *, whole: bool = False) -> tuple[Promotion, ...]:
-        """The promotions of its properties.
-
-        Args:
-            name: the name of the envelope.
-            whole: whether to look in the whole message if it is split.
-        """
+        """The promotions of its properties."""
         return tuple(Promotion(one, one, kind, whole, name) for one, (kind, _) in self.properties.items())
 
     def of(self, document: Any) -> Document | None:

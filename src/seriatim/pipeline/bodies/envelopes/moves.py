@@ -22,18 +22,14 @@ Apart = Callable[[bytes], list[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """Takes apart the bodies of a location.
-
-    Args:
-        envelope: the name of the envelope.
-        keys: of each property by which messages are grouped, the paths into the body.
-        rows: of each of them, the path to the list in whose elements these paths begin; None: they begin in the whole document.
-        of_parts: whether it is the parts of a message that are in the envelope's form.
-    """
+    """Takes apart the bodies of a location."""
 
     envelope: str
+    #: Of each property by which messages are grouped, the paths into the body.
     keys: tuple[tuple[str, ...], ...]
+    #: Of each of them, the path to the list in whose elements these paths begin; None: they begin in the whole document.
     rows: tuple[str | None, ...]
+    #: Whether it is the parts of a message that are in the envelope's form.
     of_parts: bool = False
 
     def reader(self) -> Apart:
@@ -75,13 +71,7 @@ class Moves:
 
 
 def moves_of(entry: Receive, groups: Collection[str]) -> Moves | None:
-    """How the updates of a location are taken apart; None: they aren't.
-
-    Args:
-        entry: the location.
-        groups: the properties by which destinations group messages. A property that isn't read from a JSON body counts as one that no
-            update changes.
-    """
+    """How the updates of a location are taken apart; None: they aren't."""
     if entry.envelope is None or ENVELOPES[entry.envelope].updates is None:
         return None
     split = None if entry.split is None else entry.split.path

@@ -60,15 +60,7 @@ def has_parts(received: Iterable[Receive]) -> bool:
 
 
 def lookup_of(envelope: str, what: str) -> Find:
-    """A function that finds a property of an envelope in a body's document; see `values.Find`.
-
-    Args:
-        envelope: its name.
-        what: the name of the property.
-
-    Raises:
-        UsageError: there is no such envelope, or it doesn't have the property.
-    """
+    """A function that finds a property of an envelope in a body's document; see `values.Find`."""
     form = ENVELOPES.get(envelope)
     if form is None or what not in form.properties:
         raise UsageError(f"no envelope {envelope!r} tells {what!r}", remedy=f"one of {', '.join(sorted(ENVELOPES))}")
