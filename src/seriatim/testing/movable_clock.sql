@@ -1,5 +1,4 @@
 -- Purpose: give a database with a message box a clock that can be moved forward.
--- Caller: Databases, for the template of a test's box.
 -- Locks: the tables of the box, to change the defaults of their columns.
 -- How: a name without a schema is looked up along `search_path`. In front of `pg_catalog` stands a schema with clocks of
 -- its own; defaults, which PostgreSQL has bound, are set again. Views and functions that it has parsed: `clock.py`.

@@ -36,12 +36,12 @@ def test_a_statement_is_plain_sql_and_changes_a_table_once(name):
     assert len(changed) == len(set(changed)) <= (2 if name == "claim_quickly" else 1)
 
 
-def test_each_statement_says_what_it_is_for_and_who_calls_it():
+def test_each_statement_says_what_it_is_for_and_is_called():
     folder = resources.files("seriatim.regions.journal")
     source = "".join(file.read_text(encoding="utf-8") for file in folder.iterdir() if file.name.endswith(".py"))
     for name in files(PACKAGE):
         text = folder.joinpath(f"sql/{name}.sql").read_text(encoding="utf-8")
-        assert re.match(r"-- .+\n-- Caller: .+\.", text), name
+        assert re.match(r"-- .+\.\n", text), name
         assert f'"{name}"' in source, name
 
 

@@ -1,7 +1,7 @@
 """The functions and views of a schema: one present text each, in a file of its own; a migration of the box applies all of them.
 
 A file of ``schema/functions/ROOM/`` has a comment, a line ``-- is: …`` where the function has attributes, and its SQL without them.
-A file of ``schema/views/`` is SQL. A file of ``schema/rules/`` writes the rows of a table that has the kernel's rules. The functions
+A file of ``schema/views/`` is SQL. What several have in common is a part, a file in ``schema/parts/``. A file of ``schema/rules/`` writes the rows of a table that has the kernel's rules. The functions
 that tables use, in defaults and triggers, are listed in ``schema/table_functions.txt``: they come before the tables, only a migration
 changes what they are called with, and one that the baseline names stays.
 """
@@ -16,7 +16,7 @@ from functools import cache
 from graphlib import TopologicalSorter
 from importlib import resources
 
-from seriatim.box.postgres.template import template, with_constants
+from seriatim.box.postgres.template import template, with_constants, with_parts
 
 __all__ = ["ATTRIBUTES", "Routine", "checksum", "of_tables", "read_text", "routines", "rules", "suffixed_heads"]
 
@@ -127,7 +127,7 @@ def _read(path: str) -> Routine:
 
 def read_text(path: str, text: str) -> Routine:
     """The function or view of a file."""
-    text = with_constants(text)
+    text = with_constants(with_parts(_PACKAGE, "schema/parts", text))
     created = _CREATE.search(text)
     if created is None:
         raise ValueError(f"{path} creates no function and no view")

@@ -4,8 +4,7 @@ A statement is called by a name, with named parameters. If there is a file of th
 Otherwise the name is a function of the schema, and the parameters are its arguments. The test of the project compares all
 calls in the source with PostgreSQL's catalogue.
 
-What several files have in common is a part, a file in ``sql/parts/``: ``{in_time(one.at)}`` stands for the text of
-``in_time.sql``, in which ``{0}`` is the first argument. Parts may have parts.
+What several files have in common is a part, a file in ``sql/parts/``: see `template.with_parts`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from psycopg import sql
 from psycopg.rows import class_row, dict_row, no_result, scalar_row
 
 from seriatim.box.postgres.array_text import written
-from seriatim.box.postgres.template import checked_schema, for_schema, template
+from seriatim.box.postgres.template import checked_schema, for_schema, template, with_parts
 from seriatim.box.postgres.translate import ChangedResult
 
 __all__ = ["SEEN", "Statements", "files", "right_of_look", "seen_statement", "statement"]
@@ -46,7 +45,6 @@ _SEEN_TABLE = re.compile(rf"\{{schema\}}\.({'|'.join(SEEN)})\b(?!\()")
 _ROOMS_OF_LOOKS = ("views", "operators", "faults")
 _PACKAGE = "seriatim.box.postgres"
 _PARTS = "parts"
-_PART = re.compile(r"\{(\w+)\(([^{}]*)\)\}")
 _WRITES = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE)\b")
 
 
@@ -199,14 +197,7 @@ def right_of_look(name: str) -> str | None:
 def _text(file: str, package: str = _PACKAGE) -> str:
     """A file of one statement, with its parts and without its header comments."""
     text = "\n".join(line for line in template(package, file).splitlines() if not line.startswith("--"))
-    return _PART.sub(lambda found: _part(found[1], *found[2].split(", ")), text)
-
-
-def _part(name: str, *arguments: str) -> str:
-    text = _text(f"sql/{_PARTS}/{name}.sql")
-    for place, argument in enumerate(arguments):
-        text = text.replace(f"{{{place}}}", argument)
-    return text
+    return with_parts(package, f"sql/{_PARTS}", text)
 
 
 def _call(name: str, schema: str, arguments: Iterable[str], *, of_rows: bool) -> sql.Composed:

@@ -36,12 +36,26 @@ _ENUMERATIONS: Mapping[str, Mapping[str, int]] = {
     "session": claims.State.__members__,
     "entry": claims.EntryState.__members__,
 }
+_PART = re.compile(r"\{(\w+)\(([^{}]*)\)\}")
 _CONSTANT = re.compile(rf"\{{(?:([A-Z_]+)|({'|'.join(_ENUMERATIONS)})\.([A-Z_|]+))\}}")
 
 
 def template(package: str, path: str) -> str:
     """A file of a package, with its placeholders."""
     return resources.files(package).joinpath(path).read_text(encoding="utf-8")
+
+
+def with_parts(package: str, folder: str, text: str) -> str:
+    """A text with its parts: ``{in_time(one.at)}`` is the text of ``in_time.sql`` of the folder, in which ``{0}`` is the first argument."""
+
+    def part(found: re.Match[str]) -> str:
+        lines = template(package, f"{folder}/{found[1]}.sql").splitlines()
+        inner = with_parts(package, folder, "\n".join(line for line in lines if not line.startswith("--")))
+        for place, argument in enumerate(found[2].split(", ")):
+            inner = inner.replace(f"{{{place}}}", argument)
+        return inner
+
+    return _PART.sub(part, text)
 
 
 def with_constants(text: str) -> str:

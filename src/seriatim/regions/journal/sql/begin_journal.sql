@@ -1,3 +1,2 @@
 -- The one row of a new journal.
--- Caller: schema.py. Locks: none.
 INSERT INTO {schema}.journal (one, id, version, incarnation, claim_floor) VALUES (true, %(id)s, %(version)s, 1, 0)

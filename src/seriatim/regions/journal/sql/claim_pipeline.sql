@@ -1,5 +1,4 @@
 -- Take the lease of a pipeline, if nobody has it, or its holder's is over, or the former claim is one's own; no row: another run has it.
--- Caller: pipelines.py. Locks: the pipeline. Index: the key.
 UPDATE {schema}.pipelines AS known
 SET
     claim = %(claim)s, region = %(region)s, holder = %(holder)s, version = greatest(known.version, journal.claim_floor) + 1,

@@ -1,5 +1,4 @@
 -- Claim the next numbers of one session of which the journal knows nothing that isn't over: then there is nothing to judge. No row: ask in full.
--- Caller: claims.py. Locks: the session. Index: the key. Plan: the journal's row isn't joined, or each call would be planned anew.
 WITH taken AS (
     UPDATE {schema}.sessions AS known
     SET

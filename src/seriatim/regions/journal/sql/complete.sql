@@ -1,5 +1,4 @@
 -- Complete numbers under a claim, in the handler's transaction; no row: the claim is another's by now.
--- Caller: claims.py. Locks: the session, until the transaction ends, which is at once. Index: the key.
 UPDATE {schema}.sessions
 SET
     done_through = %(last)s, hole_since = NULL,

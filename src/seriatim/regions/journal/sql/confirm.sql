@@ -1,5 +1,4 @@
 -- Confirm reservations that aren't over.
--- Caller: votes.py. Index: the key.
 UPDATE {schema}.entries AS entry
 SET state = {entry.KNOWN}, message_id = new.message_id, digest = new.digest, due_at = NULL, reservation = NULL,
     changed_at = {STATEMENT_US}

@@ -1,5 +1,4 @@
 -- How many sessions of a name are in each state, and what has happened to them.
--- Caller: views.py. Index: the key.
 SELECT
     count(*) FILTER (WHERE state = {session.IDLE}) AS idle,
     count(*) FILTER (WHERE state = {session.WORKING}) AS working,

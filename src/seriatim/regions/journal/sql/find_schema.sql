@@ -1,5 +1,4 @@
 -- Whether there is a schema of that name, and whether a journal is in it.
--- Caller: schema.py. Locks: none.
 SELECT
     EXISTS (SELECT 1 FROM information_schema.schemata WHERE schema_name = %(schema)s) AS is_there,
     EXISTS (

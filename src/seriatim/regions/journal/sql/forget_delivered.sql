@@ -1,5 +1,4 @@
 -- Forget how far a group is delivered: its numbers begin again.
--- Caller: pipelines.py. Locks: the group. Index: the key.
 DELETE FROM {schema}.delivered
 WHERE pipeline = %(pipeline)s AND destination = %(destination)s AND group_key = %(group)s
 RETURNING destination, group_key, through, delivered_at

@@ -1,5 +1,4 @@
 -- Forget the ids of numbers that have been over for long; that they are over stays known.
--- Caller: forgetting.py. Index: the key.
 DELETE FROM {schema}.entries AS entry
 USING (
     SELECT one.queue, one.session, one.number

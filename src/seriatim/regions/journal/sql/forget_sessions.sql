@@ -1,5 +1,4 @@
 -- Forget sessions that are idle, unused for long, and of which nothing as old as their last use is left; the rows in the order of their keys.
--- Caller: forgetting.py. Locks: the sessions. Index: the key.
 WITH gone AS (
     DELETE FROM {schema}.sessions AS known
     USING (

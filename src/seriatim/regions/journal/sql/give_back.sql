@@ -1,5 +1,4 @@
 -- End claims before their leases do; those that are another's by now stay.
--- Caller: claims.py. Locks: the sessions, in one order for all. Index: the key.
 WITH held AS (
     SELECT known.name, known.queue, known.session, known.claim, known.version
     FROM unnest(

@@ -1,5 +1,4 @@
 -- The last statement before a commit that is sent along: it fails, and so does the commit, if the lease of the pipeline is another's by now.
--- Caller: pipelines.py. Locks: the pipeline, until that commit; nobody who stands still between the two holds it. Index: the key.
 WITH kept AS (
     UPDATE {schema}.pipelines
     SET lease_until = greatest(lease_until, {STATEMENT_US} + %(lease)s::bigint)

@@ -1,5 +1,4 @@
 -- How far the groups of a pipeline are delivered. With a destination, or a group: these only.
--- Caller: pipelines.py. Locks: none. Index: the key.
 SELECT destination, group_key, through, delivered_at
 FROM {schema}.delivered
 WHERE pipeline = %(pipeline)s

@@ -1,5 +1,4 @@
 -- The newest entries of a session.
--- Caller: views.py. Locks: none. Index: the key.
 SELECT
     entry.number, entry.first_number, entry.state, entry.message_id, entry.attempts, entry.due_at, entry.fault,
     entry.changed_at, entry.number <= known.done_through AS is_over

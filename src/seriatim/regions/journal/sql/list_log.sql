@@ -1,5 +1,4 @@
 -- What operators did, the latest first.
--- Caller: views.py. Locks: none. Index: operator_log_of_session.
 SELECT name, queue, session, at, actor, action, reason, detail
 FROM {schema}.operator_log
 WHERE (%(name)s::text IS NULL OR name = %(name)s)

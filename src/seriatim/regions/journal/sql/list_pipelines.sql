@@ -1,5 +1,4 @@
 -- Pipelines, with who has their leases. With a name: this one only.
--- Caller: pipelines.py. Index: the key.
 SELECT name, version, region, holder, lease_until, held_since, take_overs, {STATEMENT_US} AS now
 FROM {schema}.pipelines
 WHERE %(name)s::text IS NULL OR name = %(name)s

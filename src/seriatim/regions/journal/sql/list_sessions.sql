@@ -1,5 +1,4 @@
 -- Sessions with what their next number waits for.
--- Caller: views.py. Locks: none. Index: the key.
 SELECT
     known.name, known.queue, known.session, known.done_through, known.sent_through, known.state, known.version,
     known.region, known.claim, known.lease_until, known.hole_since, known.take_overs, known.conflicts, known.used_at,

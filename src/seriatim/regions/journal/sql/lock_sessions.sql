@@ -1,5 +1,4 @@
 -- Sessions, under their locks, in one order for all.
--- Caller: locked.py. Locks: the sessions, until the transaction ends. Index: the key.
 SELECT
     known.session, known.done_through, known.sent_through, known.state, known.version, known.claim, known.region,
     known.lease_until, known.hole_since, known.hole_through, known.forgotten_before, known.take_overs, known.conflicts,

@@ -1,5 +1,4 @@
 -- Note from when on messages are too old for sessions that are forgotten.
--- Caller: forgetting.py. Index: the key.
 UPDATE {schema}.queues AS known
 SET forgotten_before = greatest(coalesce(known.forgotten_before, old.used_at), old.used_at)
 FROM unnest(%(queues)s::text[], %(used)s::bigint[]) AS old (queue, used_at)

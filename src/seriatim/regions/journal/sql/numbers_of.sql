@@ -1,5 +1,4 @@
 -- The numbers that messages have in their sessions.
--- Caller: votes.py. Index: the key, of which all numbers of these sessions are read.
 SELECT entry.session, entry.message_id, max(entry.number) AS number
 FROM {schema}.entries AS entry
 WHERE entry.name = %(name)s AND entry.queue = %(queue)s AND entry.session = ANY(%(sessions)s::text[])

@@ -1,5 +1,4 @@
 -- Note sessions that aren't known. What was published before the queue's `forgotten_before` is too old for them.
--- Caller: locked.py. Locks: waits for a transaction that forgets or notes the same sessions. Index: the key.
 INSERT INTO {schema}.sessions (
     name, queue, session, done_through, sent_through, state, version, forgotten_before, take_overs, conflicts, used_at
 )

@@ -1,5 +1,4 @@
 -- Note through which numbers groups are delivered; it never goes back.
--- Caller: pipelines.py. Locks: the groups, in one order for all, until the commit. Index: the key.
 INSERT INTO {schema}.delivered AS known (pipeline, destination, group_key, through, delivered_at)
 SELECT %(pipeline)s, %(destination)s, new.group_key, new.through, {STATEMENT_US}
 FROM unnest(%(groups)s::text[], %(numbers)s::bigint[]) AS new (group_key, through)

@@ -1,3 +1,2 @@
 -- Keep the versions of later claims above those of forgotten sessions.
--- Caller: forgetting.py. Locks: the one row.
 UPDATE {schema}.journal SET claim_floor = greatest(claim_floor, %(floor)s::bigint)

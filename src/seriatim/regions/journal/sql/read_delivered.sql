@@ -1,5 +1,4 @@
 -- Through which numbers groups are delivered; those of which nothing is aren't there.
--- Caller: pipelines.py. Locks: none. Index: the key.
 SELECT group_key, through
 FROM {schema}.delivered
 WHERE pipeline = %(pipeline)s AND destination = %(destination)s AND group_key = ANY(%(groups)s::text[])

@@ -1,5 +1,4 @@
 -- What is known of numbers that aren't over, and of those that are asked for.
--- Caller: locked.py, after `lock_sessions`, with a snapshot of its own. Index: the key; a limit keeps the planner from reading all entries of a queue.
 SELECT
     entry.session, entry.number, entry.first_number, entry.state, entry.message_id, entry.digest, entry.attempts, entry.due_at,
     entry.reservation, entry.fault

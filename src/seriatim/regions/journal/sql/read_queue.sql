@@ -1,5 +1,4 @@
 -- What both regions say of a queue.
--- Caller: journal.py, locked.py. Index: the key.
 SELECT start, increment, attempts, goes_on, retry_after, hole_timeout, forgotten_before
 FROM {schema}.queues
 WHERE name = %(name)s AND queue = %(queue)s

@@ -1,3 +1,2 @@
 -- The regions of a name.
--- Caller: forgetting.py, views.py. Index: the key.
 SELECT region, incarnation, outbox_since, queue_since, reported_at FROM {schema}.regions WHERE name = %(name)s ORDER BY region

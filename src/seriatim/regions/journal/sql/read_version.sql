@@ -1,3 +1,2 @@
 -- The version of the schema.
--- Caller: schema.py. Locks: none.
 SELECT version FROM {schema}.journal

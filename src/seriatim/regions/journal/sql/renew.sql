@@ -1,5 +1,4 @@
 -- Renew the leases of claims; those that aren't told are another's by now.
--- Caller: claims.py. Locks: the sessions, in one order for all. Index: the key.
 WITH held AS (
     SELECT known.name, known.queue, known.session, known.claim, known.version, one.lease
     FROM unnest(

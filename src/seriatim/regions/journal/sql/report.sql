@@ -1,5 +1,4 @@
 -- Note since when nothing older is in a region's outbox, or can come into its queues.
--- Caller: forgetting.py. Index: the key.
 INSERT INTO {schema}.regions (name, region, incarnation, outbox_since, queue_since, reported_at)
 VALUES (
     %(name)s, %(region)s, %(incarnation)s, {STATEMENT_US} - %(outbox_age)s::bigint,

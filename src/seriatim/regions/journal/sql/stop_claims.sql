@@ -1,5 +1,4 @@
 -- End all claims.
--- Caller: operators.py. Locks: the sessions with a claim, in one order for all. Index: none.
 WITH held AS (
     SELECT name, queue, session
     FROM {schema}.sessions

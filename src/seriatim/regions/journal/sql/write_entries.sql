@@ -1,5 +1,4 @@
 -- Write what is known of numbers of sessions whose locks the transaction has.
--- Caller: locked.py. Index: the key.
 INSERT INTO {schema}.entries (
     name, queue, session, number, first_number, state, message_id, digest, attempts, due_at, reservation, fault, changed_at
 )

@@ -1,4 +1,3 @@
 -- Note what an operator did.
--- Caller: operators.py, forgetting.py. Index: none.
 INSERT INTO {schema}.operator_log (id, name, queue, session, at, actor, action, reason, detail)
 VALUES (%(id)s, %(name)s, %(queue)s, %(session)s, {STATEMENT_US}, %(actor)s, %(action)s, %(reason)s, %(detail)s)

@@ -1,5 +1,4 @@
 -- Write sessions whose locks the transaction has, so each of them is there.
--- Caller: locked.py. Index: the key; by a conflict with it a row is found without a plan, also in a journal that is new, of whose size the planner knows nothing.
 INSERT INTO {schema}.sessions (
     name, queue, session, done_through, sent_through, state, version, claim, region, lease_until, hole_since, hole_through,
     forgotten_before, take_overs, conflicts, used_at

@@ -1,7 +1,5 @@
 -- Purpose: which server, database and schema is it? And which settings does the connection have by which values change?
 --     The server is told by the time of its start, which every role may ask, and which a copy of it doesn't share.
--- Caller: identity.py, when a box is opened, and once for each connection that is joined.
--- Locks: none.
 -- Index: the catalog's own.
 SELECT (
     SELECT concat_ws('/', extract(EPOCH FROM pg_postmaster_start_time()), base.oid, space.oid)

@@ -1,6 +1,5 @@
 -- Purpose: groups of a gate begin anew behind the numbers that the queue has given. Their own ordinals go on, because what was released
 -- may still wait to be handed out; and for that those that are stopped stay so.
--- Caller: gate_numbers.py, which has locked those that have something to do.
 -- Locks: the rows.
 -- Index: known_groups_pkey, place_runs_pkey, late_places_pkey.
 WITH misplaced AS MATERIALIZED (

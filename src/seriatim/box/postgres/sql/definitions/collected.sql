@@ -1,6 +1,4 @@
 -- Purpose: how many messages wait that only this subscription and others that aren't started have collected; up to 1,001.
--- Caller: drop.py, before such a subscription goes, while publishers are held off.
--- Locks: none.
 -- Index: entries_of_group, all of the queue.
 SELECT count(*) AS waiting FROM (
     SELECT FROM {schema}.entries

@@ -1,5 +1,4 @@
 -- Purpose: write a link, and which box is at its other end, if that is said.
--- Caller: links.py, under the lock of the definitions.
 -- Locks: the row, against transmitters.
 -- Index: links_link_key.
 INSERT INTO {schema}.links (link, definition, peer, queues)

@@ -1,5 +1,4 @@
 -- Purpose: make a location, or change the last number of one that has given none yet.
--- Caller: define.py, under the location's lock. Answers with no row where it has given numbers under another one.
 -- Locks: the location's row, until the transaction ends.
 -- Index: locations_pkey, tickets_pkey.
 INSERT INTO {schema}.locations AS place (location, last_number) VALUES (%(location)s, %(last_number)s)

@@ -1,5 +1,4 @@
 -- Purpose: make a queue, or change one. `activated` NULL: it stays as it is.
--- Caller: define.py, which has seen that it differs, and whether that fits.
 -- Locks: the queue's row, which nobody else locks.
 -- Index: queues_queue_key.
 INSERT INTO {schema}.queues AS known (queue, definition, enabled, activated)

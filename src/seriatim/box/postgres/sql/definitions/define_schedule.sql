@@ -1,5 +1,4 @@
 -- Purpose: make a schedule, or change one; paused stays paused, and its due time stays where none is given.
--- Caller: define.py, under the lock of the definitions.
 -- Locks: the row; whoever publishes for it at this moment is waited for.
 -- Index: schedules_pkey.
 INSERT INTO {schema}.schedules AS known (schedule, definition, next_at)

@@ -1,5 +1,4 @@
 -- Purpose: make a service, or change one.
--- Caller: define.py, which has seen that it differs.
 -- Locks: the service's row.
 -- Index: services_pkey, queues_queue_key.
 INSERT INTO {schema}.services AS known (service, queue_id, definition)

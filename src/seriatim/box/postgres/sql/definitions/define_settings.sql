@@ -1,5 +1,4 @@
 -- Purpose: set what holds for the box as a whole.
--- Caller: define.py, under the lock of the definitions.
 -- Locks: the row, which nobody else writes.
 -- Index: settings_pkey.
 INSERT INTO {schema}.settings (definition) VALUES (%(definition)s::jsonb)

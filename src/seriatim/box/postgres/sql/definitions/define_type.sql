@@ -1,5 +1,4 @@
 -- Purpose: make a message type, or change one.
--- Caller: define.py, which has seen that it differs.
 -- Locks: the type's row.
 -- Index: types_pkey.
 INSERT INTO {schema}.types AS known (type, definition) VALUES (%(name)s, %(definition)s::jsonb)

@@ -1,5 +1,4 @@
 -- Purpose: forget what is remembered of a queue's groups and their places, and who waits there.
--- Caller: drop.py, before it holds off publishers, who touch none of these.
 -- Locks: the rows. A turn that is writing one down is waited for.
 -- Index: known_groups_pkey, requests_of_queue, place_runs_pkey, late_places_pkey, trials_pkey, waiters_of_queue.
 WITH gone AS (

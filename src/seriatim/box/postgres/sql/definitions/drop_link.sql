@@ -1,5 +1,4 @@
 -- Purpose: forget a link, with its streams and what is on them.
--- Caller: links.py, under the lock of the definitions.
 -- Locks: its rows.
 -- Index: links_link_key.
 DELETE FROM {schema}.links WHERE link = %(name)s

@@ -1,5 +1,4 @@
 -- Purpose: take a location away that has given no number. Answers with no row where it has, or isn't there.
--- Caller: drop.py, under the location's lock.
 -- Locks: the location's row.
 -- Index: locations_pkey, tickets_pkey.
 DELETE FROM {schema}.locations AS place

@@ -1,5 +1,4 @@
 -- Purpose: drop a schedule.
--- Caller: define.py, under the lock of the definitions.
 -- Locks: the row; whoever publishes for it at this moment is waited for.
 -- Index: schedules_pkey.
 DELETE FROM {schema}.schedules WHERE schedule = %(name)s

@@ -1,5 +1,4 @@
 -- Purpose: take a message type away.
--- Caller: drop.py.
 -- Locks: the type's row.
 -- Index: types_pkey.
 DELETE FROM {schema}.types WHERE type = %(name)s

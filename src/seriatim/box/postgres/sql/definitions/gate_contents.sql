@@ -1,7 +1,5 @@
 -- Purpose: how many messages has a queue (counted up to 1,000); and how many are on the way to its gate, or wait there for
 -- places to be closed.
--- Caller: gate_checks.py, after it holds off publishers, so that none is on its way.
--- Locks: none.
 -- Index: entries_of_group, entries_on_way.
 SELECT
     (

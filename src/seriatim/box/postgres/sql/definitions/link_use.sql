@@ -1,6 +1,4 @@
 -- Purpose: which queues lead over a link, and how many messages are on their way.
--- Caller: links.py.
--- Locks: none.
 -- Index: link_streams_to_send.
 SELECT
     ARRAY(SELECT queue FROM {schema}.queues WHERE definition ->> 'at' = %(name)s ORDER BY queue) AS queues,

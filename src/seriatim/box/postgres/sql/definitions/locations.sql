@@ -1,6 +1,4 @@
 -- Purpose: the locations, and after which number each turns over.
--- Caller: apply.py.
--- Locks: none.
 -- Index: none; the table is small and read whole.
 SELECT
     place.location, place.last_number,

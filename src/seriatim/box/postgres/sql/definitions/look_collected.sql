@@ -1,5 +1,4 @@
 -- Purpose: have every group looked at that has a message which a subscription collected: it may be handed out now.
--- Caller: switches.py, when the subscription is started.
 -- Locks: none beyond its own rows: a turn that runs now finds them afterwards.
 -- Index: entries_of_group, all of the queue.
 INSERT INTO {schema}.requests (queue_id, group_key, action, rank)

@@ -1,6 +1,4 @@
 -- Purpose: the queues that get a gate, which they didn't have before these definitions.
--- Caller: gate_numbers.py, before the ways are written down anew.
--- Locks: none.
 -- Index: ways_pkey. All queues are read.
 SELECT place.queue, place.queue_id, gate.queue AS gate, gate.queue_id AS gate_id
 FROM {schema}.queues AS place JOIN {schema}.queues AS gate ON gate.queue = place.definition ->> 'gate'

@@ -1,5 +1,2 @@
 -- Purpose: who keeps the definitions from being changed, in words: transactions that publish, or whoever took their lock.
--- Caller: define.py.
--- Locks: none.
--- Index: none.
 SELECT {schema}.holders_of({schema}.lock_of('publishers')) AS holders

@@ -1,6 +1,4 @@
 -- Purpose: what a queue still has, each count up to 1,001.
--- Caller: drop.py, once before and once after it holds off publishers.
--- Locks: none.
 -- Index: entries_of_group, aside_of_group, history_of_group.
 SELECT
     (SELECT count(*) FROM (

@@ -1,6 +1,4 @@
 -- Purpose: does a queue remember any group, or has it any message that isn't judged yet? `numbers`: or has it counted the messages of one?
--- Caller: define.py, after it holds off publishers, so that none is on its way.
--- Locks: none.
 -- Index: known_groups_pkey, entries_of_group, place_runs_pkey, a row each.
 SELECT
     EXISTS (SELECT FROM {schema}.known_groups WHERE queue_id = %(queue_id)s)

@@ -1,6 +1,4 @@
 -- Purpose: what is set for a queue; no row: nothing ever was.
--- Caller: queue_settings.py.
--- Locks: none.
 -- Index: queues_queue_key, queue_settings_pkey.
 SELECT setting.workers, setting.in_flight, setting.rate, setting.run_length, setting.set_by, setting.set_at
 FROM {schema}.queue_settings AS setting JOIN {schema}.queues AS place USING (queue_id)

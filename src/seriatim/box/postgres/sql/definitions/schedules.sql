@@ -1,5 +1,3 @@
 -- Purpose: the definitions of all schedules.
--- Caller: definitions/schedules.py.
--- Locks: none.
 -- Index: none; the table is small and read whole.
 SELECT schedule, definition::text AS definition FROM {schema}.schedules ORDER BY schedule

@@ -1,5 +1,4 @@
 -- Purpose: turn a queue on or off, whatever its declaration says. Answers with a row if that changed anything.
--- Caller: switches.py.
 -- Locks: the queue's row.
 -- Index: queues_queue_key.
 UPDATE {schema}.queues SET enabled = %(enabled)s WHERE queue = %(name)s AND enabled <> %(enabled)s

@@ -1,5 +1,4 @@
 -- Purpose: start or stop a subscription, whatever its declaration says. Answers with a row if that changed anything.
--- Caller: switches.py.
 -- Locks: the subscription's row.
 -- Index: known_subscriptions_subscription_key.
 UPDATE {schema}.known_subscriptions SET state = %(state)s

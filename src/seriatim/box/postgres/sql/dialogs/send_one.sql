@@ -1,5 +1,4 @@
 -- Purpose: as send_run.sql, of one message.
--- Caller: dialogs.py.
 -- Locks: the group and the row of the dialog; the row of the other side, so that it doesn't end meanwhile.
 -- Index: endpoints_pkey, endpoints_conversation_id_is_initiator_service_key, contracts_pkey, dialog_rules_pkey.
 SELECT refused, what, remedy FROM {schema}.try_send_run(

@@ -1,5 +1,4 @@
 -- Purpose: mark the first message of a delivery, and see by which transaction that had it in hand it was rolled back.
--- Caller: rollbacks.py, under the lock of its group.
 -- Locks: the row of its entry, which only a turn locks; those of dialogs that have begun.
 -- Index: entries_pkey, rollbacks_pkey, endpoints_pkey.
 SELECT

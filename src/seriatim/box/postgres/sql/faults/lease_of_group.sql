@@ -1,5 +1,3 @@
 -- Purpose: the fencing token of the lease that a group is in.
--- Caller: lease.py, for an operator.
--- Locks: none.
 -- Index: leases_queue_id_group_key_key.
 SELECT token FROM {schema}.leases WHERE queue_id = %(queue_id)s AND group_key = %(group_key)s

@@ -1,6 +1,4 @@
 -- Purpose: links with what waits on them.
--- Caller: views/links.py.
--- Locks: none.
 -- Index: link_streams_to_send, entries_arrived.
 SELECT
     one.link,

@@ -1,6 +1,4 @@
 -- Purpose: let publishers into remote queues notify this connection.
--- Caller: bell.py.
--- Locks: none.
 -- Index: none; the table of queues is small.
 INSERT INTO {schema}.waiters (queue_id, channel, routes)
 SELECT place.queue_id, 'seriatim_' || pg_backend_pid(), FALSE FROM {schema}.queues AS place

@@ -1,6 +1,4 @@
 -- Purpose: messages on their way to other boxes, or kept after their acknowledgement, by their ids.
--- Caller: views/trace.py, for the owner of the box.
--- Locks: none.
 -- Index: link_messages_of_ids, link_streams_out_pkey.
 SELECT
     waiting.message_id, waiting.entered_at, waiting.acked_at, waiting.number, waiting.replayed OR waiting.number <= stream.marked AS replayed,

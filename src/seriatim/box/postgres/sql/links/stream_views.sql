@@ -1,6 +1,4 @@
 -- Purpose: the streams of links, those that wait first.
--- Caller: views/links.py.
--- Locks: none.
 -- Index: link_streams_to_send, link_streams_in_pkey.
 SELECT * FROM (
     SELECT

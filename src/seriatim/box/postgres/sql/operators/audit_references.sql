@@ -1,8 +1,6 @@
 -- Purpose: the law of the spool: every reference has its message, every message its ticket, and a message without any
 -- reference is noted for the clean-up; an entry that says when it was committed says what its ticket says, and its place
 -- in its transaction is that of its message. Gives what breaks it; no rows is what has to come out.
--- Caller: purge.py; made for doctor.
--- Locks: none.
 -- Index: none; all of it is read, and hashed.
 WITH referred AS (
     SELECT 'entries' AS place, arrival_id, position FROM {schema}.entries

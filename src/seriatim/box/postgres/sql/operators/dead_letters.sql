@@ -1,7 +1,5 @@
 -- Purpose: dead letters in the order in which their queues took them in, a page of them, or those up to a number (`upto`); of one queue,
 -- pattern of keys, age, time, property or text, or some of them by their numbers.
--- Caller: dead_letters.py.
--- Locks: none.
 -- Index: aside_dead, aside_pkey, faults_of_entry; spool_pkey for those that fit.
 SELECT
     letter.entry_id, letter.queue, letter.group_key AS "group", stored.message_id, stored.type, letter.sequence,

@@ -1,7 +1,5 @@
 -- Purpose: how many dead letters there are by the error at which their handlers failed last, or by the reason if none failed;
 -- the most frequent first; filtered as dead_letters.sql.
--- Caller: dead_letters.py.
--- Locks: none.
 -- Index: aside_dead, aside_pkey, faults_of_entry; spool_pkey where properties are asked for.
 SELECT
     coalesce(fault.error_class, letter.reason) AS error, count(*) AS count,

@@ -1,6 +1,5 @@
 -- Purpose: delete what was set aside with one of these dispositions, and what is unrouted, and write each down in the
 -- operator log; the messages go with the next clean-up, if nobody else has them.
--- Caller: set_aside.py.
 -- Locks: the rows; who resubmits them is waited for.
 -- Index: aside_pkey, unrouted_pkey, spool_pkey, queues_pkey.
 WITH refused AS (

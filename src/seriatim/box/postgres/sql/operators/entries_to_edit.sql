@@ -1,8 +1,6 @@
 -- Purpose: messages as they are handed out next, with the digest of their bodies, to compare edits with; and whether each is
 -- in this queue.
--- Caller: edits.py.
 -- Right: see_bodies.
--- Locks: none.
 -- Index: entries_pkey, spool_pkey, edits_pkey.
 SELECT
     entry.entry_id, entry.queue_id = %(queue_id)s AS is_here, entry.group_key AS "group", entry.sequence, stored.message_id, stored.type, stored.content_type,

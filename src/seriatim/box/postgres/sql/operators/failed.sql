@@ -1,6 +1,4 @@
 -- Purpose: the messages that stop a group: the one that is postponed, or whose handler failed last, or else the first one; or all.
--- Caller: failed_message.py, under the lock of the group.
--- Locks: none.
 -- Index: entries_of_group, faults_of_group, spool_pkey.
 SELECT entry.entry_id, stored.message_id, stored.type, stored.content_type, stored.context::text, stored.property_types,
     (entry.attempt > 0 OR coalesce(entry.postponed_until = entry.visible_at, FALSE))

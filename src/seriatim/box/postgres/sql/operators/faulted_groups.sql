@@ -1,6 +1,4 @@
 -- Purpose: the faulted groups of some queues, with what failed last in each, when, and how often that was recovered.
--- Caller: recover.py.
--- Locks: none.
 -- Index: groups_faulted, queues_pkey, faults_of_group, operator_log_of_group.
 SELECT
     known.queue_id,

@@ -1,6 +1,4 @@
 -- Purpose: the messages of some queues that are faulted by themselves, with when each failed last, and how often it was recovered.
--- Caller: recover.py.
--- Locks: none.
 -- Index: entries_faulted, queues_pkey, faults_of_entry, spool_pkey, operator_log_of_group.
 SELECT
     entry.queue_id,

@@ -1,6 +1,4 @@
 -- Purpose: which roles may do what.
--- Caller: grant.py.
--- Locks: none.
 -- Index: none; the tables are small.
 SELECT
     pg_get_userbyid(known.role::oid)::text AS role,

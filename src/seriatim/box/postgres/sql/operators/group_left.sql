@@ -1,5 +1,3 @@
 -- Purpose: how many messages a group has that aren't done or set aside.
--- Caller: forget.py, under the group's lock.
--- Locks: none.
 -- Index: entries_of_group.
 SELECT count(*) AS entries FROM {schema}.entries WHERE queue_id = %(queue_id)s AND group_key = %(group_key)s

@@ -1,6 +1,4 @@
 -- Purpose: the queues that have a history.
--- Caller: purge.py.
--- Locks: none.
 -- Index: history_pkey, one look a queue.
 WITH RECURSIVE known AS (
     (SELECT queue_id FROM {schema}.history ORDER BY queue_id LIMIT 1)

@@ -1,7 +1,5 @@
 -- Purpose: see that no run of a pipeline reads a queue, and that none begins to until the transaction ends.
--- Caller: queue_release.py.
 -- Locks: the advisory lock that hold_reader.sql takes for as long as a run lives, here for the transaction.
--- Index: none.
 SELECT pg_try_advisory_xact_lock(
     hashtextextended('seriatim reader ' || %(queue_id)s::integer, '{schema}'::regnamespace::oid::bigint)
 ) AS held

@@ -1,6 +1,4 @@
 -- Purpose: which other role has the id space that a role without one would get by its name; no row where none has.
--- Caller: grant.py.
--- Locks: none.
 -- Index: none; the table is small.
 SELECT pg_get_userbyid(known.role::oid)::text AS role
 FROM {schema}.id_spaces AS known, pg_roles AS given

@@ -1,6 +1,5 @@
 -- Purpose: the next messages that a queue has set aside as invalid, in order of commit, so that they can be routed again;
 -- locked. What came in a dialog is no message of a subscription.
--- Caller: resubmit.py.
 -- Locks: their rows, until the transaction ends; who resubmits or deletes them, too, waits.
 -- Index: aside_of_group, tickets_arrival_id_key, spool_pkey. What is where is sorted whole, without the messages
 -- themselves; each of these is looked up, however few PostgreSQL takes them for.

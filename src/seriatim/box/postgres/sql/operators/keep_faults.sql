@@ -1,5 +1,4 @@
 -- Purpose: set how long faults are kept.
--- Caller: purge.py.
 -- Locks: the box's row of keeping.
 -- Index: none; one row.
 UPDATE {schema}.keeping SET faults_for = %(period)s

@@ -1,6 +1,4 @@
 -- Purpose: the numbers of the dead letters that a message is, one for each queue.
--- Caller: dead_letters.py.
--- Locks: none.
 -- Index: spool_by_time, aside_of_message.
 SELECT letter.entry_id
 FROM {schema}.spool AS stored

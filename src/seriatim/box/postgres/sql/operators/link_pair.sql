@@ -1,6 +1,4 @@
 -- Purpose: what stands of a pair of boxes, and of the role or the key that shall speak as the other one.
--- Caller: operators/links.py.
--- Locks: none.
 -- Index: links_link_key, links_peer_key, links_role_key, links_public_key_key.
 SELECT
     (SELECT box_id FROM {schema}.box_identity) AS own,

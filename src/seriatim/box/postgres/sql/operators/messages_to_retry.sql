@@ -1,7 +1,5 @@
 -- Purpose: the messages of a queue that stop themselves alone, faulted, postponed or waiting for their next attempt; some by their ids or their
 -- entries, or all that are faulted.
--- Caller: stopped_messages.py.
--- Locks: none.
 -- Index: entries_faulted, entries_arrived, spool_pkey; with ids or entries all that waits in the queue is read.
 SELECT entry.entry_id, entry.group_key AS "group", stored.message_id, entry.status = 'faulted' AS is_faulted, stored.type,
     stored.content_type, stored.context::text, stored.property_types

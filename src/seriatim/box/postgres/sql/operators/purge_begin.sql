@@ -1,8 +1,6 @@
 -- Purpose: let one clean-up at a time work on a box; its statements go by indexes, whatever is known of the tables.
--- Caller: purge.py, first in each of its transactions.
 -- Locks: an advisory lock of the schema, until the transaction ends; nobody but a clean-up waits for it. After that it
 -- waits a quarter of a second for any lock, because others would wait behind it.
--- Index: none.
 SELECT
     {schema}.take_lock({schema}.lock_of('purge'), 'the clean-up'),
     set_config('lock_timeout', '250ms', TRUE),

@@ -1,6 +1,5 @@
 -- Purpose: delete groups of bulk operations that ended, or were gathered and never begun, before some moment, and then these operations;
 -- at most so many groups.
--- Caller: purge.py, until it deletes fewer.
 -- Locks: the rows that go, which nobody else wants.
 -- Index: bulk_operations_pkey, bulk_groups_pkey.
 WITH old AS MATERIALIZED (

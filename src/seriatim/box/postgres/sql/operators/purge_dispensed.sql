@@ -1,6 +1,5 @@
 -- Purpose: delete the next tickets that were dispensed at once and belong to no message, but of a location never the
 -- newest.
--- Caller: purge.py, until there are none.
 -- Locks: the rows that go, which nobody else wants.
 -- Index: tickets_arrival_id_key, tickets_pkey.
 WITH old AS MATERIALIZED (

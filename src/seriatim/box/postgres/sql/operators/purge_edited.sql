@@ -1,5 +1,4 @@
 -- Purpose: delete edits of messages that are in no queue any more.
--- Caller: purge.py.
 -- Locks: the rows.
 -- Index: entries_pkey, aside_pkey, for each that there is; none for what is kept of it as history, which is looked for by queue.
 DELETE FROM {schema}.edits AS edited

@@ -1,5 +1,4 @@
 -- Purpose: of the next events, delete those that were written down before some moment.
--- Caller: purge.py, until there are none.
 -- Locks: the rows that go, which only who gives positions may want, too.
 -- Index: events_pkey.
 WITH looked AS MATERIALIZED (

@@ -1,6 +1,5 @@
 -- Purpose: of the next faults, delete those that are older than some moment; but not the newest of a message that is in
 -- its queue, a dead letter or history.
--- Caller: purge.py, until there are none.
 -- Locks: the rows that go, which nobody else wants.
 -- Index: faults_pkey, faults_of_entry, entries_pkey, aside_pkey, history_of_message.
 WITH looked AS MATERIALIZED (

@@ -1,5 +1,4 @@
 -- Purpose: delete the next entries of a queue that were done before some moment; what they refer to is noted.
--- Caller: purge.py, until there are none.
 -- Locks: the rows that go, which nobody else wants.
 -- Index: history_pkey.
 WITH old AS MATERIALIZED (

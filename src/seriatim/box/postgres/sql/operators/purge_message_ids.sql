@@ -1,5 +1,4 @@
 -- Purpose: forget the next message ids that were published before some moment.
--- Caller: purge.py, until there are none.
 -- Locks: the rows that go. Who publishes one of them again waits for it, and then publishes.
 -- Index: message_ids_by_age, message_ids_pkey.
 WITH old AS MATERIALIZED (

@@ -1,6 +1,5 @@
 -- Purpose: of the next references that are gone, delete the messages that nobody refers to any more. One statement: so
 -- it sees a reference that moves from one table to another in the one or in the other.
--- Caller: purge.py, until there are none.
 -- Locks: the notes, and the spool's rows that go, which nobody else wants.
 -- Index: dropped_pkey, entries_of_message, aside_of_message, history_of_message, unrouted_pkey, to_route_pkey,
 --     region_numbers_of_place, spool_pkey.

@@ -1,5 +1,4 @@
 -- Purpose: of the next runs of place numbers, delete those that aren't the newest of their group: what is next is computed from it.
--- Caller: purge.py, until it has looked at all.
 -- Locks: the rows that go, which nobody else wants.
 -- Index: place_runs_pkey.
 WITH looked AS MATERIALIZED (

@@ -1,5 +1,4 @@
 -- Purpose: forget whose some numbers of sessions in two regions are: they are over, and a message that is published again is no longer recognised.
--- Caller: purge.py, until there are none.
 -- Locks: the rows that go. A sender of one of these messages waits for it.
 -- Index: region_numbers_by_time, region_sessions_pkey, region_outbox_name_message_id_key, entries by place.
 WITH old AS MATERIALIZED (

@@ -1,5 +1,4 @@
 -- Purpose: notes of how large the tables were go after a week.
--- Caller: purge.py.
 -- Locks: the rows.
 -- Index: samples_pkey.
 DELETE FROM {schema}.samples WHERE taken_at < now() - interval '7 days'

@@ -1,5 +1,4 @@
 -- Purpose: delete unique keys whose messages don't wait any more; at most `at_most` of those older than `before` are looked at.
--- Caller: operators/purge.py.
 -- Locks: the rows that it deletes; those that a publisher has are left out.
 -- Index: unique_keys_by_age, entries_of_message.
 WITH old AS MATERIALIZED (

@@ -1,5 +1,4 @@
 -- Purpose: forget who waited, and whose connection is gone.
--- Caller: purge.py.
 -- Locks: the rows that go.
 -- Index: none; there are as many as wait.
 DELETE FROM {schema}.waiters AS waiter WHERE NOT EXISTS (

@@ -1,5 +1,4 @@
 -- Purpose: forget processes that have been silent for an hour, and work on queues that are gone.
--- Caller: purge.py.
 -- Locks: the rows that go.
 -- Index: none; there are as many as work.
 DELETE FROM {schema}.known_workers AS known

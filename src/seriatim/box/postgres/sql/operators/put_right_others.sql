@@ -1,6 +1,5 @@
 -- Purpose: count anew, from now, what was counted from a time that is still to come, beside queues: timers and lifetimes
 -- of dialogs, when a link tries again, and when a process was seen last.
--- Caller: tick.py, as the owner of the box.
 -- Locks: the rows.
 -- Index: none; all are read.
 WITH moment AS MATERIALIZED (

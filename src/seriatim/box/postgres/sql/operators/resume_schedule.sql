@@ -1,5 +1,4 @@
 -- Purpose: let a paused schedule go on at its next due time. Answers with a row if it was paused.
--- Caller: operators/schedules.py.
 -- Locks: the row.
 -- Index: schedules_pkey.
 UPDATE {schema}.schedules SET

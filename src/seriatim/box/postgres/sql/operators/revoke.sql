@@ -1,5 +1,4 @@
 -- Purpose: take rights from a role, some or all.
--- Caller: grant.py.
 -- Locks: the rows.
 -- Index: grants_each_once, granted_types_pkey.
 WITH known AS (

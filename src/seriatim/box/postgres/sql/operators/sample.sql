@@ -1,6 +1,4 @@
 -- Purpose: note how large the tables are, unless it was done within the hour.
--- Caller: purge.py.
--- Locks: none.
 -- Index: samples_pkey; the catalog's own.
 INSERT INTO {schema}.samples (name, rows, size_bytes)
 SELECT

@@ -1,7 +1,5 @@
 -- Purpose: what was set aside and is no dead letter, and what is unrouted, the oldest first, at most so many; of one
 -- queue, group, type, age or id; after a row, by when it was set aside, its arrival, position and entry.
--- Caller: set_aside.py.
--- Locks: none.
 -- Index: aside_of_group where a group is given, else aside_by_time and unrouted_by_time, in whose order each is read until there are
 -- enough; spool_pkey.
 SELECT

@@ -1,5 +1,4 @@
 -- Purpose: make the messages that stop each of some groups dead letters, as set_dead does with those of one.
--- Caller: failed_message.py, which has the groups' locks.
 -- Locks: as the function: rows of entries.
 -- Index: entries_pkey.
 SELECT count({schema}.set_dead(%(of_queue)s, gone.group_key, gone.entries, %(why)s)::text)

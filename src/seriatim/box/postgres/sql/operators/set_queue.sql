@@ -1,5 +1,4 @@
 -- Purpose: set or unset some settings of a queue, those named in `changed`; the others stay.
--- Caller: tune.py.
 -- Locks: the row of the queue's settings.
 -- Index: queue_settings_pkey.
 INSERT INTO {schema}.queue_settings AS known (queue_id, workers, in_flight, rate, run_length, set_by)

@@ -1,5 +1,4 @@
 -- Purpose: the next messages that nobody wanted, in order of commit, so that they can be routed again; locked.
--- Caller: resubmit.py.
 -- Locks: their rows, until the transaction ends; who resubmits them, too, waits.
 -- Index: unrouted_pkey, tickets_arrival_id_key, spool_pkey. What is where is sorted whole, without the messages
 -- themselves; each of these is looked up, however few PostgreSQL takes them for.

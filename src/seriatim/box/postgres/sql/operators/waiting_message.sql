@@ -1,6 +1,4 @@
 -- Purpose: where a message waits in a queue, by its id: an entry for each publisher that gave the id.
--- Caller: take_out.py; of one group under the lock of the group.
--- Locks: none.
 -- Index: entries_of_group, spool_pkey; without a group all that waits in the queue is read.
 SELECT entry.entry_id, entry.group_key AS "group", entry.status::text, entry.sequence, entry.late
 FROM {schema}.spool AS stored JOIN {schema}.entries AS entry USING (arrival_id, position)

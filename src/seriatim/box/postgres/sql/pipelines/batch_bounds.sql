@@ -1,6 +1,4 @@
 -- Purpose: cut the batches of a reader into parts of about the same size, groups whole.
--- Caller: feed.py.
--- Locks: none.
 -- Index: entries_in_hand, without the table.
 SELECT percentile_disc(%(fractions)s::float8[]) WITHIN GROUP (ORDER BY group_key) AS bounds
 FROM {schema}.entries

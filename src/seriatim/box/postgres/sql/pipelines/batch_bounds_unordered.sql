@@ -1,6 +1,4 @@
 -- Purpose: cut the batches of a reader into parts of about the same size, where the queue has no groups.
--- Caller: feed.py.
--- Locks: none.
 -- Index: entries_in_hand.
 SELECT percentile_disc(%(fractions)s::float8[]) WITHIN GROUP (ORDER BY entry_id) AS bounds
 FROM {schema}.entries

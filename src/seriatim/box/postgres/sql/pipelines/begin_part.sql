@@ -1,5 +1,4 @@
 -- Purpose: a part of a batch begins to be staged.
--- Caller: staging.py.
 -- Locks: none beyond the row.
 -- Index: parts_pkey.
 INSERT INTO {schema}.parts (writer, batch, version, messages, entries)

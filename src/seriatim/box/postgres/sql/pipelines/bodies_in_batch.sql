@@ -1,6 +1,4 @@
 -- Purpose: the bodies of messages of dialogs that were put into a reader's next batch, so far as their types are checked.
--- Caller: batch_check.py, under the locks of the groups.
--- Locks: none.
 -- Index: entries_pkey, spool_pkey.
 SELECT
     stored.context -> 'dialog' ->> 'handle' AS handle,

@@ -1,5 +1,4 @@
 -- Purpose: forget staged parts.
--- Caller: staging.py: a task or a job failed, or the batch was there already.
 -- Locks: their rows.
 -- Index: parts_pkey, staged_messages_of_part, staged_entries_of_part, staged_message_parts_of_part, staged_keys_of_part.
 WITH gone AS (

@@ -1,5 +1,4 @@
 -- Purpose: forget what a part has, to stage it again.
--- Caller: staging.py, where the definitions have changed before the merge.
 -- Locks: its rows.
 -- Index: staged_messages_of_part, staged_entries_of_part, staged_message_parts_of_part.
 WITH messages AS (

@@ -1,5 +1,4 @@
 -- Purpose: a part is staged: by which version it was routed, and how much it is.
--- Caller: staging.py.
 -- Locks: the part's row.
 -- Index: parts_pkey.
 UPDATE {schema}.parts SET version = %(version)s, messages = %(messages)s, entries = %(entries)s

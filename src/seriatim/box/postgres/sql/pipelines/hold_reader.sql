@@ -1,7 +1,5 @@
 -- Purpose: be the one run of a pipeline that reads a queue, for as long as the connection lives.
--- Caller: feed.py.
 -- Locks: an advisory lock of the session.
--- Index: none.
 SELECT pg_try_advisory_lock(
     hashtextextended('seriatim reader ' || %(queue_id)s::integer, '{schema}'::regnamespace::oid::bigint)
 ) AS held

@@ -1,5 +1,3 @@
 -- Purpose: the last batch of a writer that is in the box, if there is one.
--- Caller: staging.py.
--- Locks: none.
 -- Index: writers_pkey.
 SELECT batch FROM {schema}.writers WHERE writer = %(writer)s

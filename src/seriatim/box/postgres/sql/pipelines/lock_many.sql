@@ -1,5 +1,4 @@
 -- Purpose: lock many groups of a pipeline's queue that have something to do.
--- Caller: feed.py.
 -- Locks: an advisory lock for each group, until the transaction ends.
 -- Index: groups_ready, groups_due, entries_arrived and requests_of_queue, each from its beginning.
 SELECT

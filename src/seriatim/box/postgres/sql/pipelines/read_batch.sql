@@ -1,5 +1,4 @@
 -- Purpose: the messages of a reader's batches, of some groups, each group in order.
--- Caller: feed.py, with a cursor of the server.
 -- Locks: none; nobody changes what is in a complete batch.
 -- Index: entries_in_hand, spool_pkey, message_parts_pkey, tickets_arrival_id_key, locations_pkey.
 SELECT

@@ -1,5 +1,4 @@
 -- Purpose: a batch of a writer is in the box, routed by that version of the definitions.
--- Caller: staging.py, in the transaction that merges it.
 -- Locks: the writer's row.
 -- Index: writers_pkey.
 UPDATE {schema}.writers SET

@@ -1,6 +1,4 @@
 -- Purpose: stage messages of a part.
--- Caller: staging.py, with COPY.
--- Locks: none.
 -- Index: staged_messages_of_part.
 COPY {schema}.staged_messages (
     part_id, place, message_id, type, location, content_type, context, property_types, body, destinations, problem,

@@ -1,7 +1,5 @@
 -- Purpose: the messages of a part that has to be routed again, from a place on, with the groups and sequences that were
 -- given for them, where they go straight into one queue, and what is wrong with them.
--- Caller: staging.py.
--- Locks: none.
 -- Index: staged_messages_of_part, staged_entries_of_part, staged_message_parts_of_part.
 SELECT
     place, message_id, type, location, content_type, context, property_types, body, entry.group_key, entry.sequence,

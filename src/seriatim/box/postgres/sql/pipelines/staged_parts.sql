@@ -1,5 +1,4 @@
 -- Purpose: the parts of a batch that are staged whole.
--- Caller: staging.py, before it merges them.
 -- Locks: their rows.
 -- Index: parts_pkey, staged_messages_of_part.
 SELECT part_id, version, messages, (

@@ -1,6 +1,4 @@
 -- Purpose: how many messages a queue has that aren't done; held ones among them, and not the last batch if it is finished.
--- Caller: feed.py, where a query ends with what is there now.
--- Locks: none.
 -- Index: entries_of_group, entries_in_hand.
 SELECT (
     SELECT count(*) FROM {schema}.entries WHERE queue_id = %(queue_id)s

@@ -1,5 +1,4 @@
 -- Purpose: the next schedule whose time has come, locked until it is moved on; one that somebody else has is left to him.
--- Caller: publishing/schedules.py, as the owner of the box.
 -- Locks: the row.
 -- Index: none; the table is small.
 SELECT schedule, definition::text AS definition, next_at, clock_timestamp() AS now

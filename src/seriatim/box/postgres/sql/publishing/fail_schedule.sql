@@ -1,5 +1,4 @@
 -- Purpose: note why nothing could be published for a schedule; it is tried again after a while.
--- Caller: publishing/schedules.py, which has locked the row.
 -- Locks: the row.
 -- Index: schedules_pkey.
 UPDATE {schema}.schedules SET

@@ -1,5 +1,4 @@
 -- Purpose: move a schedule on, in the transaction that has published for it.
--- Caller: publishing/schedules.py, which has locked the row.
 -- Locks: the row.
 -- Index: schedules_pkey.
 UPDATE {schema}.schedules SET

@@ -1,5 +1,4 @@
 -- Purpose: give a schedule an earlier time, where its own comes of a clock that was ahead.
--- Caller: publishing/schedules.py, as the owner of the box.
 -- Locks: the row.
 -- Index: schedules_pkey.
 UPDATE {schema}.schedules SET next_at = least(next_at, %(next_at)s::timestamptz), look_at = NULL WHERE schedule = %(name)s

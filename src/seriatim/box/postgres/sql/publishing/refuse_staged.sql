@@ -1,5 +1,4 @@
 -- Purpose: what only subscriptions of roles have led to full queues is invalid there.
--- Caller: queue_room.py, before a batch is merged.
 -- Locks: the rows, which are the batch's.
 -- Index: staged_entries_of_part.
 UPDATE {schema}.staged_entries SET problem = %(why)s

@@ -1,6 +1,4 @@
 -- Purpose: does a message of a batch fill a hole of a queue?
--- Caller: queue_room.py, for a full queue.
--- Locks: none.
 -- Index: staged_entries_of_part, entries_of_group, known_groups_pkey.
 SELECT coalesce(bool_or(fills), FALSE)
 FROM (

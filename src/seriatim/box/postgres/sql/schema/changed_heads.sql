@@ -1,6 +1,4 @@
 -- Purpose: the functions whose arguments or results differ from those of the function with a longer name.
--- Caller: replacement.py, in a savepoint in which there are functions with longer names.
--- Locks: none.
 -- Index: the catalog's own.
 SELECT DISTINCT now_is.proname::text AS name
 FROM pg_proc AS now_is JOIN pg_proc AS wanted

@@ -1,7 +1,5 @@
 -- Purpose: is there a schema of that name, has it a box's record of migrations, and the functions that tell it? Which of these
 --     functions and views has it not?
--- Caller: migrate.py.
--- Locks: none.
 -- Index: the catalog's own.
 WITH space AS (
     SELECT oid FROM pg_namespace WHERE nspname = %(schema)s

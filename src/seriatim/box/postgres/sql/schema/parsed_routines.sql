@@ -1,6 +1,4 @@
 -- Purpose: which of these are views, or functions whose bodies PostgreSQL has parsed: they depend on the tables that they read.
--- Caller: replacement.py.
--- Locks: none.
 -- Index: the catalog's own.
 SELECT routine.proname::text AS name FROM pg_proc AS routine
 WHERE routine.pronamespace = %(schema)s::regnamespace AND routine.proname = ANY (%(names)s::text[]) AND routine.prosqlbody IS NOT NULL

@@ -1,5 +1,3 @@
 -- Purpose: the migrations that were applied, where the function that tells them is gone.
--- Caller: migrate.py.
--- Locks: none.
 -- Index: migrations_pkey.
 SELECT number, checksum FROM {schema}.migrations ORDER BY number

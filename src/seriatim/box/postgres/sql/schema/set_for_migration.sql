@@ -1,7 +1,4 @@
 -- Purpose: set what a migration relies on, until the transaction ends; answers how long its connection waits for a lock, 0: for ever.
--- Caller: migration_locks.py, first in its transaction.
--- Locks: none.
--- Index: none.
 WITH known AS MATERIALIZED (
     SELECT setting::integer AS lock_timeout_ms FROM pg_settings WHERE name = 'lock_timeout'
 ), done AS MATERIALIZED (

@@ -1,7 +1,4 @@
 -- Purpose: which transactions keep others from locking the tables of lock_out.sql, the oldest first, and for how many seconds.
--- Caller: migration_locks.py.
--- Locks: none.
--- Index: none.
 SELECT
     held.pid, coalesce(worker.usename, '')::text AS role, coalesce(worker.application_name, '') AS program,
     coalesce(extract(epoch FROM clock_timestamp() - min(worker.xact_start)), 0)::double precision AS seconds

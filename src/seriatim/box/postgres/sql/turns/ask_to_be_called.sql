@@ -1,5 +1,4 @@
 -- Purpose: ask to be called for messages of queues, no more for others, and find when the next timer of each is due.
--- Caller: a process that listens for all its waiting coroutines on one connection.
 -- Locks: the row of each waiter that leaves.
 -- Index: waiters_pkey.
 SELECT

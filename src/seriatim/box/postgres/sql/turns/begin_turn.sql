@@ -1,6 +1,5 @@
 -- Purpose: lock the next group that has something to do, or the named one, and read what a turn has to know of it, in one
 -- row. Each function takes a snapshot of its own: what is read is younger than the lock.
--- Caller: turns.py.
 -- Locks: an advisory lock for the group, until the transaction ends.
 -- Index: those of lock_next.sql and turn.sql.
 {begun_turn()}

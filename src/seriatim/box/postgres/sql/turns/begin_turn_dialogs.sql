@@ -1,5 +1,4 @@
 -- Purpose: as begin_turn.sql, for a queue of a service: what goes ahead is put in its place before it is read.
--- Caller: turns.py.
 -- Locks: an advisory lock for the group, until the transaction ends; entries and groups, which only a turn locks.
 -- Index: those of lock_next.sql and turn_dialogs.sql.
 {begun_turn()}

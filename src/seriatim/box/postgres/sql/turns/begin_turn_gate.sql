@@ -1,5 +1,4 @@
 -- Purpose: as begin_turn.sql, for a gate: its closed places first.
--- Caller: turns.py.
 -- Locks: an advisory lock for the group, until the transaction ends.
 -- Index: those of lock_next.sql and turn_gate.sql.
 {begun_turn()}

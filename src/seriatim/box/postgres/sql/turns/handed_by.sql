@@ -1,5 +1,3 @@
 -- Purpose: the transaction, or subtransaction, that has just handed messages out.
--- Caller: deliveries.py, on a connection of an application's.
--- Locks: none.
 -- Index: known_groups_pkey, entries_pkey.
 SELECT {schema}.handed_by(%(of_queue)s, %(of_group)s, %(entry_ids)s::bigint[])::text

@@ -1,5 +1,4 @@
 -- Purpose: as put_back.sql, and by which transaction or subtransaction.
--- Caller: deliveries.py, on a connection of an application's, under the lock of the group.
 -- Locks: the entries and the group, which only a turn locks.
 -- Index: entries_pkey, known_groups_pkey.
 SELECT {schema}.put_back_by(

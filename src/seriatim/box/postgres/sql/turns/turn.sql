@@ -1,7 +1,5 @@
 -- Purpose: what a turn has to know of its groups: their entries as columns, what is remembered of them, and what
 -- operators asked of them meanwhile; in one row.
--- Caller: turn_reading.py, after it has locked the groups, so that what it reads is younger than the lock.
--- Locks: none.
 -- Index: entries_of_group, tickets_arrival_id_key, known_groups_pkey; requests_asked (next to empty).
 SELECT entries.*, known.*, asked.*
 FROM {schema}.turn_entries(

@@ -1,5 +1,4 @@
 -- Purpose: as turn.sql, for a queue of a service: what goes ahead is put in its place before.
--- Caller: turn_reading.py, after it has locked the groups, so that what it reads is younger than the lock.
 -- Locks: entries and groups, which only a turn locks.
 -- Index: entries_of_group, tickets_arrival_id_key, known_groups_pkey; requests_asked (next to empty).
 SELECT entries.*, known.*, asked.*

@@ -1,6 +1,4 @@
 -- Purpose: as `turn`, for a gate: its closed places first.
--- Caller: turn_reading.py, after it has locked the groups, so that what it reads is younger than the lock.
--- Locks: none.
 -- Index: entries_placed, entries_on_way, entries_of_group, tickets_arrival_id_key, known_groups_pkey; requests_asked (next to empty).
 SELECT closed.void_places, closed.void_numbers, closed.more, closed.full_groups,
     closed.late_places, closed.late_numbers, entries.*, known.*, asked.*

@@ -1,5 +1,4 @@
 -- Purpose: the law of conservation in numbers: what the groups of all queues, or of one, took in, and what became of it.
--- Caller: invariants.py.
 -- Locks: none; one statement, so it is all of one moment.
 -- Index: none; all groups are read, and all entries counted.
 SELECT

@@ -2,7 +2,6 @@
 -- order of their ordinals; so what was released from the first that waits on has to be there, each once: queued, in
 -- hand, or dead. And a group that was never forgotten has given as many ordinals as it released messages. Gives what
 -- breaks it.
--- Caller: invariants.py.
 -- Locks: none; one statement, so it is all of one moment.
 -- Index: none for the entries, all of which are read; known_groups_pkey, aside_of_group, history_of_group, services_of_queue.
 WITH waiting AS (

@@ -1,7 +1,5 @@
 -- Purpose: bodies and properties of messages as they are handed out next, by their places among those asked for.
--- Caller: exported.py.
 -- Right: see_bodies.
--- Locks: none.
 -- Index: spool_pkey, edits_pkey.
 SELECT
     wanted.place, stored.content_type, coalesce(new_body.body, stored.body) AS body,

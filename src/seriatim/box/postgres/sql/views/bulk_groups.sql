@@ -1,6 +1,4 @@
 -- Purpose: groups of a bulk operation, by queue and key, at most so many; with this result, or without one, or that weren't done.
--- Caller: bulk_operations.py.
--- Locks: none.
 -- Index: bulk_groups_pkey; bulk_groups_not_done; bulk_groups_left.
 SELECT one.queue_id, place.queue, one.group_key AS "group", one.result, one.why, one.operation_id
 FROM (

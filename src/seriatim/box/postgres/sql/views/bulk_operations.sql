@@ -1,6 +1,4 @@
 -- Purpose: bulk operations, the newest first, at most so many; one of them, or those that aren't over.
--- Caller: bulk_operations.py.
--- Locks: none.
 -- Index: bulk_operations_pkey.
 SELECT
     bulk_id, action, at_once,

@@ -1,6 +1,4 @@
 -- Purpose: how many faults are written down, since when, and how long they are kept.
--- Caller: faults.py.
--- Locks: none.
 -- Index: faults_pkey, all of it.
 SELECT
     (SELECT count(*) FROM {schema}.faults) AS faults,

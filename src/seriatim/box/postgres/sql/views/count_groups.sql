@@ -1,6 +1,4 @@
 -- Purpose: how many groups there are, of one queue or pattern of keys.
--- Caller: groups.py.
--- Locks: none.
 -- Index: known_groups_pkey, entries_arrived, entries_on_way, entries_placed: all of them.
 SELECT count(*) AS groups FROM (
     SELECT known.queue_id, known.group_key FROM {schema}.known_groups AS known

@@ -1,6 +1,4 @@
 -- Purpose: the sides of dialogs as they stand, the oldest first, at most so many: after one that began then, with that handle.
--- Caller: dialogs.py.
--- Locks: none.
 -- Index: endpoints_pkey for one, endpoints_by_age for others: first which they are, then what each shows, which is counted.
 -- operator_log_of_group for each.
 WITH chosen AS MATERIALIZED (

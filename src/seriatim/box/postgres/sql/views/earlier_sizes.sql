@@ -1,6 +1,4 @@
 -- Purpose: how large the tables were a day ago: as the oldest note of the last 24 hours says, or else the newest.
--- Caller: box_status.py.
--- Locks: none.
 -- Index: samples_pkey.
 SELECT taken_at, name, rows, size_bytes FROM {schema}.samples
 WHERE taken_at = coalesce(

@@ -1,6 +1,4 @@
 -- Purpose: the events behind a position, in the order of positions, for exporters.
--- Caller: events.py, after `place_events`.
--- Locks: none.
 -- Index: events_by_position; operator_log_pkey.
 {shown_events()}
 WHERE one.position > %(after)s

@@ -1,6 +1,4 @@
 -- Purpose: the newest events of a group, newest first.
--- Caller: events.py.
--- Locks: none.
 -- Index: events_of_group; operator_log_pkey.
 {shown_events()}
 WHERE one.queue_id = %(queue_id)s AND one.group_key = %(group_key)s

@@ -1,6 +1,4 @@
 -- Purpose: how often handlers failed at which error, the most frequent first; filtered as faults.sql.
--- Caller: faults.py.
--- Locks: none.
 -- Index: faults_of_group where a queue and a group are given; otherwise all faults are read.
 SELECT
     one.error_class AS error, count(*) AS count, (array_agg(one.error ORDER BY one.fault_id DESC))[1] AS example,

@@ -1,7 +1,5 @@
 -- Purpose: what handlers failed at, of messages or groups that have a text as their id or key, newest first; of messages that
 -- are gone, too.
--- Caller: find.py.
--- Locks: none.
 -- Index: faults_of_message; faults_of_group, once for each queue.
 {shown_faults()}
 WHERE one.fault_id IN (

@@ -1,8 +1,6 @@
 -- Purpose: messages that have a text as their id, as their group's key, or as the value of a property, newest first: a row for
 -- each queue that has one or kept it, and for one that is unrouted or waits to be routed; with what `matched`. `given`: the text, as it
 -- may stand in a property: as text, number or truth value.
--- Caller: find.py.
--- Locks: none.
 -- `OFFSET 0`: each message is looked up by its index; a join might read all of a table.
 -- Index: of a group entries_of_group, aside_of_group, history_of_group, once for each queue; then entries_of_message,
 -- aside_of_message, history_of_message, unrouted_pkey, to_route_pkey, faults_of_entry. Ids that are remembered are found

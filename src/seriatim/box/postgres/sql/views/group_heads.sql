@@ -1,8 +1,6 @@
 -- Purpose: the messages that say how a group stands: the first two that are queued, and the one that failed last if it is
 -- none of them; the first late one that is held, the first other that is held, the first of an open place, and the first that
 -- nobody has judged.
--- Caller: group_standing.py.
--- Locks: none.
 -- Index: entries_of_group, entries_placed, faults_of_group, spool_pkey, tickets_arrival_id_key. What is held or has arrived is sorted, for one group.
 WITH failed AS MATERIALIZED (
     SELECT entry_id FROM {schema}.faults WHERE queue_id = %(queue_id)s AND group_key = %(group_key)s

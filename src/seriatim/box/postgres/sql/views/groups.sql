@@ -1,8 +1,6 @@
 -- Purpose: groups as they stand, by queue and key: of the next `most` those that fit, at most `limit`; of one queue, keys,
 -- pattern of keys, state, age, time, property of a message that it has, or text. Each row has the last group that was read,
 -- and how many were; where none fits, there is one row without a group.
--- Caller: groups.py.
--- Locks: none.
 -- Index: known_groups_pkey, groups_standing, groups_suspected, entries_postponed or groups_faulted, entries_of_group, each for the groups that are read;
 -- of groups of gates entries_on_way;
 -- operator_log_of_group for each suspended group, faults_of_group and entries_pkey for each that is faulted or has a timer.

@@ -1,6 +1,4 @@
 -- Purpose: the groups at which a turn has failed, each with the error.
--- Caller: needs.py.
--- Locks: none.
 -- Index: none; all leases are read.
 SELECT place.queue, lease.group_key AS "group", lease.error
 FROM {schema}.leases AS lease JOIN {schema}.queues AS place USING (queue_id)

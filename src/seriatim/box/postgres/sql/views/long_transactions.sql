@@ -1,6 +1,4 @@
 -- Purpose: transactions that hold groups, or hold back vacuum, for longer than is good.
--- Caller: invariants.py.
--- Locks: none.
 -- Index: the server's own view.
 SELECT pid, application_name, extract(epoch FROM clock_timestamp() - xact_start)::float8 AS seconds
 FROM pg_stat_activity

@@ -1,7 +1,5 @@
 -- Purpose: the messages of an id, the newest of each id space, with their bodies, and where their parts are.
--- Caller: message_places.py.
 -- Right: see_bodies.
--- Locks: none.
 -- Index: none by id where it has been forgotten; the spool is read. Once a look, by a person.
 SELECT DISTINCT ON (id_space)
     message_id, type, location, epoch, number, content_type, context::text, property_types, body, received_at, parts,

@@ -1,7 +1,5 @@
 -- Purpose: the parts of one message, in their order.
--- Caller: message_places.py, where it has some.
 -- Right: see_bodies.
--- Locks: none.
 -- Index: message_parts_pkey.
 SELECT name, content_type, body FROM {schema}.message_parts
 WHERE arrival_id = %(arrival_id)s AND position = %(position)s ORDER BY number

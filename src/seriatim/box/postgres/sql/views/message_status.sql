@@ -1,6 +1,4 @@
 -- Purpose: the state of one message, a row for each queue that has it or has kept it, or for none.
--- Caller: message_status.py, again and again where somebody waits for its end.
--- Locks: none.
 -- Index: entries_of_message, aside_of_message, history_of_message, unrouted_pkey, to_route_pkey, spool_pkey.
 SELECT
     place.queue, place.group_key AS "group", place.status, place.why, place.until, place.attempt, place.since, stored.destinations

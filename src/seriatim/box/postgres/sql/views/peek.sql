@@ -1,7 +1,5 @@
 -- Purpose: the first messages of a queue or of one of its groups, by group, in the order in which they would leave.
--- Caller: peek.py.
 -- Right: see_bodies.
--- Locks: none.
 -- Index: entries_of_group, spool_pkey, tickets_arrival_id_key.
 -- Only the messages of the first groups are looked up: of as many groups as have that many messages.
 SELECT

@@ -1,7 +1,5 @@
 -- Purpose: how many messages there are by the error at which their handlers failed last, or by the reason if none failed; those
 -- without either aren't counted; the most frequent first; filtered as places.sql.
--- Caller: message_places.py.
--- Locks: none.
 -- Index: as places.sql.
 SELECT
     coalesce(failed.error_class, reason) AS error, count(*) AS count,

@@ -1,8 +1,6 @@
 -- Purpose: where messages are, as places.sql has it, with what finds their bodies and edits; or only some entries of
 -- some groups.
--- Caller: exported.py, through a cursor.
 -- Right: see_bodies.
--- Locks: none.
 -- Index: entries_of_group, aside_of_group, history_of_group where groups are given; those of places.sql; entries_of_message, aside_of_message, history_of_message.
 SELECT
     place.arrival_id, place.position, held.entry_id, place.queue, place.group_key AS "group", place.message_id, place.type,

@@ -1,5 +1,4 @@
 -- Purpose: the queues that belong to pipelines: whether a run reads the queue now, what waits there, and since when.
--- Caller: needs.py.
 -- Locks: none; the lock that a run holds (hold_reader.sql) is looked up in the list of locks.
 -- Index: queues_pkey, readers_pkey, entries_of_group: all of such a queue.
 SELECT

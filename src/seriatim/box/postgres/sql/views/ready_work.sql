@@ -3,8 +3,6 @@
 -- that are locked. `silent`: processes whose heartbeat has ended. `touched_at`:
 -- when one of its groups was last handed out or judged. Without groups, what a transaction has in hand can't be seen: there
 -- every transaction of a connection of ours counts.
--- Caller: at_work.py.
--- Locks: none.
 -- Index: groups_ready, entries_arrived, requests_of_group, entries_of_group, workers_of_queue, waiters_of_queue; of a queue with work, which nobody is seen to
 -- work on, all groups are read for `touched_at`.
 WITH locked AS MATERIALIZED (

@@ -1,7 +1,5 @@
 -- Purpose: as message.sql, of an id that is remembered: the message was stored at the moment that is kept with its id.
--- Caller: message_places.py.
 -- Right: see_bodies.
--- Locks: none.
 -- Index: message_ids_pkey, spool_by_time.
 SELECT DISTINCT ON (id_space)
     message_id, type, location, epoch, number, content_type, context::text, property_types, body, received_at, parts,

@@ -1,6 +1,4 @@
 -- Purpose: how many messages each queue's groups have released until now; a queue without groups has no row.
--- Caller: queue_counts.py.
--- Locks: none.
 -- Index: none; a row of each group is read.
 SELECT place.queue, sum(known.ordinal)::bigint AS released
 FROM {schema}.known_groups AS known JOIN {schema}.queues AS place USING (queue_id)

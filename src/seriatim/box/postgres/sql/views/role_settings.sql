@@ -1,6 +1,4 @@
 -- Purpose: the time limits that are set for roles and that end turns.
--- Caller: needs.py.
--- Locks: none.
 -- Index: the server's own catalogue.
 SELECT
     coalesce(one.rolname, 'ALL') AS role, split_part(item, '=', 1) AS name, split_part(item, '=', 2) AS value

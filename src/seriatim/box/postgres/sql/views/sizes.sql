@@ -1,7 +1,5 @@
 -- Purpose: how large a box is, table by table with its indexes and partitions, and what it runs on. Rows are
 -- PostgreSQL's own estimates: `rows` that are there, `dead_rows` that vacuum will take away.
--- Caller: box_status.py.
--- Locks: none.
 -- Index: the catalog's own.
 SELECT
     coalesce(parent.relname, class.relname)::text AS name,

@@ -1,6 +1,4 @@
 -- Purpose: the newest skip of each of these numbers of a group; with the actor and the reason, where an operator skipped them.
--- Caller: events.py.
--- Locks: none.
 -- Index: events_of_group; operator_log_pkey.
 SELECT
     wanted.number, skip.event_id, skip.position, %(queue)s::text AS queue, skip.group_key AS "group", skip.incarnation,

@@ -1,6 +1,4 @@
 -- Purpose: subscriptions that aren't started, and how many messages wait in their queues because of that.
--- Caller: needs.py.
--- Locks: none.
 -- Index: subscriptions_not_started; entries_of_group: all of a queue that has such a subscription.
 SELECT one.subscription::text AS subscription, place.queue, one.state, (
     SELECT count(*) FROM {schema}.entries AS entry

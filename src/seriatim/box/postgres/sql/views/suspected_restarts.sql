@@ -1,6 +1,4 @@
 -- Purpose: how many groups of each queue seem to have a producer that has begun anew, with one of them.
--- Caller: needs.py.
--- Locks: none.
 -- Index: groups_suspected.
 SELECT place.queue, count(*) AS groups, min(known.group_key) AS "group"
 FROM {schema}.known_groups AS known

@@ -1,6 +1,4 @@
 -- Purpose: how often each table was changed, to tell what has changed since.
--- Caller: table_changes.py, once a second while somebody looks: so it joins nothing, as the view with these numbers does.
--- Locks: none.
 -- Index: none; the server keeps these numbers in memory.
 SELECT
     relname AS name,

@@ -1,7 +1,5 @@
 -- Purpose: what is counted from a time that is still to come, since the database's clock was ahead then; by queue and
 -- kind, with the last time of each. Of groups, those in which something runs by their clock.
--- Caller: clocks.py, as the owner of the box.
--- Locks: none.
 -- Index: entries_delayed, entries_arrived (for each queue), groups_standing, entries_of_group; all leases and dialogs are read.
 WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at, {schema}.now_us() AS us
@@ -17,7 +15,7 @@ FROM (
     SELECT place.queue_id, 'new message', to_timestamp(one.rank / 1e6 + (one.priority - 5) * 10)
     FROM {schema}.queues AS place JOIN {schema}.entries AS one
         ON one.queue_id = place.queue_id AND one.status = 'arrived' AND one.rank > (SELECT us - 50000000 FROM moment)
-    WHERE one.rank + (one.priority - 5) * 10000000 > (SELECT us FROM moment)
+    WHERE one.rank + (one.priority - 5) * 10000000 > (SELECT us FROM moment) + 1000000 -- messages of one call are a microsecond apart
     UNION ALL
     SELECT known.queue_id, 'group', to_timestamp(known.due_at / 1e6) FROM {schema}.known_groups AS known
     WHERE (known.flags & {flag.SUSPENDED|FAULTED} <> 0 OR known.since <> {NEVER}) AND known.due_at IS NOT NULL

@@ -1,7 +1,5 @@
 -- Purpose: the ids of the messages from which a message results, and of those that result from it, oldest first: its parent and its results; and, if
 -- it has a place at a gate (`origin_queue`, `origin_group`, `origin_ordinal`), all that has this place, and the message whose place it is.
--- Caller: trace.py.
--- Locks: none.
 -- Index: entries_of_group, aside_of_group, history_of_group for the message of a place; the properties of messages have none: the spool is
 -- read, once a look; or, by spool_pkey, only `within` messages that came after the message, and by spool_by_time its parent.
 WITH place AS MATERIALIZED (

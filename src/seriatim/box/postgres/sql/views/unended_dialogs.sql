@@ -1,6 +1,4 @@
 -- Purpose: by service the sides of dialogs whose other side has ended, or failed, and that have got all their messages.
--- Caller: needs.py.
--- Locks: none.
 -- Index: endpoints_by_age: the oldest sides, which are those that stay; entries_of_group for each.
 SELECT side.service, place.queue, count(*) AS dialogs, min(side.began_at) AS since
 FROM (

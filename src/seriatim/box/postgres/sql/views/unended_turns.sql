@@ -1,6 +1,4 @@
 -- Purpose: the messages that were handed out several times on trial without an end of their turn.
--- Caller: needs.py.
--- Locks: none.
 -- Index: none of trials, which is all but empty; entries_pkey, spool_pkey.
 SELECT place.queue, trial.group_key AS "group", stored.message_id, trial.times
 FROM {schema}.trials AS trial

@@ -37,7 +37,7 @@ BEGIN
             SELECT entry.group_key FROM {schema}.entries AS entry
             WHERE entry.queue_id = of_queue AND entry.status <> 'placed' AND (
                 entry.delayed_at > moment AND entry.visible_at > moment
-                OR entry.rank + (entry.priority - 5) * 10000000 > at_us
+                OR entry.rank + (entry.priority - 5) * 10000000 > at_us + 1000000 -- messages of one call are a microsecond apart
             )
         ) AS found
         WHERE (named IS NULL OR found.group_key = named) AND (after IS NULL OR found.group_key > after)
@@ -71,7 +71,7 @@ BEGIN
     WHERE entry.queue_id = of_queue AND entry.group_key = ANY (keys) AND entry.status <> 'placed'
         AND run.arrival_id = ANY (ARRAY[entry.arrival_id]) AND (
             coalesce(entry.arrived_us, run.arrived_us) > at_us
-            OR entry.rank + (entry.priority - 5) * 10000000 > at_us
+            OR entry.rank + (entry.priority - 5) * 10000000 > at_us + 1000000 -- messages of one call are a microsecond apart
         );
     UPDATE {schema}.known_groups AS known SET
         since = least(known.since, bound.until_us), clock = least(known.clock, bound.until_us),
