@@ -134,7 +134,7 @@ def brought_up_to_date(dsn, fresh, version):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_waits_keeps_its_order(database, version):
-    """A transaction of before went by the names of its locations, and may have been handed out in part."""
+    """A transaction of a box before version 91 went by the names of its locations, and may have been handed out in part."""
     dsn = database(version)
     publish = f"SELECT {SCHEMA}.publish('order', %s, %s, location => %s)"
     query(dsn, f"SELECT FROM {SCHEMA}.live_here(NULL)")
@@ -149,7 +149,8 @@ def test_what_waits_keeps_its_order(database, version):
                 context = {"to": "fifo", "customer": "of before", "location": ("web", "shop")[nth % 2]}
                 tx.publish(sq.Message(type="order", body=b"%d" % nth, context=context))
         bodies = received(box, "fifo")["fifo", "of before"]
-    assert [int(body) for body in bodies] == [1, 3, 5, 0, 2, 4, 6, 7, 8, 9, 10, 11]
+    before = [1, 3, 5, 0, 2, 4] if int(version) < 91 else [*range(6)]
+    assert [int(body) for body in bodies] == [*before, *range(6, 12)]
 
 
 def test_no_table_is_left_out(database):
