@@ -20,6 +20,7 @@ from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.text.section import likely
 from seriatim.spark.box.sink import BoxStreamWriter, BoxWriter, Staging, check_columns
 from seriatim.spark.box.source import BoxReader, BoxStreamReader, Feed, schema_of
+from seriatim.spark.session.versions import need_told_starts
 
 __all__ = ["BoxFormat", "BoxOptions"]
 
@@ -209,6 +210,7 @@ class BoxFormat(DataSource):
         options = self._read_options()
         if not options.reads_queue:
             raise UsageError("a stream reads a queue", remedy='.option("queue", "…"); the spool is for spark.read')
+        need_told_starts("a stream of a queue of a message box")
         return BoxStreamReader(partial(self.feed, options), schema, options.at_most, options.prefix)
 
     def writer(self, schema: StructType, overwrite: bool) -> BoxWriter:

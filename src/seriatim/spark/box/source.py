@@ -14,11 +14,17 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.pandas.types import from_arrow_type
 
 from seriatim.errors import UsageError
 from seriatim.spark.frames.property_types import arrow_type
+from seriatim.spark.session.versions import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+    arrow_schema,
+)
 
 __all__ = ["BoxReader", "BoxStreamReader", "Feed", "schema_of"]
 
@@ -276,7 +282,7 @@ def _conformed(rows: pa.RecordBatch, schema: T.StructType) -> pa.RecordBatch:
     Raises:
         UsageError: a property has another type now than when the query was started.
     """
-    wanted = to_arrow_schema(schema, timezone="UTC")
+    wanted = arrow_schema(schema, "UTC")
     there = set(rows.schema.names)
     columns = []
     for field in wanted:
