@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyspark
@@ -21,6 +23,7 @@ __all__ = [
     "arrow_schema",
     "check_version",
     "need_told_starts",
+    "offset",
     "spark_schema",
 ]
 
@@ -81,6 +84,13 @@ def arrow_schema(schema: T.StructType, zone: str) -> pa.Schema:
 def spark_schema(schema: pa.Schema) -> T.StructType:
     """The schema of a frame with these rows; a timestamp without a time zone stays one, which is the default since 4.2."""
     return arrow.from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+def offset(told: Any) -> Any:
+    """An offset in the progress of a query: as JSON, and before 4.2 as Python writes it."""
+    if not isinstance(told, str) or not told.startswith("{"):
+        return told
+    return json.loads(told) if STARTS_ARE_TOLD else ast.literal_eval(told)
 
 
 def _in_zone(field: pa.Field, zone: str) -> pa.Field:
