@@ -18,7 +18,7 @@ from seriatim.extras import need
 
 need("spark")
 
-from seriatim.spark.session.versions import check_version  # noqa: E402 -- imports Spark
+from seriatim.spark.session.versions import check_version
 
 check_version()
 

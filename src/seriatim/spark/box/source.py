@@ -24,9 +24,10 @@ from seriatim.spark.session.versions import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
     arrow_schema,
+    refused,
 )
 
-__all__ = ["BoxReader", "BoxStreamReader", "Feed", "schema_of"]
+__all__ = ["BoxReader", "BoxStreamReader", "Feed", "Refused", "schema_of"]
 
 _TICKET = T.StructType(
     [
@@ -218,6 +219,29 @@ class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         """Implements Spark's interface."""
         self._feed.close()
+
+
+class Refused(DataSourceStreamReader):
+    """A stream of a queue where Spark doesn't tell a source its starts; Spark loses an error that comes sooner than the first offset.
+
+    A process that doesn't know the last batch can't know which messages the box is to give it again.
+    """
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 -- Spark's name
+        """Implements Spark's interface."""
+        raise refused()
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # noqa: N802 -- Spark's name, and its signature before 4.2
+        """Implements Spark's interface."""
+        raise refused()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Implements Spark's interface."""
+        raise refused()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Implements Spark's interface."""
+        raise refused()
 
 
 class BoxReader(DataSourceReader):

@@ -265,4 +265,8 @@ class _UntoldReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         """The rows of a batch."""
-        return self._reader.readBetweenOffsets(partition.start, partition.end) if isinstance(partition, _Batch) else iter(())
+        return (
+            self._reader.readBetweenOffsets(partition.start, partition.end)
+            if isinstance(partition, _Batch)
+            else iter(())
+        )

@@ -29,6 +29,8 @@ def make_ready(df: DataFrame) -> None:
         EnvironmentProblem: the session doesn't let its state store be chosen.
     """
     use_this_python(df.sparkSession)
+    if df.isStreaming:
+        versions.keep_batches_apart(df.sparkSession)
     if df.isStreaming and df.sparkSession.conf.get(_PROVIDER) != _ROCKSDB:
         try:
             df.sparkSession.conf.set(_PROVIDER, _ROCKSDB)
