@@ -5,7 +5,7 @@ BIN := .venv/bin
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example test test-all test-rest test-time soak check format bench docs site clean
+.PHONY: help demo example test test-all test-rest test-time soak platforms check format bench docs site clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -51,6 +51,10 @@ soak:  ## the long tests at full size, one after another; their figures are the 
 	@scripts/set-up test
 	@scripts/java
 	@SERIATIM_SIZE=full $(BIN)/python -m pytest -m soak $(ARGS)
+
+platforms:  ## frames, streams and a killed pipeline on each version of Spark (ARGS="4.1": on that one)
+	@scripts/java
+	@scripts/platforms $(ARGS)
 
 check:  ## format, lint, types, import layers; under a minute
 	@scripts/set-up dev

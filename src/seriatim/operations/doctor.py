@@ -41,7 +41,7 @@ _PACKAGES = (
 #: The same of each extra.
 _EXTRAS = {
     "spark": (
-        ("pyspark", (4, 3), (4, 4)),
+        ("pyspark", (4, 1), (4, 4)),
         ("pandas", (2, 2), (3,)),
         ("pyarrow", (18,), None),
         ("protobuf", (5,), None),

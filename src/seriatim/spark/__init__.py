@@ -18,6 +18,10 @@ from seriatim.extras import need
 
 need("spark")
 
+from seriatim.spark.session.versions import check_version
+
+check_version()
+
 if TYPE_CHECKING:
     from seriatim.spark.resequence.held import held as held
     from seriatim.spark.resequence.merge import merge as merge

@@ -14,7 +14,7 @@ from seriatim.errors import CheckpointMismatch
 from seriatim.kernel.values.time import FOREVER
 from seriatim.spark.control.due import Due, buckets_of
 from seriatim.spark.control.log import FINISH, WAKE, ControlLog, hash_of
-from seriatim.spark.control.source import TICK, ControlFormat, Controlled
+from seriatim.spark.control.source import TICK, ControlFormat, Controlled, _UntoldReader
 from seriatim.spark.state.buckets import bucket_ids
 
 BUCKETS = 4
@@ -149,3 +149,60 @@ def test_a_log_that_cannot_be_read_is_refused_by_name(tmp_path: Path, content: s
     with pytest.raises(CheckpointMismatch, match=what) as caught:
         log.read(0, 1)
     assert str(file) in str(caught.value)
+
+
+def untold(of: Controlled) -> Any:
+    """A process of the source where Spark doesn't tell a source its starts (before 4.2)."""
+    return _UntoldReader(reader_of(of))
+
+
+def rows_between(reader: Any, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[int, str, str | None]]:
+    return [row for part in reader.partitions(start, end) for row in reader.read(part)]
+
+
+def test_untold_of_its_start_a_process_wakes_every_bucket_and_takes_the_log_from_where_the_query_is(
+    of: Controlled,
+) -> None:
+    assert of.log is not None
+    log = ControlLog(of.log)
+    log.append([{"kind": FINISH}])
+    reader = untold(of)
+    first = reader.latestOffset()
+    finish = [(bucket, FINISH, None) for bucket in bucket_ids(BUCKETS)]
+    assert rows_between(reader, reader.initialOffset(), first) == finish + ALL
+    # A query that takes what is there now asks for one offset before it tells the last batch; what was taken may be forgotten.
+    log.append([{"kind": FINISH}])
+    log.forget(2)
+    later = untold(of)
+    second = later.latestOffset()
+    assert later.partitions(first, first) == []
+    assert rows_between(later, first, second) == finish + ALL
+    assert second["at"] >= first["at"]
+    # Nothing new: the very same offset, in which nothing is read.
+    assert later.latestOffset() == second
+    assert later.partitions(second, second) == []
+
+
+def test_untold_of_its_start_a_process_that_is_told_the_last_batch_first_goes_on_behind_it(of: Controlled) -> None:
+    assert of.log is not None
+    reader = untold(of)
+    first = reader.latestOffset()
+    later = untold(of)
+    assert later.partitions(first, first) == []
+    second = later.latestOffset()
+    assert second["at"] == first["at"] + 1
+    assert rows_between(later, first, second) == ALL
+    # A batch that runs again has the same rows, though another process had planned it.
+    again = untold(of)
+    assert rows_between(again, first, second) == ALL
+    now = time.time_ns() // 1_000_000 * 1000
+    Due(second["at"], (now, FOREVER, FOREVER, FOREVER)).write(of.due_file(second["by"]))
+    third = later.latestOffset()
+    assert rows_between(later, second, third) == [(bucket, TICK, None) for bucket in buckets_of([0], BUCKETS)]
+
+
+def test_untold_of_its_start_and_without_ticks_there_is_nothing_new_but_the_log(of: Controlled, tmp_path: Path) -> None:
+    still = Controlled("orders", BUCKETS, ticks=False, log=of.log, folder=tmp_path / "due")
+    for _ in range(2):
+        reader = untold(still)
+        assert reader.latestOffset() == reader.initialOffset() == reader.latestOffset()

@@ -19,7 +19,8 @@ from seriatim.errors import UsageError
 from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.text.section import likely
 from seriatim.spark.box.sink import BoxStreamWriter, BoxWriter, Staging, check_columns
-from seriatim.spark.box.source import BoxReader, BoxStreamReader, Feed, schema_of
+from seriatim.spark.box.source import BoxReader, BoxStreamReader, Feed, Refused, schema_of
+from seriatim.spark.session.versions import STARTS_ARE_TOLD
 
 __all__ = ["BoxFormat", "BoxOptions"]
 
@@ -209,6 +210,8 @@ class BoxFormat(DataSource):
         options = self._read_options()
         if not options.reads_queue:
             raise UsageError("a stream reads a queue", remedy='.option("queue", "…"); the spool is for spark.read')
+        if not STARTS_ARE_TOLD:
+            return Refused()
         return BoxStreamReader(partial(self.feed, options), schema, options.at_most, options.prefix)
 
     def writer(self, schema: StructType, overwrite: bool) -> BoxWriter:

@@ -14,13 +14,20 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.pandas.types import from_arrow_type
 
 from seriatim.errors import UsageError
 from seriatim.spark.frames.property_types import arrow_type
+from seriatim.spark.session.versions import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+    arrow_schema,
+    refused,
+)
 
-__all__ = ["BoxReader", "BoxStreamReader", "Feed", "schema_of"]
+__all__ = ["BoxReader", "BoxStreamReader", "Feed", "Refused", "schema_of"]
 
 _TICKET = T.StructType(
     [
@@ -214,6 +221,29 @@ class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._feed.close()
 
 
+class Refused(DataSourceStreamReader):
+    """A stream of a queue where Spark doesn't tell a source its starts; Spark loses an error that comes sooner than the first offset.
+
+    A process that doesn't know the last batch can't know which messages the box is to give it again.
+    """
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 -- Spark's name
+        """Implements Spark's interface."""
+        raise refused()
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # noqa: N802 -- Spark's name, and its signature before 4.2
+        """Implements Spark's interface."""
+        raise refused()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Implements Spark's interface."""
+        raise refused()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Implements Spark's interface."""
+        raise refused()
+
+
 class BoxReader(DataSourceReader):
     """Read the present content of a queue or the spool, without changing it.
 
@@ -276,7 +306,7 @@ def _conformed(rows: pa.RecordBatch, schema: T.StructType) -> pa.RecordBatch:
     Raises:
         UsageError: a property has another type now than when the query was started.
     """
-    wanted = to_arrow_schema(schema, timezone="UTC")
+    wanted = arrow_schema(schema, "UTC")
     there = set(rows.schema.names)
     columns = []
     for field in wanted:

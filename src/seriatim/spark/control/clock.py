@@ -30,6 +30,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.spark.control.due import Due, metrics, told_by
 from seriatim.spark.control.source import FIRST_OFFSET, FORMAT, ControlFormat, Controlled
+from seriatim.spark.session import versions
 
 __all__ = ["control_offset", "controlled", "observed", "rows_of"]
 
@@ -78,9 +79,7 @@ def _values(observed: Row | Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _offset(source: Mapping[str, Any]) -> dict[str, Any] | None:
     """The offset at the end of a batch, if the source is a control source."""
-    found = source["endOffset"]
-    if isinstance(found, str) and found.startswith("{"):
-        found = json.loads(found)
+    found = versions.offset(source["endOffset"])
     return found if isinstance(found, dict) and set(found) == set(FIRST_OFFSET) else None
 
 

@@ -26,14 +26,15 @@ from typing import Any
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     InputPartition,
     SimpleDataSourceStreamReader,
 )
-from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from seriatim.spark.control.due import Due, buckets_of
 from seriatim.spark.control.log import COMMAND, FINISH, WAKE, ControlLog
+from seriatim.spark.session.versions import STARTS_ARE_TOLD, SupportsTriggerAvailableNow
 from seriatim.spark.state.buckets import bucket_ids
 
 __all__ = ["CONTROL_SCHEMA", "FIRST_OFFSET", "FORMAT", "TICK", "ControlFormat", "Controlled"]
@@ -107,6 +108,11 @@ class ControlFormat(DataSource):
     def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:  # noqa: N802 -- Spark's name
         """Implements Spark's interface."""
         return _ControlReader(Controlled.of(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 -- Spark's name
+        """Implements Spark's interface: where it isn't implemented, Spark takes the simple reader."""
+        reader = _ControlReader(Controlled.of(self.options))
+        return super().streamReader(schema) if STARTS_ARE_TOLD else _UntoldReader(reader)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Tells what is due through Spark, where the driver is on another machine than the program that knows it."""
@@ -182,6 +188,15 @@ class _ControlReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         rows += [(bucket, TICK, None) for bucket in (*woken, *sorted(former.difference(woken)))]
         return iter(rows)
 
+    def first_after_unknown(self) -> dict[str, Any]:
+        """The first offset of a process that doesn't know where the last batch ended: it wakes every bucket."""
+        log = self._log.last() if self._log is not None else 0
+        if not self._controlled.ticks:
+            return {**FIRST_OFFSET, "log": log}
+        bits = (1 << len(self._due.moments)) - 1
+        # Greater than the numbers of processes before it.
+        return {"at": time.time_ns() // 1_000_000, "by": self._by, "log": log, "ticks": f"{bits:x}"}
+
     def _slots(self, start: dict[str, Any]) -> list[int]:
         """The slots to wake now."""
         if not self._controlled.ticks:
@@ -213,3 +228,45 @@ class _ControlReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._read_at != (found.st_ino, found.st_mtime_ns):
             self._due = Due.from_json(self._file.read_text(encoding="utf-8"))
             self._read_at = (found.st_ino, found.st_mtime_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch(InputPartition):
+    """What a batch reads."""
+
+    start: dict[str, Any]
+    end: dict[str, Any]
+
+
+class _UntoldReader(DataSourceStreamReader):
+    """The control source where Spark tells a source neither its starts nor that a query takes only what is there now.
+
+    There Spark asks a source for one offset before it tells with which batch it goes on, if the query is to take what is there now, and
+    takes no more than that. Otherwise it tells the last batch first.
+    """
+
+    def __init__(self, reader: _ControlReader) -> None:
+        self._reader = reader
+        self._end: dict[str, Any] | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 -- Spark's name
+        """Implements Spark's interface."""
+        return self._reader.initialOffset()
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # noqa: N802 -- Spark's name, and its signature before 4.2
+        """The offset behind what is new."""
+        self._end = self._reader.first_after_unknown() if self._end is None else self._reader.read(self._end)[1]
+        return self._end
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The one partition of a batch; Spark also tells so with which offset a query goes on."""
+        self._end = self._end or end
+        return [_Batch(start, end)] if start != end else []
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        """The rows of a batch."""
+        return (
+            self._reader.readBetweenOffsets(partition.start, partition.end)
+            if isinstance(partition, _Batch)
+            else iter(())
+        )

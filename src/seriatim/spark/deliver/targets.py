@@ -16,11 +16,11 @@ from typing import Any, Protocol
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from seriatim.errors import EnvironmentProblem, SeriatimError
 from seriatim.pipeline.declared.pipeline import BOX
 from seriatim.spark.deliver.port import Port
+from seriatim.spark.session.versions import spark_schema
 
 __all__ = ["BoxSink", "Folder", "SparkSink", "Target", "reason_of"]
 
@@ -114,7 +114,7 @@ class SparkSink:
         writer.save(str(self._path.absolute()) if self._path is not None else None)
 
     def _read(self, file: Path) -> DataFrame:
-        schema = from_arrow_schema(pq.read_schema(file))
+        schema = spark_schema(pq.read_schema(file))
         frame = self._session.read.schema(schema).parquet(str(file))
         return _records(frame, self._headers) if self._format.lower() == "kafka" else frame
 

@@ -40,6 +40,7 @@ from seriatim.spark.receive.text_files import (
     splitter_of,
 )
 from seriatim.spark.session.transient_failures import healing_of_spark
+from seriatim.spark.session.versions import STARTS_ARE_TOLD, refused
 
 __all__ = ["read_parquet", "read_source"]
 
@@ -97,6 +98,8 @@ def read_source(
     if not entry.source.id:
         what = f"the format {entry.source.format!r} can't be received without the columns that name a row"
         raise UsageError(what, where=where, remedy="give id, such as [topic, partition, offset]")
+    if entry.source.format == BOX and not static and not STARTS_ARE_TOLD:
+        raise refused()
     rows = _opened(spark, entry, static=static)
     if entry.source.format == BOX:  # a queue without order has neither
         named = {"group": F.coalesce("group", F.lit("")), "ordinal": F.coalesce("ordinal", F.lit(0))}

@@ -18,7 +18,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from seriatim.errors import NotFound, UsageError
 from seriatim.kernel.groups.policy import Fifo, Policy, Standard, UnitOfWork, policy_from, with_stays
@@ -27,7 +26,8 @@ from seriatim.kernel.operators.held_groups import held_groups
 from seriatim.kernel.resequence import why_held
 from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.kernel.values.time import NEVER
-from seriatim.spark.session.requirements import use_this_python
+from seriatim.spark.session.requirements import arrow_schema, use_this_python
+from seriatim.spark.session.versions import spark_schema
 from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import chunk_of, places_in, row_of
 from seriatim.spark.state.packets import from_bytes
@@ -172,13 +172,12 @@ def _messages(session: SparkSession, chunks: DataFrame) -> DataFrame:
     newest = chunks.orderBy(F.col("chunk").desc()).limit(1).collect()
     message: T.DataType = T.NullType()
     if newest:
-        columns = from_arrow_schema(places_in(from_bytes(bytes(newest[0].packet)))[0].schema)
+        columns = spark_schema(places_in(from_bytes(bytes(newest[0].packet)))[0].schema)
         message = T.StructType([T.StructField(field.name, field.dataType, True) for field in columns])
     shown = T.StructType([T.StructField(name, kind) for name, kind in {**_PLACE, "message": message}.items()])
     if not newest:
         return session.createDataFrame([], shown)
-    zone = session.conf.get("spark.sql.session.timeZone")
-    return chunks.mapInArrow(_opening(to_arrow_schema(shown, timezone=zone).serialize().to_pybytes()), shown)
+    return chunks.mapInArrow(_opening(arrow_schema(session, shown)), shown)
 
 
 def _opening(schema: bytes) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:

@@ -8,10 +8,10 @@ import sys
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from seriatim.errors import EnvironmentProblem
 from seriatim.pipeline.text.log_fields import fields
+from seriatim.spark.session import versions
 
 __all__ = ["arrow_schema", "make_ready", "use_this_python", "warn_of_empty_partitions"]
 
@@ -29,6 +29,8 @@ def make_ready(df: DataFrame) -> None:
         EnvironmentProblem: the session doesn't let its state store be chosen.
     """
     use_this_python(df.sparkSession)
+    if df.isStreaming:
+        versions.keep_batches_apart(df.sparkSession)
     if df.isStreaming and df.sparkSession.conf.get(_PROVIDER) != _ROCKSDB:
         try:
             df.sparkSession.conf.set(_PROVIDER, _ROCKSDB)
@@ -61,4 +63,4 @@ def use_this_python(session: SparkSession) -> None:
 def arrow_schema(session: SparkSession, schema: T.StructType) -> bytes:
     """The schema that Spark passes to a worker, as an IPC message."""
     zone = session.conf.get("spark.sql.session.timeZone")
-    return to_arrow_schema(schema, timezone=zone).serialize().to_pybytes()
+    return versions.arrow_schema(schema, str(zone)).serialize().to_pybytes()
