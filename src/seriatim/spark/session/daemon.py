@@ -9,11 +9,13 @@ It imports what most workers need, once, before it makes them, and spares their 
 from __future__ import annotations
 
 import importlib
+import runpy
 import signal
 
 from pyspark import daemon
 
 from seriatim.spark.session.collector import freeze_loaded
+from seriatim.spark.session.lone_workers import worker_to_be
 
 __all__ = ["daemon"]
 
@@ -28,4 +30,7 @@ if __name__ == "__main__":
     for module in _OF_WORKERS:
         importlib.import_module(module)
     freeze_loaded()
-    daemon.manager()
+    if module_of_lone := worker_to_be():
+        runpy.run_module(module_of_lone, run_name="__main__", alter_sys=True)
+    else:
+        daemon.manager()

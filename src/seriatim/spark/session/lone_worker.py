@@ -1,0 +1,44 @@
+"""Becomes a lone worker of Spark's, forked or anew; see `lone_workers.py`. It starts without `site`, to be there at once.
+
+Arguments: the file of the parent's socket, `-m`, and the module that the worker runs.
+"""
+
+import os
+import socket
+import sys
+
+__all__ = ["request"]
+
+#: Spark waits 10 seconds for a worker.
+_PATIENCE_S = 3.0
+
+
+def request(module: str) -> bytes:
+    """What a lone worker needs: the module that it runs, and the folder and the environment of this process."""
+    folder = os.getcwdb()  # noqa: PTH109 -- a path is slow to import
+    return b"\0".join((os.fsencode(module), folder, *(b"%s=%s" % pair for pair in os.environb.items())))
+
+
+def _is_forked(file: str, module: str) -> bool:
+    """Whether the parent has forked the worker, and it has ended."""
+    with socket.socket(socket.AF_UNIX) as parent:
+        parent.settimeout(_PATIENCE_S)
+        try:
+            parent.connect(file)
+            socket.send_fds(parent, [b"+"], [0, 1, 2])
+            parent.sendall(request(module))
+            parent.shutdown(socket.SHUT_WR)
+            if not parent.recv(1):
+                return False
+        except OSError:
+            return False
+        parent.settimeout(None)
+        parent.recv(1)
+    return True
+
+
+if __name__ == "__main__":
+    _, file, *arguments = sys.argv
+    if not _is_forked(file, arguments[-1]):
+        python = os.environ["SERIATIM_PYTHON"]
+        os.execv(python, [python, *arguments])  # noqa: S606 -- no shell is wanted
