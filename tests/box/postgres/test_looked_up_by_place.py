@@ -23,5 +23,8 @@ def test_no_statement_looks_an_item_of_text_up_by_its_place():
         for name, _ in _LOOKED_UP.findall(text)
         if name in _ARRAYS.findall(text)
     }
-    assert found - _LOOPS == {("forget_expired", "candidates"), ("put_right", "candidates")}  # one, the last of a portion
+    assert found - _LOOPS == {
+        ("forget_expired", "candidates"),
+        ("put_right", "candidates"),
+    }  # one, the last of a portion
     assert found >= _LOOPS
