@@ -66,7 +66,7 @@ def test_a_name_says_what_it_is(metric):
     assert not metric.help.endswith(".")
     # Few values each: never a group, a message or an error.
     assert set(metric.labels) <= {
-        "queue", "state", "disposition", "kind", "outcome", "location", "table", "pipeline", "destination", "region",
+        "queue", "state", "disposition", "kind", "outcome", "location", "table", "pipeline", "destination", "region", "service",
     }  # fmt: skip
 
 
@@ -115,7 +115,10 @@ def test_a_box_and_its_worker_are_told(box):
     groups.suspend(box, "orders", "c2", actor="me", reason="test")
     with box.session() as tx:
         tx.publish([order("c9", 1)])
-    assert {one.figure for one in figures(box)} == {one.of for one in BOX}
+    assert {one.figure for one in figures(box)} == {one.of for one in BOX} - {
+        "dialogs",
+        "dialog_seconds",
+    }  # it has none
     with box.session() as tx:
         tx.publish([order("c1", 3)])
     sq.Worker(box, "orders", handle, workers=1).run(until_idle=True)

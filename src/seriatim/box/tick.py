@@ -135,11 +135,13 @@ def _judged(access: Access, queue: BoxQueue, failures: _Failures) -> int:
             with failures.noted(queue, key), access.transaction() as transaction:
                 turns = Turns(transaction)
                 turns.judge_all(queue, turns.lock(queue, group=key))
+        # A group of which more is left has it perhaps at a lower rank than what was judged: arrival and rank differ by priority.
+        all_judged = not more
         # Where it finds only groups that it has seen, nobody can judge them: something before waits to be routed.
         known = len(keys)
         keys.update(locked.keys)
         more |= len(keys) > known and (len(locked.keys) == _GROUPS or through is not None)
-        if from_rank is not None and through is not None:
+        if from_rank is not None and through is not None and all_judged:
             more |= through > from_rank
             from_rank = through
         until_rank = until_rank or locked.now_us + _LOWEST_PRIORITY_US

@@ -74,7 +74,7 @@ def test_only_the_message_stops_and_its_place_stays_open(box, mode):
     assert (counts.faulted, counts.arrived, counts.stopped) == (1, 0, 0)
     told = work_findings.CHECKS["faulted"](work_findings.Work(box))
     assert (told.state, told.found) == ("wrong", "queue 'work': 1 message (each stops itself alone)")
-    assert "seriatim messages retry" in told.remedy
+    assert "seriatim messages list --queue work --status faulted" in told.remedy
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ FUNCTIONS = """
 ARGUMENTS = {
     "integer": "0", "bigint": "0", "text": "''", "boolean": "FALSE", "jsonb": "'{}'", "bytea": "''", "interval": "'0'",
     "date": "'today'", "timestamp with time zone": "'today'", "regrole": "'0'",
-    "uuid": "gen_random_uuid()", "xid8": "'0'",
+    "uuid": "gen_random_uuid()", "xid": "'0'", "xid8": "'0'",
 }  # fmt: skip
 EMPTY = "'{}'"
 

@@ -6,7 +6,7 @@ The number of statements doesn't depend on the number of messages.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -81,7 +81,8 @@ def requeue(
     if not facts:
         return []
     if locked is not None and facts[0].is_known:
-        require_of(group_of(transaction, queue, group), Action.REQUEUE)
+        view = group_of(transaction, queue, group)
+        require_of(view if decides else replace(view, regions=None), Action.REQUEUE)
     its_ids = [one.entry_id for one in facts]
     reopening = Reopening.of(transaction, turns, definitions, found, its_ids)
     places = [

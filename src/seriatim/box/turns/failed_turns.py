@@ -31,8 +31,9 @@ _LONGEST_ERROR = 2_000
 
 def is_of_turn(error: Exception, place: str) -> bool:
     """Whether an error comes of what a group has, and not of the connection, the server, the definitions or a right."""
-    if isinstance(error.__cause__ or error, psycopg.IntegrityError | psycopg.DataError):
-        return True  # no value of a caller's is in a turn
+    cause = error.__cause__ or error
+    if isinstance(cause, psycopg.IntegrityError | psycopg.DataError) and cause.sqlstate is not None:
+        return True  # the only value of a caller's is the group's key, which the driver would have refused
     try:
         _raise(error, place)
     except InvariantBroken:
