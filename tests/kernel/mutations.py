@@ -21,13 +21,20 @@ class Mutation:
     old: str
     new: str
 
+    @property
+    def path(self) -> Path:
+        """The file, in whichever room of the kernel it is."""
+        (found,) = _KERNEL.rglob(self.file)
+        return found
+
     def source(self) -> str:
         """The file's text as it is."""
-        return (_KERNEL / self.file).read_text(encoding="utf-8")
+        return self.path.read_text(encoding="utf-8")
 
     def made(self) -> tuple[str, str]:
         """The name of the module, and its text with the mistake."""
-        return f"seriatim.kernel.{self.file.removesuffix('.py')}", self.source().replace(self.old, self.new)
+        module = ".".join(self.path.relative_to(_KERNEL.parents[1]).with_suffix("").parts)
+        return module, self.source().replace(self.old, self.new)
 
 
 _STANDARD = (
