@@ -29,10 +29,9 @@ from seriatim.cli.shown.table import Table, as_json, json_option
 from seriatim.errors import UsageError
 from seriatim.kernel.groups.states import Action
 from seriatim.kernel.operators.held_groups import missing_numbers
-from seriatim.operations import bulk
+from seriatim.operations import bulk, bulk_operations
 from seriatim.operations import groups as operations
 from seriatim.operations.bulk import Refused
-from seriatim.operations.bulk_operations import AT_ONCE
 from seriatim.operations.tables import acted as declared
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
@@ -340,7 +339,7 @@ def _many(
             return
         if views:
             confirmed(f"{action.replace('_', '-')} {counted(len(views), 'group')}?", yes=yes)
-        if len(views) > AT_ONCE or (views and not waits):
+        if len(views) > bulk_operations.AT_ONCE or (views and not waits):
             act_in_bulk(
                 box, action, views, _chosen_by(given), said(*why), at_once=bool(further), waits=waits, json_=json_
             )
