@@ -118,7 +118,7 @@ class Receiver:
 
     def _next_turn(self) -> Delivery | None:
         queue, trials = self._queue(), self._transaction.access.trials
-        # What is on trial comes behind the others, but not only where there are none.
+        # Groups on trial come behind the others; one is tried once a second also while others are ready.
         if self._group is None and self._after is None and trials.is_due(queue.queue_id):
             delivery = self._next_on_trial(queue)
             return self._next_ready(queue) if delivery is None else delivery

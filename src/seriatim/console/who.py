@@ -96,7 +96,7 @@ Identify = Callable[[Request], Actor | Awaitable[Actor]]
 
 
 def checked_roles(names: Iterable[str]) -> frozenset[str]:
-    """Roles by their names; whoever may do more may see."""
+    """Return the roles with these names, and `see` if there is any."""
     found = frozenset(one.strip() for one in names if one.strip())
     for one in found:
         if one not in ROLES:

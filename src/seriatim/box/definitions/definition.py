@@ -79,7 +79,7 @@ class BoxQueue:
 
     @cached_property
     def counts_rollbacks(self) -> bool:
-        """Whether rollbacks of its messages suspend their group, whoever received them."""
+        """Whether rollbacks suspend the group of their messages: those of workers and of applications."""
         return self.serves and self.declared.rollbacks is not None
 
     @cached_property

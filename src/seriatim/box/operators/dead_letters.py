@@ -128,7 +128,7 @@ def dead_letters_of(
 def dead_letters_page(
     transaction: Transaction, chosen: DeadLetterFilter, limit: int, *, after: int = 0, seconds: float
 ) -> DeadLettersPage:
-    """The next dead letters that fit, at most `limit`: of the next 20,000, and none after so many `seconds`."""
+    """Read at most `limit` dead letters that fit, among the next 20,000, for `seconds` at most."""
     parameters, ends = _parameters(chosen), time.monotonic() + seconds
     found: list[DeadLetter] = []
     read, most = 0, max(limit, 1)

@@ -191,7 +191,7 @@ def role_settings(transaction: Transaction) -> list[RoleSetting]:
 
 
 def unended_dialogs(transaction: Transaction, most: int = 100_000) -> list[UnendedDialogs]:
-    """The dialogs that one side never ended, by service, among so many of the oldest sides."""
+    """Count the dialogs that one side never ended, by service, among the `most` oldest sides."""
     return transaction.rows("unended_dialogs", UnendedDialogs, most=most)
 
 

@@ -9,6 +9,7 @@ from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Table, as_json, json_option
 from seriatim.kernel.dialog import LABELS, DialogState
+from seriatim.operations import dialogs as dialog_operations
 from seriatim.operations.tables import dialogs as declared
 from seriatim.pipeline.text.counted import counted
 
@@ -46,10 +47,8 @@ def _list(
     json_: bool,
 ) -> None:
     """List the sides of dialogs, oldest first."""
-    from seriatim.operations import dialogs  # noqa: PLC0415 -- the driver, when it is needed
-
     with opened(dsn, schema) as box:
-        found = dialogs.dialogs(box, service=service, state=state, older_than=older_than, limit=limit)
+        found = dialog_operations.dialogs(box, service=service, state=state, older_than=older_than, limit=limit)
     DIALOGS.print(found, json_=json_, limit=limit)
 
 
@@ -59,10 +58,8 @@ def _list(
 @_json
 def _show(handle: str, *, dsn: str | None, schema: str, json_: bool) -> None:
     """Show one side of a dialog, by its HANDLE."""
-    from seriatim.operations import dialogs  # noqa: PLC0415 -- the driver, when it is needed
-
     with opened(dsn, schema) as box:
-        found = dialogs.dialogs(box, handle=handle)
+        found = dialog_operations.dialogs(box, handle=handle)
     if not found:
         raise click.UsageError(f"there is no dialog with the handle {handle}")
     if json_:
@@ -95,15 +92,13 @@ def _end(
     json_: bool,
 ) -> None:
     """End one side of a dialog, by its HANDLE."""
-    from seriatim.operations import dialogs  # noqa: PLC0415 -- the driver, when it is needed
-
     if error_text is not None and error_code is None:
         raise click.UsageError("--error-text needs --error-code")
     error = None if error_code is None else (error_code, _ENDED_BY if error_text is None else error_text)
     with opened(dsn, schema) as box:
         with box.session() as tx:
             tx.end(handle, error=error, cleanup=cleanup)
-        (found,) = dialogs.dialogs(box, handle=handle)
+        (found,) = dialog_operations.dialogs(box, handle=handle)
     click.echo(as_json(DIALOGS.object_of(found)) if json_ else f"the dialog {handle} is {found.state_name}")
 
 
@@ -117,10 +112,8 @@ def _end(
 @_json
 def _cleanup(*, state: str, older_than: str, dry_run: bool, dsn: str | None, schema: str, json_: bool) -> None:
     """Clean up old dialogs: close their sides and delete messages that wait there, without notifying the other sides."""
-    from seriatim.operations import dialogs  # noqa: PLC0415 -- the driver, when it is needed
-
     with opened(dsn, schema) as box:
-        found = dialogs.clean_up_dialogs(box, state=state, older_than=older_than, dry_run=dry_run)
+        found = dialog_operations.clean_up_dialogs(box, state=state, older_than=older_than, dry_run=dry_run)
     DIALOGS.print(found, json_=json_)
     if not json_:
         click.echo(counted(len(found), "dialog ", "dialogs ") + ("would be cleaned up" if dry_run else "cleaned up"))

@@ -21,6 +21,7 @@ from seriatim.cli.shown.table import Column, Table, as_json, json_only, json_opt
 from seriatim.errors import UsageError
 from seriatim.kernel.groups.states import RETRIED_IN
 from seriatim.operations import edits
+from seriatim.operations import messages as message_operations
 from seriatim.operations import set_aside as operations
 from seriatim.operations.set_aside import Place, Refused
 from seriatim.operations.tables import messages as declared
@@ -140,14 +141,12 @@ def _list(
 
     A message that is done is listed only if its queue keeps it.
     """
-    from seriatim.operations import messages  # noqa: PLC0415 -- the driver, when it is needed
-
     with opened(dsn, schema) as box:
         chosen |= {"queue": queue, "group": group, "status": status, "message_type": type_, "limit": limit}
         if by is not None:
-            ERRORS.print(messages.messages_by_error(box, **chosen), json_=json_, limit=limit)
+            ERRORS.print(message_operations.messages_by_error(box, **chosen), json_=json_, limit=limit)
             return
-        found = messages.messages(box, **chosen)
+        found = message_operations.messages(box, **chosen)
     MESSAGES.print(found, json_=json_, limit=limit)
 
 
@@ -212,10 +211,8 @@ def _show(message_id: str, *, id_space: str | None, dsn: str | None, schema: str
 
     JSON has bytes that are not UTF-8 as hexadecimal digits.
     """
-    from seriatim.operations import messages  # noqa: PLC0415 -- the driver, when it is needed
-
     with opened(dsn, schema) as box:
-        message, places = messages.message(box, message_id, id_space=id_space)
+        message, places = message_operations.message(box, message_id, id_space=id_space)
     if json_:
         _MESSAGE.print_object(message, places=places)
         return
@@ -252,11 +249,9 @@ def _delete(
     waits in the queue that --queue names is moved to its dead letters; the others of its group stay in order. For dead
     letters see `seriatim dead-letters delete`.
     """
-    from seriatim.operations import messages  # noqa: PLC0415 -- the driver, when it is needed
-
     queue = chosen["queue"]
     with opened(dsn, schema) as box:
-        waiting = messages.waiting(box, message_ids, queue=queue) if queue is not None and not all_ else []
+        waiting = message_operations.waiting(box, message_ids, queue=queue) if queue is not None and not all_ else []
         others = tuple(one for one in message_ids if one not in waiting)
         found = _picked(box, others, chosen, all_=all_) if others or not waiting else []
         if dry_run or not (found or waiting or json_):
@@ -266,7 +261,7 @@ def _delete(
         does += [f"move {counted(len(waiting), 'waiting message')} to the dead letters"] if waiting else []
         confirmed(f"{' and '.join(does)}?", yes=yes or not (found or waiting))
         who = said(actor, reason) if found or waiting else {}
-        taken = messages.take_out(box, waiting, queue=queue, **who) if waiting else []
+        taken = message_operations.take_out(box, waiting, queue=queue, **who) if waiting else []
         done = operations.delete(box, found, **who) if found else 0
     if json_:
         _DONE.print_object({"dry_run": False, "deleted": done, **({"dead": len(taken)} if waiting else {})})
@@ -348,8 +343,6 @@ def _retry(
     retry`. To mend many messages, write them with `seriatim messages export --status faulted`, edit the file, and give it with
     --edits. To give a message up, see `seriatim messages delete`.
     """
-    from seriatim.operations import messages  # noqa: PLC0415 -- the driver, when it is needed
-
     _check_retry(message_ids, all_, edits, queue, body, chosen)
     with opened(dsn, schema) as box:
         if edits is not None:
@@ -358,15 +351,15 @@ def _retry(
         done: list[Any]
         if not all_:
             new = None if body is None else body.read()
-            done = list(messages.retry(box, message_ids, queue=str(queue), body=new, **said(actor, reason)))
+            done = list(message_operations.retry(box, message_ids, queue=str(queue), body=new, **said(actor, reason)))
         else:
-            found = messages.messages(box, queue=queue, status="faulted", limit=_ALL, **chosen)
+            found = message_operations.messages(box, queue=queue, status="faulted", limit=_ALL, **chosen)
             if dry_run:
                 _would_retry(found, json_=json_)
                 return
             if found:
                 confirmed(f"retry {counted(len(found), 'message')}?", yes=yes)
-            retried = messages.retry_each(box, found, **said(actor, reason)) if found else ()
+            retried = message_operations.retry_each(box, found, **said(actor, reason)) if found else ()
             done = list(shown_progress(retried, len(found), "retry", quiet=json_))
     if json_:
         _DONE.print_object({"dry_run": False, "retried": done})
@@ -416,10 +409,8 @@ def _resubmit(
     Resubmits all of them, or those with the given IDs. Use it after the queue or the message type was mended. For
     unrouted messages see `seriatim unrouted --resubmit`.
     """
-    from seriatim.operations import messages  # noqa: PLC0415 -- the driver, when it is needed
-
     with opened(dsn, schema) as box:
-        done = messages.resubmit(
+        done = message_operations.resubmit(
             box, message_ids or None, message_type=type_, queue=queue, **resubmitting(actor, reason)
         )
     click.echo(as_json(RESUBMITTED.object_of(done)) if json_ else f"{done.routed:,} routed, {done.left:,} left")

@@ -6,6 +6,7 @@ import click
 
 from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.shown.table import Table, json_option
+from seriatim.operations import queues as queue_operations
 from seriatim.operations.tables import queues as declared
 
 __all__ = ["COUNTS", "queues"]
@@ -23,8 +24,6 @@ def queues(*, dsn: str | None, schema: str, json_: bool) -> None:
     faulted, a waiting group waits for a missing number: `seriatim groups` lists both. Of a gate, the places are counted that are open
     because a message of theirs is still on its way.
     """
-    from seriatim.operations import queues  # noqa: PLC0415 -- the driver, when it is needed
-
     with opened(dsn, schema) as box:
-        found = queues.queues(box)
+        found = queue_operations.queues(box)
     COUNTS.print(found, json_=json_)

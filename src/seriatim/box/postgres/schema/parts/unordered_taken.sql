@@ -19,20 +19,7 @@ noted AS MATERIALIZED (
 SELECT
     (SELECT max(version) FROM {schema}.changes) AS version,
     entry.entry_id,
-    stored.message_id,
-    stored.type,
-    stored.content_type,
-    stored.context::text,
-    stored.property_types,
-    stored.body,
-    stored.received_at,
-    run.location,
-    run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
-    (run.number - 1 + stored.position) % place.last_number + 1 AS number,
-    entry.attempt,
-    entry.priority::smallint,
-    entry.subscription_ids,
-    stored.parts::integer,
+    {handed_message()},
     entry.group_key,
     entry.ordinal
 FROM taken AS entry

@@ -14,20 +14,7 @@ BEGIN
     );
     RETURN QUERY
     SELECT
-        stored.message_id,
-        stored.type,
-        stored.content_type,
-        stored.context::text,
-        stored.property_types,
-        stored.body,
-        stored.received_at,
-        run.location,
-        run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
-        (run.number - 1 + stored.position) % place.last_number + 1 AS number,
-        entry.attempt,
-        entry.priority::smallint,
-        entry.subscription_ids,
-        stored.parts::integer
+        {handed_message()}
     FROM unnest(of_entries) WITH ORDINALITY AS handed (entry_id, at)
     JOIN {schema}.entries AS entry ON entry.entry_id = ANY (ARRAY[handed.entry_id])
     JOIN {schema}.spool AS stored

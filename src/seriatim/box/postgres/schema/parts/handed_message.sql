@@ -1,0 +1,15 @@
+-- The columns of a message that is handed out: of its `entry`, of `stored`, of the `run` of its ticket, and of the `place` of that.
+stored.message_id,
+stored.type,
+stored.content_type,
+stored.context::text,
+stored.property_types,
+stored.body,
+stored.received_at,
+run.location,
+run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
+(run.number - 1 + stored.position) % place.last_number + 1 AS number,
+entry.attempt,
+entry.priority::smallint,
+entry.subscription_ids,
+stored.parts::integer
