@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from textwrap import indent
 
 import click
 
@@ -89,7 +90,7 @@ def _show(finding: Finding) -> None:
 
 
 def _explain(name: str) -> None:
-    """Print a row of the page that says what to do when."""
+    """Print what the page that says what to do when has on a finding."""
     found = advice(name)
     for heading, text in (("what you see", found.seen), ("why", found.why), ("what to do", found.remedy)):
-        click.echo(f"{heading}:\n  {text}")
+        click.echo(f"{heading}:\n{indent(text, '  ')}")
