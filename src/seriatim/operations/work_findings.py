@@ -104,7 +104,7 @@ def _faulted_groups(work: Work) -> Finding:
     if not errors or errors[0].count == 1:
         return replace(found, found=said)
     together = (
-        f"{command('group', 'retry', '--all', error=errors[0].error)} when its cause is mended (first with --dry-run)"
+        f"mend the cause, then {command('group', 'retry', '--all', error=errors[0].error)}; look first with --dry-run"
     )
     return replace(found, found=said, remedy=f"{together}; one alone: {found.remedy}")
 
