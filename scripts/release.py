@@ -126,7 +126,7 @@ def run(*words: str | Path, cwd: Path = ROOT, log: Path | None = None, **environ
     Raises:
         Failed: it exits with another code than 0; with the end of its output.
     """
-    beside = Path(sys.executable).with_name(str(words[0]))
+    beside = Path(sys.executable).parent / words[0]
     command = [str(beside if beside.exists() else words[0]), *map(str, words[1:])]
     own = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")} | environment
     ended = subprocess.run(command, cwd=cwd, env=own, capture_output=True, text=True, check=False)
