@@ -39,10 +39,14 @@ class Failed(click.ClickException):
     """What keeps this from being a release."""
 
 
-def facts(root: Path) -> tuple[str, SpecifierSet]:
-    """The version, and the Pythons that it is for."""
+def facts(root: Path) -> tuple[str, SpecifierSet, list[str]]:
+    """The version, the Pythons that it is for, and all that it needs with the extra ``all``."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return project["version"], SpecifierSet(project["requires-python"])
+    extras = project["optional-dependencies"]
+    (of_all,) = extras["all"]
+    names = of_all.partition("[")[2].rstrip("]").split(",")
+    needed = [*project["dependencies"], *(one for name in names for one in extras[name])]
+    return project["version"], SpecifierSet(project["requires-python"]), needed
 
 
 def cut(changelog: str, version: str, date: str) -> str:
@@ -99,8 +103,8 @@ def licences(root: Path) -> Iterator[str]:
                 yield f"{' '.join(what[:2])}: {licence.read_text(encoding='utf-8').strip().splitlines()[0]}"
 
 
-def pythons(fits: SpecifierSet) -> list[str]:
-    """The oldest and the newest Python here that the version is for: what uv finds."""
+def pythons(fits: SpecifierSet) -> dict[str, str]:
+    """The oldest and the newest Python here that the version is for: what uv finds; by its version."""
     told = run("uv", "python", "list", "--only-installed", "--no-python-downloads", "--output-format", "json")
     found = {
         Version(one["version"]): one["path"]
@@ -111,7 +115,7 @@ def pythons(fits: SpecifierSet) -> list[str]:
     }
     if not found:
         raise Failed(f"no Python {fits} is here")
-    return [found[version] for version in dict.fromkeys((min(found), max(found)))]
+    return {str(version): found[version] for version in (min(found), max(found))}
 
 
 def run(*words: str | Path, cwd: Path = ROOT, log: Path | None = None, **environment: str) -> str:
@@ -150,16 +154,27 @@ def build(clone: Path, into: Path) -> tuple[Path, Path]:
     return wheel, sdist
 
 
-def install(python: str, artifact: Path, resolution: str, extras: str, folder: Path) -> None:
-    """Make an empty environment with one of them and what it needs."""
+def install(python: str, artifact: Path, resolution: str, extras: str, needed: Sequence[str], folder: Path) -> None:
+    """Make an empty environment with one of them. What it `needed` is named, so that ``lowest-direct`` takes the lowest of it."""
     run("uv", "venv", "--no-config", "--no-python-downloads", "--python", python, folder)
+    from_source = FROM_SOURCE if artifact.suffix == ".whl" else (*FROM_SOURCE, "seriatim")
     run(
-        *("uv", "pip", "install", "--no-config", "--python", folder, "--resolution", resolution),
-        *("--only-binary", ":all:", *(word for name in (*FROM_SOURCE, "seriatim") for word in ("--no-binary", name))),
-        *([] if artifact.suffix == ".whl" else ["--build-constraint", ROOT / "constraints.txt"]),
-        f"seriatim[{extras}] @ {artifact.as_uri()}",
+        *(
+            "uv",
+            "pip",
+            "install",
+            "--no-config",
+            "--python",
+            folder,
+            "--resolution",
+            resolution,
+            "--only-binary",
+            ":all:",
+        ),
+        *(word for name in from_source for word in ("--no-binary", name)),
+        *(f"seriatim[{extras}] @ {artifact.as_uri()}", *needed),
         log=folder.with_suffix(".install.log"),
-    )  # fmt: skip
+    )
 
 
 def quick_start(folder: Path, readme: str) -> None:
@@ -195,7 +210,7 @@ def main(*, tag: bool, suite: bool) -> None:
     Takes half an hour with the tests, and ten minutes without.
     """
     check_clean()
-    version, fits = facts(ROOT)
+    version, fits, needed = facts(ROOT)
     cut_changelog = cut((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), version, f"{datetime.now(UTC):%Y-%m-%d}")
     if run("git", "tag", "--list", f"v{version}"):
         raise Failed(f"the tag v{version} is there already: raise `version` in pyproject.toml")
@@ -212,16 +227,16 @@ def main(*, tag: bool, suite: bool) -> None:
     for line in licences(clone):
         click.echo(f"vendored: {line}")
     readme = (clone / "README.md").read_text(encoding="utf-8")
-    ways = [*product(pythons(fits), ("lowest-direct", "highest"), (wheel, sdist))]
-    for number, (python, resolution, artifact) in enumerate(ways, 1):
-        name = f"{Path(python).name}-{resolution}-{'wheel' if artifact is wheel else 'sdist'}"
+    ways = [*product(pythons(fits).items(), ("lowest-direct", "highest"), (wheel, sdist))]
+    for number, ((python, path), resolution, artifact) in enumerate(ways, 1):
+        name = f"{python}-{resolution}-{'wheel' if artifact is wheel else 'sdist'}"
         click.echo(f"{number} of {len(ways)}: {name} …")
-        install(python, artifact, resolution, "all", BUILD / name)
+        install(path, artifact, resolution, "all", needed, BUILD / name)
         quick_start(BUILD / name, readme)
     if suite:
         click.echo("the tests of `make test` with the newest dependencies …")
         folder = BUILD / "suite"
-        install(ways[-1][0], wheel, "highest", "all,test", folder)
+        install(ways[-1][0][1], wheel, "highest", "all,test", needed, folder)
         words = (
             folder / "bin" / "python",
             "-m",

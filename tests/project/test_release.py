@@ -27,10 +27,12 @@ def test_the_changelog_is_cut(script):
 
 
 def test_the_version_of_the_repository_can_be_released(script):
-    version, fits = script["facts"](ROOT)
+    version, fits, needed = script["facts"](ROOT)
     assert version in script["cut"]((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), version, "2026-01-01")
     assert "3.11" in fits
     assert "3.10" not in fits
+    assert {"click>=8.1", "pyarrow>=18"} <= set(needed)
+    assert not any(one.startswith("pytest") for one in needed)
 
 
 def test_a_file_that_one_of_them_lacks_is_named(script):
