@@ -187,7 +187,7 @@ def quick_start(folder: Path, readme: str) -> None:
     path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
     run(seriatim, "demo", cwd=work, log=folder.with_suffix(".demo.log"), PATH=path)
     run(seriatim, "init", "shop", cwd=work, PATH=path)
-    for words in (("check",), ("run", "--once", "pipeline.yaml"), ("doctor",)):
+    for words in (("check", "pipeline.yaml"), ("run", "--once", "pipeline.yaml"), ("doctor",)):
         run(seriatim, *words, cwd=work / "shop", log=folder.with_suffix(f".{words[0]}.log"), PATH=path)
 
 
