@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seriatim.cli.commands.queues import COUNTS
-from seriatim.cli.commands.workers import WORKER, ago
+from seriatim.cli.commands.workers import WORKER
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.options.why import said, says_why
@@ -16,6 +16,7 @@ from seriatim.cli.shown.table import Column, Table, json_only, json_option
 from seriatim.errors import UsageError
 from seriatim.operations import queues, workers
 from seriatim.operations.period import period_of
+from seriatim.operations.tables.workers import ago
 from seriatim.pipeline.declared.work_limits import rate_of, rate_text
 from seriatim.pipeline.files.json_form import to_json
 from seriatim.pipeline.text.counted import counted
