@@ -143,7 +143,7 @@ def list_page(
             table.objects_of(found),
             about=about,
             listing=Rows(shown or table, found, caption or title, links or {}, told, hint, usual, more),
-            values=where | values(asked, found),
+            values={**where, **values(asked, found)},
         )
 
     by = (Field("by", "Count by error", ("error",)),) if by_error else ()

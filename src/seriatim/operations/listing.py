@@ -53,10 +53,11 @@ def filtered(
 
     def made(read: Callable[[_Of, _Chosen], _Rows]) -> Callable[Concatenate[_Of, _Given], _Rows]:
         @wraps(read)
-        def function(of: _Of, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Rows:
+        def function(*args: Any, **kwargs: Any) -> _Rows:
+            of, *args_of_list = args or (kwargs.pop(first),)
             if refused := [one for one in kwargs if one in without]:
                 raise TypeError(f"{read.__name__}() got an unexpected keyword argument {refused[0]!r}")
-            return read(of, listing(*args, **(defaults | kwargs)))  # type: ignore[arg-type]
+            return read(of, listing(*args_of_list, **(defaults | kwargs)))
 
         taken = [
             one.replace(default=defaults.get(name, one.default))
@@ -64,7 +65,7 @@ def filtered(
             if name not in without
         ]
         of = inspect.Parameter(first, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation="MessageBox")
-        offers = {one.name: filters_of(listing)[one.name] for one in taken}  # type: ignore[arg-type]
+        offers = {one.name: filters_of(listing)[one.name] for one in taken}
         returns = inspect.get_annotations(read).get("return", inspect.Signature.empty)
         function.__signature__ = inspect.Signature([of, *taken], return_annotation=returns)  # type: ignore[attr-defined]
         function.__doc__ = _documented(inspect.getdoc(read) or "", {first: about}, offers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, MISSING, dataclass
 from datetime import datetime
 
 from seriatim.box.connection.access import Transaction
@@ -120,7 +120,7 @@ class BulkFilter(Listing):
 class BulkGroupFilter(Listing):
     """The list of groups of a bulk operation."""
 
-    bulk_id: int = listing.given("The number of the operation.")
+    bulk_id: int = listing.given("The number of the operation.", MISSING)
     _: KW_ONLY
     result: str | None = listing.choice("groups with this result", RESULTS, "a result of a group")
     after: tuple[int, str] | None = listing.place(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, MISSING, dataclass
 from datetime import datetime
 from decimal import Decimal
 
@@ -104,7 +104,7 @@ class FindFilter(Listing):
     """What is looked for."""
 
     text: str = listing.given(
-        "A message id, a group's key, or the value of a property; a number fits however it is written.", "", _check
+        "A message id, a group's key, or the value of a property; a number fits however it is written.", MISSING, _check
     )
     _: KW_ONLY
     since: When | None = listing.since("messages published")

@@ -119,7 +119,7 @@ class StreamFilter(Listing):
 
 def links(transaction: Transaction) -> list[LinkView]:
     """All links, by name."""
-    return transaction.rows("link_views", LinkView)
+    return transaction.rows("link_views", LinkView, name=None)
 
 
 def streams(transaction: Transaction, chosen: StreamFilter) -> list[StreamView]:

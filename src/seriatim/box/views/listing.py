@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from fnmatch import translate
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from seriatim.errors import UsageError, shown
@@ -287,7 +287,7 @@ class Place(Whole):
     def placed(self, name: str, query: Mapping[str, str]) -> Any:
         """The place in the query of an address; None: it begins at the beginning."""
         if not self.columns:
-            return whole(query[name]) if query.get(name) else None
+            return whole(query[name], name) if query.get(name) else None
         if not all(column in query for column in self.columns):
             return None
         try:
@@ -368,8 +368,7 @@ class Listing:
         )
 
 
-@cache
-def filters_of(listing: type[Listing]) -> Mapping[str, Filter]:
+def filters_of(listing: type[Any]) -> Mapping[str, Filter]:
     """The filters of a list, by the names of their fields."""
     return {one.name: one.metadata["filter"] for one in fields(listing) if "filter" in one.metadata}
 
@@ -457,7 +456,7 @@ def place(
 
 
 def given(what: str, default: object = None, check: Callable[[Any], object] = bool) -> Any:
-    """A value that only programs give."""
+    """A value that only programs give; with the default `dataclasses.MISSING` it has to be given."""
     return _field(what, Given(check), default)
 
 
@@ -471,10 +470,10 @@ def containing(part: str) -> str:
     return f"%{''.join(_ESCAPED.get(one, one) for one in part)}%"
 
 
-def whole(text: str) -> int:
+def whole(text: str, name: str = "a place") -> int:
     """A whole number from its text."""
     if not text.removeprefix("-").isdecimal() or len(text) > 19:
-        raise UsageError(f"{shown(text, 60)} is no number", remedy="a whole number")
+        raise UsageError(f"{name} can't be {shown(text, 60)}", remedy="a whole number")
     return int(text)
 
 

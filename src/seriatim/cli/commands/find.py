@@ -34,7 +34,7 @@ FOUND = Table.of(declared.FOUND)
 @json_option("Print one JSON object.", FOUND)
 @on_box
 @click.pass_context
-def find(context: click.Context, box: MessageBox, text: str, *, json_: bool, **given: Any) -> None:
+def find(context: click.Context, /, box: MessageBox, text: str, *, json_: bool, **given: Any) -> None:
     """Find TEXT: a message id, a group's key, or the value of any property.
 
     Looks in all queues, among done messages as far as queues keep them, among those set aside, dead and unrouted, and in the

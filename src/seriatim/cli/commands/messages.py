@@ -68,7 +68,7 @@ _SHOWN = 2_000
 
 def _choosing(of_yes: str, *own: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The options that choose messages, and whether to ask: ids, ``all_``, ``dry_run``, ``yes``, and the filters for ``--all``."""
-    options = (
+    options: tuple[Callable[..., Any], ...] = (
         click.argument("message_ids", metavar="[ID…]", nargs=-1),
         click.option("--all", "all_", is_flag=True, help="All messages that match the options."),
         options_of(operations.set_aside, without=("limit", *(["status"] if own else []))),

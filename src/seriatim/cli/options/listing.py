@@ -46,7 +46,7 @@ def _option(name: str, one: Filter, default: Any) -> Callable[[_Command], _Comma
             most = kind.most if kind.most < 2**63 - 1 else None
             settings |= {"type": click.IntRange(1, most), "default": default or kind.shown, "show_default": True}
         case Place():
-            settings |= {"type": click.IntRange(kind.least), "metavar": kind.metavar}
+            settings |= {"type": click.IntRange(0), "metavar": kind.metavar}
         case Properties():
             settings |= {"multiple": True, "metavar": kind.metavar, "callback": _properties}
         case _:
