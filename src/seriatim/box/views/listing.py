@@ -368,7 +368,7 @@ class Listing:
         )
 
 
-def filters_of(listing: type[Any]) -> Mapping[str, Filter]:
+def filters_of(listing: Any) -> Mapping[str, Filter]:
     """The filters of a list, by the names of their fields."""
     return {one.name: one.metadata["filter"] for one in fields(listing) if "filter" in one.metadata}
 
