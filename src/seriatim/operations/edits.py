@@ -10,7 +10,7 @@ import base64
 import binascii
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -58,6 +58,7 @@ _BODIES = ("body", "body_base64")
 class ExportFilter(PlaceFilter):
     """The messages that are exported."""
 
+    _: KW_ONLY
     state: GroupState | str | Iterable[GroupState | str] | None = listing.choice(
         "the message that stops each group in this state: faulted, or one of the others if the group waits for the next attempt",
         sorted(RETRIED_IN), "a state in which a message stops a group and can be retried", many=True,

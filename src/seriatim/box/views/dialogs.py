@@ -73,8 +73,8 @@ class DialogView:
 class DialogFilter(Listing):
     """The list of sides of dialogs."""
 
-    handle: UUID | str | None = listing.given("Only the side with this handle.", check=handle_of)
     _: KW_ONLY
+    handle: UUID | str | None = listing.given("Only the side with this handle.", check=handle_of)
     service: str | None = listing.text("sides of this service")
     state: str | None = listing.choice(
         "sides in this state", DialogState, "a state of dialogs",

@@ -103,7 +103,7 @@ class EventFilter(Listing):
     )
     after: int | None = listing.place(
         lambda one: one.position,
-        what="Read as an exporter does: the events behind this position, oldest first; 0 begins.",
+        what="Read as an exporter does: the events behind this position, oldest first; 0 begins. Only with a queue, kinds and a limit.",
         metavar="POSITION",
     )
     limit: int = listing.limit("events")

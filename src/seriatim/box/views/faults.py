@@ -64,7 +64,11 @@ class FaultFilter(Listing):
     group: str | None = listing.group("faults in the group with this key")
     key: str | None = listing.key("faults in groups with a key that matches")
     message_id: str | None = listing.text("faults on this message", noun="a message's id", name="message")
-    kind: FaultKind | str | None = listing.choice("faults of this kind", FaultKind, "a kind of fault")
+    kind: FaultKind | str | None = listing.choice(
+        "faults of this kind; a bug is a mistake in the handler's own code, and of poison its worker died",
+        FaultKind,
+        "a kind of fault",
+    )
     error_class: str | None = listing.error_class("faults with an error of this class")
     error: str | None = listing.error("faults with this text in their class or message")
     older_than: float | str | None = listing.period("faults that are older")

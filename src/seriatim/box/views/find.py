@@ -107,11 +107,11 @@ class FindFilter(Listing):
         "A message id, a group's key, or the value of a property; a number fits however it is written.", MISSING, _check
     )
     _: KW_ONLY
-    since: When | None = listing.since("messages published")
-    until: When | None = listing.until("messages published")
+    since: When | None = listing.since("messages published, and faults,")
+    until: When | None = listing.until("messages published, and faults,")
     limit: int = listing.limit("messages", most=10_000)
     similar: bool = listing.flag(
-        "Where nothing has the text, find keys and ids that have it in part or with other capital letters."
+        "Where nothing has the text, find keys and ids that have it in part, whatever their capital letters."
     )
     newest: int | None = listing.given(
         "Only so many of the newest messages are read for values of properties, and for ids that are forgotten; None: all."

@@ -61,8 +61,8 @@ _LARGEST = 2**63 - 1
 class Kind:
     """What a filter takes; by itself, text that has to be equal."""
 
-    #: What stands for a value in help, an example of a value, and what help says behind the filter's text.
-    metavar, example, suffix = "TEXT", "", ""
+    #: What stands for a value in help (empty: the name of the filter), an example of a value, and what help says behind the filter's text.
+    metavar, example, suffix = "", "", ""
     #: Whether people are offered it: as an option, and in a form.
     for_people = True
 
@@ -109,6 +109,8 @@ class Pattern(Kind):
 class Containing(Kind):
     """A part of a text; case is ignored."""
 
+    metavar, suffix = "TEXT", "; case is ignored"
+
     def taken(self, name: str, value: Any) -> Any:
         """A pattern of SQL's ``LIKE``."""
         return containing(super().taken(name, value))
@@ -121,7 +123,7 @@ class Containing(Kind):
 class Period(Kind):
     """A period, in seconds or as text such as ``"5m"``."""
 
-    metavar, example, suffix = "PERIOD", "7d", ", such as 7d"
+    metavar, example, suffix = "PERIOD", "7d", ", such as {example}"
 
     def taken(self, _: str, value: Any) -> timedelta:
         """The period."""
@@ -223,6 +225,8 @@ class Whole(Kind):
 class Limit(Whole):
     """How many rows there are at most; `shown`: what commands say where the function has no limit."""
 
+    metavar = "N"
+
     def __init__(self, noun: str, most: int, least: int, shown: int | None) -> None:
         super().__init__(noun)
         self.most, self.least, self.shown = most, least, shown
@@ -241,7 +245,7 @@ class Limit(Whole):
 class Properties(Kind):
     """Values of properties, by name. A number fits however it is written."""
 
-    metavar, suffix = "NAME=VALUE", "; may be repeated"
+    metavar, suffix = "NAME=VALUE", "; may be repeated. A number fits however it is written"
 
     def parameters(self, _: str, value: Mapping[str, object] | None) -> dict[str, Any]:
         """The names, and the values as text."""
@@ -338,7 +342,11 @@ class Filter:
     @property
     def help(self) -> str:
         """What it does, as a sentence."""
-        return self.text if self.text[:1].isupper() else f"Only {self.text}{self.kind.suffix}."
+        return (
+            self.text
+            if self.text[:1].isupper()
+            else f"Only {self.text}{self.kind.suffix.format(example=self.example or self.kind.example)}."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,7 +422,7 @@ def period(what: str, **more: str) -> Any:
 
 def since(what: str, **more: str) -> Any:
     """The filter by the beginning of a range of time."""
-    suffix = " from this time on: a time such as '2026-03-01 14:30', or how long ago, such as 2h"
+    suffix = " from this time on: such as '2026-03-01 14:30' (local time, unless it says its zone), or how long ago, such as 2h"
     return _field(what, Moment("2h, or 2026-03-01 14:30", suffix), of="at", **more)
 
 

@@ -38,7 +38,7 @@ dialogs.add_command(list_command("list", dialog_operations.dialogs, DIALOGS))
 @on_box
 def _show(box: MessageBox, handle: str, *, json_: bool) -> None:
     """Show one side of a dialog, by its HANDLE."""
-    found = dialog_operations.dialogs(box, handle)
+    found = dialog_operations.dialogs(box, handle=handle)
     if not found:
         raise click.UsageError(f"there is no dialog with the handle {handle}")
     if json_:
@@ -69,7 +69,7 @@ def _end(
     error = None if error_code is None else (error_code, _ENDED_BY if error_text is None else error_text)
     with box.session() as tx:
         tx.end(handle, error=error, cleanup=cleanup)
-    (found,) = dialog_operations.dialogs(box, handle)
+    (found,) = dialog_operations.dialogs(box, handle=handle)
     click.echo(as_json(DIALOGS.object_of(found)) if json_ else f"the dialog {handle} is {found.state_name}")
 
 

@@ -15,10 +15,18 @@ from seriatim.errors import UsageError, shown
 from seriatim.operations.listing import offered
 from seriatim.operations.tables import errors as declared
 
-__all__ = ["ERRORS", "counting", "is_filtered", "list_command", "options_of"]
+__all__ = ["ERRORS", "FilterOption", "counting", "is_filtered", "list_command", "options_of"]
 
 ERRORS = Table.of(declared.ERRORS)
 _Command = Callable[..., Any]
+
+
+class FilterOption(click.Option):
+    """The option of a filter of a list."""
+
+    def __init__(self, *arguments: Any, filter: Filter, **settings: Any) -> None:  # noqa: A002 -- what it is
+        super().__init__(*arguments, **settings)
+        self.filter = filter
 
 
 def options_of(
@@ -37,6 +45,7 @@ def options_of(
 
 def _option(name: str, one: Filter, default: Any) -> Callable[[_Command], _Command]:
     kind, settings = one.kind, dict[str, Any](default=default, help=one.help)
+    called = (one.name or name).replace("_", "-")
     match kind:
         case Choice():
             settings |= {"type": click.Choice([*kind.values, *kind.aliases]), "multiple": kind.many}
@@ -50,8 +59,8 @@ def _option(name: str, one: Filter, default: Any) -> Callable[[_Command], _Comma
         case Properties():
             settings |= {"multiple": True, "metavar": kind.metavar, "callback": _properties}
         case _:
-            settings["metavar"] = kind.metavar
-    return click.option(f"--{(one.name or name).replace('_', '-')}", name, **settings)
+            settings["metavar"] = kind.metavar or called.upper().replace("-", "_")
+    return click.option(f"--{called}", name, cls=FilterOption, filter=one, **settings)
 
 
 def _properties(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
