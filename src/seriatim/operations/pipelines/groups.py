@@ -15,11 +15,11 @@ from getpass import getuser
 from pathlib import Path
 from typing import Any
 
+from seriatim.box.views.filtered import filtered
 from seriatim.errors import ActionRefused, NotFound, UsageError, shown
 from seriatim.kernel.groups.states import ALLOWED, STOPPED, Action, GroupState, Situation
 from seriatim.kernel.sequencer import Event
 from seriatim.kernel.values.time import micros
-from seriatim.operations.listing import filtered
 from seriatim.operations.pipelines.commands import WAIT_S, ask, told
 from seriatim.operations.pipelines.found import OF_PIPELINE, FoundPipeline, found_of
 from seriatim.operations.tables.pipelines import PipelineGroupFilter
