@@ -152,7 +152,7 @@ def test_of_a_long_run_the_beginning_is_counted_and_more_is_told_of(shop, call, 
 
 
 def test_what_is_refused_of_many_groups_is_the_answer_no(shop, call, monkeypatch):
-    chosen = bulk.chosen(shop, Action.SUSPEND, operations.group_filter("shop", key="c?"))
+    chosen = bulk.chosen(shop, Action.SUSPEND, operations.GroupFilter("shop", key="c?"))
     operations.close(shop, "shop", "c3", actor="bob", reason="meanwhile")
     monkeypatch.setattr(bulk, "chosen", lambda *_: chosen)  # what was found before that
     many = ("group", "suspend", "--all", "--key", "c?", "--yes", *WHY)

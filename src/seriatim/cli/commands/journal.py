@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.listing import options_of
 from seriatim.cli.options.why import confirmed, said, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_share
@@ -20,6 +22,7 @@ from seriatim.kernel.regions.claims import Action
 from seriatim.operations.tables import journal as declared
 from seriatim.pipeline.text.counted import counted
 from seriatim.regions.journal.journal import Journal
+from seriatim.regions.journal.pipelines import DeliveredFilter
 from seriatim.regions.regions import Regions
 from seriatim.regions.regions_file import load
 
@@ -50,9 +53,6 @@ RESUBMITTED = Table.of(declared.RESUBMITTED)
 #: What an operator does with a session.
 VERBS = ("retry", "skip", "release", "suspend", "resume")
 _SHOWN, _ALL = 5, 100_000
-_LIMIT = click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List at most this many."
-)
 #: A box with many sessions has much to tell.
 _PATIENCE_S = 60.0
 
@@ -85,6 +85,18 @@ def _opened(dsn: str | None, schema: str) -> Iterator[Journal]:
         yield found
 
 
+def _on_journal(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that choose a journal, which is opened for the command and is its first argument."""
+
+    @_which_journal
+    @wraps(command)
+    def with_journal(*arguments: Any, dsn: str | None, schema: str, **options: Any) -> Any:
+        with _opened(dsn, schema) as found:
+            return command(found, *arguments, **options)
+
+    return with_journal
+
+
 def _found(of: Journal, session: str, queue: str | None, name: str | None) -> SessionView:
     found = of.sessions(name=name, queue=queue, session=session)
     if not found:
@@ -101,21 +113,12 @@ def journal() -> None:
 
 
 @journal.command("list")
-@click.option("--name", default=None, help="Only sessions of these regions.")
-@click.option("--queue", default=None, help="Only sessions of this queue.")
-@click.option("--standing", is_flag=True, help="Only sessions that wait for something that isn't at work.")
-@click.option("--busy", is_flag=True, help="Only sessions that are worked on or suspended.")
-@_LIMIT
-@_which_journal
+@options_of(Journal.sessions)
 @json_option("Print a JSON list.", SESSIONS)
-def _list(
-    *, name: str | None, queue: str | None, standing: bool, busy: bool, limit: int, dsn: str | None, schema: str,
-    json_: bool,
-) -> None:  # fmt: skip
+@_on_journal
+def _list(of: Journal, *, json_: bool, **given: Any) -> None:
     """List sessions: how far they are, who works on them, and what they wait for."""
-    with _opened(dsn, schema) as of:
-        found = of.sessions(name=name, queue=queue, stands=standing, not_idle=busy, limit=limit)
-    SESSIONS.print(found, json_=json_, limit=limit)
+    SESSIONS.print(of.sessions(**given), json_=json_, limit=given["limit"])
 
 
 @journal.command("show")
@@ -123,16 +126,13 @@ def _list(
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Show at most this many numbers."
 )
-@_which_journal
 @json_option("Print one JSON object.", SESSIONS, ENTRIES, LOGGED)
-def _show(
-    session: str, *, queue: str | None, name: str | None, limit: int, dsn: str | None, schema: str, json_: bool
-) -> None:
+@_on_journal
+def _show(of: Journal, session: str, *, queue: str | None, name: str | None, limit: int, json_: bool) -> None:
     """Show a session, its newest numbers, and what operators did with it."""
-    with _opened(dsn, schema) as of:
-        found = _found(of, session, queue, name)
-        numbers = of.entries(found.name, found.queue, session, limit=limit)
-        logged = of.log(name=found.name, queue=found.queue, session=session)
+    found = _found(of, session, queue, name)
+    numbers = of.entries(found.name, found.queue, session, limit=limit)
+    logged = of.log(name=found.name, queue=found.queue, session=session)
     if json_:
         told = {"numbers": ENTRIES.objects_of(numbers), "log": LOGGED.objects_of(logged)}
         click.echo(as_json(SESSIONS.object_of(found) | told))
@@ -149,39 +149,31 @@ def _show(
 
 @journal.command("regions")
 @click.argument("name")
-@_which_journal
 @json_option("Print a JSON list.", REGIONS)
-def _regions(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
+@_on_journal
+def _regions(of: Journal, name: str, *, json_: bool) -> None:
     """List what the regions of NAME have reported, on which forgetting waits."""
-    with _opened(dsn, schema) as of:
-        found = of.regions(name)
+    found = of.regions(name)
     REGIONS.print(found, json_=json_)
 
 
 @journal.command("pipelines")
-@_which_journal
 @json_option("Print a JSON list.", PIPELINES)
-def _pipelines(*, dsn: str | None, schema: str, json_: bool) -> None:
+@_on_journal
+def _pipelines(of: Journal, *, json_: bool) -> None:
     """List the pipelines that run in both regions: which region delivers, since when, and until when it has the lease."""
-    with _opened(dsn, schema) as of:
-        found = of.pipelines.known()
+    found = of.pipelines.known()
     PIPELINES.print(found, json_=json_)
 
 
 @journal.command("delivered")
 @click.argument("pipeline")
-@click.option("--destination", default=None, help="Only groups of this destination.")
-@click.option("--group", default=None, help="Only groups with this key.")
-@_LIMIT
-@_which_journal
+@options_of(DeliveredFilter)
 @json_option("Print a JSON list.", DELIVERED)
-def _delivered(
-    pipeline: str, *, destination: str | None, group: str | None, limit: int, dsn: str | None, schema: str, json_: bool
-) -> None:
+@_on_journal
+def _delivered(of: Journal, pipeline: str, *, json_: bool, **given: Any) -> None:
     """List through which numbers the groups of a PIPELINE that runs in both regions are delivered."""
-    with _opened(dsn, schema) as of:
-        found = of.pipelines.delivered(pipeline, destination=destination, group=group, limit=limit)
-    DELIVERED.print(found, json_=json_, limit=limit)
+    DELIVERED.print(of.pipelines.delivered(pipeline, **given), json_=json_, limit=given["limit"])
 
 
 @journal.command("forget-delivered")
@@ -189,18 +181,16 @@ def _delivered(
 @click.argument("destination")
 @click.argument("group")
 @says_why
-@_which_journal
 @json_option("Print one JSON object.", DELIVERED)
+@_on_journal
 def _forget_delivered(
-    pipeline: str, destination: str, group: str, *, actor: str | None, reason: str | None, dsn: str | None, schema: str,
-    json_: bool,
-) -> None:  # fmt: skip
+    of: Journal, pipeline: str, destination: str, group: str, *, actor: str | None, reason: str | None, json_: bool
+) -> None:
     """Forget through which number a GROUP of a PIPELINE is delivered, so that it can begin again with a lower one.
 
     For a group that was begun anew in the pipelines of both regions. If it wasn't, what is delivered may be delivered again.
     """
-    with _opened(dsn, schema) as of:
-        done = of.pipelines.forget_delivered(pipeline, destination, group, **said(actor, reason))
+    done = of.pipelines.forget_delivered(pipeline, destination, group, **said(actor, reason))
     if json_:
         DELIVERED.print_object(done)
     else:
@@ -208,28 +198,21 @@ def _forget_delivered(
 
 
 @journal.command("log")
-@click.option("--name", default=None, help="Only actions on these regions.")
-@click.option("--queue", default=None, help="Only actions on sessions of this queue.")
-@_LIMIT
-@_which_journal
+@options_of(Journal.log)
 @json_option("Print a JSON list.", LOGGED)
-def _log(*, name: str | None, queue: str | None, limit: int, dsn: str | None, schema: str, json_: bool) -> None:
+@_on_journal
+def _log(of: Journal, *, json_: bool, **given: Any) -> None:
     """List what operators did, newest first: actor, action, reason and result."""
-    with _opened(dsn, schema) as of:
-        found = of.log(name=name, queue=queue, limit=limit)
-    LOGGED.print(found, json_=json_, limit=limit)
+    LOGGED.print(of.log(**given), json_=json_, limit=given["limit"])
 
 
 def _acting(verb: str, told: str) -> None:
     """A command that does one thing with a session."""
 
     def act(
-        session: str, *, queue: str | None, name: str | None, actor: str | None, reason: str | None, dsn: str | None,
-        schema: str, json_: bool,
+        of: Journal, session: str, *, queue: str | None, name: str | None, actor: str | None, reason: str | None, json_: bool
     ) -> None:  # fmt: skip
-        with _opened(dsn, schema) as of:
-            found = _found(of, session, queue, name)
-            done = _act(of, found, verb, said(actor, reason))
+        done = _act(of, _found(of, session, queue, name), verb, said(actor, reason))
         if json_:
             ACTION.print_object(done)
         else:
@@ -237,7 +220,7 @@ def _acting(verb: str, told: str) -> None:
 
     act.__doc__ = told
     command: Any = act
-    for decorate in (json_option("Print one JSON object.", ACTION), _which_journal, says_why, _which_session):
+    for decorate in (_on_journal, json_option("Print one JSON object.", ACTION), says_why, _which_session):
         command = decorate(command)
     journal.command(verb)(command)
 

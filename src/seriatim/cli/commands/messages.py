@@ -9,17 +9,17 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from seriatim.box.box import MessageBox
 from seriatim.cli.commands.edits import EDITED, retry_file
 from seriatim.cli.commands.group import OPERATION, REFUSED
-from seriatim.cli.options.choose import ERRORS, by_error, narrowing
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.which import in_id_space, opened, which_box
+from seriatim.cli.options.listing import ERRORS, list_command, options_of
+from seriatim.cli.options.which import in_id_space, on_box, opened, which_box
 from seriatim.cli.options.why import confirmed, may_say_why, no_if_refused, resubmitting, said, says_why
 from seriatim.cli.shown.plain import in_line, in_lines
 from seriatim.cli.shown.progress import shown_progress
 from seriatim.cli.shown.table import Column, Table, as_json, json_only, json_option
 from seriatim.errors import UsageError
-from seriatim.kernel.groups.states import RETRIED_IN
 from seriatim.operations import edits
 from seriatim.operations import messages as message_operations
 from seriatim.operations import set_aside as operations
@@ -29,7 +29,6 @@ from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
-    from seriatim.box.box import MessageBox
     from seriatim.box.operators.resubmit import Resubmitted
     from seriatim.box.views.message_places import Placed
     from seriatim.operations.set_aside import PutBack, SetAside
@@ -56,17 +55,8 @@ RESUBMITTED: Table[Resubmitted] = Table(
     "Resubmitted messages", *json_only("routed", "left"), row="seriatim.box.operators.resubmit:Resubmitted"
 )
 
-_STATUSES = (
-    *("arrived", "held", "queued", "in_hand", "faulted"),
-    *("late", "duplicate", "invalid", "rejected", "dead"),
-    *("done", "unrouted"),
-)
-#: The states of groups that `export` takes.
-_STOPPING = tuple(sorted(map(str, RETRIED_IN)))
 #: The number of exported messages after which a line tells the progress.
 _TOLD_EVERY = 10_000
-#: What `delete` takes; dead letters have a command of their own.
-_DELETABLE = ("late", "duplicate", "invalid", "rejected", "unrouted")
 #: What `requeue` takes; without being told it leaves duplicates alone: what they are copies of was handed out.
 _REQUEUED = ("late", "duplicate", "rejected")
 _USUAL = ("late", "rejected")
@@ -76,20 +66,13 @@ _ALL = 100_000
 _SHOWN = 2_000
 
 
-def _choosing(
-    statuses: Sequence[str], of_status: str, of_yes: str, usual: Sequence[str] = ()
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _choosing(of_yes: str, *own: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The options that choose messages, and whether to ask: ids, ``all_``, ``dry_run``, ``yes``, and the filters for ``--all``."""
-    options = (
+    options: tuple[Callable[..., Any], ...] = (
         click.argument("message_ids", metavar="[ID…]", nargs=-1),
         click.option("--all", "all_", is_flag=True, help="All messages that match the options."),
-        click.option("--queue", help="Only messages that this queue has set aside."),
-        click.option("--group", help="Only messages of groups with this key."),
-        click.option("--status", multiple=True, type=click.Choice(statuses), default=usual, help=of_status),
-        click.option("--type", "message_type", help="Only messages of this type."),
-        click.option(
-            "--older-than", default=None, metavar="PERIOD", help="Only messages set aside longer ago, such as 7d."
-        ),
+        options_of(operations.set_aside, without=("limit", *(["status"] if own else []))),
+        *own,
         click.option("--dry-run", is_flag=True, help="Change nothing; list the messages."),
         click.option("--yes", is_flag=True, help=of_yes),
     )
@@ -109,94 +92,31 @@ def messages() -> None:
     """
 
 
-@messages.command("list")
-@which_box
-@click.option("--queue", help="Only messages in this queue.")
-@click.option("--group", help="Only messages of groups with this key.")
-@click.option("--status", type=click.Choice(_STATUSES), help="Only messages in this status.")
-@click.option("--type", "type_", help="Only messages of this type.")
-@click.option(
-    "--error",
-    metavar="TEXT",
-    help="Only messages with this text in their reason, or in the last error of their handler.",
+messages.add_command(
+    list_command(
+        "list", message_operations.messages, MESSAGES, by=("error", message_operations.messages_by_error, ERRORS)
+    )
 )
-@narrowing("messages published", "messages")
-@by_error
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="List at most this many.")
-@json_option("Print a JSON list.", MESSAGES, ERRORS)
-def _list(
-    *,
-    dsn: str | None,
-    schema: str,
-    queue: str | None,
-    group: str | None,
-    status: str | None,
-    type_: str | None,
-    by: str | None,
-    limit: int,
-    json_: bool,
-    **chosen: Any,
-) -> None:
-    """List messages, oldest first, with one line for each queue that has the message.
-
-    A message that is done is listed only if its queue keeps it.
-    """
-    with opened(dsn, schema) as box:
-        chosen |= {"queue": queue, "group": group, "status": status, "message_type": type_, "limit": limit}
-        if by is not None:
-            ERRORS.print(message_operations.messages_by_error(box, **chosen), json_=json_, limit=limit)
-            return
-        found = message_operations.messages(box, **chosen)
-    MESSAGES.print(found, json_=json_, limit=limit)
 
 
 @messages.command("export")
-@which_box
-@click.option("--queue", help="Only messages in this queue.")
-@click.option("--group", help="Only messages of groups with this key.")
-@click.option(
-    "--state",
-    multiple=True,
-    type=click.Choice(_STOPPING),
-    help="Only the message that stops each group in this state: faulted, or one of the others if the group waits for the "
-    "next attempt; may be repeated.",
-)
-@click.option("--status", type=click.Choice(_STATUSES), help="Only messages in this status.")
-@click.option("--type", "type_", help="Only messages of this type.")
-@click.option(
-    "--error",
-    metavar="TEXT",
-    help="Only messages with this text in their reason, or in the last error of their handler.",
-)
-@narrowing("messages published", "messages")
+@options_of(edits.export)
 @click.option(
     "--output", type=click.File("wb", lazy=False), default="-", help="Write to this file (default: standard output)."
 )
-def _export(
-    *,
-    dsn: str | None,
-    schema: str,
-    queue: str | None,
-    group: str | None,
-    state: tuple[str, ...],
-    status: str | None,
-    type_: str | None,
-    output: IO[bytes],
-    **chosen: Any,
-) -> None:
+@on_box
+def _export(box: MessageBox, *, output: IO[bytes], **chosen: Any) -> None:
     """Export messages with their bodies and properties as lines of JSON, oldest first: to edit them, or to look at them.
 
     Each line is a message as it is handed out next. The body is text in the field body if it is UTF-8, else body_base64.
     Edit body and properties, and give the file to `seriatim group retry --edits`.
     """
-    chosen |= {"queue": queue, "group": group, "status": status, "message_type": type_, "state": state or None}
     written = 0
-    with opened(dsn, schema) as box:
-        for one in edits.export(box, **chosen):
-            output.write(edits.line_of(one).encode() + b"\n")
-            written += 1
-            if written % _TOLD_EVERY == 0:
-                click.echo(f"{counted(written, 'message')} so far", err=True)
+    for one in edits.export(box, **chosen):
+        output.write(edits.line_of(one).encode() + b"\n")
+        written += 1
+        if written % _TOLD_EVERY == 0:
+            click.echo(f"{counted(written, 'message')} so far", err=True)
     output.flush()
     click.echo(counted(written, "message"), err=True)
 
@@ -235,7 +155,7 @@ def _show(message_id: str, *, id_space: str | None, dsn: str | None, schema: str
 
 
 @messages.command("delete")
-@_choosing(_DELETABLE, "Only messages in this status; may be repeated.", "Don't ask for confirmation.")
+@_choosing("Don't ask for confirmation.")
 @says_why
 @which_box
 @json_option("Print JSON.", _DONE)
@@ -275,10 +195,14 @@ def _delete(
 
 @messages.command("requeue")
 @_choosing(
-    _REQUEUED,
-    "Only messages in this status; may be repeated (default: late and rejected).",
     "With --all: don't ask for confirmation.",
-    _USUAL,
+    click.option(
+        "--status",
+        multiple=True,
+        type=click.Choice(_REQUEUED),
+        default=_USUAL,
+        help="Only messages in this status; may be repeated (default: late and rejected).",
+    ),
 )
 @says_why
 @which_box
@@ -313,12 +237,7 @@ def _requeue(
 @click.argument("message_ids", metavar="[ID…]", nargs=-1)
 @click.option("--all", "all_", is_flag=True, help="All faulted messages that match the options.")
 @click.option("--queue", help="The queue of the messages; required with IDs.")
-@click.option("--group", help="With --all: only messages of groups with this key.")
-@click.option("--type", "message_type", help="With --all: only messages of this type.")
-@click.option(
-    "--error", metavar="TEXT", help="With --all: only messages with this text in the last error of their handler."
-)
-@narrowing("messages published", "messages")
+@options_of(message_operations.messages, without=("queue", "status", "limit"))
 @click.option(
     "--edit", "body", type=click.File("rb"), help="Retry with the content of this file as the message's body."
 )

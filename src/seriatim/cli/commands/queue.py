@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from seriatim.box.box import MessageBox
 from seriatim.cli.commands.queues import COUNTS
-from seriatim.cli.commands.workers import WORKER, ago
+from seriatim.cli.commands.workers import WORKER
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.which import opened, which_box
+from seriatim.cli.options.which import on_box, opened, which_box
 from seriatim.cli.options.why import said, says_why
 from seriatim.cli.shown.table import Column, Table, json_only, json_option
 from seriatim.errors import UsageError
 from seriatim.operations import queues, workers
 from seriatim.operations.period import period_of
+from seriatim.operations.tables.workers import ago
 from seriatim.pipeline.declared.work_limits import rate_of, rate_text
 from seriatim.pipeline.files.json_form import to_json
 from seriatim.pipeline.text.counted import counted
@@ -61,19 +63,18 @@ def queue() -> None:
 
 @queue.command("show")
 @click.argument("name")
-@which_box
 @json_option("Print one JSON object.", QUEUE)
-def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
+@on_box
+def _show(box: MessageBox, name: str, *, json_: bool) -> None:
     """Show the queue NAME: its definition, its message counts, the subscriptions that lead to it, its settings, and what
     each process obeys.
     """
-    with opened(dsn, schema) as box:
-        definitions = box.definitions()
-        declared = definitions.queue(name).declared
-        counts = next(one for one in queues.queues(box) if one.queue == name)
-        settings, at_work = queues.settings(box, name), workers.workers(box, name)
-        activated = next((one for one in queues.activations(box) if one.queue == name), None)
-        helps = next((one.helps for one in workers.idle_queues(box) if one.queue == name), None)
+    definitions = box.definitions()
+    declared = definitions.queue(name).declared
+    counts = next(one for one in queues.queues(box) if one.queue == name)
+    settings, at_work = queues.settings(box, name), workers.workers(box, name)
+    activated = next((one for one in queues.activations(box) if one.queue == name), None)
+    helps = next((one.helps for one in workers.idle_queues(box) if one.queue == name), None)
     leading = {one.declared.name: one.state for one in definitions.subscriptions.values() if one.declared.to == name}
     if json_:
         QUEUE.print_object(
@@ -176,34 +177,31 @@ def _set(
 
 @queue.command("on")
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
-@which_box
-def _on(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
+@on_box
+def _on(box: MessageBox, names: tuple[str, ...]) -> None:
     """Turn queues on: they hand messages out."""
-    with opened(dsn, schema) as box:
-        changes = queues.turn_on(box, *names)
+    changes = queues.turn_on(box, *names)
     click.echo("\n".join(map(str, changes)) or "nothing to change")
 
 
 @queue.command("off")
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
-@which_box
-def _off(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
+@on_box
+def _off(box: MessageBox, names: tuple[str, ...]) -> None:
     """Turn queues off: they accept messages, but hand none out."""
-    with opened(dsn, schema) as box:
-        changes = queues.turn_off(box, *names)
+    changes = queues.turn_off(box, *names)
     click.echo("\n".join(map(str, changes)) or "nothing to change")
 
 
 @queue.command("activation")
 @click.argument("switch", metavar="on|off", type=click.Choice(["on", "off"]))
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
-@which_box
-def _activation(switch: str, names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
+@on_box
+def _activation(box: MessageBox, switch: str, names: tuple[str, ...]) -> None:
     """Turn the activation of queues on or off. When it is off, no readers are started, and running ones end after their
     turn.
     """
-    with opened(dsn, schema) as box:
-        changes = queues.activate(box, *names) if switch == "on" else queues.deactivate(box, *names)
+    changes = queues.activate(box, *names) if switch == "on" else queues.deactivate(box, *names)
     click.echo("\n".join(map(str, changes)) or "nothing to change")
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
+from seriatim.box.box import MessageBox
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.which import opened, which_box
+from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import said, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.operations import schedules
@@ -21,20 +22,18 @@ def schedule() -> None:
 @schedule.command("pause")
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
 @says_why
-@which_box
-def _pause(names: tuple[str, ...], *, actor: str | None, reason: str | None, dsn: str | None, schema: str) -> None:
+@on_box
+def _pause(box: MessageBox, names: tuple[str, ...], *, actor: str | None, reason: str | None) -> None:
     """Pause schedules: they publish nothing until they are resumed."""
-    with opened(dsn, schema) as box:
-        paused = schedules.pause(box, *names, **said(actor, reason))
+    paused = schedules.pause(box, *names, **said(actor, reason))
     click.echo("\n".join(in_line(f"paused {name}") for name in paused) or "nothing to change")
 
 
 @schedule.command("resume")
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
 @says_why
-@which_box
-def _resume(names: tuple[str, ...], *, actor: str | None, reason: str | None, dsn: str | None, schema: str) -> None:
+@on_box
+def _resume(box: MessageBox, names: tuple[str, ...], *, actor: str | None, reason: str | None) -> None:
     """Resume paused schedules at their next due time; nothing is published for the times between."""
-    with opened(dsn, schema) as box:
-        resumed = schedules.resume(box, *names, **said(actor, reason))
+    resumed = schedules.resume(box, *names, **said(actor, reason))
     click.echo("\n".join(in_line(f"resumed {name}") for name in resumed) or "nothing to change")

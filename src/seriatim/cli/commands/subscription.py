@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
+from seriatim.box.box import MessageBox
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.which import opened, which_box
+from seriatim.cli.options.which import on_box
 from seriatim.operations import subscriptions
 
 __all__ = ["subscription"]
@@ -18,29 +19,26 @@ def subscription() -> None:
 
 @subscription.command("start")
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
-@which_box
-def _start(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
+@on_box
+def _start(box: MessageBox, names: tuple[str, ...]) -> None:
     """Start subscriptions: they collect messages and hand them out, in order, beginning with those collected before."""
-    with opened(dsn, schema) as box:
-        changes = subscriptions.start(box, *names)
+    changes = subscriptions.start(box, *names)
     click.echo("\n".join(map(str, changes)) or "nothing to change")
 
 
 @subscription.command("stop")
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
-@which_box
-def _stop(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
+@on_box
+def _stop(box: MessageBox, names: tuple[str, ...]) -> None:
     """Stop subscriptions: they go on collecting messages, but hand none out."""
-    with opened(dsn, schema) as box:
-        changes = subscriptions.stop(box, *names)
+    changes = subscriptions.stop(box, *names)
     click.echo("\n".join(map(str, changes)) or "nothing to change")
 
 
 @subscription.command("unenlist")
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
-@which_box
-def _unenlist(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
+@on_box
+def _unenlist(box: MessageBox, names: tuple[str, ...]) -> None:
     """Unenlist subscriptions: they collect no more messages, and those collected before are kept back."""
-    with opened(dsn, schema) as box:
-        changes = subscriptions.unenlist(box, *names)
+    changes = subscriptions.unenlist(box, *names)
     click.echo("\n".join(map(str, changes)) or "nothing to change")

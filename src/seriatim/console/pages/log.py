@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from seriatim.console.filters import QUEUE, SINCE, UNTIL, Field, check_values
+from seriatim.console.filters import QUEUE, check_values
+from seriatim.console.lists import fields_of, given, takes_of
 from seriatim.console.page import Answer, Asked, Page
 from seriatim.operations import operator_log
 from seriatim.operations.tables.standing import LOG
@@ -13,67 +14,25 @@ from seriatim.operations.tables.table import shown_value
 
 __all__ = ["PAGE"]
 
-_FIELDS = (
-    Field("queue", "Queue"),
-    Field("group", "Group"),
-    Field("actor", "Actor"),
-    Field("action", "Action", hint="skip_message"),
-    SINCE,
-    UNTIL,
-)
+_FIELDS = fields_of(operator_log.operator_log)
 #: Details that say nothing further to people, or stand in the first of them. An id is as long as that.
 _PASSED_OVER = ("before", "after", "obeyed", "entry_id", "since", "status")
 _UUID = 36
-_TEMPLATE = """
-{% extends "base.html" %}
-{% from "parts.html" import filters, group_link with context %}
-{% block main %}
-<h1>Operator log</h1>
-<p class="about">Newest first. Entries are only added, never changed. What one actor did with one reason to several groups is one line.</p>
-{{ filters(fields, asked) }}
-{% if not runs %}<p class="nothing">{{ "No operator has done such a thing." if asked.query else "No operator has done anything. Each button of the console, and each command that changes something, has a line here, with who did it and why." }}</p>
-{% else %}<div class="scroll" tabindex="0" role="region" aria-label="Operator log">
-<table>
-<caption class="unseen">Operator log</caption>
-<thead><tr><th scope="col" class="n">number</th><th scope="col">when</th><th scope="col">actor</th><th scope="col">action</th><th scope="col">on</th><th scope="col">details</th><th scope="col">role</th><th scope="col">reason</th></tr></thead>
-<tbody>
-{% for one in runs %}<tr>
-<td data-title="number" class="n">{% if one.count > 1 %}{{ one.first_id }}..{% endif %}{{ one.operation_id }}</td>
-<td data-title="when">{{ one.at | ago }}</td>
-<td data-title="actor"><a href="{{ url(*at, **dict(kept, actor=one.actor)) }}">{{ one.actor | plain }}</a></td>
-<td data-title="action"><a href="{{ url(*at, **dict(kept, action=one.action)) }}">{{ one.action | words }}</a></td>
-<td data-title="on">{% set listed = one.listed %}{% if one.count == 1 %}{% if listed %}{{ group_link(*listed[0]) }} in {% endif %}{{ (one.queues or []) | join(", ") | plain }}
-{% elif listed %}<details><summary>{% if one.is_cut %}more than {% endif %}{{ one.count | counted("group") }} in {{ one.queues | join(", ") | plain }}</summary>
-<ul class="many">{% for queue, group in listed %}<li>{{ group_link(queue, group) }}{% if one.queues | length > 1 %} in {{ queue | plain }}{% endif %}</li>{% endfor %}
-{% if one.count > listed | length %}<li>and {{ (one.count - listed | length) | number }} more: <a href="{{ url(_suffix='.json', *at, **dict(kept, actor=one.actor, action=one.action, before=one.operation_id + 1, limit=[one.count, 1000] | min)) }}">all as JSON</a></li>{% endif %}</ul></details>
-{% else %}{{ one.count | counted("time") }}{% if one.queues %} on {{ one.queues | join(", ") | plain }}{% endif %}{% endif %}</td>
-<td data-title="details" class="whole">{{ details(one.details) | folded }}</td>
-<td data-title="role">{{ (one.role or "") | plain }}</td>
-<td data-title="reason" class="long">{{ one.reason | folded }}</td>
-</tr>
-{% endfor %}
-</tbody></table></div>
-{% if following %}<p><a rel="next" href="{{ url(*at, **following) }}">More</a></p>{% endif %}
-{% endif %}
-{% endblock %}
-"""
 
 
 def _read(asked: Asked) -> Answer:
-    given: dict[str, Any] = asked.chosen("queue", "group", "actor", "action", "since", "until")
-    before = asked.number("before")
+    arguments = given(asked, operator_log.operator_log)
+    reads = operator_log.operator_log if asked.is_twin else operator_log.operator_log_runs
+    found: Sequence[Any] = reads(asked.box, **arguments)
+    if not found:  # a queue that was dropped is in the log
+        check_values(asked.box, (QUEUE,), asked.query)
     if asked.is_twin:
-        rows = operator_log.operator_log(asked.box, before=before, limit=asked.limit, **given)
-        if not rows:
-            check_values(asked.box, (QUEUE,), given)
-        return Answer(LOG.objects_of(rows))
-    runs = operator_log.operator_log_runs(asked.box, before=before, limit=asked.limit, **given)
-    if not runs:  # a queue that was dropped is in the log
-        check_values(asked.box, (QUEUE,), given)
-    following = None
-    if runs and (len(runs) == asked.limit or runs[-1].is_cut):
-        following = dict(asked.query) | {"before": str(runs[-1].first_id)}
-    return Answer(None, values={"runs": runs, "following": following, "kept": given, "details": _details})
+        return Answer(LOG.objects_of(found))
+    more = None
+    if found and (len(found) == asked.limit or found[-1].is_cut):
+        more = dict(asked.query) | {"before": str(found[-1].first_id)}
+    kept = asked.chosen(*(one.name for one in _FIELDS))
+    return Answer(None, values={"runs": found, "following": more, "kept": kept, "details": _details})
 
 
 def _details(found: Mapping[str, Any] | None) -> str:
@@ -97,4 +56,12 @@ def _words(value: object) -> str:
     return f"…{text[-8:]}" if len(text) == _UUID else text
 
 
-PAGE = Page(("log",), "Operator log", _read, _TEMPLATE, section="Box", fields=_FIELDS, takes=("before",))
+PAGE = Page(
+    ("log",),
+    "Operator log",
+    _read,
+    "log.html",
+    section="Box",
+    fields=_FIELDS,
+    takes=takes_of(operator_log.operator_log),
+)

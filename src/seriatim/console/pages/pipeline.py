@@ -4,51 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from seriatim.console.filters import Field, older_than
-from seriatim.console.page import Answer, Asked, Listing, Page
+from seriatim.console.filters import Field
+from seriatim.console.lists import fields_of, given
+from seriatim.console.page import Answer, Asked, Page, Rows
 from seriatim.errors import ActionRefused
-from seriatim.kernel.groups.states import STOPPED, GroupState
-from seriatim.operations.tables.pipelines import COUNTS, DESTINATIONS, GROUP
+from seriatim.kernel.groups.states import STOPPED
+from seriatim.operations.tables.pipelines import COUNTS, DESTINATIONS, GROUP, PipelineGroupFilter
 
 __all__ = ["PAGE", "WAIT_S"]
 
 #: So long a page waits for the answer of a run.
 WAIT_S = 3.0
 _FIELDS = (
-    Field("queue", "Destination"),
-    Field("state", "State", tuple(map(str, GroupState))),
-    Field("key", "Key", hint="c*"),
-    older_than("Waits longer than", "5m"),
+    *fields_of(PipelineGroupFilter, of_pipeline=True),
     Field("all", "With groups that hold nothing", ("yes",)),
 )
-_TEMPLATE = """
-{% extends "base.html" %}
-{% from "parts.html" import filters, listed with context %}
-{% block main %}
-<h1><span class="unseen">Pipeline </span>{{ one.pipeline | plain }} {{ ("running" if one.running else "stopped") | badge }}</h1>
-<p class="about">{% if one.batch is not none %}As batch {{ one.batch }} left it{% if one.batch_at %}, {{ one.batch_at | ago }}{% endif %}.{% else %}It has finished no batch yet.{% endif %}
-{% if one.queued %}<strong>{{ one.queued | counted("command") }} {{ "is" if one.queued == 1 else "are" }} queued.</strong>{% endif %}</p>
-<dl class="facts">
-<div><dt>Held messages</dt><dd class="big">{{ one.held | number }}</dd></div>
-<div><dt>Groups that hold some</dt><dd class="big">{{ one.held_groups | number }}</dd></div>
-<div><dt>Groups with a hole</dt><dd class="big">{{ one.holes | number }}</dd></div>
-{% if one.oldest %}<div><dt>Oldest wait</dt><dd class="big">{{ one.oldest | age }}</dd></div>{% endif %}
-{% if one.received_per_s is not none %}<div><dt>Received a second</dt><dd class="big">{{ "{:,.1f}".format(one.received_per_s) }}</dd></div>
-<div><dt>Released a second</dt><dd class="big">{{ "{:,.1f}".format(one.released_per_s) }}</dd></div>{% endif %}
-{% if one.lease %}<div><dt>Delivers</dt><dd>{{ one.lease.in_words | plain }}</dd></div>{% endif %}
-{% if one.behind is not none %}<div><dt>Behind its source</dt><dd class="big">{{ one.behind | counted("record") }}</dd></div>{% endif %}
-<div><dt>Set aside</dt><dd class="big">{{ one.set_aside | number }}</dd></div>
-<div><dt>State on disk</dt><dd>{{ "%.1f" | format(one.state_bytes / 1000000) }} MB</dd></div>
-<div><dt>Checkpoint</dt><dd><code>{{ one.checkpoint | plain }}</code></dd></div>
-</dl>
-<h2>Destinations</h2>
-{{ listed(destinations) }}
-<h2>{{ "Groups" if asked.query.get("all") or asked.query.get("state") else "Groups that stand still or hold messages" }}</h2>
-{{ filters(fields, asked) }}
-{% if refused %}<p class="law">{{ refused.what | plain }}{% if refused.remedy %} ({{ refused.remedy | plain }}){% endif %}.</p>{% else %}{{ listed(listing) }}{% endif %}
-<p><a href="{{ url('pipelines', one.pipeline, 'events') }}">Its events</a> · <a href="{{ url('pipelines', one.pipeline, 'log') }}">its operator log</a></p>
-{% endblock %}
-"""
 
 
 def _read(asked: Asked) -> Answer:
@@ -57,25 +27,22 @@ def _read(asked: Asked) -> Answer:
     from seriatim.operations.pipelines.pipelines import counts_of  # noqa: PLC0415
 
     one = counts_of(found)
-    given: dict[str, Any] = asked.chosen("queue", "key", "older_than")
     state = asked.text("state")
+    wanted = given(asked, PipelineGroupFilter) | {"waits": not (state or asked.text("all"))}
     rows: list[Any] = []
     refused = None
     try:
-        rows = groups(
-            found, state=None if state is None else [state], waits=not (state or asked.text("all")), limit=asked.limit,
-            wait=WAIT_S, starts_spark=False, **given,
-        )  # fmt: skip
+        rows = groups(found, wait=WAIT_S, starts_spark=False, **wanted)
     except ActionRefused as error:
         refused = error
     links = {"group": lambda row: ("pipelines", found.name, "groups", row.queue, row.group)}
     return Answer(
         COUNTS.object_of(one),
         title=f"Pipeline {one.pipeline}",
-        listing=Listing(GROUP, rows, "Groups", links, nothing="No group stands still."),
+        listing=Rows(GROUP, rows, "Groups", links, nothing="No group stands still."),
         values={
             "one": one,
-            "destinations": Listing(
+            "destinations": Rows(
                 DESTINATIONS, one.destinations, "Destinations", nothing="It has released nothing yet."
             ),
             "refused": refused,
@@ -85,4 +52,4 @@ def _read(asked: Asked) -> Answer:
     )
 
 
-PAGE = Page(("pipelines/{pipeline}",), "Pipeline", _read, _TEMPLATE, fields=_FIELDS)
+PAGE = Page(("pipelines/{pipeline}",), "Pipeline", _read, "pipeline.html", fields=_FIELDS)

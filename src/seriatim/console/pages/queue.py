@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-from seriatim.console.page import Answer, Asked, Listing, Page
+from seriatim.console.page import Answer, Asked, Page, Rows
 from seriatim.errors import NotFound, shown
 from seriatim.operations import workers
 from seriatim.operations.tables.queues import COUNTS
 from seriatim.operations.tables.workers import WORKER
 
 __all__ = ["PAGE"]
-
-_TEMPLATE = """
-{% extends "base.html" %}
-{% from "parts.html" import counts_line, listed, switch_form with context %}
-{% block main %}
-<h1>Queue {{ name | plain }} {{ ("on" if enabled else "off") | badge }}</h1>
-{{ counts_line(counted) }}
-{% if one %}<dl class="facts">
-{% for column in table.shown_for([one]).shown %}<div><dt>{{ column.title }}</dt><dd>{{ column.seen(one) | cell }}</dd></div>
-{% endfor %}
-</dl>{% endif %}
-<p><a href="{{ url('groups', queue=name) }}">Groups that stand still</a> ·
-<a href="{{ url('messages', queue=name) }}">messages</a> · <a href="{{ url('faults', queue=name) }}">faults</a> ·
-<a href="{{ url('dead-letters', queue=name) }}">dead letters</a> · <a href="{{ url('events', queue=name) }}">events</a></p>
-{% if asked.may("switch") %}
-{{ switch_form("queue.off" if enabled else "queue.on", name, "Turn " ~ ("off" if enabled else "on") ~ " queue " ~ name) }}
-{% endif %}
-<h2>Processes</h2>
-{{ listed(at_work) }}
-{% endblock %}
-"""
 
 
 def _read(asked: Asked) -> Answer:
@@ -40,7 +19,7 @@ def _read(asked: Asked) -> Answer:
     is_new = counted.rows is None or counted.age_s > 1  # it may have been defined since they were counted
     if known is None or (one is None and not is_new):  # a role sees some queues, and knows the names of all
         raise NotFound(f"there is no queue {shown(name)}", remedy="the overview has all queues")
-    at_work = Listing(
+    at_work = Rows(
         WORKER.without("longest"), workers.workers(asked.box, name), "Processes", nothing="No process works on it."
     )
     twin = {"queue": name, "enabled": known.enabled} if one is None else COUNTS.object_of(one)
@@ -50,4 +29,4 @@ def _read(asked: Asked) -> Answer:
     return Answer(twin, title=f"Queue {name}", values=values)
 
 
-PAGE = Page(("queues/{queue}", "queue"), "Queue", _read, _TEMPLATE)
+PAGE = Page(("queues/{queue}", "queue"), "Queue", _read, "queue.html")
