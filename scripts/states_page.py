@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from seriatim.box.connection.in_hand import TRANSITIONS
-from seriatim.kernel.groups.states import Action, GroupState
+from seriatim.kernel.groups.states import GroupState
+from seriatim.kernel.groups.verbs import Action
 from tests.models.transitions import Cause, Happening, leads
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "states.md"

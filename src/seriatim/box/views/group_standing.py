@@ -18,7 +18,8 @@ from seriatim.box.views.groups import GroupView, group_of, postponement_of
 from seriatim.box.views.open_places import OnWay, OpenPlace, first_open_place
 from seriatim.box.views.operations_done import Logged, logged
 from seriatim.kernel.groups.policy import BestEffort, Standard, UnitOfWork
-from seriatim.kernel.groups.states import Action, GroupState
+from seriatim.kernel.groups.states import GroupState
+from seriatim.kernel.groups.verbs import Action
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seriatim.cli.commands.group import REFUSED
+from seriatim.cli.commands.acting import REFUSED
 from seriatim.cli.options.choose import ERRORS, by_error, narrowing, of_class
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.which import opened, which_box

@@ -9,8 +9,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from seriatim.cli.commands.acting import OPERATION, REFUSED
 from seriatim.cli.commands.edits import EDITED, retry_file
-from seriatim.cli.commands.group import OPERATION, REFUSED
 from seriatim.cli.options.choose import ERRORS, by_error, narrowing
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.which import in_id_space, opened, which_box
@@ -19,7 +19,7 @@ from seriatim.cli.shown.plain import in_line, in_lines
 from seriatim.cli.shown.progress import shown_progress
 from seriatim.cli.shown.table import Column, Table, as_json, json_only, json_option
 from seriatim.errors import UsageError
-from seriatim.kernel.groups.states import RETRIED_IN
+from seriatim.kernel.groups.verbs import RETRIED_IN
 from seriatim.operations import edits
 from seriatim.operations import messages as message_operations
 from seriatim.operations import set_aside as operations

@@ -10,13 +10,12 @@ import click
 from seriatim.cli.shown.table import Table
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.groups.states import GroupState
-from seriatim.operations.groups import group_filter
 from seriatim.operations.tables import errors as declared
 
 if TYPE_CHECKING:
-    from seriatim.box.views.groups import GroupFilter
+    pass
 
-__all__ = ["ERRORS", "by_error", "choosing", "filter_of", "in_time", "narrowing", "of_class"]
+__all__ = ["ERRORS", "by_error", "choosing", "in_time", "narrowing", "of_class"]
 
 ERRORS = Table.of(declared.ERRORS)
 
@@ -109,8 +108,3 @@ def choosing(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(options):
         command = option(command)
     return command
-
-
-def filter_of(**chosen: Any) -> GroupFilter:
-    """The filter of the options."""
-    return group_filter(**chosen)

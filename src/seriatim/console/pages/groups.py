@@ -43,8 +43,8 @@ _TEMPLATE = """
 <h2>Groups</h2>
 {% if every and asked.may("mend") and listing.rows %}
 <p class="bulk">All groups that this filter finds:
-{% for action in bulk %}{% if asked.may(on_groups[action].role) %}
-<a class="button" href="{{ url('bulk', what='groups', action=action, **where) }}">{{ on_groups[action].button }}…</a>
+{% for action in bulk %}{% if asked.may(verbs[action].role) %}
+<a class="button" href="{{ url('bulk', what='groups', action=action, **where) }}">{{ verbs[action].button }}…</a>
 {% endif %}{% endfor %}</p>
 {% endif %}
 {{ listed(listing) }}
