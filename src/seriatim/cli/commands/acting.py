@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from inspect import cleandoc
 from typing import Any
@@ -15,7 +15,7 @@ from seriatim.cli.commands.bulk import BULK_OPERATIONS, act_in_bulk
 from seriatim.cli.commands.pipeline_groups import check_filters, not_with_dsn, which_pipeline
 from seriatim.cli.options.choose import choosing
 from seriatim.cli.options.which import opened, which_box
-from seriatim.cli.options.why import confirmed, no_if_refused, said, says_why
+from seriatim.cli.options.why import Why, confirmed, no_if_refused, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_progress
 from seriatim.cli.shown.table import Table, json_option
@@ -29,7 +29,7 @@ from seriatim.operations.tables import acted, pipelines
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["ACTED", "OPERATION", "PIPELINE_ACTED", "PIPELINE_OPERATION", "REFUSED", "Asked", "acts", "its_queue"]
+__all__ = ["ACTED", "OPERATION", "PIPELINE_ACTED", "PIPELINE_OPERATION", "REFUSED", "GroupCommand", "acts", "its_queue"]
 
 OPERATION, REFUSED, ACTED = map(Table.of, (acted.OPERATION, acted.REFUSED, acted.ACTED))
 PIPELINE_OPERATION, PIPELINE_ACTED = map(Table.of, (pipelines.OPERATION, pipelines.ACTED))
@@ -50,14 +50,13 @@ _OF_MANY = (
 
 
 @dataclass(frozen=True)
-class Asked:
+class GroupCommand:
     """What a command was asked to do: an action, what is given of its parameters, and on which groups."""
 
     action: Action
     given: Mapping[str, Any]
     chosen: Mapping[str, Any]
-    actor: str | None
-    reason: str | None
+    why: Why
     dsn: str | None
     schema: str
     json_: bool
@@ -78,10 +77,7 @@ class Asked:
                 done = place.act(
                     self.action, self.chosen["queue"], self.keys[0], **self._tried, **self.given, **self._who
                 )
-                if self.json_:
-                    Table.of(place.operation).print_object(done)
-                else:
-                    click.echo(_line(done))
+                Table.of(place.operation).tell(done, _line(done), json_=self.json_)
             else:
                 self._tell_all(place, self._each(place, place.named(self.keys, self.chosen["queue"])))
 
@@ -128,7 +124,7 @@ class Asked:
 
     @cached_property
     def _who(self) -> dict[str, str]:
-        return said(self.actor, self.reason or ("a dry run" if self._is_tried else None))
+        return replace(self.why, reason=self.why.reason or ("a dry run" if self._is_tried else None))()
 
     @contextmanager
     def _place(self) -> Iterator[Groups]:
@@ -146,7 +142,7 @@ class Asked:
 
     def _many(self, place: Groups) -> None:
         chosen = dict(self.chosen) if isinstance(place, BoxGroups) else check_filters(self.chosen)
-        views = place.chosen(self.action, actor=said(self.actor, "")["actor"], **chosen)
+        views = place.chosen(self.action, actor=self.why.actor, **chosen)
         if self.dry_run:
             if self.json_:
                 Table.of(place.acted).print_object({"action": self.action, "dry_run": True, "groups": views})
@@ -246,8 +242,8 @@ def acts(
                 for name, value in given.items()
                 if value not in (None, False)
             }
-            of_asked = {name: options.pop(name) for name in Asked.__dataclass_fields__ if name in options}
-            function(Asked(action, given, chosen, **of_asked), **options)
+            of_asked = {name: options.pop(name) for name in GroupCommand.__dataclass_fields__ if name in options}
+            function(GroupCommand(action, given, chosen, **of_asked), **options)
 
         run.__doc__ = cleandoc(str(function.__doc__)) + (_OF_MANY if verb.in_bulk else "")
         decorated: Callable[..., Any] = run

@@ -9,8 +9,8 @@ import click
 
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.own_name import own_name
-from seriatim.cli.options.which import opened, which_box
-from seriatim.cli.options.why import said, says_why
+from seriatim.cli.options.which import in_box, opened, which_box
+from seriatim.cli.options.why import Why, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_portions
 from seriatim.cli.shown.table import Table, json_option
@@ -91,38 +91,31 @@ def _show(
 @bulk.command("begin")
 @_number
 @_no_wait
-@which_box
+@in_box
 @json_option("Print one JSON object.", BULK_OPERATIONS)
-def _begin(number: int, *, no_wait: bool, dsn: str | None, schema: str, json_: bool) -> None:
+def _begin(number: int, *, no_wait: bool, box: MessageBox, json_: bool) -> None:
     """Begin the bulk operation NUMBER, which was gathered in the console, and work on it to its end."""
-    with opened(dsn, schema) as box:
-        _done(box, operations.begin(box, number), waits=not no_wait, json_=json_)
+    _done(box, operations.begin(box, number), waits=not no_wait, json_=json_)
 
 
 @bulk.command("follow")
 @_number
-@which_box
+@in_box
 @json_option("Print one JSON object at the end.", BULK_OPERATIONS)
-def _follow(number: int, *, dsn: str | None, schema: str, json_: bool) -> None:
+def _follow(number: int, *, box: MessageBox, json_: bool) -> None:
     """Follow the bulk operation NUMBER to its end, and work on it where nobody else does."""
-    with opened(dsn, schema) as box:
-        _done(box, operations.bulk_operation(box, number), waits=True, json_=json_)
+    _done(box, operations.bulk_operation(box, number), waits=True, json_=json_)
 
 
 @bulk.command("cancel")
 @_number
 @says_why
-@which_box
+@in_box
 @json_option("Print one JSON object.", BULK_OPERATIONS)
-def _cancel(number: int, *, actor: str | None, reason: str | None, dsn: str | None, schema: str, json_: bool) -> None:
+def _cancel(number: int, *, why: Why, box: MessageBox, json_: bool) -> None:
     """Cancel the bulk operation NUMBER: what is done stays done, and nothing more is."""
-    who = said(actor, reason)
-    with opened(dsn, schema) as box:
-        found = operations.cancel(box, number, **who)
-    if json_:
-        BULK_OPERATIONS.print_object(found)
-        return
-    click.echo(f"cancelled: {_counts(found)}")
+    found = operations.cancel(box, number, **why())
+    BULK_OPERATIONS.tell(found, f"cancelled: {_counts(found)}", json_=json_)
 
 
 def act_in_bulk(

@@ -10,9 +10,9 @@ import click
 from seriatim.cli.commands.acting import REFUSED
 from seriatim.cli.options.choose import ERRORS, by_error, narrowing, of_class
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.which import opened, which_box
-from seriatim.cli.options.why import confirmed, no_if_refused, said, says_why
-from seriatim.cli.shown.plain import in_line
+from seriatim.cli.options.many import Many, many
+from seriatim.cli.options.which import in_box, opened, which_box
+from seriatim.cli.options.why import Why, confirmed, no_if_refused, says_why
 from seriatim.cli.shown.progress import shown_progress
 from seriatim.cli.shown.table import Column, Table, json_option
 from seriatim.errors import NotFound, UsageError
@@ -66,20 +66,12 @@ def _choosing(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _many(command: Callable[..., Any]) -> Callable[..., Any]:
-    options = (
-        click.argument("numbers", metavar="[ID…]", nargs=-1, type=int),
-        click.option("--all", "all_", is_flag=True, help="All dead letters that match the options."),
-        _choosing,
-        click.option("--dry-run", is_flag=True, help="Change nothing; list the dead letters."),
-        click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation."),
-        says_why,
-        which_box,
-        json_option("Print JSON.", _DONE),
-    )
-    for option in reversed(options):
+def _acts(function: Callable[..., None]) -> Callable[..., Any]:
+    """The options of a command on many dead letters."""
+    command: Any = function
+    for option in (json_option("Print JSON.", _DONE), in_box, says_why, many("dead letters", _choosing, type=int)):
         command = option(command)
-    return command
+    return command  # type: ignore[no-any-return]
 
 
 @click.group("dead-letters", cls=Commands)
@@ -107,47 +99,33 @@ def _list(*, by: str | None, limit: int, dsn: str | None, schema: str, json_: bo
 
 
 @dead_letters.command("requeue")
-@_many
-def _requeue(
-    numbers: tuple[int, ...], *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
-    dsn: str | None, schema: str, json_: bool, **chosen: Any,
-) -> None:  # fmt: skip
+@_acts
+def requeue(chosen: Many, *, why: Why, box: MessageBox, json_: bool) -> None:
     """Requeue dead letters: in their old place unless a later message of the group was delivered, else at the end."""
-    with opened(dsn, schema) as box:
-        found = _picked(box, numbers, chosen, all_=all_)
-        if dry_run or not (found or json_):
-            _would(found, "requeue", json_=json_)
-            return
-        if all_ and found:
-            confirmed(f"requeue {counted(len(found), 'dead letter')}?", yes=yes)
-        requeued = operations.requeue_each(box, found, **said(actor, reason)) if found else ()
-        done = list(shown_progress(requeued, len(found), "requeue", quiet=json_))
-    if json_:
-        _DONE.print_object({"dry_run": False, "requeued": done})
-    for one in () if json_ else done:
-        click.echo(_line(one))
+    found = _picked(box, chosen)
+    if chosen.is_only_shown(found, json_=json_):
+        _would(found, "requeue", json_=json_)
+        return
+    if chosen.all_ and found:
+        confirmed(f"requeue {counted(len(found), 'dead letter')}?", yes=chosen.yes)
+    requeued = operations.requeue_each(box, found, **why()) if found else ()
+    done = list(shown_progress(requeued, len(found), "requeue", quiet=json_))
+    _DONE.tell({"dry_run": False, "requeued": done}, *map(_line, done), json_=json_)
     no_if_refused(done)
 
 
 @dead_letters.command("delete")
-@_many
-def _delete(
-    numbers: tuple[int, ...], *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
-    dsn: str | None, schema: str, json_: bool, **chosen: Any,
-) -> None:  # fmt: skip
+@_acts
+def delete(chosen: Many, *, why: Why, box: MessageBox, json_: bool) -> None:
     """Delete dead letters. The next clean-up deletes their messages, unless another queue refers to them."""
-    with opened(dsn, schema) as box:
-        found = _picked(box, numbers, chosen, all_=all_)
-        if dry_run or not (found or json_):
-            _would(found, "delete", json_=json_)
-            return
-        if found:
-            confirmed(f"delete {counted(len(found), 'dead letter')} for good?", yes=yes)
-        done = operations.delete(box, [one.entry_id for one in found], **said(actor, reason)) if found else 0
-    if json_:
-        _DONE.print_object({"dry_run": False, "deleted": done})
-    else:
-        click.echo(f"deleted {counted(done, 'dead letter')}")
+    found = _picked(box, chosen)
+    if chosen.is_only_shown(found, json_=json_):
+        _would(found, "delete", json_=json_)
+        return
+    if found:
+        confirmed(f"delete {counted(len(found), 'dead letter')} for good?", yes=chosen.yes)
+    done = operations.delete(box, [one.entry_id for one in found], **why()) if found else 0
+    _DONE.tell({"dry_run": False, "deleted": done}, f"deleted {counted(done, 'dead letter')}", json_=json_)
 
 
 def _found(box: MessageBox, chosen: dict[str, Any], limit: int) -> list[DeadLetter]:
@@ -157,17 +135,13 @@ def _found(box: MessageBox, chosen: dict[str, Any], limit: int) -> list[DeadLett
     return operations.dead_letters(box, limit=limit, **chosen)
 
 
-def _picked(box: MessageBox, numbers: tuple[int, ...], chosen: dict[str, Any], *, all_: bool) -> list[DeadLetter]:
-    if all_ is bool(numbers):
-        raise UsageError(
-            "name either dead letters or --all", remedy="give their numbers, or --all with options that choose them"
-        )
-    if all_:
-        return _found(box, chosen, _ALL)
-    if any(chosen.values()):
+def _picked(box: MessageBox, chosen: Many) -> list[DeadLetter]:
+    if chosen.all_:
+        return _found(box, chosen.filters, _ALL)
+    if any(chosen.filters.values()):
         raise UsageError("filters need --all", remedy="leave out either the filters or the numbers")
-    picked = _found(box, {**chosen, "entry_ids": numbers}, _ALL)
-    if missing := set(numbers) - {one.entry_id for one in picked}:
+    picked = _found(box, {**chosen.filters, "entry_ids": chosen.names}, _ALL)
+    if missing := set(chosen.names) - {one.entry_id for one in picked}:
         raise NotFound(f"there is no dead letter {min(missing)}", remedy="see seriatim dead-letters list")
     return picked
 
@@ -184,8 +158,8 @@ def _would(found: list[DeadLetter], what: str, *, json_: bool) -> None:
 def _line(one: Requeued | Refused) -> str:
 
     if isinstance(one, Refused):
-        return in_line(f"{one.queue}, group {one.group}: refused, {one.why}")
+        return f"{one.queue}, group {one.group}: refused, {one.why}"
     letter = one.letter
     warning = f"; {one.warning}" if one.warning else ""
     where = "at the end" if one.warning else "in its place"
-    return in_line(f"{letter.queue}, group {letter.group}: {letter.message_id} is back {where}{warning}")
+    return f"{letter.queue}, group {letter.group}: {letter.message_id} is back {where}{warning}"

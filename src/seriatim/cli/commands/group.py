@@ -6,7 +6,7 @@ from typing import IO
 
 import click
 
-from seriatim.cli.commands.acting import Asked, acts, its_queue
+from seriatim.cli.commands.acting import GroupCommand, acts, its_queue
 from seriatim.cli.commands.edits import EDITED, retry_file
 from seriatim.cli.commands.pipeline_groups import PIPELINE_GROUP, show_group_of_pipeline, which_pipeline
 from seriatim.cli.commands.standing import STANDING, tell
@@ -48,15 +48,15 @@ def show(group_: str, *, queue: str | None, pipeline: str | None, dsn: str | Non
 
 
 @acts(group, Action.SUSPEND)
-def suspend(asked: Asked) -> None:
+def suspend(command: GroupCommand) -> None:
     """Suspend a group: it accepts messages, but hands none out. A locked group stops at the end of its turn."""
-    asked.act()
+    command.act()
 
 
 @acts(group, Action.RESUME)
-def resume(asked: Asked) -> None:
+def resume(command: GroupCommand) -> None:
     """Resume a suspended group."""
-    asked.act()
+    command.act()
 
 
 @acts(
@@ -69,7 +69,7 @@ def resume(asked: Asked) -> None:
     dry_run="With --all or --edits: change nothing; list what would be done.",
     tables=[EDITED],
 )  # fmt: skip
-def retry(asked: Asked, *, edits: IO[bytes] | None) -> None:
+def retry(command: GroupCommand, *, edits: IO[bytes] | None) -> None:
     """Retry the message at which a faulted group stopped.
 
     To mend many messages, each in its own way, write them with `seriatim messages export --state faulted`, edit body and properties
@@ -77,55 +77,54 @@ def retry(asked: Asked, *, edits: IO[bytes] | None) -> None:
     the lines of messages that should not be retried. The original messages are kept.
     """
     if edits is None:
-        asked.act("--all, or --edits FILE")
+        command.act("--all, or --edits FILE")
         return
-    if asked.keys or asked.all_ or asked.given or asked.is_filtered:
+    if command.keys or command.all_ or command.given or command.is_filtered:
         raise UsageError(
             "the file of --edits names the messages",
             remedy="leave out GROUP, --all, --edit and filters; --queue chooses those of one queue",
         )
-    why = asked.actor, asked.reason
-    with opened(asked.dsn, asked.schema) as box:
-        retry_file(box, edits, asked.chosen["queue"], why, dry_run=asked.dry_run, json_=asked.json_)
+    with opened(command.dsn, command.schema) as box:
+        retry_file(box, edits, command.chosen["queue"], command.why, dry_run=command.dry_run, json_=command.json_)
 
 
 @acts(group, Action.SKIP_MESSAGE)
-def skip_message(asked: Asked) -> None:
+def skip_message(command: GroupCommand) -> None:
     """Move the message that blocks a group to the dead letters, and let the group go on."""
-    asked.act()
+    command.act()
 
 
 @acts(group, Action.SKIP_HOLE)
-def skip_hole(asked: Asked) -> None:
+def skip_hole(command: GroupCommand) -> None:
     """Skip the missing numbers that a group waits for."""
-    asked.act()
+    command.act()
 
 
 @acts(group, Action.ABORT)
-def abort(asked: Asked) -> None:
+def abort(command: GroupCommand) -> None:
     """Move all held and queued messages of a group to the dead letters."""
-    asked.act()
+    command.act()
 
 
 @acts(group, Action.CLOSE)
-def close(asked: Asked) -> None:
+def close(command: GroupCommand) -> None:
     """Close a group: new messages are late, except missing numbers below the highest one held. What it holds goes on by the usual
     rules and clocks; it is closed when it holds nothing.
     """
-    asked.act()
+    command.act()
 
 
 @acts(group, Action.RESET)
-def reset(asked: Asked) -> None:
+def reset(command: GroupCommand) -> None:
     """Reset the next number of GROUP: held messages below it become late, and passed numbers count as skipped."""
-    asked.act()
+    command.act()
 
 
 @acts(group, Action.RESTART)
-def restart(asked: Asked) -> None:
+def restart(command: GroupCommand) -> None:
     """Begin GROUP anew at the first number of its queue, because its producer has begun anew.
 
     The messages that counted come back from those that were set aside, and then what the group holds is judged.
     In a pipeline only what the group holds comes back.
     """
-    asked.act()
+    command.act()

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.which import opened, which_box
+from seriatim.cli.options.which import in_box, opened, which_box
+from seriatim.cli.options.why import Why, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Table, as_json, json_option
 from seriatim.operations import instances as operations
 from seriatim.operations.tables import instances as declared
 
 if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
     from seriatim.operations.instances import InstanceView
 
 __all__ = ["INSTANCES", "instances"]
 
 INSTANCES = Table.of(declared.INSTANCES)
 _json = json_option("Print JSON.", INSTANCES)
-
-
-def _says_why(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options for the operator log: actor and reason."""
-    actor = click.option(
-        "--actor", default=None, help="Your name for the operator log (default: the user name on this system)."
-    )
-    reason = click.option("--reason", required=True, help="The reason, for the operator log.")
-    return actor(reason(command))
 
 
 @click.group("instances", cls=Commands)
@@ -68,48 +61,37 @@ def _show(instance_id: int, *, dsn: str | None, schema: str, json_: bool) -> Non
         _tell(operations.instance_view(box, instance_id), as_json_=json_)
 
 
-@instances.command("suspend")
-@click.argument("instance_id", metavar="ID", type=int)
-@_says_why
-@which_box
-@_json
-def _suspend(instance_id: int, **options: Any) -> None:
+def _acts(function: Callable[..., InstanceView]) -> click.Command:
+    """The command of an action on an instance, which the function performs."""
+
+    @wraps(function)
+    def run(instance_id: int, *, why: Why, box: MessageBox, json_: bool) -> None:
+        found = function(box, instance_id, **why())
+        now = "terminated" if function.__name__ == "terminate" else found.status
+        INSTANCES.tell(found, f"instance {instance_id} of queue {found.queue}, group {found.group}: {now}", json_=json_)
+
+    command: Any = run
+    for option in (_json, in_box, says_why, click.argument("instance_id", metavar="ID", type=int)):
+        command = option(command)
+    return instances.command(function.__name__)(command)
+
+
+@_acts
+def suspend(box: MessageBox, instance_id: int, **by: str) -> InstanceView:
     """Suspend the instance ID: its messages wait. A message in hand is finished first."""
-    _act("suspend", instance_id, **options)
+    return operations.suspend(box, instance_id, **by)
 
 
-@instances.command("resume")
-@click.argument("instance_id", metavar="ID", type=int)
-@_says_why
-@which_box
-@_json
-def _resume(instance_id: int, **options: Any) -> None:
+@_acts
+def resume(box: MessageBox, instance_id: int, **by: str) -> InstanceView:
     """Resume the instance ID."""
-    _act("resume", instance_id, **options)
+    return operations.resume(box, instance_id, **by)
 
 
-@instances.command("terminate")
-@click.argument("instance_id", metavar="ID", type=int)
-@_says_why
-@which_box
-@_json
-def _terminate(instance_id: int, **options: Any) -> None:
+@_acts
+def terminate(box: MessageBox, instance_id: int, **by: str) -> InstanceView:
     """Terminate the instance ID. The starting subscriptions decide again about messages that wait in its group."""
-    _act("terminate", instance_id, **options)
-
-
-def _act(
-    action: str, instance_id: int, *, actor: str | None, reason: str, dsn: str | None, schema: str, json_: bool
-) -> None:
-
-    done: Callable[..., InstanceView] = getattr(operations, action)
-    with opened(dsn, schema) as box:
-        found = done(box, instance_id, actor=actor or getpass.getuser(), reason=reason)
-    if json_:
-        INSTANCES.print_object(found)
-    else:
-        now = "terminated" if action == "terminate" else found.status
-        click.echo(in_line(f"instance {instance_id} of queue {found.queue}, group {found.group}: {now}"))
+    return operations.terminate(box, instance_id, **by)
 
 
 def _tell(found: InstanceView, *, as_json_: bool) -> None:
