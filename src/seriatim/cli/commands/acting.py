@@ -14,6 +14,7 @@ import click
 from seriatim.cli.commands.bulk import BULK_OPERATIONS, act_in_bulk
 from seriatim.cli.commands.pipeline_groups import check_filters, not_with_dsn, which_pipeline
 from seriatim.cli.options.choose import choosing
+from seriatim.cli.options.together import together
 from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.options.why import Why, confirmed, no_if_refused, says_why
 from seriatim.cli.shown.plain import in_line
@@ -246,10 +247,7 @@ def acts(
             function(GroupCommand(action, given, chosen, **of_asked), **options)
 
         run.__doc__ = cleandoc(str(function.__doc__)) + (_OF_MANY if verb.in_bulk else "")
-        decorated: Callable[..., Any] = run
-        for option in reversed([*options, says_why, *pipelines_too, which_box, json_]):
-            decorated = option(decorated)
-        return group.command(action.command)(decorated)
+        return group.command(action.command)(together(*options, says_why, *pipelines_too, which_box, json_)(run))
 
     return made
 

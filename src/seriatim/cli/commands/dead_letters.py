@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +10,7 @@ from seriatim.cli.commands.acting import REFUSED
 from seriatim.cli.options.choose import ERRORS, by_error, narrowing, of_class
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.many import Many, many
+from seriatim.cli.options.together import together
 from seriatim.cli.options.which import in_box, opened, which_box
 from seriatim.cli.options.why import Why, confirmed, no_if_refused, says_why
 from seriatim.cli.shown.progress import shown_progress
@@ -43,35 +43,25 @@ _DONE: Table[dict[str, object]] = Table(
 )
 
 
-def _choosing(command: Callable[..., Any]) -> Callable[..., Any]:
-    options = (
-        click.option("--queue", default=None, help="Only dead letters of this queue."),
-        click.option(
-            "--key",
-            default=None,
-            metavar="PATTERN",
-            help="Only of groups with a key that matches; * stands for any text.",
-        ),
-        click.option(
-            "--older-than", default=None, metavar="PERIOD", help="Only dead letters set aside longer ago, such as 7d."
-        ),
-        click.option(
-            "--error", default=None, metavar="TEXT", help="Only dead letters with this text in their reason or error."
-        ),
-        of_class("dead letters whose handler failed last with an error of this class"),
-        narrowing("dead letters set aside", "dead letters"),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def _acts(function: Callable[..., None]) -> Callable[..., Any]:
-    """The options of a command on many dead letters."""
-    command: Any = function
-    for option in (json_option("Print JSON.", _DONE), in_box, says_why, many("dead letters", _choosing, type=int)):
-        command = option(command)
-    return command  # type: ignore[no-any-return]
+_choosing = together(
+    click.option("--queue", default=None, help="Only dead letters of this queue."),
+    click.option(
+        "--key",
+        default=None,
+        metavar="PATTERN",
+        help="Only of groups with a key that matches; * stands for any text.",
+    ),
+    click.option(
+        "--older-than", default=None, metavar="PERIOD", help="Only dead letters set aside longer ago, such as 7d."
+    ),
+    click.option(
+        "--error", default=None, metavar="TEXT", help="Only dead letters with this text in their reason or error."
+    ),
+    of_class("dead letters whose handler failed last with an error of this class"),
+    narrowing("dead letters set aside", "dead letters"),
+)
+#: The options of a command on many dead letters.
+_acts = together(many("dead letters", _choosing, type=int), says_why, in_box, json_option("Print JSON.", _DONE))
 
 
 @click.group("dead-letters", cls=Commands)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.together import together
 from seriatim.cli.options.which import in_box, opened, which_box
 from seriatim.cli.options.why import Why, says_why
 from seriatim.cli.shown.plain import in_line
@@ -70,10 +71,8 @@ def _acts(function: Callable[..., InstanceView]) -> click.Command:
         now = "terminated" if function.__name__ == "terminate" else found.status
         INSTANCES.tell(found, f"instance {instance_id} of queue {found.queue}, group {found.group}: {now}", json_=json_)
 
-    command: Any = run
-    for option in (_json, in_box, says_why, click.argument("instance_id", metavar="ID", type=int)):
-        command = option(command)
-    return instances.command(function.__name__)(command)
+    options = together(click.argument("instance_id", metavar="ID", type=int), says_why, in_box, _json)
+    return instances.command(function.__name__)(options(run))
 
 
 @_acts

@@ -14,6 +14,7 @@ from seriatim.cli.commands.edits import EDITED, retry_file
 from seriatim.cli.options.choose import ERRORS, by_error, narrowing
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.many import Many, many
+from seriatim.cli.options.together import together
 from seriatim.cli.options.which import in_box, in_id_space, opened, which_box
 from seriatim.cli.options.why import Why, confirmed, may_say_why, no_if_refused, says_why
 from seriatim.cli.shown.plain import in_line, in_lines
@@ -77,11 +78,9 @@ _ALL = 100_000
 _SHOWN = 2_000
 
 
-def _choosing(
-    statuses: Sequence[str], of_status: str, usual: Sequence[str] = ()
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _choosing(statuses: Sequence[str], of_status: str, usual: Sequence[str] = ()) -> Callable[..., Any]:
     """The options that choose messages which were set aside."""
-    options = (
+    return together(
         click.option("--queue", help="Only messages that this queue has set aside."),
         click.option("--group", help="Only messages of groups with this key."),
         click.option("--status", multiple=True, type=click.Choice(statuses), default=usual, help=of_status),
@@ -90,13 +89,6 @@ def _choosing(
             "--older-than", default=None, metavar="PERIOD", help="Only messages set aside longer ago, such as 7d."
         ),
     )
-
-    def with_them(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return with_them
 
 
 @click.group("messages", cls=Commands)

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from seriatim.cli.options.together import together
 from seriatim.errors import UsageError
 
 __all__ = ["Many", "many"]
@@ -34,7 +35,7 @@ def many(
     noun: str, choosing: Callable[..., Any], *, type: Any = str, yes: str = "With --all: don't ask for confirmation."  # noqa: A002 -- click's word
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:  # fmt: skip
     """The options of such a command; the function gets them as its first argument, with the filters that are `choosing`'s."""
-    options = (
+    options = together(
         click.argument("names", metavar="[ID…]", nargs=-1, type=type),
         click.option("--all", "all_", is_flag=True, help=f"All {noun} that match the options."),
         choosing,
@@ -53,9 +54,6 @@ def many(
             own = {name: given.pop(name) for name in of_function if name in given}
             return function(Many(names, all_, given, dry_run, yes), **own)
 
-        command: Any = run
-        for option in reversed(options):
-            command = option(command)
-        return command  # type: ignore[no-any-return]
+        return options(run)
 
     return with_them
