@@ -47,7 +47,7 @@ def _lines() -> Iterator[str]:
     yield from (
         "# The states of a group",
         "",
-        "The states, and which action fits which, are drawn from the tables in `seriatim.kernel.groups.states`, by which the box and the",
+        "The states, and which action fits which, are drawn from the tables in `seriatim.kernel.groups.states` and `verbs`, by which the box and the",
         "`Sequencer` decide. Where actions and events lead is a description, `tests/models/transitions.py`, with which tests compare",
         "them. A group shows the first of these states that applies to it:",
         "",

@@ -135,7 +135,7 @@ def _allowed(actor: Actor, role: str, form: Mapping[str, str], *, reads_only: bo
 
 
 def _on_group(
-    place: Groups, at: Sequence[str], actor: Actor, action: Action, form: Mapping[str, str], by: dict[str, str]
+    place: Groups, at: Sequence[str], actor: Actor, action: Action, form: Mapping[str, str], by: dict[str, Any]
 ) -> Done:
     """Act on a group of a box; or write a command for a group of a pipeline, and wait a moment for the answer."""
     queue, group = form.get("queue", ""), form.get("group", "")
@@ -164,7 +164,7 @@ _Form = Mapping[str, str]
 def _named(does: Callable[..., Any], told: str, *back: str, number: str = "") -> Callable[..., Done]:
     """An action on what has a name of its own, or is a `number`; in `told` and `back` its name is {name}."""
 
-    def act(box: MessageBox, form: _Form, by: dict[str, str]) -> Done:
+    def act(box: MessageBox, form: _Form, by: dict[str, Any]) -> Done:
         name = form.get("name", "")
         does(box, _number(number, name) if number else name, **by)
         return Done(told.format(name=name), [one.format(name=name) for one in back], {})
@@ -172,21 +172,21 @@ def _named(does: Callable[..., Any], told: str, *back: str, number: str = "") ->
     return act
 
 
-def _retry(box: MessageBox, form: _Form, by: dict[str, str]) -> Done:
+def _retry(box: MessageBox, form: _Form, by: dict[str, Any]) -> Done:
     """A message that stands still by itself in a queue."""
     name = form.get("name", "")
     (retried,) = messages.retry(box, name, queue=form.get("queue", ""), **by)
     return Done(f"message {name}: retry", ("messages", name), {"done": retried.operation_id})
 
 
-def _requeue(box: MessageBox, form: _Form, by: dict[str, str]) -> Done:
+def _requeue(box: MessageBox, form: _Form, by: dict[str, Any]) -> Done:
     number = _number("the dead letter", form.get("name", ""))
     done = dead_letters.requeue(box, number, **by)
     back = ("messages", done.letter.message_id)
     return Done(f"dead letter {number}: {done.place}", back, {"done": done.operation_id}, REQUEUED.object_of(done))
 
 
-def _resubmit(box: MessageBox, _: _Form, by: dict[str, str]) -> Done:
+def _resubmit(box: MessageBox, _: _Form, by: dict[str, Any]) -> Done:
     done = messages.resubmit(box, **by)
     return Done(f"{done.routed:,} routed, {done.left:,} left", ("unrouted",), {})
 
@@ -359,7 +359,7 @@ def _find_aside(box: MessageBox, action: str, given: dict[str, Any]) -> tuple[li
 
 
 def _requeue_or_delete(requeue: Callable[..., Any], delete: Callable[..., Any]) -> Callable[..., list[Any]]:
-    def run(box: MessageBox, action: str, found: list[Any], by: dict[str, str]) -> list[Any]:
+    def run(box: MessageBox, action: str, found: list[Any], by: dict[str, Any]) -> list[Any]:
         if action == "requeue":
             return list(requeue(box, found, **by))
         if found:

@@ -32,8 +32,8 @@ from seriatim.pipeline.text.counted import counted
 
 __all__ = ["ACTED", "OPERATION", "PIPELINE_ACTED", "PIPELINE_OPERATION", "REFUSED", "GroupCommand", "acts", "its_queue"]
 
-OPERATION, REFUSED, ACTED = map(Table.of, (acted.OPERATION, acted.REFUSED, acted.ACTED))
-PIPELINE_OPERATION, PIPELINE_ACTED = map(Table.of, (pipelines.OPERATION, pipelines.ACTED))
+OPERATION, REFUSED, ACTED = Table.of(acted.OPERATION), Table.of(acted.REFUSED), Table.of(acted.ACTED)
+PIPELINE_OPERATION, PIPELINE_ACTED = Table.of(pipelines.OPERATION), Table.of(pipelines.ACTED)
 its_queue = click.option(
     "--queue", default=None, help="The group's queue; required if several queues have a group with this key."
 )
@@ -120,11 +120,11 @@ class GroupCommand:
         return self.dry_run and self.pipeline is not None and len(self.keys) == 1
 
     @property
-    def _tried(self) -> dict[str, bool]:
+    def _tried(self) -> dict[str, Any]:
         return {"dry_run": True} if self._is_tried else {}
 
     @cached_property
-    def _who(self) -> dict[str, str]:
+    def _who(self) -> dict[str, Any]:
         return replace(self.why, reason=self.why.reason or ("a dry run" if self._is_tried else None))()
 
     @contextmanager
@@ -143,7 +143,7 @@ class GroupCommand:
 
     def _many(self, place: Groups) -> None:
         chosen = dict(self.chosen) if isinstance(place, BoxGroups) else check_filters(self.chosen)
-        views = place.chosen(self.action, actor=self.why.actor, **chosen)
+        views: Sequence[Any] = place.chosen(self.action, actor=self.why.actor, **chosen)
         if self.dry_run:
             if self.json_:
                 Table.of(place.acted).print_object({"action": self.action, "dry_run": True, "groups": views})
@@ -198,6 +198,7 @@ def acts(
     `dry_run`: the help of this option; `tables`: what JSON has besides.
     """
     verb = VERBS[action]
+    options: list[Callable[..., Any]]
     own = [_option(one) for one in verb.takes]
     pipelines_too = (which_pipeline,) if verb.in_pipelines else ()
     of_pipelines = (PIPELINE_OPERATION, PIPELINE_ACTED) if verb.in_pipelines else ()

@@ -20,7 +20,7 @@ from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
-    from seriatim.kernel.groups.states import Action
+    from seriatim.kernel.groups.verbs import Action
     from seriatim.operations.bulk_operations import BulkOperation
     from seriatim.operations.groups import GroupView
 

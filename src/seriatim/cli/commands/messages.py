@@ -255,7 +255,7 @@ def delete(chosen: Many, *, why: Why, box: MessageBox, json_: bool) -> None:
     done = operations.delete(box, found, **who) if found else 0
     told = [f"deleted {counted(done, 'message')}"] if found or not waiting else []
     told += [f"moved {counted(len(taken), 'waiting message')} to the dead letters"] if waiting else []
-    result = {"dry_run": False, "deleted": done, **({"dead": len(taken)} if waiting else {})}
+    result: dict[str, object] = {"dry_run": False, "deleted": done, **({"dead": len(taken)} if waiting else {})}
     _DONE.tell(result, *told, json_=json_)
     _perhaps_more(found)
 

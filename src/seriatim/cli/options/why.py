@@ -30,7 +30,7 @@ class Why:
         """The operator: the user of this system, unless another one is named."""
         return self.given_actor or getpass.getuser()
 
-    def __call__(self) -> dict[str, str]:
+    def __call__(self) -> dict[str, Any]:
         """The actor and the reason; a missing reason is asked for at a terminal."""
         reason = self.usual if self.usual and not self.reason else self.reason
         if reason is None:
