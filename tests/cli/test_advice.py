@@ -320,7 +320,7 @@ def test_what_the_console_offers_for_a_cause_fits_groups_that_have_it(box):
     assert {one.error for one in causes} >= {"ValueError", "suspended", "timed_out"}
     for one in causes:
         for action in actions_of(one):
-            chosen = bulk.chosen(box, action, groups.group_filter(**filter_of(one, every=True)))
+            chosen = bulk.chosen(box, action, groups.GroupFilter(**filter_of(one, every=True)))
             assert chosen, (one.error, action)
             for view in chosen:
                 asked = ActionRequest(action, view.queue, view.group, **BY)

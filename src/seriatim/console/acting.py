@@ -330,7 +330,7 @@ def _group_filter(box: MessageBox, given: dict[str, Any]) -> groups.GroupFilter:
     if given.get("state") == "all":
         given["state"] = list(groups.GroupState)
     given.setdefault("state", groups.STOPPED)  # as the list, so that the number on a button is that of the list
-    return groups.group_filter(queue, **given)
+    return groups.GroupFilter(queue, **given)
 
 
 def _find_groups(box: MessageBox, action: str, given: dict[str, Any]) -> tuple[list[Any], list[tuple[Any, str]]]:

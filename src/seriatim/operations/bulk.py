@@ -86,14 +86,14 @@ def sorted_out(
             after: tuple[str, str] | None = None
             most = _PAGE if limit is None else limit
             while True:
-                page = groups_of(tx.transaction, replace(where, states=fitting), after, most)
+                page = groups_of(tx.transaction, replace(where, state=fitting, after=after, limit=most))
                 for view in page:
                     (found if view.allows(action) else left).append(view)
                 if len(page) < most or (limit is not None and len(found) >= limit):
                     break
                 after = (page[-1].queue, page[-1].group)
         if len(left) < others and (rest := wanted - states):
-            left += groups_of(tx.transaction, replace(where, states=rest), None, others - len(left))
+            left += groups_of(tx.transaction, replace(where, state=rest, limit=others - len(left)))
     return found[:limit], left[:others]
 
 

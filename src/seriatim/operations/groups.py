@@ -6,11 +6,11 @@ doesn't allow the action, it is refused; the error names the state and the allow
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Sequence
 from typing import Any
 
 from seriatim.box.box import MessageBox
+from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.dsn import place_of
 from seriatim.box.operators import actions
 from seriatim.box.operators.actions import ActionRequest, Operation
@@ -22,11 +22,10 @@ from seriatim.box.views.filters import ErrorCount
 from seriatim.box.views.group_standing import Head, OnWay, OpenPlace, Processed, Standing, standing_of
 from seriatim.box.views.groups import GroupFilter, GroupView, count_groups, group_of, groups_of
 from seriatim.box.views.operations_done import Logged
-from seriatim.errors import UsageError, shown
+from seriatim.errors import UsageError
 from seriatim.kernel.groups.states import STOPPED, GroupState
 from seriatim.kernel.groups.verbs import Action
-from seriatim.kernel.values.time import micros
-from seriatim.operations.period import When, narrowed
+from seriatim.operations.listing import listed
 
 __all__ = [
     "STOPPED",
@@ -47,7 +46,6 @@ __all__ = [
     "close",
     "count",
     "forget",
-    "group_filter",
     "group_view",
     "groups",
     "groups_by_error",
@@ -88,101 +86,29 @@ def standing(box: MessageBox, queue: str, group: str) -> Standing:
         return standing_of(tx.transaction, queue, group)
 
 
-def groups(
-    box: MessageBox,
-    queue: str | None = None,
-    *,
-    state: GroupState | str | Iterable[GroupState | str] | None = None,
-    key: str | None = None,
-    older_than: float | str | None = None,
-    error: str | None = None,
-    error_class: str | None = None,
-    since: When | None = None,
-    until: When | None = None,
-    properties: Mapping[str, object] | None = None,
-    suspected: bool | None = None,
-    after: tuple[str, str] | None = None,
-    limit: int = 1000,
-) -> list[GroupView]:
-    """List the groups of a box, by queue and key.
-
-    Args:
-        box: the box.
-        queue: only groups of this queue.
-        state: only groups in this state, or in one of these states.
-        key: only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
-        older_than: only groups in their state for more than this many seconds (or ``"5m"``).
-        error: only groups with this text in the reason of their stop.
-        error_class: only groups that an error of this class has stopped, or that are tried again after one.
-        since: only groups that are in their state from this moment on: a datetime, ISO text (without a zone: local time), or how long ago it was, as
-            seconds or ``"2h"``.
-        until: only groups that are in their state before this moment, likewise.
-        properties: only groups that have a message with these values of properties, by name.
-        suspected: whether groups whose producer seems to have begun anew are listed: True: in any state; False: never; None:
-            like others.
-        after: only groups after this queue and key, for paging: the last group of the previous call.
-        limit: the largest number of rows.
-
-    Raises:
-        UsageError: there is no such state, or the limit, the period, the range of time or a property is invalid.
-    """
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_GROUPS:
-        raise UsageError(f"cannot list {shown(limit)} groups", remedy=f"an integer from 1 to {_MOST_GROUPS:,}")
-    chosen = group_filter(
-        queue, state=state, key=key, older_than=older_than, error=error, error_class=error_class, since=since, until=until,
-        properties=properties, suspected=suspected,
-    )  # fmt: skip
-    with box.session() as tx, translated(_place(box)):
-        return groups_of(tx.transaction, chosen, after, limit)
+@listed(GroupFilter)
+def groups(transaction: Transaction, chosen: GroupFilter) -> list[GroupView]:
+    """List the groups of a box, by queue and key."""
+    return groups_of(transaction, chosen)
 
 
-def stopped(
-    box: MessageBox,
-    queue: str | None = None,
-    *,
-    key: str | None = None,
-    older_than: float | str | None = None,
-    error: str | None = None,
-    error_class: str | None = None,
-    since: When | None = None,
-    until: When | None = None,
-    properties: Mapping[str, object] | None = None,
-    after: tuple[str, str] | None = None,
-    limit: int = 1000,
-) -> list[GroupView]:
+@listed(GroupFilter, without=("state", "suspected"), state=STOPPED)
+def stopped(transaction: Transaction, chosen: GroupFilter) -> list[GroupView]:
     """List the groups that stand still: suspended, faulted, timed out or waiting for a missing number.
 
-    They hand nothing out until something happens. The arguments and errors are the same as for `groups`.
+    They hand nothing out until something happens.
     """
-    return groups(
-        box, queue, state=STOPPED, key=key, older_than=older_than, error=error, error_class=error_class, since=since, until=until,
-        properties=properties, after=after, limit=limit,
-    )  # fmt: skip
+    return groups_of(transaction, chosen)
 
 
-def groups_by_error(
-    box: MessageBox,
-    queue: str | None = None,
-    *,
-    state: GroupState | str | Iterable[GroupState | str] | None = STOPPED,
-    key: str | None = None,
-    older_than: float | str | None = None,
-    error: str | None = None,
-    error_class: str | None = None,
-    since: When | None = None,
-    until: When | None = None,
-    properties: Mapping[str, object] | None = None,
-) -> list[ErrorCount]:
+@listed(GroupFilter, without=("suspected", "after", "limit"), state=STOPPED, limit=_MOST_GROUPS)
+def groups_by_error(transaction: Transaction, chosen: GroupFilter) -> list[ErrorCount]:
     """Count stopped groups by the class of the handler's error, and those that no handler stopped by state; most first.
 
-    The arguments and errors are the same as for `groups`. Counts up to 100,000 groups.
+    Counts up to 100,000 groups.
     """
-    found = groups(
-        box, queue, state=state, key=key, older_than=older_than, error=error, error_class=error_class, since=since, until=until,
-        properties=properties, limit=_MOST_GROUPS,
-    )  # fmt: skip
     of: dict[str, list[GroupView]] = {}
-    for view in found:
+    for view in groups_of(transaction, chosen):
         of.setdefault(_cause(view), []).append(view)
     counts = [_counted(cause, views) for cause, views in of.items()]
     return sorted(counts, key=lambda one: (-one.count, one.error))
@@ -205,35 +131,6 @@ def count(box: MessageBox, queue: str | None = None, *, key: str | None = None) 
         return count_groups(tx.transaction, queue, key)
 
 
-def group_filter(
-    queue: str | None = None,
-    *,
-    state: GroupState | str | Iterable[GroupState | str] | None = None,
-    key: str | None = None,
-    older_than: float | str | None = None,
-    error: str | None = None,
-    error_class: str | None = None,
-    since: When | None = None,
-    until: When | None = None,
-    properties: Mapping[str, object] | None = None,
-    suspected: bool | None = None,
-) -> GroupFilter:
-    """Make a filter for groups; see `groups` for the arguments.
-
-    Raises:
-        UsageError: there is no such state, or the period, the range of time or a property is invalid.
-    """
-    named = [state] if isinstance(state, str) else state
-    for one in named or ():
-        if one not in list(GroupState):
-            raise UsageError(f"{shown(one)} is not a state of groups", remedy=f"one of {', '.join(GroupState)}")
-    states = None if named is None else frozenset(GroupState(one) for one in named)
-    age = None if older_than is None else timedelta(microseconds=micros(older_than))
-    return GroupFilter(
-        queue, key, states or None, age, error, error_class, narrowed(since, until, properties), suspected
-    )
-
-
 def only_group(box: MessageBox, group: str) -> str:
     """The only queue that has a group with this key.
 
@@ -252,7 +149,7 @@ def named(box: MessageBox, keys: Sequence[str], queue: str | None = None) -> lis
     if queue is not None:
         box.definitions().queue(queue)
     with box.session() as tx, translated(_place(box)):
-        found = groups_of(tx.transaction, GroupFilter(queue), limit=_MOST_GROUPS, groups=keys)
+        found = groups_of(tx.transaction, GroupFilter(queue, limit=_MOST_GROUPS), keys)
     of: dict[str, list[GroupView]] = {}
     for view in found:
         of.setdefault(view.group, []).append(view)

@@ -67,7 +67,7 @@ class BoxGroups:
 
     def chosen(self, action: Action, *, actor: str, **filters: Any) -> Sequence[groups.GroupView]:
         """As `bulk.chosen`; an unknown queue is refused."""
-        where = groups.group_filter(**filters)
+        where = groups.GroupFilter(**filters)
         if where.queue is not None:
             self.box.definitions().queue(where.queue)
         return bulk.chosen(self.box, action, where)

@@ -255,7 +255,7 @@ def _together(transaction: Transaction, queue: BoxQueue, action: Action, claimed
     # Under their locks, so that what is compared is what is acted on.
     views = {
         one.group: one
-        for one in groups_of(transaction, GroupFilter(name), limit=len(claimed.group_keys), groups=claimed.group_keys)
+        for one in groups_of(transaction, GroupFilter(name, limit=len(claimed.group_keys) or 1), claimed.group_keys)
     }
     found: dict[str, _Result] = {}
     for key, seen in zip(claimed.group_keys, claimed.as_seen, strict=True):

@@ -13,10 +13,9 @@ from seriatim.box.definitions.known import read_definitions
 from seriatim.box.turns.failed_turns import FAILED_TURN
 from seriatim.box.views.at_work import ready_work
 from seriatim.box.views.events import EventView, events_of_group
-from seriatim.box.views.filters import LogFilter
 from seriatim.box.views.groups import GroupView, group_of, postponement_of
 from seriatim.box.views.open_places import OnWay, OpenPlace, first_open_place
-from seriatim.box.views.operations_done import Logged, logged
+from seriatim.box.views.operations_done import LogFilter, Logged, logged
 from seriatim.kernel.groups.policy import BestEffort, Standard, UnitOfWork
 from seriatim.kernel.groups.states import GroupState
 from seriatim.kernel.groups.verbs import Action
@@ -165,7 +164,7 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
         allowed,
         helps,
         tuple(_commands(view, helps, place)),
-        tuple(logged(transaction, LogFilter(queue, group), limit=_LOGGED)),
+        tuple(logged(transaction, LogFilter(queue, group=group, limit=_LOGGED))),
         _processed(transaction.one("group_processed", **parameters), found, view, heads),
         tuple(events_of_group(transaction, found.queue_id, group, _EVENTS)),
         place,

@@ -16,11 +16,10 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.views.events import EventView, events_of_group, skips_of
 from seriatim.box.views.faults import FaultFilter, FaultView, faults_of
-from seriatim.box.views.filters import LogFilter
 from seriatim.box.views.groups import GroupView, group_of, postponement_of
 from seriatim.box.views.message_places import check_one_space
 from seriatim.box.views.open_places import first_open_place
-from seriatim.box.views.operations_done import Logged, logged
+from seriatim.box.views.operations_done import LogFilter, Logged, logged
 from seriatim.errors import NotFound, UsageError
 from seriatim.kernel.values.outcome import EventKind
 from seriatim.pipeline.text.counted import counted
@@ -147,7 +146,7 @@ def trace_message(
     }  # fmt: skip
     places = _places(transaction, named)
     check_one_space(message_id, {one.id_space for one in places})
-    faults = faults_of(transaction, FaultFilter(message_id=message_id), limit=_MOST)
+    faults = faults_of(transaction, FaultFilter(message_id=message_id, limit=_MOST))
     sent = _sent(transaction, message_id)
     if not places:
         gone = [*_gone(transaction, message_id, id_space, faults, sent), *map(_fault, reversed(faults))]
@@ -163,7 +162,7 @@ def trace_message(
         skips = _skips(transaction, read_definitions(transaction).queues.get(one.queue), one.group, [one])
         said = [
             entry
-            for entry in logged(transaction, LogFilter(one.queue, one.group), limit=_MOST)
+            for entry in logged(transaction, LogFilter(one.queue, group=one.group, limit=_MOST))
             if entry.at >= one.received_at and entry.details.get("message_id") in (None, message_id)
         ]
         mine = [fault for fault in faults if fault.queue == one.queue]
@@ -232,13 +231,13 @@ def trace_group(transaction: Transaction, queue: str, group: str, limit: int = 1
         {"message_ids": [], "id_space": None, "queue_id": found.queue_id, "group_key": group},
         limit=limit,
     )
-    faults = faults_of(transaction, FaultFilter(queue=queue, group=group), limit=_MOST)
+    faults = faults_of(transaction, FaultFilter(queue, group=group, limit=_MOST))
     skips = _skips(transaction, found, group, places)
     lines = [[*_received(one), *_way(one, view, skips)] for one in places]
     happened = events_of_group(transaction, found.queue_id, group, _MOST)
     lines += [[_event(one)] for one in reversed(happened)] + _open_hole(view, happened)
     lines.append([_fault(one) for one in reversed(faults)])
-    said = logged(transaction, LogFilter(queue, group), limit=_MOST)
+    said = logged(transaction, LogFilter(queue, group=group, limit=_MOST))
     lines.append([*_before(said), *map(_operation, reversed(said))])
     if (place := first_open_place(transaction, found.queue_id, view, lambda *_: None)) is not None:
         lines.append([Step(place.since, StepKind.WAITS, place.told, None, queue, group)])

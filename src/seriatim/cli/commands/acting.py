@@ -13,7 +13,7 @@ import click
 
 from seriatim.cli.commands.bulk import BULK_OPERATIONS, act_in_bulk
 from seriatim.cli.commands.pipeline_groups import check_filters, not_with_dsn, which_pipeline
-from seriatim.cli.options.choose import choosing
+from seriatim.cli.options.listing import is_filtered, options_of
 from seriatim.cli.options.together import together
 from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.options.why import Why, confirmed, no_if_refused, says_why
@@ -23,8 +23,10 @@ from seriatim.cli.shown.table import Table, json_option
 from seriatim.errors import UsageError
 from seriatim.kernel.groups.verbs import VERBS, Action, Kind, Parameter
 from seriatim.kernel.operators.held_groups import missing_numbers
+from seriatim.operations import bulk_operations
 from seriatim.operations.bulk import Refused
-from seriatim.operations.bulk_operations import AT_ONCE
+from seriatim.operations.groups import groups
+from seriatim.operations.listing import offered
 from seriatim.operations.places import BoxGroups, Groups, InGroup
 from seriatim.operations.tables import acted, pipelines
 from seriatim.pipeline.text.command import command
@@ -37,7 +39,7 @@ PIPELINE_OPERATION, PIPELINE_ACTED = Table.of(pipelines.OPERATION), Table.of(pip
 its_queue = click.option(
     "--queue", default=None, help="The group's queue; required if several queues have a group with this key."
 )
-_FILTERS = ("queue", "state", "key", "older_than", "error", "error_class", "since", "until", "properties")
+_FILTERS = offered(groups)
 _TYPES: Mapping[Kind, dict[str, Any]] = {
     Kind.NUMBER: {"type": int},
     Kind.FLAG: {"is_flag": True},
@@ -85,7 +87,7 @@ class GroupCommand:
     @property
     def is_filtered(self) -> bool:
         """Whether groups are chosen by more than their queue."""
-        return any(value for name, value in self.chosen.items() if name != "queue")
+        return is_filtered({**self.chosen, "queue": None})
 
     def _check(self, others: str) -> None:
         of_one = [
@@ -153,7 +155,7 @@ class GroupCommand:
             return
         if views:
             confirmed(f"{self.action.command} {counted(len(views), 'group')}?", yes=self.yes)
-        if isinstance(place, BoxGroups) and views and (len(views) > AT_ONCE or self.no_wait):
+        if isinstance(place, BoxGroups) and views and (len(views) > bulk_operations.AT_ONCE or self.no_wait):
             act_in_bulk(
                 place.box, self.action, views, self._chosen_by, self._who, at_once=self._at_once, waits=not self.no_wait, json_=self.json_
             )  # fmt: skip
@@ -214,7 +216,7 @@ def acts(
                 is_flag=True,
                 help="Act on all groups that match the options and whose state allows it.",
             ),
-            choosing,
+            options_of(groups, without=("limit",)),
             click.option("--dry-run", is_flag=True, help=told),
             click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation."),
             click.option(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seriatim.cli.options.which import in_box
+from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Column, Table, json_only, json_option
@@ -60,9 +60,9 @@ _DRY_RUN = "Change nothing; show what would be done."
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @says_why
-@in_box
+@on_box
 @json_option("Print one JSON object.", ENABLED)
-def enable(*, dry_run: bool, yes: bool, why: Why, box: MessageBox, json_: bool) -> None:
+def enable(box: MessageBox, *, dry_run: bool, yes: bool, why: Why, json_: bool) -> None:
     """Enable a box that was moved to another server, or whose server was upgraded by pg_upgrade.
 
     It keeps its id, and begins a new incarnation. The box that it was moved from must not be used any more: two boxes with
@@ -89,9 +89,9 @@ def enable(*, dry_run: bool, yes: bool, why: Why, box: MessageBox, json_: bool) 
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @says_why
-@in_box
+@on_box
 @json_option("Print one JSON object.", NEW_ID)
-def new_id(*, dry_run: bool, yes: bool, why: Why, box: MessageBox, json_: bool) -> None:
+def new_id(box: MessageBox, *, dry_run: bool, yes: bool, why: Why, json_: bool) -> None:
     """Give a copy of a box an id of its own, and enable it.
 
     Deletes messages of dialogs that still wait to be delivered, because the original delivers them; the sides that had sent

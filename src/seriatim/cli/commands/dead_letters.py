@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from seriatim.box.box import MessageBox
 from seriatim.cli.commands.acting import REFUSED
-from seriatim.cli.options.choose import ERRORS, by_error, narrowing, of_class
 from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.listing import ERRORS, list_command, options_of
 from seriatim.cli.options.many import Many, many
 from seriatim.cli.options.together import together
-from seriatim.cli.options.which import in_box, opened, which_box
+from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, confirmed, no_if_refused, says_why
 from seriatim.cli.shown.progress import shown_progress
 from seriatim.cli.shown.table import Column, Table, json_option
@@ -22,7 +23,6 @@ from seriatim.operations.tables import dead_letters as declared
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
-    from seriatim.box.box import MessageBox
     from seriatim.operations.dead_letters import DeadLetter, Requeued
 
 __all__ = ["DEAD_LETTERS", "dead_letters"]
@@ -43,25 +43,9 @@ _DONE: Table[dict[str, object]] = Table(
 )
 
 
-_choosing = together(
-    click.option("--queue", default=None, help="Only dead letters of this queue."),
-    click.option(
-        "--key",
-        default=None,
-        metavar="PATTERN",
-        help="Only of groups with a key that matches; * stands for any text.",
-    ),
-    click.option(
-        "--older-than", default=None, metavar="PERIOD", help="Only dead letters set aside longer ago, such as 7d."
-    ),
-    click.option(
-        "--error", default=None, metavar="TEXT", help="Only dead letters with this text in their reason or error."
-    ),
-    of_class("dead letters whose handler failed last with an error of this class"),
-    narrowing("dead letters set aside", "dead letters"),
-)
+_choosing = options_of(operations.dead_letters, without=("limit",))
 #: The options of a command on many dead letters.
-_acts = together(many("dead letters", _choosing, type=int), says_why, in_box, json_option("Print JSON.", _DONE))
+_acts = together(many("dead letters", _choosing, type=int), says_why, on_box, json_option("Print JSON.", _DONE))
 
 
 @click.group("dead-letters", cls=Commands)
@@ -69,23 +53,9 @@ def dead_letters() -> None:
     """List dead letters, requeue them, or delete them."""
 
 
-@dead_letters.command("list")
-@_choosing
-@by_error
-@click.option("--limit", type=click.IntRange(1, _ALL), default=100, show_default=True, help="List at most this many.")
-@which_box
-@json_option("Print JSON.", DEAD_LETTERS, ERRORS)
-def _list(*, by: str | None, limit: int, dsn: str | None, schema: str, json_: bool, **chosen: Any) -> None:
-    """List dead letters, ordered by number."""
-    with opened(dsn, schema) as box:
-        if by is not None:
-            if chosen["queue"] is not None:
-                box.definitions().queue(chosen["queue"])
-            counts = operations.dead_letters_by_error(box, limit=limit, **chosen)
-            ERRORS.print(counts, json_=json_, limit=limit)
-            return
-        found = _found(box, chosen, limit)
-    DEAD_LETTERS.print(found, json_=json_, limit=limit)
+dead_letters.add_command(
+    list_command("list", operations.dead_letters, DEAD_LETTERS, by=("error", operations.dead_letters_by_error, ERRORS))
+)
 
 
 @dead_letters.command("requeue")
@@ -118,19 +88,12 @@ def delete(chosen: Many, *, why: Why, box: MessageBox, json_: bool) -> None:
     _DONE.tell({"dry_run": False, "deleted": done}, f"deleted {counted(done, 'dead letter')}", json_=json_)
 
 
-def _found(box: MessageBox, chosen: dict[str, Any], limit: int) -> list[DeadLetter]:
-
-    if chosen["queue"] is not None:
-        box.definitions().queue(chosen["queue"])
-    return operations.dead_letters(box, limit=limit, **chosen)
-
-
 def _picked(box: MessageBox, chosen: Many) -> list[DeadLetter]:
     if chosen.all_:
-        return _found(box, chosen.filters, _ALL)
+        return operations.dead_letters(box, limit=_ALL, **chosen.filters)
     if any(chosen.filters.values()):
         raise UsageError("filters need --all", remedy="leave out either the filters or the numbers")
-    picked = _found(box, {**chosen.filters, "entry_ids": chosen.names}, _ALL)
+    picked = operations.dead_letters(box, entry_ids=chosen.names, limit=_ALL, **chosen.filters)
     if missing := set(chosen.names) - {one.entry_id for one in picked}:
         raise NotFound(f"there is no dead letter {min(missing)}", remedy="see seriatim dead-letters list")
     return picked

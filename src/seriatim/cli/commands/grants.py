@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seriatim.cli.options.which import in_box
+from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.table import Column, Table, json_option
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ def _rights(command: Callable[..., Any]) -> Callable[..., Any]:
     metavar="NAME",
     help="The space in which its message ids are unique (default: the role's name; \"\": the owner's space).",
 )
-@in_box
-def grant(*, role: str, box: MessageBox, **rights: Any) -> None:
+@on_box
+def grant(box: MessageBox, *, role: str, **rights: Any) -> None:
     """Grant the ROLE of an application further rights on a box."""
     box.grant(role, **rights)
 
@@ -76,15 +76,15 @@ def grant(*, role: str, box: MessageBox, **rights: Any) -> None:
 @click.command("revoke")
 @click.argument("role")
 @_rights
-@in_box
-def revoke(*, role: str, box: MessageBox, **rights: Any) -> None:
+@on_box
+def revoke(box: MessageBox, *, role: str, **rights: Any) -> None:
     """Revoke rights of a ROLE: the rights that the options name, or all rights if they name none."""
     box.revoke(role, **rights)
 
 
 @click.command("grants")
-@in_box
+@on_box
 @json_option("Print a JSON list.", GRANTS)
-def grants(*, box: MessageBox, json_: bool) -> None:
+def grants(box: MessageBox, *, json_: bool) -> None:
     """List the roles of applications with their rights on queues and locations."""
     GRANTS.print(box.grants(), json_=json_)

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from seriatim.box.box import MessageBox
 from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.listing import list_command
 from seriatim.cli.options.together import together
-from seriatim.cli.options.which import in_box, opened, which_box
+from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Table, as_json, json_option
@@ -18,7 +20,6 @@ from seriatim.operations import instances as operations
 from seriatim.operations.tables import instances as declared
 
 if TYPE_CHECKING:
-    from seriatim.box.box import MessageBox
     from seriatim.operations.instances import InstanceView
 
 __all__ = ["INSTANCES", "instances"]
@@ -32,46 +33,28 @@ def instances() -> None:
     """List and show the instances of a message box; suspend, resume or terminate one."""
 
 
-@instances.command("list")
-@click.option("--queue", default=None, help="Only instances of this queue.")
-@click.option("--group", default=None, help="Only the instance of this group.")
-@click.option(
-    "--status", type=click.Choice(["running", "suspended"]), default=None, help="Only instances with this status."
-)
-@click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="List at most this many."
-)
-@which_box
-@_json
-def _list(
-    *, queue: str | None, group: str | None, status: str | None, limit: int, dsn: str | None, schema: str, json_: bool
-) -> None:
-    """List instances, ordered by number."""
-    with opened(dsn, schema) as box:
-        found = operations.instances(box, queue, group=group, status=status, limit=limit)
-    INSTANCES.print(found, json_=json_, limit=limit)
+instances.add_command(list_command("list", operations.instances, INSTANCES))
 
 
 @instances.command("show")
 @click.argument("instance_id", metavar="ID", type=int)
-@which_box
 @_json
-def _show(instance_id: int, *, dsn: str | None, schema: str, json_: bool) -> None:
+@on_box
+def _show(box: MessageBox, instance_id: int, *, json_: bool) -> None:
     """Show the instance ID: its group, its correlation values and its state."""
-    with opened(dsn, schema) as box:
-        _tell(operations.instance_view(box, instance_id), as_json_=json_)
+    _tell(operations.instance_view(box, instance_id), as_json_=json_)
 
 
 def _acts(function: Callable[..., InstanceView]) -> click.Command:
     """The command of an action on an instance, which the function performs."""
 
     @wraps(function)
-    def run(instance_id: int, *, why: Why, box: MessageBox, json_: bool) -> None:
+    def run(box: MessageBox, instance_id: int, *, why: Why, json_: bool) -> None:
         found = function(box, instance_id, **why())
         now = "terminated" if function.__name__ == "terminate" else found.status
         INSTANCES.tell(found, f"instance {instance_id} of queue {found.queue}, group {found.group}: {now}", json_=json_)
 
-    options = together(click.argument("instance_id", metavar="ID", type=int), says_why, in_box, _json)
+    options = together(click.argument("instance_id", metavar="ID", type=int), says_why, on_box, _json)
     return instances.command(function.__name__)(options(run))
 
 

@@ -79,7 +79,7 @@ def _opened(dsn: str | None, schema: str) -> Iterator[Journal]:
         yield found
 
 
-def _in_journal(function: Callable[..., Any]) -> Callable[..., Any]:
+def _on_journal(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options that choose a journal; the function gets it open, as `of`."""
 
     @wraps(function)
@@ -118,10 +118,10 @@ def journal() -> None:
 @click.option("--standing", is_flag=True, help="Only sessions that wait for something that isn't at work.")
 @click.option("--busy", is_flag=True, help="Only sessions that are worked on or suspended.")
 @_LIMIT
-@_in_journal
+@_on_journal
 @json_option("Print a JSON list.", SESSIONS)
 def _list(
-    *, name: str | None, queue: str | None, standing: bool, busy: bool, limit: int, of: Journal, json_: bool
+    of: Journal, *, name: str | None, queue: str | None, standing: bool, busy: bool, limit: int, json_: bool
 ) -> None:
     """List sessions: how far they are, who works on them, and what they wait for."""
     found = of.sessions(name=name, queue=queue, stands=standing, not_idle=busy, limit=limit)
@@ -133,9 +133,9 @@ def _list(
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Show at most this many numbers."
 )
-@_in_journal
+@_on_journal
 @json_option("Print one JSON object.", SESSIONS, ENTRIES, LOGGED)
-def _show(session: str, *, queue: str | None, name: str | None, limit: int, of: Journal, json_: bool) -> None:
+def _show(of: Journal, session: str, *, queue: str | None, name: str | None, limit: int, json_: bool) -> None:
     """Show a session, its newest numbers, and what operators did with it."""
     found = _found(of, session, queue, name)
     numbers = of.entries(found.name, found.queue, session, limit=limit)
@@ -156,18 +156,18 @@ def _show(session: str, *, queue: str | None, name: str | None, limit: int, of: 
 
 @journal.command("regions")
 @click.argument("name")
-@_in_journal
+@_on_journal
 @json_option("Print a JSON list.", REGIONS)
-def _regions(name: str, *, of: Journal, json_: bool) -> None:
+def _regions(of: Journal, name: str, *, json_: bool) -> None:
     """List what the regions of NAME have reported, on which forgetting waits."""
     found = of.regions(name)
     REGIONS.print(found, json_=json_)
 
 
 @journal.command("pipelines")
-@_in_journal
+@_on_journal
 @json_option("Print a JSON list.", PIPELINES)
-def _pipelines(*, of: Journal, json_: bool) -> None:
+def _pipelines(of: Journal, *, json_: bool) -> None:
     """List the pipelines that run in both regions: which region delivers, since when, and until when it has the lease."""
     found = of.pipelines.known()
     PIPELINES.print(found, json_=json_)
@@ -178,10 +178,10 @@ def _pipelines(*, of: Journal, json_: bool) -> None:
 @click.option("--destination", default=None, help="Only groups of this destination.")
 @click.option("--group", default=None, help="Only groups with this key.")
 @_LIMIT
-@_in_journal
+@_on_journal
 @json_option("Print a JSON list.", DELIVERED)
 def _delivered(
-    pipeline: str, *, destination: str | None, group: str | None, limit: int, of: Journal, json_: bool
+    of: Journal, pipeline: str, *, destination: str | None, group: str | None, limit: int, json_: bool
 ) -> None:
     """List through which numbers the groups of a PIPELINE that runs in both regions are delivered."""
     found = of.pipelines.delivered(pipeline, destination=destination, group=group, limit=limit)
@@ -193,9 +193,9 @@ def _delivered(
 @click.argument("destination")
 @click.argument("group")
 @says_why
-@_in_journal
+@_on_journal
 @json_option("Print one JSON object.", DELIVERED)
-def _forget_delivered(pipeline: str, destination: str, group: str, *, why: Why, of: Journal, json_: bool) -> None:
+def _forget_delivered(of: Journal, pipeline: str, destination: str, group: str, *, why: Why, json_: bool) -> None:
     """Forget through which number a GROUP of a PIPELINE is delivered, so that it can begin again with a lower one.
 
     For a group that was begun anew in the pipelines of both regions. If it wasn't, what is delivered may be delivered again.
@@ -208,9 +208,9 @@ def _forget_delivered(pipeline: str, destination: str, group: str, *, why: Why, 
 @click.option("--name", default=None, help="Only actions on these regions.")
 @click.option("--queue", default=None, help="Only actions on sessions of this queue.")
 @_LIMIT
-@_in_journal
+@_on_journal
 @json_option("Print a JSON list.", LOGGED)
-def _log(*, name: str | None, queue: str | None, limit: int, of: Journal, json_: bool) -> None:
+def _log(of: Journal, *, name: str | None, queue: str | None, limit: int, json_: bool) -> None:
     """List what operators did, newest first: actor, action, reason and result."""
     found = of.log(name=name, queue=queue, limit=limit)
     LOGGED.print(found, json_=json_, limit=limit)
@@ -220,12 +220,12 @@ def _acts(function: Callable[[Callable[[Action], ActionResult]], ActionResult]) 
     """The command of an action on one session; the function gets what performs one."""
 
     @wraps(function)
-    def run(session: str, *, queue: str | None, name: str | None, why: Why, of: Journal, json_: bool) -> None:
+    def run(of: Journal, session: str, *, queue: str | None, name: str | None, why: Why, json_: bool) -> None:
         found = _found(of, session, queue, name)
         done = function(lambda action: _act(of, found, action, why()))
         ACTION.tell(done, _line(done), json_=json_)
 
-    options = together(_which_session, says_why, _in_journal, json_option("Print one JSON object.", ACTION))
+    options = together(_which_session, says_why, _on_journal, json_option("Print one JSON object.", ACTION))
     return journal.command(function.__name__)(options(run))
 
 
@@ -273,11 +273,11 @@ def _line(done: ActionResult) -> str:
 )
 @click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation.")
 @says_why
-@_in_journal
+@_on_journal
 @json_option("Print one JSON object; with --all a list.", ACTION, SESSIONS)
 def _skip(
-    session: str | None, *, queue: str | None, name: str | None, through: int | None, missing: bool, all_: bool,
-    dry_run: bool, yes: bool, why: Why, of: Journal, json_: bool,
+    of: Journal, session: str | None, *, queue: str | None, name: str | None, through: int | None, missing: bool, all_: bool,
+    dry_run: bool, yes: bool, why: Why, json_: bool,
 ) -> None:  # fmt: skip
     """Skip the next number of SESSION, or a range of numbers: they count as over in both regions, and are shown with the ids of
     their messages.
@@ -426,9 +426,9 @@ def _of_file(file: Path, name: str | None) -> Iterator[Regions]:
 )
 @click.option("--without", default=None, metavar="REGION", help="Don't wait for the reports of a region that is gone.")
 @says_why
-@_in_journal
+@_on_journal
 @json_option("Print one JSON object.", FORGOTTEN)
-def _purge(name: str, *, forget_after: str, without: str | None, why: Why, of: Journal, json_: bool) -> None:
+def _purge(of: Journal, name: str, *, forget_after: str, without: str | None, why: Why, json_: bool) -> None:
     """Forget sessions of which nothing can come any more, and ids of numbers that have been over for long.
 
     With --without: what that region still has is set aside when it comes back, since the journal can't say whether it was handled.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.which import in_box, opened, which_box
+from seriatim.cli.options.which import on_box, opened, which_box
 from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.table import Column, Table, json_option
 from seriatim.operations import links
@@ -58,10 +58,10 @@ def link() -> None:
     help="How long acknowledged messages are kept, to be sent again after a restore there.",
 )
 @click.option("--insecure", is_flag=True, help="Connect to another host without a proof of which one answers.")
-@in_box
+@on_box
 @json_option("Print one JSON object.", LINKS)
 def add(
-    name: str, *, there: str | None, other: str | None, schema_there: str, box: MessageBox, json_: bool, **given: Any
+    box: MessageBox, name: str, *, there: str | None, other: str | None, schema_there: str, json_: bool, **given: Any
 ) -> None:
     """Define a link to another box, and ask that box for its id.
 
@@ -84,9 +84,9 @@ def add(
 )
 @click.option("--replace", is_flag=True, help="The box has another role or key until now.")
 @says_why
-@in_box
+@on_box
 @json_option("Print one JSON object.", LINKS)
-def accept(name: str, *, why: Why, box: MessageBox, json_: bool, **given: Any) -> None:
+def accept(box: MessageBox, name: str, *, why: Why, json_: bool, **given: Any) -> None:
     """Let a role, or the key of a certificate, speak as another box, into the queues that are named. It may do nothing else here."""
     _print(links.accept(box, name, **given, **why()), json_=json_)
 
@@ -121,9 +121,9 @@ def _transmit(name: str | None, *, at_once: bool, dsn: str | None, schema: str, 
 @click.option("--force", is_flag=True, help="Also if messages are on their way; they are gone.")
 @click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @says_why
-@in_box
+@on_box
 @json_option("Print one JSON object.", REMOVED)
-def remove(name: str, *, force: bool, yes: bool, why: Why, box: MessageBox, json_: bool) -> None:
+def remove(box: MessageBox, name: str, *, force: bool, yes: bool, why: Why, json_: bool) -> None:
     """Forget a link with its streams. Queues that lead over it have to be dropped before."""
     links.status(box, name)
     confirmed(f"remove link {name}? both boxes forget what they have sent each other", yes=yes)

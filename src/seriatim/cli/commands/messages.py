@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from seriatim.box.box import MessageBox
 from seriatim.cli.commands.acting import OPERATION, REFUSED
 from seriatim.cli.commands.edits import EDITED, retry_file
-from seriatim.cli.options.choose import ERRORS, by_error, narrowing
 from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.listing import ERRORS, list_command, options_of
 from seriatim.cli.options.many import Many, many
 from seriatim.cli.options.together import together
-from seriatim.cli.options.which import in_box, in_id_space, opened, which_box
+from seriatim.cli.options.which import in_id_space, on_box, opened, which_box
 from seriatim.cli.options.why import Why, confirmed, may_say_why, no_if_refused, says_why
 from seriatim.cli.shown.plain import in_line, in_lines
 from seriatim.cli.shown.progress import shown_progress
 from seriatim.cli.shown.table import Column, Table, json_only, json_option
 from seriatim.errors import UsageError
-from seriatim.kernel.groups.verbs import RETRIED_IN
 from seriatim.operations import edits
 from seriatim.operations import messages as message_operations
 from seriatim.operations import set_aside as operations
@@ -31,7 +31,6 @@ from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
-    from seriatim.box.box import MessageBox
     from seriatim.box.operators.resubmit import Resubmitted
     from seriatim.box.views.message_places import Placed
     from seriatim.operations.set_aside import PutBack, SetAside
@@ -58,17 +57,8 @@ RESUBMITTED: Table[Resubmitted] = Table(
     "Resubmitted messages", *json_only("routed", "left"), row="seriatim.box.operators.resubmit:Resubmitted"
 )
 
-_STATUSES = (
-    *("arrived", "held", "queued", "in_hand", "faulted"),
-    *("late", "duplicate", "invalid", "rejected", "dead"),
-    *("done", "unrouted"),
-)
-#: The states of groups that `export` takes.
-_STOPPING = tuple(sorted(map(str, RETRIED_IN)))
 #: The number of exported messages after which a line tells the progress.
 _TOLD_EVERY = 10_000
-#: What `delete` takes; dead letters have a command of their own.
-_DELETABLE = ("late", "duplicate", "invalid", "rejected", "unrouted")
 #: What `requeue` takes; without being told it leaves duplicates alone: what they are copies of was handed out.
 _REQUEUED = ("late", "duplicate", "rejected")
 _USUAL = ("late", "rejected")
@@ -78,19 +68,6 @@ _ALL = 100_000
 _SHOWN = 2_000
 
 
-def _choosing(statuses: Sequence[str], of_status: str, usual: Sequence[str] = ()) -> Callable[..., Any]:
-    """The options that choose messages which were set aside."""
-    return together(
-        click.option("--queue", help="Only messages that this queue has set aside."),
-        click.option("--group", help="Only messages of groups with this key."),
-        click.option("--status", multiple=True, type=click.Choice(statuses), default=usual, help=of_status),
-        click.option("--type", "message_type", help="Only messages of this type."),
-        click.option(
-            "--older-than", default=None, metavar="PERIOD", help="Only messages set aside longer ago, such as 7d."
-        ),
-    )
-
-
 @click.group("messages", cls=Commands)
 def messages() -> None:
     """List, show and export the messages of a message box, without locks; requeue, resubmit or delete messages that were set
@@ -98,94 +75,31 @@ def messages() -> None:
     """
 
 
-@messages.command("list")
-@which_box
-@click.option("--queue", help="Only messages in this queue.")
-@click.option("--group", help="Only messages of groups with this key.")
-@click.option("--status", type=click.Choice(_STATUSES), help="Only messages in this status.")
-@click.option("--type", "type_", help="Only messages of this type.")
-@click.option(
-    "--error",
-    metavar="TEXT",
-    help="Only messages with this text in their reason, or in the last error of their handler.",
+messages.add_command(
+    list_command(
+        "list", message_operations.messages, MESSAGES, by=("error", message_operations.messages_by_error, ERRORS)
+    )
 )
-@narrowing("messages published", "messages")
-@by_error
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="List at most this many.")
-@json_option("Print a JSON list.", MESSAGES, ERRORS)
-def _list(
-    *,
-    dsn: str | None,
-    schema: str,
-    queue: str | None,
-    group: str | None,
-    status: str | None,
-    type_: str | None,
-    by: str | None,
-    limit: int,
-    json_: bool,
-    **chosen: Any,
-) -> None:
-    """List messages, oldest first, with one line for each queue that has the message.
-
-    A message that is done is listed only if its queue keeps it.
-    """
-    with opened(dsn, schema) as box:
-        chosen |= {"queue": queue, "group": group, "status": status, "message_type": type_, "limit": limit}
-        if by is not None:
-            ERRORS.print(message_operations.messages_by_error(box, **chosen), json_=json_, limit=limit)
-            return
-        found = message_operations.messages(box, **chosen)
-    MESSAGES.print(found, json_=json_, limit=limit)
 
 
 @messages.command("export")
-@which_box
-@click.option("--queue", help="Only messages in this queue.")
-@click.option("--group", help="Only messages of groups with this key.")
-@click.option(
-    "--state",
-    multiple=True,
-    type=click.Choice(_STOPPING),
-    help="Only the message that stops each group in this state: faulted, or one of the others if the group waits for the "
-    "next attempt; may be repeated.",
-)
-@click.option("--status", type=click.Choice(_STATUSES), help="Only messages in this status.")
-@click.option("--type", "type_", help="Only messages of this type.")
-@click.option(
-    "--error",
-    metavar="TEXT",
-    help="Only messages with this text in their reason, or in the last error of their handler.",
-)
-@narrowing("messages published", "messages")
+@options_of(edits.export)
 @click.option(
     "--output", type=click.File("wb", lazy=False), default="-", help="Write to this file (default: standard output)."
 )
-def _export(
-    *,
-    dsn: str | None,
-    schema: str,
-    queue: str | None,
-    group: str | None,
-    state: tuple[str, ...],
-    status: str | None,
-    type_: str | None,
-    output: IO[bytes],
-    **chosen: Any,
-) -> None:
+@on_box
+def _export(box: MessageBox, *, output: IO[bytes], **chosen: Any) -> None:
     """Export messages with their bodies and properties as lines of JSON, oldest first: to edit them, or to look at them.
 
     Each line is a message as it is handed out next. The body is text in the field body if it is UTF-8, else body_base64.
     Edit body and properties, and give the file to `seriatim group retry --edits`.
     """
-    chosen |= {"queue": queue, "group": group, "status": status, "message_type": type_, "state": state or None}
     written = 0
-    with opened(dsn, schema) as box:
-        for one in edits.export(box, **chosen):
-            output.write(edits.line_of(one).encode() + b"\n")
-            written += 1
-            if written % _TOLD_EVERY == 0:
-                click.echo(f"{counted(written, 'message')} so far", err=True)
+    for one in edits.export(box, **chosen):
+        output.write(edits.line_of(one).encode() + b"\n")
+        written += 1
+        if written % _TOLD_EVERY == 0:
+            click.echo(f"{counted(written, 'message')} so far", err=True)
     output.flush()
     click.echo(counted(written, "message"), err=True)
 
@@ -226,13 +140,13 @@ def _show(message_id: str, *, id_space: str | None, dsn: str | None, schema: str
 @messages.command("delete")
 @many(
     "messages",
-    _choosing(_DELETABLE, "Only messages in this status; may be repeated."),
+    options_of(operations.set_aside, without=("limit",)),
     yes="Don't ask for confirmation.",
 )
 @says_why
-@in_box
+@on_box
 @json_option("Print JSON.", _DONE)
-def delete(chosen: Many, *, why: Why, box: MessageBox, json_: bool) -> None:
+def delete(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
     """Delete messages that were set aside (late, duplicate, invalid, rejected) or are unrouted; take waiting ones out.
 
     Give their IDs, or --all. The next clean-up deletes the bodies, unless another queue refers to them. A message that
@@ -263,12 +177,21 @@ def delete(chosen: Many, *, why: Why, box: MessageBox, json_: bool) -> None:
 @messages.command("requeue")
 @many(
     "messages",
-    _choosing(_REQUEUED, "Only messages in this status; may be repeated (default: late and rejected).", _USUAL),
+    together(
+        options_of(operations.set_aside, without=("limit", "status")),
+        click.option(
+            "--status",
+            multiple=True,
+            type=click.Choice(_REQUEUED),
+            default=_USUAL,
+            help="Only messages in this status; may be repeated (default: late and rejected).",
+        ),
+    ),
 )
 @says_why
-@in_box
+@on_box
 @json_option("Print JSON.", _DONE)
-def requeue(chosen: Many, *, why: Why, box: MessageBox, json_: bool) -> None:
+def requeue(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
     """Requeue messages that were set aside as late, rejected or duplicate.
 
     Give their IDs, or --all. A message that its group has passed goes to the end, flagged as late; any other is judged
@@ -291,12 +214,7 @@ def requeue(chosen: Many, *, why: Why, box: MessageBox, json_: bool) -> None:
 @click.argument("message_ids", metavar="[ID…]", nargs=-1)
 @click.option("--all", "all_", is_flag=True, help="All faulted messages that match the options.")
 @click.option("--queue", help="The queue of the messages; required with IDs.")
-@click.option("--group", help="With --all: only messages of groups with this key.")
-@click.option("--type", "message_type", help="With --all: only messages of this type.")
-@click.option(
-    "--error", metavar="TEXT", help="With --all: only messages with this text in the last error of their handler."
-)
-@narrowing("messages published", "messages")
+@options_of(message_operations.messages, without=("queue", "status", "limit"))
 @click.option(
     "--edit", "body", type=click.File("rb"), help="Retry with the content of this file as the message's body."
 )
@@ -308,11 +226,11 @@ def requeue(chosen: Many, *, why: Why, box: MessageBox, json_: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="With --all or --edits: change nothing; list what would be done.")
 @click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation.")
 @says_why
-@in_box
+@on_box
 @json_option("Print JSON.", _DONE, EDITED)
 def retry(
-    message_ids: tuple[str, ...], *, all_: bool, queue: str | None, body: IO[bytes] | None, edits: IO[bytes] | None,
-    dry_run: bool, yes: bool, why: Why, box: MessageBox, json_: bool, **chosen: Any,
+    box: MessageBox, message_ids: tuple[str, ...], *, all_: bool, queue: str | None, body: IO[bytes] | None, edits: IO[bytes] | None,
+    dry_run: bool, yes: bool, why: Why, json_: bool, **chosen: Any,
 ) -> None:  # fmt: skip
     """Retry messages that are faulted by themselves, or are postponed or wait for their next attempt: in unordered queues.
 
@@ -371,10 +289,10 @@ def _would_retry(found: Sequence[Placed], *, json_: bool) -> None:
 @click.option("--queue", required=True, help="The queue that set the messages aside as invalid.")
 @click.option("--type", "type_", help="Only messages of this type.")
 @may_say_why
-@in_box
+@on_box
 @json_option("Print one JSON object.", RESUBMITTED)
 def resubmit(
-    message_ids: tuple[str, ...], *, queue: str, type_: str | None, why: Why, box: MessageBox, json_: bool
+    box: MessageBox, message_ids: tuple[str, ...], *, queue: str, type_: str | None, why: Why, json_: bool
 ) -> None:
     """Resubmit messages that a queue has set aside as invalid: route them into it by its present definition.
 

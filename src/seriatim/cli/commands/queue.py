@@ -6,22 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from seriatim.box.box import MessageBox
 from seriatim.cli.commands.queues import COUNTS
-from seriatim.cli.commands.workers import WORKER, ago
+from seriatim.cli.commands.workers import WORKER
 from seriatim.cli.options.changes import changes
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.which import in_box, opened, which_box
+from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, may_say_why, says_why
 from seriatim.cli.shown.table import Column, Table, json_only, json_option
 from seriatim.errors import UsageError
 from seriatim.operations import queues, workers
 from seriatim.operations.period import period_of
+from seriatim.operations.tables.workers import ago
 from seriatim.pipeline.declared.work_limits import rate_of, rate_text
 from seriatim.pipeline.files.json_form import to_json
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
-    from seriatim.box.box import MessageBox
     from seriatim.box.definitions.change import Change
     from seriatim.box.definitions.queue_settings import QueueSettings
     from seriatim.box.operators.queue_release import Released
@@ -63,19 +64,18 @@ def queue() -> None:
 
 @queue.command("show")
 @click.argument("name")
-@which_box
 @json_option("Print one JSON object.", QUEUE)
-def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
+@on_box
+def _show(box: MessageBox, name: str, *, json_: bool) -> None:
     """Show the queue NAME: its definition, its message counts, the subscriptions that lead to it, its settings, and what
     each process obeys.
     """
-    with opened(dsn, schema) as box:
-        definitions = box.definitions()
-        declared = definitions.queue(name).declared
-        counts = next(one for one in queues.queues(box) if one.queue == name)
-        settings, at_work = queues.settings(box, name), workers.workers(box, name)
-        activated = next((one for one in queues.activations(box) if one.queue == name), None)
-        helps = next((one.helps for one in workers.idle_queues(box) if one.queue == name), None)
+    definitions = box.definitions()
+    declared = definitions.queue(name).declared
+    counts = next(one for one in queues.queues(box) if one.queue == name)
+    settings, at_work = queues.settings(box, name), workers.workers(box, name)
+    activated = next((one for one in queues.activations(box) if one.queue == name), None)
+    helps = next((one.helps for one in workers.idle_queues(box) if one.queue == name), None)
     leading = {one.declared.name: one.state for one in definitions.subscriptions.values() if one.declared.to == name}
     if json_:
         QUEUE.print_object(
@@ -139,15 +139,15 @@ def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
     help="Take this setting away, so that processes work as they were started; may be repeated.",
 )
 @may_say_why
-@in_box
+@on_box
 @json_option("Print one JSON object.", SETTINGS)
 def _set(
+    box: MessageBox,
     name: str,
     *,
     unset: tuple[str, ...],
     rate: str | None,
     why: Why,
-    box: MessageBox,
     json_: bool,
     **numbers: int | None,
 ) -> None:
@@ -200,9 +200,9 @@ def activation(box: MessageBox, *names: str, switch: str) -> list[Change]:
 @queue.command("release")
 @click.argument("name")
 @says_why
-@in_box
+@on_box
 @json_option("Print one JSON object.", RELEASED)
-def release(name: str, *, why: Why, box: MessageBox, json_: bool) -> None:
+def release(box: MessageBox, name: str, *, why: Why, json_: bool) -> None:
     """Release the queue NAME from a pipeline that is gone, so that workers can receive from it.
 
     Refused while the pipeline runs. Its unfinished messages are queued again in their old places; messages that it has

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seriatim.cli.options.which import in_box
+from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.plain import in_line
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ def changes(function: Callable[..., Iterable[object]]) -> Callable[..., Any]:
     """The argument ``names``, and the box: the function gets both, and returns what has changed."""
 
     @wraps(function)
-    def run(names: tuple[str, ...], *, box: MessageBox, **options: Any) -> None:
+    def run(box: MessageBox, names: tuple[str, ...], **options: Any) -> None:
         done = function(box, *names, **options)
         click.echo("\n".join(in_line(str(one)) for one in done) or "nothing to change")
 
-    return click.argument("names", nargs=-1, required=True, metavar="NAME…")(in_box(run))
+    return click.argument("names", nargs=-1, required=True, metavar="NAME…")(on_box(run))

@@ -16,7 +16,7 @@ from seriatim.operations.box_here import check_here, is_here
 from seriatim.runtime.processes.patient_opening import open_patiently
 from seriatim.runtime.stop_signal import Stop
 
-__all__ = ["in_box", "in_id_space", "opened", "opened_patiently", "which_box", "which_schema"]
+__all__ = ["in_id_space", "on_box", "opened", "opened_patiently", "which_box", "which_schema"]
 
 _SCHEMA = "seriatim"
 #: The option ``schema`` alone.
@@ -35,15 +35,16 @@ def which_box(command: Callable[..., Any]) -> Callable[..., Any]:
     return dsn(which_schema(command))
 
 
-def in_box(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that choose a box; the function gets it open, as `box`."""
+def on_box(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that choose a box, which is opened for the command and is its first argument."""
 
-    @wraps(function)
-    def run(*arguments: Any, dsn: str | None, schema: str, **options: Any) -> Any:
+    @which_box
+    @wraps(command)
+    def with_box(*arguments: Any, dsn: str | None, schema: str, **options: Any) -> Any:
         with opened(dsn, schema) as box:
-            return function(*arguments, box=box, **options)
+            return command(box, *arguments, **options)
 
-    return which_box(run)
+    return with_box
 
 
 @contextmanager

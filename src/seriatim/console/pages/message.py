@@ -7,7 +7,7 @@ from typing import Any
 
 from seriatim.console.html import pretty
 from seriatim.console.mending import mending_of
-from seriatim.console.page import Answer, Asked, Listing, Page
+from seriatim.console.page import Answer, Asked, Page, Rows
 from seriatim.errors import EnvironmentProblem, UsageError
 from seriatim.operations import edits, messages, trace
 from seriatim.operations.messages import Placed, Stored
@@ -72,7 +72,7 @@ def _read(asked: Asked) -> Answer:
     if not sees:
         twin |= {"body": None, "context": None, "parts": []}
     steps = trace.trace_message(asked.box, found.message_id, id_space=found.id_space, within=_WITHIN, over_links=False)
-    listing = Listing(
+    listing = Rows(
         MESSAGES.only("queue", "group", "status", "sequence", "ticket", "reason"),
         places,
         "Where it is",

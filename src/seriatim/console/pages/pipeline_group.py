@@ -62,12 +62,12 @@ def _read(asked: Asked) -> Answer:
     found = asked.pipelines.find(name)
     from seriatim.operations.pipelines.events import events  # noqa: PLC0415 -- Spark is slow to import
     from seriatim.operations.pipelines.groups import group_reported, group_view, seen_of  # noqa: PLC0415
-    from seriatim.operations.pipelines.log import operator_log_of  # noqa: PLC0415
+    from seriatim.operations.pipelines.log import operator_log  # noqa: PLC0415
 
     reported = group_reported(found, queue, str(key))
     view = reported or group_view(found, queue, str(key), wait=WAIT_S, starts_spark=False)
     told = events(found, queue, group=view.group, limit=_EVENTS)
-    log = operator_log_of(found, queue, group=view.group, limit=_EVENTS)
+    log = operator_log(found, queue, group=view.group, limit=_EVENTS)
     able = [one for one in IN_PIPELINES if view.allows(one) and asked.may(VERBS[one].role)]
     best = next((one for one in _helps(view) if one in able), None)
     values = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from seriatim.console.page import Answer, Asked, Listing, Page
+from seriatim.console.page import Answer, Asked, Page, Rows
 from seriatim.operations.tables.pipelines import COUNTS
 
 __all__ = ["PAGE"]
@@ -34,7 +34,7 @@ def _read(asked: Asked) -> Answer:
             else:
                 rows.append(counts_of(one))
     links = {"pipeline": lambda one: ("pipelines", one.pipeline)}
-    listing = Listing(
+    listing = Rows(
         COUNTS.without("age"), rows, "Pipelines", links,
         nothing="None of them has run yet." if unknown else "The console was started without --pipelines.",
     )  # fmt: skip

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from seriatim.console.page import Answer, Asked, Listing, Page
+from seriatim.console.lists import list_page
+from seriatim.operations import subscriptions
 from seriatim.operations.tables.subscriptions import SUBSCRIPTIONS
 from seriatim.operations.tables.table import text_only
 
@@ -16,10 +17,11 @@ _TABLE = SUBSCRIPTIONS.extended(
 )
 _TEMPLATE = """
 {% extends "base.html" %}
-{% from "parts.html" import listed, switch_form with context %}
+{% from "parts.html" import filters, listed, switch_form with context %}
 {% block main %}
 <h1>Subscriptions</h1>
 <p class="about">Which new messages go into which queue. A message that none matches is <a href="{{ url('unrouted') }}">unrouted</a>.</p>
+{{ filters(fields, asked) }}
 {{ listed(listing) }}
 {% if asked.may("switch") and listing.rows %}<details{% if rejected %} open{% endif %}><summary>Start or stop one</summary>
 {% for one in listing.rows %}{{ switch_form("subscription.stop" if one.state == "started" else "subscription.start", one.declared.name, ("Stop" if one.state == "started" else "Start") ~ " subscription " ~ one.declared.name) }}{% endfor %}
@@ -28,18 +30,15 @@ _TEMPLATE = """
 """
 
 
-def _read(asked: Asked) -> Answer:
-    rows = [one for _, one in sorted(asked.box.definitions().subscriptions.items())]
-    links = {"queue": lambda one: ("queues", one.declared.to)}
-    listing = Listing(
-        _TABLE,
-        rows,
-        "Subscriptions",
-        links=links,
-        nothing="There are no subscriptions.",
-        hint=Markup("Define one with <code>sq.Subscription</code>: <code>seriatim docs how-to/subscribe</code>."),
-    )
-    return Answer(SUBSCRIPTIONS.objects_of(rows), listing=listing)
-
-
-PAGE = Page(("subscriptions",), "Subscriptions", _read, _TEMPLATE, section="Box")
+PAGE = list_page(
+    "subscriptions",
+    "Subscriptions",
+    subscriptions.subscriptions,
+    SUBSCRIPTIONS,
+    shown=_TABLE,
+    links={"queue": lambda one: ("queues", one.declared.to)},
+    nothing="There are no subscriptions.",
+    hint=Markup("Define one with <code>sq.Subscription</code>: <code>seriatim docs how-to/subscribe</code>."),
+    template=_TEMPLATE,
+    section="Box",
+)

@@ -10,11 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from fnmatch import translate
+from datetime import UTC, datetime
 from getpass import getuser
 from pathlib import Path
-from re import compile as compile_pattern
 from typing import Any, ClassVar, NamedTuple
 
 from seriatim.errors import ActionRefused, GroupChanged, NotFound, UsageError, shown
@@ -23,11 +21,13 @@ from seriatim.kernel.groups.verbs import BULK, IN_PIPELINES, VERBS, Action, Situ
 from seriatim.kernel.sequencer import Event
 from seriatim.kernel.values.time import micros
 from seriatim.operations.bulk import Refused
+from seriatim.operations.listing import filtered
 from seriatim.operations.pipelines.commands import WAIT_S, ask, told
-from seriatim.operations.pipelines.found import FoundPipeline, find
+from seriatim.operations.pipelines.found import OF_PIPELINE, FoundPipeline, found_of
 from seriatim.operations.places import InGroup
 from seriatim.operations.seen import digest_of
 from seriatim.operations.tables import pipelines as tables
+from seriatim.operations.tables.pipelines import PipelineGroupFilter
 from seriatim.operations.tables.table import Table
 from seriatim.spark.control.commands import LOOK, Answer, Command
 
@@ -140,61 +140,25 @@ class Group:
         return Situation(self.state, by_message=by_message, unopened=self.unopened).allows(action)
 
 
-def groups(
-    pipeline: str | Path | FoundPipeline,
-    queue: str | None = None,
-    *,
-    state: Sequence[GroupState | str] | None = None,
-    waits: bool = False,
-    key: str | None = None,
-    older_than: float | str | None = None,
-    limit: int = 1000,
-    wait: float = WAIT_S,
-    starts_spark: bool = True,
-) -> list[Group]:
+@filtered(PipelineGroupFilter, "pipeline", OF_PIPELINE)
+def groups(pipeline: str | Path | FoundPipeline, chosen: PipelineGroupFilter) -> list[Group]:
     """List the groups of a pipeline, by queue and key, as its last batch left them.
 
     Groups that stand still come from the report of the last batch, if that names them all. Else a run of the pipeline is asked, or,
     if there is none, the state is read, for which Spark is started.
 
-    Args:
-        pipeline: its name, or its file.
-        queue: only groups of this destination.
-        state: only groups in one of these states; None: all.
-        waits: only groups that stand still or hold messages.
-        key: only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
-        older_than: only groups that have waited for more than this many seconds (or ``"5m"``).
-        limit: the largest number of rows.
-        wait: seconds to wait for the answer of a run.
-        starts_spark: whether Spark may be started for it.
-
     Raises:
-        UsageError: there is no such pipeline, destination or state.
         ActionRefused: the run hasn't answered in time; or Spark would have to be started.
         CheckpointMismatch: the checkpoint is another pipeline's, or damaged.
     """
-    found = pipeline if isinstance(pipeline, FoundPipeline) else find(pipeline)
-    for one in state or ():
-        if one not in list(GroupState):
-            raise UsageError(f"{shown(one)} is not a state of groups", remedy=f"one of {', '.join(GroupState)}")
-    states = None if state is None else frozenset(GroupState(one) for one in state)
-    of = None if queue is None else found.queue(queue)
-    told_ = _reported(found) if waits or (states is not None and states <= STOPPED) else None
+    found = found_of(pipeline)
+    states: list[str] | None = chosen.parameters()["state"]
+    chosen = replace(chosen, queue=None if chosen.queue is None else found.queue(chosen.queue))
+    told_ = _reported(found) if chosen.waits or (states is not None and STOPPED.issuperset(states)) else None
     if told_ is None:
-        filter_: dict[str, Any] = {"key": key, "waits": waits}
-        filter_["states"] = None if states is None else [str(one) for one in sorted(states)]
-        told_ = _asked(found, of, filter_, wait, starts_spark=starts_spark)
-    oldest = None if older_than is None else datetime.now(UTC) - timedelta(microseconds=micros(older_than))
-    fits = compile_pattern(translate("*" if key is None else key.replace("[", "[[]")))
-    chosen_ = [
-        one
-        for one in map(Group.of, told_)
-        if of in (None, one.queue)
-        and (states is None or one.state in states)
-        and fits.match(one.group)
-        and (oldest is None or (one.since is not None and one.since <= oldest))
-    ]
-    return sorted(chosen_, key=lambda one: (one.queue, one.group))[:limit]
+        filter_: dict[str, Any] = {"key": chosen.key, "waits": chosen.waits, "states": states}
+        told_ = _asked(found, chosen.queue, filter_, chosen.wait, starts_spark=chosen.starts_spark)
+    return sorted(filter(chosen.fits, map(Group.of, told_)), key=lambda one: (one.queue, one.group))[: chosen.limit]
 
 
 def group_view(
@@ -218,7 +182,7 @@ def group_view(
         UsageError: there is no such pipeline, destination or group.
         ActionRefused: the run hasn't answered in time; or Spark would have to be started.
     """
-    found = pipeline if isinstance(pipeline, FoundPipeline) else find(pipeline)
+    found = found_of(pipeline)
     of = found.queue(queue)
     views = _only(_asked(found, of, {"group": group}, wait, starts_spark=starts_spark), of, group)
     if not views:
@@ -324,7 +288,7 @@ def act(
         CheckpointMismatch: the checkpoint is another pipeline's, or its control log was cut or changed.
         EnvironmentProblem: the checkpoint can't be written.
     """
-    found = pipeline if isinstance(pipeline, FoundPipeline) else find(pipeline)
+    found = found_of(pipeline)
     verb, of = _checked(action), found.queue(queue)
     command = Command(str(verb), of, group, actor, reason, checked(verb, given), dry_run)
     if seen is not None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
+from seriatim.box.views import listing
+from seriatim.box.views.listing import Listing
+from seriatim.kernel.groups.states import GroupState
 from seriatim.kernel.operators.held_groups import missing_numbers
 from seriatim.operations.period import period_of
 from seriatim.operations.tables.acted import EVENT, REFUSED, acted_table
@@ -18,10 +23,40 @@ if TYPE_CHECKING:
     from seriatim.operations.pipelines.pipelines import DestinationCounts, PipelineCounts
     from seriatim.spark.control.lease_state import LeaseState
 
-__all__ = ["ACTED", "COUNTS", "DESTINATIONS", "EVENTS", "GROUP", "LEASE", "LOGGED", "OPERATION"]
+__all__ = [
+    "ACTED",
+    "COUNTS",
+    "DESTINATIONS",
+    "EVENTS",
+    "GROUP",
+    "LEASE",
+    "LOGGED",
+    "OPERATION",
+    "PipelineGroupFilter",
+]
 
 #: Rates from here on are shown without a fraction.
 _WHOLE_FROM = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineGroupFilter(Listing):
+    """The list of a pipeline's groups."""
+
+    queue: str | None = listing.text("groups of this destination", noun="a destination", label="Destination")
+    _: KW_ONLY
+    state: GroupState | str | Iterable[GroupState | str] | None = listing.choice(
+        "groups in this state", GroupState, "a state of groups", many=True
+    )
+    waits: bool = listing.given("Whether only groups that stand still or hold messages are listed.", False)
+    key: str | None = listing.key("groups with a key that matches")
+    older_than: float | str | None = listing.period(
+        "groups that have waited for longer", label="Waits longer than", example="5m", of="since"
+    )
+    limit: int = listing.limit("groups", 1000)
+    wait: float = listing.given("Seconds to wait for the answer of a run.", 10.0)
+    starts_spark: bool = listing.given("Whether Spark may be started for it.", True)
+
 
 GROUP: Table[Group] = Table(
     "A group of a pipeline",
