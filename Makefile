@@ -5,7 +5,7 @@ BIN := .venv/bin
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example test test-all test-rest test-time soak platforms check format bench docs site clean
+.PHONY: help demo example test test-all test-rest test-time soak platforms check format bench docs site release clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -80,6 +80,11 @@ docs:  ## check the documents: their code runs, every command and error is descr
 site:  ## build the documents as a static site with a search: build/site/index.html
 	@scripts/set-up site
 	@$(BIN)/python scripts/site.py
+
+release:  ## build wheel and sdist, and try them in empty environments (ARGS=--tag: then cut the changelog and tag)
+	@scripts/set-up release
+	@scripts/java
+	@$(BIN)/python scripts/release.py $(ARGS)
 
 clean:  ## remove what was installed and built, and the caches
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +30,7 @@ from benchmarks.coroutines import coroutines
 from benchmarks.dialogs import talking
 from benchmarks.fast_paths import fast_paths
 from benchmarks.feed import Feed, Part
+from benchmarks.figures import Section, shown_row, write_page
 from benchmarks.filters import filtering
 from benchmarks.gate import gates
 from benchmarks.links import linking
@@ -44,6 +47,9 @@ from benchmarks.workers import working
 from seriatim import Standard
 from seriatim.spark import resequence
 from seriatim.spark.session.builder import open_session
+
+#: A section of the page is the median and the range of so many runs.
+_RUNS_OF_PAGE = 5
 
 #: Everything on: time-outs with retries, skipping, late ones delivered, a capacity.
 EVERYTHING = Standard(hole_timeout="1h", hole_retries=1, on_hole="skip", late="deliver", capacity=500_000)
@@ -70,19 +76,24 @@ def throughput(spark: SparkSession, root: Path, peers: bool) -> Iterator[Claim]:
         "Standard with everything on ÷ identity mapInArrow",
         ours.rate / ceiling.rate,
         0.5,
-        True,
-        (ours.cost, ceiling.cost),
+        costs=(ours.cost, ceiling.cost),
+        amount=ours.rate,
     )
     single = measure(spark, root, SINGLE, ordered, "seriatim, one single group")
-    yield Claim("one single group ÷ many groups", single.rate / ours.rate, 0.35, True, (single.cost, ours.cost))
+    yield Claim(
+        "one single group ÷ many groups",
+        single.rate / ours.rate,
+        0.35,
+        costs=(single.cost, ours.cost),
+        amount=single.rate,
+    )
     if peers:
         textbook = measure(spark, root, MANY, by_group, "transformWithState keyed by group, the textbook way")
         yield Claim(
             "Standard with everything on ÷ textbook TWS by group",
             ours.rate / textbook.rate,
             10,
-            True,
-            (ours.cost, textbook.cost),
+            costs=(ours.cost, textbook.cost),
         )
 
 
@@ -91,7 +102,13 @@ def small(spark: SparkSession, root: Path, peers: bool) -> Iterator[Claim]:
     ceiling = measure(spark, root, SMALL, identity, "identity, 1,000 a batch", skip=4)
     ours = measure(spark, root, SMALL, ordered, "seriatim, 1,000 a batch", skip=4)
     yield Claim(
-        "time of a batch of 1,000 ÷ identity", ours.median / ceiling.median, 2.5, False, (ours.cost, ceiling.cost)
+        "time of a batch of 1,000 ÷ identity",
+        ours.median / ceiling.median,
+        2.5,
+        False,
+        (ours.cost, ceiling.cost),
+        ours.median,
+        "s",
     )
 
 
@@ -108,69 +125,104 @@ def state(spark: SparkSession, root: Path, peers: bool) -> Iterator[Claim]:
         yield Claim(what, other.median / plain.median, 1.3, False, (other.cost, plain.cost))
 
 
-PARTS = {
-    "box-spark": between,
-    "filters": filtering,
-    "pipelines": commanding,
-    "small": small,
-    "stamp": stamping,
-    "state": state,
-    "throughput": throughput,
-    "whole": whole,
-}
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One command of the benchmark, and one section of the page of figures."""
 
-OFF_SPARK = {
-    "async": coroutines,
-    "box": boxes,
-    "box-many": many,
-    "box-size": sizes,
-    "console": consoles,
-    "dialogs": talking,
-    "links": linking,
-    "regions": claiming,
-    "regions-whole": regions_whole,
-    "fast-paths": fast_paths,
-    "gate": gates,
-    "monitored": monitored,
-    "pipelines": pipelines,
-    "tuning": tuning,
-    "workers": working,
+    title: str
+    measure: Callable[..., Iterable[Claim]]
+    #: It gets a Spark session first.
+    on_spark: bool = False
+
+
+#: In the order of the page. Those without Spark are measured first: an idle Spark takes memory and cores, too.
+PARTS = {
+    "throughput": _Part("Order on Spark, a million messages a batch", throughput, on_spark=True),
+    "small": _Part("Order on Spark, a thousand messages a batch", small, on_spark=True),
+    "state": _Part("Order on Spark beside a large state", state, on_spark=True),
+    "stamp": _Part("Tickets on Spark", stamping, on_spark=True),
+    "filters": _Part("Routing on Spark", filtering, on_spark=True),
+    "whole": _Part("A whole pipeline", whole, on_spark=True),
+    "commands": _Part("A pipeline under an operator's commands", commanding, on_spark=True),
+    "box-spark": _Part("From Spark into the box, and back", between, on_spark=True),
+    "box": _Part("The message box", boxes),
+    "workers": _Part("Workers", working),
+    "async": _Part("Coroutines", coroutines),
+    "gate": _Part("Gates", gates),
+    "dialogs": _Part("Dialogs", talking),
+    "links": _Part("Links between boxes", linking),
+    "regions": _Part("Claims of two regions", claiming),
+    "regions-whole": _Part("Two regions from end to end", regions_whole),
+    "box-size": _Part("A box with much that is done", sizes),
+    "box-many": _Part("A box with many groups and queues", many),
+    "console": _Part("The console", consoles),
+    "monitored": _Part("Metrics", monitored),
+    "fast-paths": _Part("Fast paths", fast_paths),
+    "pipelines": _Part("Pipelines, this commit beside another", pipelines),
+    "tuning": _Part("How many processes and threads", tuning),
 }
 
 
 @click.command
-@click.argument("parts", nargs=-1, type=click.Choice(sorted({*PARTS, *OFF_SPARK})))
+@click.argument("parts", nargs=-1, type=click.Choice(sorted(PARTS)))
 @click.option("--data", type=click.Path(path_type=Path), default=Path(".bench"), help="Where feeds are kept.")
 @click.option("--json", "report", type=click.Path(path_type=Path), help="Also write the ratios there.")
 @click.option("--peers/--no-peers", default=True, help="With the peers, which take half an hour.")
 @click.option("--only", default="", help="Measure only the fast paths whose names contain this text.")
-def main(parts: tuple[str, ...], data: Path, report: Path | None, peers: bool, only: str) -> None:
+@click.option("--runs", type=click.IntRange(1), help="Measure so many times (default: 1; with --page: 5).")
+@click.option(
+    "--page", "is_for_page", is_flag=True, help="Write the sections of PARTS in docs/reference/figures.md anew."
+)
+def main(
+    parts: tuple[str, ...],
+    data: Path,
+    report: Path | None,
+    peers: bool,
+    only: str,
+    runs: int | None,
+    is_for_page: bool,
+) -> None:
     """Measure PARTS (default: all) and print ratios, a table and JSON."""
     root = data.absolute()
     root.mkdir(parents=True, exist_ok=True)
+    runs = runs or (_RUNS_OF_PAGE if is_for_page else 1)
+    chosen = sorted(parts or PARTS, key=lambda name: PARTS[name].on_spark)
     cores = os.cpu_count() or 2
-    chosen = parts or sorted({*PARTS, *OFF_SPARK})
-    off_spark = OFF_SPARK | {"fast-paths": partial(fast_paths, only=only)}
-    # First: an idle Spark takes memory and cores, too.
-    claims = [claim for part in OFF_SPARK if part in chosen for claim in off_spark[part](root, peers)]
-    if on_spark := [part for part in chosen if part in PARTS]:
-        spark = open_session({"spark.master": f"local[{cores}]", "spark.sql.shuffle.partitions": str(cores)})
-        claims += [claim for part in on_spark for claim in PARTS[part](spark, root, peers)]
-        spark.stop()
-    table = Table(
-        "what", "ratio", "has to be", "processor seconds for 100,000 messages", title=f"ratios on {cores} cores"
+    measured: dict[str, Section] = {}
+    with ExitStack() as open_here:
+        spark = None
+        for name in chosen:
+            part = PARTS[name]
+            measure = partial(part.measure, only=only) if part.measure is fast_paths else part.measure
+            if part.on_spark and spark is None:
+                spark = open_session({"spark.master": f"local[{cores}]", "spark.sql.shuffle.partitions": str(cores)})
+                open_here.callback(spark.stop)
+            load = os.getloadavg()[0]
+            arguments = (spark, root, peers) if part.on_spark else (root, peers)
+            claims = [list(measure(*arguments)) for _ in range(runs)]
+            measured[name] = Section.of(part.title, load, claims)
+            if is_for_page:  # at once: what comes later may fail
+                write_page(measured, [*PARTS])
+    Console().print(_table(measured, cores))
+    document = json.dumps(
+        {"cores": cores, "ratios": [row for section in measured.values() for row in section.rows]},
+        indent=2,
+        ensure_ascii=False,
     )
-    for claim in claims:
-        table.add_row(claim.what, f"{claim.ratio:.2f}", claim.demand, "\n".join(claim.costs))
-    Console().print(table)
-    facts = [
-        {"what": c.what, "ratio": round(c.ratio, 3), "limit": c.limit, "holds": c.holds, "costs": c.costs}
-        for c in claims
-    ]
-    document = json.dumps({"cores": cores, "ratios": facts}, indent=2, ensure_ascii=False)
     click.echo(document)
     if report is not None:
         report.write_text(document + "\n", encoding="utf-8")
+
+
+def _table(measured: Mapping[str, Section], cores: int) -> Table:
+    table = Table(
+        *("what", "ratio", "range", "amount", "has to be", "processor seconds for 100,000 messages"),
+        title=f"ratios on {cores} cores",
+    )
+    for section in measured.values():
+        for row in section.rows:
+            table.add_row(row["what"], *shown_row(row), "\n".join(row["costs"]))
+    return table
 
 
 if __name__ == "__main__":

@@ -50,8 +50,9 @@ def _ceilings(server: str) -> Iterator[Claim]:
     """What a plain table does that is asked for the same, and knows nothing else."""
     for limit, waiting in ((1, 20), (10, 50), (50, 50)):
         race = Race(waiting=waiting, limit=limit)
-        ratio = handled(_BOX, server, race) / handled(_BARE, server, race)
-        yield Claim(f"receive and complete, at most {limit} at once ÷ bare table", ratio)
+        ours = handled(_BOX, server, race)
+        ratio = ours / handled(_BARE, server, race)
+        yield Claim(f"receive and complete, at most {limit} at once ÷ bare table", ratio, amount=ours)
 
 
 def _single(server: str) -> Iterator[Claim]:
@@ -61,7 +62,12 @@ def _single(server: str) -> Iterator[Claim]:
         what = f"1 a transaction, 1,000 groups with {waiting}"
         race = Race(waiting=waiting, publishers=4)
         rates = _in_turn(server, {"ours": (_BOX, race), "theirs": (peer, race), "bare": (_BARE, race)})
-        yield Claim(f"{what}: all together ÷ procrastinate, lock per group", rates["ours"] / rates["theirs"], 4)
+        yield Claim(
+            f"{what}: all together ÷ procrastinate, lock per group",
+            rates["ours"] / rates["theirs"],
+            4,
+            amount=rates["ours"],
+        )
         yield Claim(f"{what}: all together ÷ bare table", rates["ours"] / rates["bare"])
         alone = Race(waiting=waiting)
         ratio = handled(_BOX, server, alone) / handled(peer, server, alone)
@@ -96,15 +102,24 @@ def _publishing(server: str, peers: bool) -> Iterator[Claim]:
         race = Race(batch=batch, publishers=4, workers=0)
         ours = published(_BOX, server, race)
         for other in others:
-            yield Claim(f"publish {batch:,} a transaction ÷ {other.name}", ours / published(other, server, race))
+            yield Claim(
+                f"publish {batch:,} a transaction ÷ {other.name}", ours / published(other, server, race), amount=ours
+            )
 
 
 def _latency(server: str, peers: bool) -> Iterator[Claim]:
     """From publish to a worker that waits."""
     least = delays(_NOTICE, server, _SAMPLES)
     ours = delays(_BOX, server, _SAMPLES)
-    yield Claim("idle, publish to receive, median ÷ bare LISTEN/NOTIFY", ours.median / least.median)
-    yield Claim("idle, publish to receive, p99 ÷ bare LISTEN/NOTIFY", ours.p99 / least.p99)
+    yield Claim(
+        "idle, publish to receive, median ÷ bare LISTEN/NOTIFY",
+        ours.median / least.median,
+        amount=ours.median * 1000,
+        unit="ms",
+    )
+    yield Claim(
+        "idle, publish to receive, p99 ÷ bare LISTEN/NOTIFY", ours.p99 / least.p99, amount=ours.p99 * 1000, unit="ms"
+    )
     for peer in (Procrastinate(), PgQueuerPeer()) if peers else ():
         theirs = delays(peer, server, _SAMPLES)
         yield Claim(f"idle, publish to receive, median ÷ {peer.name}", ours.median / theirs.median)
@@ -121,7 +136,7 @@ def _by_groups(server: str, contender: Contender) -> Iterator[Claim]:
         enough = race.seconds * ideal / 0.9
         rate = handled(contender, server, replace(race, waiting=math.ceil(enough / groups)))
         table.add_row(f"{groups:,}", f"{rate:,.0f}", f"{ideal:,.0f}", f"{rate / ideal:.0%}")
-        yield Claim(f"{groups:,} groups, 20 workers, handlers of 5 ms ÷ ideal", rate / ideal)
+        yield Claim(f"{groups:,} groups, 20 workers, handlers of 5 ms ÷ ideal", rate / ideal, amount=rate)
     Console().print(table)
 
 

@@ -68,7 +68,7 @@ def between(spark: SparkSession, root: Path, peers: bool) -> Iterator[Claim]:
         ours, plain, honest = (_typical([one[kind, way] for one in found]) for kind in ("ours", "plain", "honest"))
         for name, ceiling in (("COPY of the same rows", plain), ("COPY with the box's tables and indexes", honest)):
             costs = ours.used.told(_MESSAGES), ceiling.used.told(_MESSAGES)
-            yield Claim(f"{way} ÷ {name}", ceiling.seconds / ours.seconds, costs=costs)
+            yield Claim(f"{way} ÷ {name}", ceiling.seconds / ours.seconds, costs=costs, amount=_MESSAGES / ours.seconds)
             yield Claim("the same, by processor time", ceiling.used.steady / ours.used.steady)
 
 

@@ -42,28 +42,17 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A ratio, and what it has to be; without a limit it is only told.
-
-    `costs`: the processor time of both, as `Used.told` says it.
-    """
+    """A ratio, and what it has to be; without a limit it is only told."""
 
     what: str
     ratio: float
     limit: float | None = None
     least: bool = True
+    #: The processor time of both, as `Used.told` says it.
     costs: tuple[str, ...] = ()
-
-    @property
-    def holds(self) -> bool:
-        """Whether it is."""
-        if self.limit is None:
-            return True
-        return self.ratio >= self.limit if self.least else self.ratio <= self.limit
-
-    @property
-    def demand(self) -> str:
-        """What it has to be, for people."""
-        return "" if self.limit is None else f"{'≥' if self.least else '≤'} {self.limit:g}"
+    #: What seriatim did, in `unit`; None: the ratio says it all.
+    amount: float | None = None
+    unit: str = "messages/s"
 
 
 def identity(source: DataFrame) -> DataFrame:

@@ -29,4 +29,6 @@ def stamping(spark: SparkSession, root: Path, peers: bool) -> Iterator[Claim]:
         ceiling = measure(spark, root, feed, identity, f"identity, {locations}")
         ours = measure(spark, root, feed, stamped, f"stamp, {locations}")
         costs = ours.cost, ceiling.cost
-        yield Claim(f"stamp ÷ identity mapInArrow, {locations}", ours.rate / ceiling.rate, costs=costs)
+        yield Claim(
+            f"stamp ÷ identity mapInArrow, {locations}", ours.rate / ceiling.rate, costs=costs, amount=ours.rate
+        )

@@ -107,7 +107,10 @@ def test_a_finding_is_explained_also_where_the_documents_are_not(box):
     assert "  more: seriatim doctor --explain unrouted\n" in told.stdout
     told = CliRunner().invoke(main, ["doctor", "--explain", "unrouted"])
     assert told.exit_code == 0
-    assert "what you see:\n  unrouted\nwhy:\n  no subscription matched the message" in told.stdout
+    assert (
+        "what you see:\n  Published messages are in no queue.\nwhy:\n  no subscription matched the message"
+        in told.stdout
+    )
     assert "then `seriatim unrouted --resubmit`" in told.stdout
     for name in (*work_findings.CHECKS, *box_findings.CHECKS):
         assert advice(name).remedy

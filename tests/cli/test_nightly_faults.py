@@ -229,11 +229,9 @@ def test_a_transaction_that_is_held_open(box, monkeypatch):
         pid = other.info.backend_pid
         assert f"process {pid} (not of seriatim, a debugger, role " in told
         assert f"process {ours} (seriatim " in told
-        row = leads("transactions", told)
-        statement = next(one for one in row.remedy.split("`") if one.startswith("SELECT pg_terminate_backend"))
-        mend = statement.replace("PID", str(pid))
-        assert mend in told
-        tx.connection.execute(mend)
+        mend = command(leads("transactions", told), "seriatim connection end", PID=str(pid))
+        assert " ".join(mend) in told
+        called(box, [*mend, *WHY])
         with pytest.raises(psycopg.OperationalError):
             other.execute("SELECT 1")
         assert f"process {pid} " not in look(work_findings.Work(box)).found

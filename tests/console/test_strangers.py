@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
@@ -101,7 +102,10 @@ def test_connections_that_never_finish_make_room_for_others(filled, users, begun
             one = held.enter_context(socket.create_connection(place, 30))
             one.sendall(begun)
         assert httpx.get(f"{address}/healthz", timeout=30).status_code == 200
-        assert httpx.get(f"{address}/groups", auth=("ann", "correct horse"), timeout=30).status_code == 200
+        until = time.monotonic() + 60
+        while (answer := httpx.get(f"{address}/groups", auth=("ann", "correct horse"), timeout=30)).status_code == 503:
+            assert time.monotonic() < until  # on a busy machine the strangers' requests take all turns for a while
+        assert answer.status_code == 200
 
 
 def test_each_part_of_a_request_has_its_time(filled, users):

@@ -101,7 +101,7 @@ with sq.MessageBox.open(dsn, schema=schema) as box:
     worker.run()
 
 told = {}
-for words in (["--help"], ["queues"], ["groups"], ["doctor"], ["group", "show", "c1", "--queue", "orders"]):
+for words in (["--help"], ["queues"], ["groups"], ["doctor", "--all"], ["group", "show", "c1", "--queue", "orders"]):
     where = [] if words == ["--help"] else ["--dsn", dsn, "--schema", schema]
     result = CliRunner().invoke(main, [*words, *where], catch_exceptions=False)
     told[words[0]] = (result.exit_code, result.output)

@@ -38,6 +38,8 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "find": "Find TEXT: a message id, a group's key, or the value of any property.",
         "groups": "List the groups that stand still, by queue and key: state and its age, next number, backlog, reason. Verbs: abort, close, reset, restart, resume, retry, show, skip-hole, skip-message, suspend.",
         "group": "",
+        "connections": "List the connections to a box's database: whose, since when in a transaction, and how many groups it keeps locked. Verbs: end.",
+        "connection": "",
         "bulk": "List actions on many groups that the box keeps, show one with its groups, begin, follow or cancel it.",
         "faults": "List the faults of handlers, newest first; with ID, show that fault and its traceback.",
         "dead-letters": "List dead letters, requeue them, or delete them.",

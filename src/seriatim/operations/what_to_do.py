@@ -1,4 +1,4 @@
-"""The page that says what to do when, by its rows."""
+"""The page that says what to do when, by its headings."""
 
 from __future__ import annotations
 
@@ -12,19 +12,25 @@ from seriatim.operations.finding import PAGE
 
 __all__ = ["Advice", "advice"]
 
-_ROW = re.compile(r'^\| <a id="([a-z0-9-]+)"></a>(.*) \|$', re.MULTILINE)
+_SECTION = re.compile(
+    r"""^\#\#\#[ ](?P<name>[^\n]+)\n\n
+    (?P<seen>[^*].*?)\*\*Why:\*\*(?P<why>.*?)\*\*What[ ]to[ ]do:\*\*(?P<remedy>.*?)
+    (?=^\#\#|\Z)""",
+    re.DOTALL | re.MULTILINE | re.VERBOSE,
+)
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_BREAK = re.compile(r"\s*\n\s*(\* )?")
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A row of the page.
+    """What the page says of a finding.
 
     Args:
         name: its name, as of the finding.
         seen: what a user sees.
         why: why that is so.
-        remedy: what to do, with the commands.
+        remedy: what to do, with the commands; where there are several ways, a line each, which begins with ``* ``.
     """
 
     name: str
@@ -34,24 +40,24 @@ class Advice:
 
 
 def advice(name: str) -> Advice:
-    """The row of a finding, as plain text.
+    """What the page says of a finding, as plain text.
 
     Args:
         name: the name of the finding, such as ``faulted`` or ``dead letters``.
 
     Raises:
-        UsageError: the page has no such row.
+        UsageError: the page has nothing on it.
     """
-    rows: dict[str, str] = dict(_ROW.findall(pages.page(PAGE).text))
-    anchor = name.replace(" ", "-")
-    if anchor not in rows:
-        close = get_close_matches(anchor, rows, n=1)
-        remedy = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(rows)}"
+    sections = {section["name"]: section for section in _SECTION.finditer(pages.page(PAGE).text)}
+    wanted = name.replace("-", " ")
+    if wanted not in sections:
+        close = get_close_matches(wanted, sections, n=1)
+        remedy = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(sections)}"
         raise UsageError(f"the page has nothing on {shown(name, 80)}", remedy=remedy)
-    seen, why, remedy = (_plain(cell) for cell in rows[anchor].split(" | "))
-    return Advice(name, seen, why, remedy)
+    found = sections[wanted]
+    return Advice(wanted, *(_plain(found[part]) for part in ("seen", "why", "remedy")))
 
 
-def _plain(cell: str) -> str:
-    """The text of a cell without marks; what is code stays in backticks."""
-    return _LINK.sub(r"\1", cell).replace("**", "").strip()
+def _plain(text: str) -> str:
+    """A text without marks, a line a paragraph or item; what is code stays in backticks."""
+    return _BREAK.sub(lambda found: "\n* " if found[1] else " ", _LINK.sub(r"\1", text).strip()).replace("**", "")

@@ -17,6 +17,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.views import needs
 from seriatim.box.views.at_work import ReadyWork, ready_work
 from seriatim.box.views.bulk_operations import BulkFilter, bulk_operations_of
+from seriatim.box.views.connections import FORGOTTEN_S
 from seriatim.box.views.needs import OpenTransaction, StoppedGroups
 from seriatim.box.views.queue_counts import QueueCounts, counts_of
 from seriatim.box.views.workers import WorkerFilter, WorkerView, workers_of
@@ -32,8 +33,6 @@ __all__ = ["CHECKS", "Work"]
 PATIENCE_S = 30.0
 #: A transaction that is open for longer holds back vacuum for too long.
 LONG_TURN_S = 5.0
-#: A transaction in which nothing has been executed for so long was forgotten, or its process is frozen.
-FORGOTTEN_S = 60.0
 #: A message that is older than that is worth a look.
 OLD_S = 3600.0
 #: A queue of two regions that remembers so many sessions is worth a look: they stay for ever.
@@ -101,7 +100,13 @@ def _faulted_groups(work: Work) -> Finding:
     errors = groups_by_error(work.box, state="faulted")
     told = [f"{one.error} in {counted(one.count, 'group')}{_example(one.example)}" for one in errors[:_MOST_ERRORS]]
     more = len(errors) - len(told)
-    return replace(found, found=f"{found.found}: {'; '.join(told)}{f'; and {more:,} more errors' if more else ''}")
+    said = f"{found.found}: {'; '.join(told)}{f'; and {more:,} more errors' if more else ''}"
+    if not errors or errors[0].count == 1:
+        return replace(found, found=said)
+    together = (
+        f"mend the cause, then {command('group', 'retry', '--all', error=errors[0].error)}; look first with --dry-run"
+    )
+    return replace(found, found=said, remedy=f"{together}; one alone: {found.remedy}")
 
 
 def _example(text: str | None) -> str:
@@ -384,7 +389,7 @@ def _transactions(work: Work) -> Finding:
             if first.is_ours
             else "look at its client"
         )
-        remedy = f"{who}; to end it and free its locks: SELECT pg_terminate_backend({first.pid})"
+        remedy = f"{who}; to end it and free its locks: {command('connection', 'end', str(first.pid))}"
     return Finding("transactions", State.WRONG, told, remedy)
 
 

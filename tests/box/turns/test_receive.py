@@ -328,12 +328,17 @@ def test_who_is_called_for_another_group_passes_the_call_on(queue, monkeypatch):
 
     with ThreadPoolExecutor(4) as threads:
         found = []
-        for number, group in enumerate(("b", "c", "a", None), 1):
+
+        def add(group, waiting):
             found.append(threads.submit(wait, group))
-            while count(queue, "waiters") < number:
+            while count(queue, "waiters") < waiting:
                 pass
+
+        for number, group in enumerate(("b", "c", "a"), 1):
+            add(group, number)
         publish(queue, order("a", 1))
         assert found[2].result(PATIENCE_S / 2) == [1]
+        add(None, 3)  # not before: it looks once before it waits, and would take the message of "a"
         publish(queue, order("d", 1), order("d", 2))
         assert found[3].result(PATIENCE_S / 2) == [1, 2]
         publish(queue, order("c", 1))

@@ -137,7 +137,7 @@ def test_a_port_that_cannot_be_written_at_the_start_delays_nobody_else(tmp_path,
     mended = CliRunner().invoke(main, ["run", str(file), "--once"])
     assert mended.exit_code == 0, mended.output
     assert delivered(tmp_path, "archive", "parquet") == [1, 2, 3]
-    assert "ok      ports " in CliRunner().invoke(main, ["doctor"]).stdout
+    assert "ok      ports " in CliRunner().invoke(main, ["doctor", "--all"]).stdout
 
 
 def test_a_batch_that_takes_long_is_told_of(tmp_path, file, monkeypatch):

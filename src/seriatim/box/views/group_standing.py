@@ -12,6 +12,7 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.turns.failed_turns import FAILED_TURN
 from seriatim.box.views.at_work import ready_work
+from seriatim.box.views.connections import FORGOTTEN_S
 from seriatim.box.views.events import EventView, events_of_group
 from seriatim.box.views.groups import GroupView, group_of, postponement_of
 from seriatim.box.views.open_places import OnWay, OpenPlace, first_open_place
@@ -28,7 +29,7 @@ __all__ = ["Head", "OnWay", "OpenPlace", "Processed", "Standing", "standing_of"]
 _ELSEWHERE = frozenset({Action.REQUEUE})
 #: These may hold what has arrived: nobody knows before it is judged.
 _HOLDING = (Standard, BestEffort, UnitOfWork)
-#: Work that has waited for longer, and nobody is seen to work on the queue: nobody receives from it.
+#: An idle transaction is told after so long. Work that has waited for longer, and nobody is seen to work on the queue: nobody receives from it.
 _MOMENT_S = 5.0
 #: So many entries of the operator log are shown.
 _LOGGED = 10
@@ -177,6 +178,8 @@ def _first_command(transaction: Transaction, queue: str, group: str) -> str | No
 
 
 def _commands(view: GroupView, helps: Sequence[Action], place: OpenPlace | None) -> Iterator[str]:
+    if (view.locked_idle_s or 0) >= FORGOTTEN_S:
+        yield command("connection", "end", str(view.locked_by))
     if place is not None and place.helps is not None:
         yield place.helps
     for action in helps:
@@ -298,6 +301,8 @@ def _who_has(view: GroupView) -> str:
         return f"the worker {view.leased_by} works on it, in a lease until {_moment(view.leased_until)}"
     name = view.locked_name or "a connection without a name"
     address = "" if view.locked_host is None else f" at {view.locked_host}"
+    if view.locked_idle_s is not None and view.locked_idle_s >= _MOMENT_S:
+        return f"an idle transaction has held it for {view.locked_idle_s:,.0f} s (process {view.locked_by}, {name}{address})"
     return f"{name}{address} works on it (process {view.locked_by} of the database)"
 
 

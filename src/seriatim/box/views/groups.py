@@ -67,6 +67,8 @@ class GroupView:
         locked_name: the name that the connection with the lock told the server (`application_name`): for a connection of
             seriatim's, its machine and process.
         locked_host: the address of that connection's client; None if it is on the server's machine.
+        locked_idle_s: the seconds for which that connection has executed nothing in its transaction; None: it executes something, or the
+            caller may not see it.
         due_in_s: seconds until `due_at`, if its clock began while the database's clock was ahead: then it is due later than
             it should be. None: that isn't so.
         suspects: how many messages below `next` count as those of a producer that has begun anew, since a message left in
@@ -111,6 +113,7 @@ class GroupView:
     obeyed: bool = True
     locked_name: str | None = None
     locked_host: str | None = None
+    locked_idle_s: float | None = None
     due_in_s: float | None = None
     suspects: int = 0
     restart_suspected: bool = False

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from contextlib import nullcontext
+from textwrap import indent
 
 import click
+from rich.console import Console
 
 from seriatim.cli.options.own_name import own_name
 from seriatim.cli.options.which import which_box
@@ -13,6 +17,7 @@ from seriatim.cli.shown.table import Column, Table, json_only, json_option
 from seriatim.operations.box_here import is_here
 from seriatim.operations.doctor import Finding, State, examine, is_project
 from seriatim.operations.what_to_do import advice
+from seriatim.pipeline.text.counted import counted
 
 __all__ = ["EXAMINED", "doctor"]
 
@@ -35,30 +40,37 @@ _COLOURS = {State.OK: "green", State.WARNING: "yellow", State.WRONG: "red"}
 @click.option(
     "--explain", metavar="FINDING", help="Check nothing; say what a finding means, and which command mends it."
 )
+@click.option("--all", "all_", is_flag=True, help="Also list the checks that are ok.")
 @click.option("--pipelines", is_flag=True, help="Start Spark, too, as a pipeline does. It can take a minute.")
 @click.option("--audit", is_flag=True, help="Check the laws of a large box to the end, however long it takes.")
 @which_box
 @json_option("Print one JSON object instead of lines.", EXAMINED)
 @click.pass_context
 def doctor(
-    context: click.Context, *, explain: str | None, pipelines: bool, audit: bool, dsn: str | None, schema: str, json_: bool
-) -> None:  # fmt: skip
+    context: click.Context,
+    *,
+    explain: str | None,
+    all_: bool,
+    pipelines: bool,
+    audit: bool,
+    dsn: str | None,
+    schema: str,
+    json_: bool,
+) -> None:
     """Name what needs a hand, in seconds: groups that stand still, dead letters, queues that nobody works on, forgotten
     transactions.
 
-    Also checks Python, Java, memory, disk, and the definitions and laws of the message box. Reports each finding with its
-    remedy. Exits with 1 if something is wrong or needs a hand, and with 2 if there is nothing here to look at: no message
+    Also checks Python, Java, memory, disk, and the definitions and laws of the message box. Shows what is wrong first, then
+    what is worth a look, each with its remedy. Exits with 1 if something is wrong or needs a hand, and with 2 if there is nothing here to look at: no message
     box, and no pipeline has run.
     """
     if explain is not None:
         _explain(explain)
         return
 
-    findings: list[Finding] = []
-    for finding in examine(dsn=dsn, schema=schema, pipelines=pipelines, audit=audit):
-        findings.append(finding)
-        if not json_:
-            _show(finding)
+    findings = _examined(examine(dsn=dsn, schema=schema, pipelines=pipelines, audit=audit))
+    if not json_:
+        _show_all(findings, with_ok=all_)
     wrong = sum(finding.state is State.WRONG for finding in findings)
     odd = [finding.name for finding in findings if finding.state is State.WARNING]
     nothing_here = not (is_here(dsn) or is_project())
@@ -66,17 +78,42 @@ def doctor(
         click.echo(json.dumps(EXAMINED.object_of({"ok": not wrong, "findings": findings}), indent=2))
     elif wrong:
         named = ", ".join(finding.name for finding in findings if finding.state is State.WRONG)
-        click.echo(f"\n{wrong} of {len(findings)} findings need a hand: {named}.")
+        click.echo(f"{wrong} of {len(findings)} findings need a hand: {named}.")
     elif nothing_here:
-        click.echo("\nThis machine is ready, but there is no message box here. Begin a project: seriatim init DIR")
+        click.echo("This machine is ready, but there is no message box here. Begin a project: seriatim init DIR")
     elif odd:
-        click.echo(f"\nNothing needs a hand now. Worth a look: {', '.join(odd)}.")
+        click.echo(f"Nothing needs a hand now. Worth a look: {', '.join(odd)}.")
     else:
-        click.echo("\nNothing needs a hand.")
+        click.echo("Nothing needs a hand.")
     if wrong:
         context.exit(1)
     if nothing_here:
         context.exit(_USAGE)
+
+
+def _examined(found: Iterable[Finding]) -> list[Finding]:
+    """All findings; meanwhile a terminal shows how many checks are done."""
+    errors = Console(stderr=True)
+    findings: list[Finding] = []
+    with errors.status("looking …") if errors.is_terminal else nullcontext() as status:
+        for finding in found:
+            findings.append(finding)
+            if status is not None:
+                status.update(f"{len(findings)} checks done; the last one: {finding.name}")
+    return findings
+
+
+def _show_all(findings: list[Finding], *, with_ok: bool) -> None:
+    """Those that need a hand first."""
+    for state in (State.WRONG, State.WARNING, *([State.OK] if with_ok else [])):
+        of_state = [finding for finding in findings if finding.state is state]
+        for finding in of_state:
+            _show(finding)
+        if of_state:
+            click.echo()
+    if not with_ok:
+        fine = sum(finding.state is State.OK for finding in findings)
+        click.echo(f"{counted(fine, 'check is', 'checks are')} ok ({own_name()} doctor --all lists them).")
 
 
 def _show(finding: Finding) -> None:
@@ -89,7 +126,7 @@ def _show(finding: Finding) -> None:
 
 
 def _explain(name: str) -> None:
-    """Print a row of the page that says what to do when."""
+    """Print what the page that says what to do when has on a finding."""
     found = advice(name)
     for heading, text in (("what you see", found.seen), ("why", found.why), ("what to do", found.remedy)):
-        click.echo(f"{heading}:\n  {text}")
+        click.echo(f"{heading}:\n{indent(text, '  ')}")

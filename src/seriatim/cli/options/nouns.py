@@ -13,6 +13,7 @@ __all__ = ["LISTED", "VERBS", "brought_to_commands"]
 
 #: Commands that list, and the commands whose verbs do something with one of what they list.
 VERBS: Mapping[str, str] = {
+    "connections": "connection",
     "groups": "group",
     "queues": "queue",
     "schedules": "schedule",

@@ -22,7 +22,8 @@ def holder_of(view: GroupView) -> str:
         return view.leased_by
     name = view.locked_name or "a connection without a name"
     address = "" if view.locked_host is None else f" at {view.locked_host}"
-    return f"{name}{address} (database process {view.locked_by})"
+    idle = "" if (view.locked_idle_s or 0) < 1 else f", idle for {view.locked_idle_s:,.0f} s"
+    return f"{name}{address} (database process {view.locked_by}{idle})"
 
 
 def _missing(view: GroupView) -> str | None:
@@ -48,7 +49,7 @@ GROUP: Table[GroupView] = Table(
     Column("due_at", "due", after="missing"),
     Column("touched_at", "touched"),
     *json_only("suspended_by", "suspended_because", "error", "leased_by", "leased_until", "late", "retry_at", "obeyed"),
-    *json_only("locked_name", "locked_host", "due_in_s", "suspects", "restart_suspected"),
+    *json_only("locked_name", "locked_host", "locked_idle_s", "due_in_s", "suspects", "restart_suspected"),
     *json_only("unopened", "postponed", "postponed_until"),
     Column("places", None, optional=True),
     Column("open_places", after="missing", optional=True),

@@ -58,8 +58,8 @@ class Source:
     """A Spark source: its `format`, its `path`, and the reader's `options`.
 
     The format is json, csv, text, xml, parquet, or another format of Spark. `schema` is Spark DDL text, for formats that
-    need a schema; None: the schema is taken from the present files. The last two are only for formats other than these
-    five. `id`: the columns that identify a row, in the order in which rows arrived (``[topic, partition, offset]``).
+    need a schema; None: the schema is taken from the present files. The last two are for parquet and for formats other than
+    these five. `id`: the columns that identify a row, in the order in which rows arrived (``[topic, partition, offset]``).
     `body`: the column with the body; None: the body is the row as JSON.
     """
 
@@ -69,6 +69,11 @@ class Source:
     schema: str | None = None
     id: tuple[str, ...] = ()
     body: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """How its messages are read: by its format, or as rows of a ``"table"``, which are named by columns."""
+        return "table" if self.id else self.format
 
 
 @dataclass(frozen=True, slots=True)

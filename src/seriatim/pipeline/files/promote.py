@@ -147,7 +147,7 @@ class _Paths:
     def __init__(
         self, source: Source | None, split: Split | None, namespaces: Mapping[str, str], envelope: str | None
     ) -> None:
-        self._kind = source.format if source else None
+        self._kind = source.kind if source else None
         self._split = split
         self._namespaces = namespaces
         self._envelope_name = envelope

@@ -165,7 +165,7 @@ def read_namespaces(location: Section, origin: Source | None) -> Mapping[str, st
     section = location.section("namespaces")
     if section is None:
         return {}
-    if origin is not None and origin.format in ("json", "csv", "text", "parquet"):
+    if origin is not None and origin.kind in ("json", "csv", "text", "parquet"):
         what = f"{location.full('namespaces')}: {origin.format} has none"
         location.problems.add(location.key_place("namespaces"), what, "they are for XML")
     found: dict[str, str] = {}
@@ -211,7 +211,7 @@ def _splits(section: Section, key: str, path: str, origin: Source | None, namesp
     """Whether the messages of a source can be split by a path."""
     if origin is None:
         return True
-    kind = origin.format
+    kind = origin.kind
     if kind in ("csv", "text"):
         what = f"{path!r}: {kind} has no lists to split by a path"
         section.fault(key, what, "write split: {function: module:name}")

@@ -1,7 +1,7 @@
 """A location's ``source``: the format and its settings.
 
 seriatim knows five formats: their rows have names, and their options are checked. For any other format of
-Spark `id` has the columns that identify a row.
+Spark `id` has the columns that identify a row; for Parquet it may, and then its rows are read as those are.
 """
 
 from __future__ import annotations
@@ -118,10 +118,14 @@ def _check_keys(section: Section, kind: str, schema: str | None) -> None:
     if schema is not None and kind not in ("csv", "parquet"):
         what = f"{kind.upper() if kind != 'text' else kind} is read as it is and takes no schema"
         section.fault("schema", what, "promote what you need, with its type")
+    if kind == "parquet" and section.has("id"):
+        return
     for key in ("id", "body"):
         if section.has(key):
             what = f"{section.full(key)}: {kind} has messages with names and bodies of their own"
-            section.fault(key, what, "leave it out; it is only for formats whose rows Spark reads")
+            section.fault(
+                key, what, "leave it out; it is for parquet (id first), and for formats whose rows Spark reads"
+            )
 
 
 def _other(section: Section, kind: str, ids: tuple[str, ...] | None, options: Collection[str]) -> bool:

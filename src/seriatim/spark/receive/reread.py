@@ -49,7 +49,7 @@ def _documents(entry: Receive, promote: tuple[Promotion, ...], folders: tuple[st
     blank = entry.envelope is not None
     if entry.function is not None:
         return Documents(Returned(Function(entry.function, folders), promote), in_files=False)
-    match entry.source.format:
+    match entry.source.kind:
         case "json":
             return Documents(JsonPaths(promote, blank=blank))
         case "xml":
@@ -62,5 +62,5 @@ def _is_inside(entry: Receive, item: Promotion) -> bool:
         return False
     if entry.function is not None:
         return True
-    kind = entry.source.format
+    kind = entry.source.kind
     return item.told_by is not None or all(in_body(kind, path, entry.split, entry.envelope) for path in item.paths)

@@ -120,7 +120,7 @@ def _location(
     static: bool,
 ) -> DataFrame:
     location, entry = entry.location, replace(entry, location=entry.title)
-    match entry.source.format:
+    match entry.source.kind:
         case "json" | "csv" | "text" | "xml":
             frame = read_files(spark, entry, folders, calling, moves, static=static)
         case "parquet":

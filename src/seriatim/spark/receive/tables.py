@@ -46,7 +46,7 @@ __all__ = ["read_parquet", "read_source"]
 
 _CLASSES = re.compile(r"^(?::\s*)?(?:(?:[a-z]\w*\.)+[\w$]+:\s*)+")
 # Formats of files, of which a stream would leave out those that are a week older than the newest.
-_FILES = frozenset({"avro", "binaryfile", "orc"})
+_FILES = frozenset({"avro", "binaryfile", "orc", "parquet"})
 # How columns are called on their way to a worker that only looks at them.
 _LOOKED_AT = "_looked_at_"
 
@@ -279,7 +279,7 @@ def _is_column(entry: Receive, item: Promotion) -> bool:
     if item.told_by is not None or len(item.paths) > 1:
         return False
     (path,) = item.paths
-    return not in_body(entry.source.format, path, entry.split, entry.envelope) and column_of(path)[1] is None
+    return not in_body(entry.source.kind, path, entry.split, entry.envelope) and column_of(path)[1] is None
 
 
 def _documents(entry: Receive, inside: Sequence[Promotion], folders: tuple[str, ...]) -> Documents:

@@ -70,7 +70,10 @@ WITH place AS MATERIALIZED (
         lease.worker AS leased_by, lease.expires_at AS leased_until,
         fault.error, fault.error_class, fault.retry_at, later.postponed, later.postponed_until, locked.pid AS locked_by,
         work.application_name AS locked_name,
-        host(work.client_addr) AS locked_host, said.actor AS suspended_by,
+        host(work.client_addr) AS locked_host,
+        CASE WHEN work.state LIKE 'idle in transaction%%' THEN
+            extract(epoch FROM clock_timestamp() - work.state_change)::float8
+        END AS locked_idle_s, said.actor AS suspended_by,
         CASE
             WHEN said.actor IS NOT NULL THEN said.reason
             WHEN found.suspended AND came.waits THEN format(
@@ -193,7 +196,7 @@ SELECT
         page.last AS last_released,
     page.ordinal, page.incarnation, page.due_at, page.touched_at, page.suspended_by, page.suspended_because,
     page.error, page.leased_by, page.leased_until, entry.late, page.retry_at, page.obeyed,
-    page.locked_name, page.locked_host, page.due_in_s, page.suspects, page.restart_suspected,
+    page.locked_name, page.locked_host, page.locked_idle_s, page.due_in_s, page.suspects, page.restart_suspected,
     coalesce(page.closing, FALSE) AS closing, coalesce(page.unopened, FALSE) AS unopened,
     page.postponed, page.postponed_until, gate.places, gate.open_places, gate.open_number,
     to_timestamp(gate.open_us / 1e6) AS open_since, page.regions

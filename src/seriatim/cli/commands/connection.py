@@ -1,0 +1,35 @@
+"""``seriatim connection``: end a connection to a box's database."""
+
+from __future__ import annotations
+
+import click
+
+from seriatim.box.box import MessageBox
+from seriatim.cli.commands.connections import CONNECTION
+from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.which import on_box
+from seriatim.cli.options.why import Why, says_why
+from seriatim.cli.shown.table import json_option
+from seriatim.operations import connections as operations
+from seriatim.pipeline.text.counted import counted
+
+__all__ = ["connection"]
+
+
+@click.group("connection", cls=Commands)
+def connection() -> None:
+    """End a connection to a box's database."""
+
+
+@connection.command("end")
+@click.argument("pid", type=click.IntRange(1))
+@says_why
+@json_option("Print the connection as it was, as a JSON object.", CONNECTION)
+@on_box
+def end(box: MessageBox, pid: int, *, why: Why, json_: bool) -> None:
+    """End the connection with the server process PID: its transaction is rolled back, and its messages are handed out again."""
+    found = operations.end(box, pid, **why())
+    freed = f"; {counted(found.locks, 'lock')} of groups and the like are free" if found.locks else ""
+    CONNECTION.tell(
+        found, f"the connection {found.name or 'without a name'} (process {pid}) has ended{freed}", json_=json_
+    )

@@ -1,0 +1,32 @@
+"""Connections to a box's database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seriatim.operations.period import period_of
+from seriatim.operations.tables.table import Column, Table
+
+if TYPE_CHECKING:
+    from seriatim.box.views.connections import ConnectionView
+
+__all__ = ["CONNECTION"]
+
+
+def _period(seconds: float | None) -> str:
+    return "" if seconds is None else period_of(seconds)
+
+
+CONNECTION: Table[ConnectionView] = Table(
+    "A connection",
+    Column("pid", "process", shown=lambda one: str(one.pid)),
+    Column("name"),
+    Column("role"),
+    Column("address"),
+    Column("state"),
+    Column("transaction_s", "transaction", shown=lambda one: _period(one.transaction_s)),
+    Column("idle_s", "idle", shown=lambda one: _period(one.idle_s)),
+    Column("locks"),
+    row="seriatim.box.views.connections:ConnectionView",
+    nothing="no application is connected",
+)
