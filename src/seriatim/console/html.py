@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from jinja2 import ChoiceLoader, DictLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from seriatim.console.page import Page
 from seriatim.operations.period import period_of
 from seriatim.operations.tables.table import shown_value
 from seriatim.pipeline.text.counted import counted
@@ -34,11 +33,10 @@ _LONGEST = 300
 _LONGEST_FOLDED = 4_000
 
 
-def environment(pages: Sequence[Page], now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Environment:
-    """The templates: those of `templates/`, and that of each page; `now` is the time from which ages are told."""
-    own = DictLoader({page.name: page.template for page in pages if page.template})
+def environment(now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Environment:
+    """The templates: those of pages in `pages/`, and what they share in `templates/`; `now` is the time from which ages are told."""
     found = Environment(
-        loader=ChoiceLoader([own, PackageLoader("seriatim.console", "templates")]),
+        loader=ChoiceLoader([PackageLoader("seriatim.console", one) for one in ("pages", "templates")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -8,10 +8,10 @@ from typing import Any
 from markupsafe import Markup
 
 from seriatim.box.views import filters
+from seriatim.box.views.filtered import offered
 from seriatim.box.views.listing import Choice, Filter, Flag, Limit, Place, Properties, Queue
 from seriatim.console.filters import Field, check_queue
 from seriatim.console.page import MOST_ROWS, Answer, Asked, Page, Rows
-from seriatim.operations.listing import offered
 from seriatim.operations.tables.errors import ERRORS
 from seriatim.operations.tables.table import Table
 

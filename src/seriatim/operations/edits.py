@@ -22,12 +22,13 @@ from seriatim.box.operators.failed_message import failed_of
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.views import listing
 from seriatim.box.views.exported import ExportedMessage, exported
+from seriatim.box.views.filtered import filtered
 from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
 from seriatim.box.views.message_places import PlaceFilter
 from seriatim.errors import NotFound, Unavailable, UsageError, shown
 from seriatim.kernel.groups.states import GroupState
 from seriatim.kernel.groups.verbs import RETRIED_IN, Action
-from seriatim.operations.listing import check_queues, filtered
+from seriatim.operations.listing import check_queues
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.section import likely
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.listing import options_of
 from seriatim.cli.options.together import together
 from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.plain import in_line
@@ -22,6 +23,7 @@ from seriatim.kernel.regions.claims import Action
 from seriatim.operations.tables import journal as declared
 from seriatim.pipeline.text.counted import counted
 from seriatim.regions.journal.journal import Journal
+from seriatim.regions.journal.pipelines import DeliveredFilter
 from seriatim.regions.regions import Regions
 from seriatim.regions.regions_file import load
 
@@ -52,9 +54,6 @@ RESUBMITTED = Table.of(declared.RESUBMITTED)
 #: What an operator does with a session.
 VERBS = ("retry", "skip", "release", "suspend", "resume")
 _SHOWN, _ALL = 5, 100_000
-_LIMIT = click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List at most this many."
-)
 #: A box with many sessions has much to tell.
 _PATIENCE_S = 60.0
 
@@ -113,19 +112,12 @@ def journal() -> None:
 
 
 @journal.command("list")
-@click.option("--name", default=None, help="Only sessions of these regions.")
-@click.option("--queue", default=None, help="Only sessions of this queue.")
-@click.option("--standing", is_flag=True, help="Only sessions that wait for something that isn't at work.")
-@click.option("--busy", is_flag=True, help="Only sessions that are worked on or suspended.")
-@_LIMIT
-@_on_journal
+@options_of(Journal.sessions)
 @json_option("Print a JSON list.", SESSIONS)
-def _list(
-    of: Journal, *, name: str | None, queue: str | None, standing: bool, busy: bool, limit: int, json_: bool
-) -> None:
+@_on_journal
+def _list(of: Journal, *, json_: bool, **given: Any) -> None:
     """List sessions: how far they are, who works on them, and what they wait for."""
-    found = of.sessions(name=name, queue=queue, stands=standing, not_idle=busy, limit=limit)
-    SESSIONS.print(found, json_=json_, limit=limit)
+    SESSIONS.print(of.sessions(**given), json_=json_, limit=given["limit"])
 
 
 @journal.command("show")
@@ -175,17 +167,12 @@ def _pipelines(of: Journal, *, json_: bool) -> None:
 
 @journal.command("delivered")
 @click.argument("pipeline")
-@click.option("--destination", default=None, help="Only groups of this destination.")
-@click.option("--group", default=None, help="Only groups with this key.")
-@_LIMIT
-@_on_journal
+@options_of(DeliveredFilter)
 @json_option("Print a JSON list.", DELIVERED)
-def _delivered(
-    of: Journal, pipeline: str, *, destination: str | None, group: str | None, limit: int, json_: bool
-) -> None:
+@_on_journal
+def _delivered(of: Journal, pipeline: str, *, json_: bool, **given: Any) -> None:
     """List through which numbers the groups of a PIPELINE that runs in both regions are delivered."""
-    found = of.pipelines.delivered(pipeline, destination=destination, group=group, limit=limit)
-    DELIVERED.print(found, json_=json_, limit=limit)
+    DELIVERED.print(of.pipelines.delivered(pipeline, **given), json_=json_, limit=given["limit"])
 
 
 @journal.command("forget-delivered")
@@ -205,15 +192,12 @@ def _forget_delivered(of: Journal, pipeline: str, destination: str, group: str, 
 
 
 @journal.command("log")
-@click.option("--name", default=None, help="Only actions on these regions.")
-@click.option("--queue", default=None, help="Only actions on sessions of this queue.")
-@_LIMIT
-@_on_journal
+@options_of(Journal.log)
 @json_option("Print a JSON list.", LOGGED)
-def _log(of: Journal, *, name: str | None, queue: str | None, limit: int, json_: bool) -> None:
+@_on_journal
+def _log(of: Journal, *, json_: bool, **given: Any) -> None:
     """List what operators did, newest first: actor, action, reason and result."""
-    found = of.log(name=name, queue=queue, limit=limit)
-    LOGGED.print(found, json_=json_, limit=limit)
+    LOGGED.print(of.log(**given), json_=json_, limit=given["limit"])
 
 
 def _acts(function: Callable[[Callable[[Action], ActionResult]], ActionResult]) -> click.Command:

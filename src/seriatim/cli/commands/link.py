@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.which import on_box, opened, which_box
+from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.table import Column, Table, json_option
 from seriatim.operations import links
@@ -93,24 +93,22 @@ def accept(box: MessageBox, name: str, *, why: Why, json_: bool, **given: Any) -
 
 @link.command("status")
 @click.argument("name", required=False)
-@which_box
 @json_option("Print a JSON list.", LINKS)
-def _status(name: str | None, *, dsn: str | None, schema: str, json_: bool) -> None:
+@on_box
+def _status(box: MessageBox, name: str | None, *, json_: bool) -> None:
     """List links: the box at the other end, what waits, and why."""
-    with opened(dsn, schema) as box:
-        found = links.status(box, name)
+    found = links.status(box, name)
     LINKS.print(found, json_=json_)
 
 
 @link.command("transmit")
 @click.argument("name", required=False)
 @click.option("--at-once", is_flag=True, help="Also send what is to be tried again later.")
-@which_box
 @json_option("Print a JSON list.", ROUNDS)
-def _transmit(name: str | None, *, at_once: bool, dsn: str | None, schema: str, json_: bool) -> None:
+@on_box
+def _transmit(box: MessageBox, name: str | None, *, at_once: bool, json_: bool) -> None:
     """Make one round over the links whose address this box has; seriatim serve does it again and again."""
-    with opened(dsn, schema) as box:
-        done = box.transmit(name, at_once=at_once)
+    done = box.transmit(name, at_once=at_once)
     ROUNDS.print(done, json_=json_)
     if any(one.error is not None for one in done):
         click.get_current_context().exit(1)

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
+from seriatim.box.views.filtered import offered
 from seriatim.box.views.listing import Choice, Filter, Flag, Limit, Place, Properties
 from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.table import Table, json_option
 from seriatim.errors import UsageError, shown
-from seriatim.operations.listing import offered
 from seriatim.operations.tables import errors as declared
 
 __all__ = ["ERRORS", "FilterOption", "counting", "is_filtered", "list_command", "options_of"]

@@ -23,28 +23,6 @@ _FILTERS = [
 ]
 _FIELDS = (*_FILTERS, Field("all", "With groups that have waited for less than 10 minutes", ("yes",)))
 
-_TEMPLATE = """
-{% extends "base.html" %}
-{% from "parts.html" import causes_list, filters, listed with context %}
-{% block main %}
-<h1>Groups that stand still</h1>
-<p class="about">They hand nothing out until something happens.{% if not every %} Not shown: groups that have waited for a number for less than 10 minutes.{% endif %}</p>
-{{ filters(fields, asked) }}
-{% if causes %}
-<h2>Why</h2>
-{{ causes_list(causes, kept, where) }}
-{% endif %}
-<h2>Groups</h2>
-{% if every and asked.may("mend") and listing.rows %}
-<p class="bulk">All groups that this filter finds:
-{% for action in bulk %}{% if asked.may(verbs[action].role) %}
-<a class="button" href="{{ url('bulk', what='groups', action=action, **where) }}">{{ verbs[action].button }}…</a>
-{% endif %}{% endfor %}</p>
-{% endif %}
-{{ listed(listing) }}
-{% endblock %}
-"""
-
 
 def _read(asked: Asked) -> Answer:
     arguments, named = given(asked, groups.groups), asked.text("state")
@@ -94,7 +72,7 @@ PAGE = Page(
     ("groups",),
     "Groups that stand still",
     _read,
-    _TEMPLATE,
+    "groups.html",
     section="Work",
     place=0,
     fields=_FIELDS,

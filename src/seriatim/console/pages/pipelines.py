@@ -9,17 +9,6 @@ from seriatim.operations.tables.pipelines import COUNTS
 
 __all__ = ["PAGE"]
 
-_TEMPLATE = """
-{% extends "base.html" %}
-{% from "parts.html" import listed with context %}
-{% block main %}
-<h1>Pipelines</h1>
-<p class="about">As the last batch of each left it.</p>
-{{ listed(listing) }}
-{% for name, why in unknown %}<p class="law"><strong>{{ name | plain }}</strong>: {{ why | plain }}.</p>{% endfor %}
-{% endblock %}
-"""
-
 
 def _read(asked: Asked) -> Answer:
     rows: list[Any] = []
@@ -41,4 +30,4 @@ def _read(asked: Asked) -> Answer:
     return Answer(COUNTS.objects_of(rows), listing=listing, values={"unknown": unknown})
 
 
-PAGE = Page(("pipelines",), "Pipelines", _read, _TEMPLATE, section="Work", of_pipelines=True)
+PAGE = Page(("pipelines",), "Pipelines", _read, "pipelines.html", section="Work", of_pipelines=True)

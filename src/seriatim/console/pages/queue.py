@@ -10,27 +10,6 @@ from seriatim.operations.tables.workers import WORKER
 
 __all__ = ["PAGE"]
 
-_TEMPLATE = """
-{% extends "base.html" %}
-{% from "parts.html" import counts_line, listed, switch_form with context %}
-{% block main %}
-<h1>Queue {{ name | plain }} {{ ("on" if enabled else "off") | badge }}</h1>
-{{ counts_line(counted) }}
-{% if one %}<dl class="facts">
-{% for column in table.shown_for([one]).shown %}<div><dt>{{ column.title }}</dt><dd>{{ column.seen(one) | cell }}</dd></div>
-{% endfor %}
-</dl>{% endif %}
-<p><a href="{{ url('groups', queue=name) }}">Groups that stand still</a> ·
-<a href="{{ url('messages', queue=name) }}">messages</a> · <a href="{{ url('faults', queue=name) }}">faults</a> ·
-<a href="{{ url('dead-letters', queue=name) }}">dead letters</a> · <a href="{{ url('events', queue=name) }}">events</a></p>
-{% if asked.may("switch") %}
-{{ switch_form("queue.off" if enabled else "queue.on", name, "Turn " ~ ("off" if enabled else "on") ~ " queue " ~ name) }}
-{% endif %}
-<h2>Processes</h2>
-{{ listed(at_work) }}
-{% endblock %}
-"""
-
 
 def _read(asked: Asked) -> Answer:
     name = asked.named.get("queue") or asked.query.get("name", "")
@@ -50,4 +29,4 @@ def _read(asked: Asked) -> Answer:
     return Answer(twin, title=f"Queue {name}", values=values)
 
 
-PAGE = Page(("queues/{queue}", "queue"), "Queue", _read, _TEMPLATE)
+PAGE = Page(("queues/{queue}", "queue"), "Queue", _read, "queue.html")

@@ -10,20 +10,6 @@ from seriatim.operations.tables.schedules import SCHEDULES
 
 __all__ = ["PAGE"]
 
-_TEMPLATE = """
-{% extends "base.html" %}
-{% from "parts.html" import listed, switch_form with context %}
-{% block main %}
-<h1>Schedules</h1>
-<p class="about">Each publishes a message at its times. Workers and <code>seriatim serve</code> see to it; without one of them it is overdue.</p>
-{{ listed(listing) }}
-{% if asked.may("switch") and listing.rows %}<details{% if rejected %} open{% endif %}><summary>Pause or resume one</summary>
-{% for one in listing.rows %}{{ switch_form("schedule.resume" if one.paused_at else "schedule.pause", one.schedule, ("Resume" if one.paused_at else "Pause") ~ " schedule " ~ one.schedule) }}{% endfor %}
-</details>{% endif %}
-{% endblock %}
-"""
-
-
 PAGE = list_page(
     "schedules",
     "Schedules",
@@ -33,6 +19,6 @@ PAGE = list_page(
     nothing="There are no schedules.",
     hint=Markup("Define one with <code>sq.Schedule</code>: <code>seriatim docs how-to/scheduled-publish</code>."),
     usual=("waiting",),
-    template=_TEMPLATE,
+    template="schedules.html",
     section="Box",
 )

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from seriatim.box.views.events import EventFilter, KindCount
+from seriatim.box.views.filtered import filtered
 from seriatim.errors import UsageError
-from seriatim.operations.listing import filtered
 from seriatim.operations.pipelines.found import OF_PIPELINE, FoundPipeline, found_of
 from seriatim.spark.control.operator_log import EVENT
 

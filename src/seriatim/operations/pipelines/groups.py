@@ -15,13 +15,13 @@ from getpass import getuser
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+from seriatim.box.views.filtered import filtered
 from seriatim.errors import ActionRefused, GroupChanged, NotFound, UsageError, shown
 from seriatim.kernel.groups.states import STOPPED, GroupState
 from seriatim.kernel.groups.verbs import BULK, IN_PIPELINES, VERBS, Action, Situation, checked
 from seriatim.kernel.sequencer import Event
 from seriatim.kernel.values.time import micros
 from seriatim.operations.bulk import Refused
-from seriatim.operations.listing import filtered
 from seriatim.operations.pipelines.commands import WAIT_S, ask, told
 from seriatim.operations.pipelines.found import OF_PIPELINE, FoundPipeline, found_of
 from seriatim.operations.places import InGroup

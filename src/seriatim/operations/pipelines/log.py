@@ -8,8 +8,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from seriatim.box.views.filtered import filtered
 from seriatim.box.views.operations_done import LogFilter
-from seriatim.operations.listing import filtered
 from seriatim.operations.log_entries import LogEntry
 from seriatim.operations.pipelines.found import FOLDER, OF_PIPELINE, FoundPipeline, found_of
 from seriatim.spark.control.commands import LOOK, Answer, Command

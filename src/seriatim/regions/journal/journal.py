@@ -9,6 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import Self, TypeVar, cast
 
+from seriatim.box.views.filtered import filtered
 from seriatim.errors import LeaseLost, UsageError, shown
 from seriatim.kernel.regions.claims import Action, EntryState
 from seriatim.kernel.regions.votes import Vote
@@ -33,7 +34,15 @@ from seriatim.regions.journal.values import (
     Reservation,
     VoteAnswer,
 )
-from seriatim.regions.journal.views import EntryView, LogEntry, RegionView, SessionCounts, SessionView
+from seriatim.regions.journal.views import (
+    EntryView,
+    JournalLogFilter,
+    LogEntry,
+    RegionView,
+    SessionCounts,
+    SessionFilter,
+    SessionView,
+)
 
 __all__ = ["Journal", "JournalTransaction"]
 
@@ -379,26 +388,19 @@ class Journal:
 
     # ---- views
 
-    def sessions(
-        self, *, name: str | None = None, queue: str | None = None, session: str | None = None, not_idle: bool = False,
-        stands: bool = False, limit: int = 100,
-    ) -> list[SessionView]:  # fmt: skip
-        """Sessions, by their keys."""
-        return self._again(
-            lambda one: views.sessions(
-                one, name=name, queue=queue, session=session, not_idle=not_idle, stands=stands, most=limit
-            )
-        )
+    @filtered(SessionFilter)
+    def sessions(self, chosen: SessionFilter) -> list[SessionView]:
+        """List sessions: how far they are, who works on them, and what they wait for."""
+        return self._again(lambda one: views.sessions(one, chosen))
 
     def entries(self, name: str, queue: str, session: str, *, limit: int = 100) -> list[EntryView]:
         """What is noted of the newest numbers of a session, the highest first."""
         return self._again(lambda one: views.entries(one, name, queue, session, limit))
 
-    def log(
-        self, *, name: str | None = None, queue: str | None = None, session: str | None = None, limit: int = 100
-    ) -> list[LogEntry]:
-        """What operators did, the latest first."""
-        return self._again(lambda one: views.log(one, name=name, queue=queue, session=session, most=limit))
+    @filtered(JournalLogFilter)
+    def log(self, chosen: JournalLogFilter) -> list[LogEntry]:
+        """List what operators did, newest first: actor, action, reason and result."""
+        return self._again(lambda one: views.log(one, chosen))
 
     def counts(self, name: str) -> SessionCounts:
         """The sessions of a name in numbers."""
