@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from seriatim.box.views.filtered import offered
 from seriatim.cli.commands.bulk import BULK_OPERATIONS, act_in_bulk
 from seriatim.cli.commands.pipeline_groups import check_filters, not_with_dsn, which_pipeline
 from seriatim.cli.options.listing import is_filtered, options_of
@@ -26,7 +27,6 @@ from seriatim.kernel.operators.held_groups import missing_numbers
 from seriatim.operations import bulk_operations
 from seriatim.operations.bulk import Refused
 from seriatim.operations.groups import groups
-from seriatim.operations.listing import offered
 from seriatim.operations.places import BoxGroups, Groups, InGroup
 from seriatim.operations.tables import acted, pipelines
 from seriatim.pipeline.text.command import command
