@@ -60,7 +60,7 @@ dead_letters.add_command(
 
 @dead_letters.command("requeue")
 @_acts
-def requeue(chosen: Many, *, why: Why, box: MessageBox, json_: bool) -> None:
+def requeue(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
     """Requeue dead letters: in their old place unless a later message of the group was delivered, else at the end."""
     found = _picked(box, chosen)
     if chosen.is_only_shown(found, json_=json_):
@@ -76,7 +76,7 @@ def requeue(chosen: Many, *, why: Why, box: MessageBox, json_: bool) -> None:
 
 @dead_letters.command("delete")
 @_acts
-def delete(chosen: Many, *, why: Why, box: MessageBox, json_: bool) -> None:
+def delete(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
     """Delete dead letters. The next clean-up deletes their messages, unless another queue refers to them."""
     found = _picked(box, chosen)
     if chosen.is_only_shown(found, json_=json_):
