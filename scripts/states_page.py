@@ -11,7 +11,7 @@ from pathlib import Path
 
 from seriatim.box.connection.in_hand import TRANSITIONS
 from seriatim.kernel.groups.states import GroupState
-from seriatim.kernel.groups.verbs import Action
+from seriatim.kernel.groups.verbs import ON_GROUPS, VERBS, Action
 from tests.models.transitions import Cause, Happening, leads
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "states.md"
@@ -74,7 +74,15 @@ def _lines() -> Iterator[str]:
         "on and that is suspended only at the end of the turn takes no more than a `locked` one until then, and `resume`. See",
         "[weights, and taking messages out](weights.md).",
         "",
+        "| | | takes | on many | in pipelines | role in the console |",
+        "|---|---|---|---|---|---|",
     )
+    for action in ON_GROUPS:
+        verb = VERBS[action]
+        takes = ", ".join(f"`{one.name}`" for one in verb.takes)
+        marks = " | ".join("yes" if one else "" for one in (verb.in_bulk, verb.in_pipelines))
+        yield f"| `{action}` | {verb.meaning} | {takes} | {marks} | `{verb.role}` |"
+    yield ""
     yield from _table(tuple(Action), {action: f"`{action}`" for action in Action})
     yield from ("", "## What happens by itself", "")
     yield from _table(tuple(Happening), _HAPPENINGS)
