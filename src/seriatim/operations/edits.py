@@ -67,7 +67,7 @@ class ExportFilter(PlaceFilter):
     )  # fmt: skip
 
 
-@filtered(ExportFilter, "box", "the box", without=("after", "limit", "seconds"))
+@filtered(ExportFilter, "the box", without=("after", "limit", "seconds"))
 def export(box: MessageBox, chosen: ExportFilter) -> Iterator[ExportedMessage]:
     """Export messages with their bodies and properties, oldest first, in one transaction. Never all bodies are in memory.
 

@@ -39,7 +39,7 @@ def listed(
                 check_queues(box.access.known.current(transaction), chosen)
                 return read(transaction, chosen)
 
-        return filtered(listing, "box", "the box", without=without, **defaults)(of_box)
+        return filtered(listing, "the box", without=without, **defaults)(of_box)
 
     return made
 

@@ -29,9 +29,11 @@ __all__ = [
     "Place",
     "Properties",
     "Queue",
+    "Text",
     "When",
     "choice",
     "containing",
+    "error",
     "error_class",
     "filters_of",
     "fitting",
@@ -59,40 +61,53 @@ _LARGEST = 2**63 - 1
 
 
 class Kind:
-    """What a filter takes; by itself, text that has to be equal."""
+    """What a filter takes; by itself, any value."""
 
     #: What stands for a value in help (empty: the name of the filter), an example of a value, and what help says behind the filter's text.
     metavar, example, suffix = "", "", ""
     #: Whether people are offered it: as an option, and in a form.
     for_people = True
 
-    def __init__(self, what: str = "text") -> None:
-        self.what = what
-
     def taken(self, _: str, value: Any) -> Any:
         """The value as a statement takes it; raises `UsageError`. The first argument is the name of the filter."""
-        return checked_text(value, self.what)
+        return value
 
     def parameters(self, name: str, value: Any) -> dict[str, Any]:
         """The parameters of a statement."""
         return {name: None if value is None else self.taken(name, value)}
 
-    def fits(self, name: str, wanted: Any, its: Any) -> bool:
-        """Whether the value of a row is as it is wanted, for lists that no statement reads."""
-        return bool(self.taken(name, wanted) == its)
+    def fits(self, _name: str, _wanted: Any, _its: Any) -> bool:
+        """Whether the value of a row is as it is wanted, for lists that no statement reads; where nothing is filtered: yes."""
+        return True
 
-    def read(self, _: str, text: str) -> Any:
+    def read(self, name: str, text: str) -> Any:
         """The value from the text of a form or an address."""
+        self.taken(name, text)
         return text
 
 
-class Queue(Kind):
+class Text(Kind):
+    """Text that has to be equal; `what` it is, in errors."""
+
+    def __init__(self, what: str = "text") -> None:
+        self.what = what
+
+    def taken(self, _: str, value: Any) -> Any:
+        """The text, if PostgreSQL can store it."""
+        return checked_text(value, self.what)
+
+    def fits(self, _: str, wanted: Any, its: Any) -> bool:
+        """Whether they are equal."""
+        return bool(wanted == its)
+
+
+class Queue(Text):
     """The name of a queue that exists."""
 
     metavar = "QUEUE"
 
 
-class Pattern(Kind):
+class Pattern(Text):
     """A pattern with ``*`` and ``?``."""
 
     metavar, example, suffix = "PATTERN", "c*", "; * stands for any text, ? for one character"
@@ -106,7 +121,7 @@ class Pattern(Kind):
         return bool(_compiled(wanted).match(its))
 
 
-class Containing(Kind):
+class Containing(Text):
     """A part of a text; case is ignored."""
 
     metavar, suffix = "TEXT", "; case is ignored"
@@ -126,18 +141,14 @@ class Period(Kind):
     metavar, example, suffix = "PERIOD", "7d", ", such as {example}"
 
     def taken(self, _: str, value: Any) -> timedelta:
-        """The period."""
-        return timedelta(microseconds=micros(value))
+        """The period, which has no sign."""
+        if (length := micros(value)) < 0:
+            raise UsageError(f"a period can't be {shown(value, 60)}", remedy="write it without a sign")
+        return timedelta(microseconds=length)
 
     def fits(self, name: str, wanted: Any, its: datetime | None) -> bool:
         """Whether a moment was longer ago."""
         return its is not None and its <= datetime.now().astimezone() - self.taken(name, wanted)
-
-    def read(self, name: str, text: str) -> Any:
-        """The text, which has no sign."""
-        if self.taken(name, text) < timedelta(0):
-            raise UsageError(f"a period can't be {shown(text, 60)}", remedy="write it without a sign")
-        return text
 
 
 class Moment(Kind):
@@ -146,7 +157,6 @@ class Moment(Kind):
     metavar = "TIME"
 
     def __init__(self, example: str, suffix: str) -> None:
-        super().__init__()
         self.example, self.suffix = example, suffix
 
     def taken(self, name: str, value: Any) -> datetime | timedelta:
@@ -165,11 +175,6 @@ class Moment(Kind):
         bound = datetime.now().astimezone() - found if isinstance(found, timedelta) else found
         return its < bound if name == "until" else its >= bound
 
-    def read(self, name: str, text: str) -> Any:
-        """The text."""
-        self.taken(name, text)
-        return text
-
 
 class Choice(Kind):
     """One of some values; of `many` several may be given. `words`: what people read for values that are codes."""
@@ -178,8 +183,8 @@ class Choice(Kind):
         self, values: Iterable[str], what: str, *, many: bool = False, remedy: str = "", words: Mapping[str, str] | None = None,
         aliases: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(what)
-        self.values, self.many, self.words, self.aliases = tuple(map(str, values)), many, words or {}, aliases or {}
+        self.what, self.values, self.many = what, tuple(map(str, values)), many
+        self.words, self.aliases = words or {}, aliases or {}
         self.remedy = remedy or f"one of {', '.join((*self.values, *self.aliases))}"
         self.suffix = "; may be repeated" if many else ""
 
@@ -199,13 +204,13 @@ class Choice(Kind):
         found = self.taken(name, wanted)
         return found is None or its in found if self.many else its == found
 
+    def read(self, _: str, text: str) -> Any:
+        """The text: a form may have further values."""
+        return text
+
 
 class Flag(Kind):
     """Whether something is wanted."""
-
-    def taken(self, _: str, value: Any) -> Any:
-        """The value."""
-        return value
 
     def read(self, _: str, text: str) -> bool:
         """Whether there is any text."""
@@ -228,15 +233,14 @@ class Limit(Whole):
     metavar = "N"
 
     def __init__(self, noun: str, most: int, least: int, shown: int | None) -> None:
-        super().__init__(noun)
-        self.most, self.least, self.shown = most, least, shown
+        self.noun, self.most, self.least, self.shown = noun, most, least, shown
 
     def taken(self, _: str, value: Any) -> Any:
         """The number."""
         if isinstance(value, bool) or not isinstance(value, int) or not self.least <= value <= self.most:
             far = f"an integer from {self.least} to {self.most:,}"
             raise UsageError(
-                f"cannot list {shown(value)} {self.what}",
+                f"cannot list {shown(value)} {self.noun}",
                 remedy=far if self.most < _LARGEST else f"a whole number from {self.least}",
             )
         return value
@@ -269,7 +273,6 @@ class Place(Whole):
     def __init__(
         self, of: Callable[[Any], Any], columns: Sequence[str], reads: Sequence[Callable[[Any], Any]], metavar: str
     ) -> None:
-        super().__init__()
         self.of, self.columns, self.reads, self.metavar = of, columns, reads, metavar
         self.for_people = bool(metavar)
 
@@ -278,10 +281,6 @@ class Place(Whole):
         if not self.columns:
             return super().parameters(name, value)
         return dict(zip(self.columns, value or [None] * len(self.columns), strict=True))
-
-    def fits(self, *_: Any) -> bool:
-        """It filters nothing."""
-        return True
 
     def query(self, name: str, place: Any) -> dict[str, str]:
         """A place as the query of an address."""
@@ -305,18 +304,13 @@ class Given(Kind):
 
     for_people = False
 
-    def __init__(self, check: Callable[[Any], object] = bool) -> None:
-        super().__init__()
+    def __init__(self, check: Callable[[Any], object]) -> None:
         self.check = check
 
     def taken(self, _: str, value: Any) -> Any:
         """The value; of several, a list."""
         self.check(value)
         return list(value) if isinstance(value, Collection) and not isinstance(value, str) else value
-
-    def fits(self, *_: Any) -> bool:
-        """It filters nothing."""
-        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,9 +364,9 @@ class Listing:
     def fits(self, row: object) -> bool:
         """Whether a row is wanted, of a list that no statement reads."""
         return all(
-            one.kind.fits(name, wanted, getattr(row, one.of or name))
+            one.kind.fits(name, wanted, getattr(row, one.of or name, None))
             for name, one in filters_of(type(self)).items()
-            if (wanted := getattr(self, name)) is not None and not isinstance(one.kind, Limit | Place | Given | Flag)
+            if (wanted := getattr(self, name)) is not None
         )
 
 
@@ -392,7 +386,7 @@ def queue(what: str, **more: str) -> Any:
 
 def text(what: str, *, noun: str = "text", **more: str) -> Any:
     """A filter by text that has to be equal; `noun`: what the text is, in errors."""
-    return _field(what, Kind(noun), **more)
+    return _field(what, Text(noun), **more)
 
 
 def group(what: str, **more: str) -> Any:
@@ -412,7 +406,7 @@ def error(what: str, **more: str) -> Any:
 
 def error_class(what: str) -> Any:
     """The filter by the class of an error."""
-    return _field(f"{what}, such as ValueError; see --by error", Kind(), example="ValueError")
+    return _field(f"{what}, such as ValueError", Text(), example="ValueError")
 
 
 def period(what: str, **more: str) -> Any:
@@ -463,7 +457,7 @@ def place(
     return _field(told, Place(of, columns, reads or (storable,) * len(columns), metavar), default)
 
 
-def given(what: str, default: object = None, check: Callable[[Any], object] = bool) -> Any:
+def given(what: str, default: object = None, check: Callable[[Any], object] = id) -> Any:
     """A value that only programs give; with the default `dataclasses.MISSING` it has to be given."""
     return _field(what, Given(check), default)
 

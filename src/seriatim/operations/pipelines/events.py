@@ -75,7 +75,7 @@ class GroupEvent:
         return None if self.actor is None else f"{self.actor}: {self.reason}"
 
 
-@filtered(EventFilter, "pipeline", OF_PIPELINE)
+@filtered(EventFilter, OF_PIPELINE)
 def events(pipeline: str | Path | FoundPipeline, chosen: EventFilter) -> list[GroupEvent]:
     """List events of a pipeline's groups, newest first; behind a position oldest first, as an exporter reads them.
 
@@ -87,7 +87,7 @@ def events(pipeline: str | Path | FoundPipeline, chosen: EventFilter) -> list[Gr
     return list(islice(_events(pipeline, chosen), chosen.limit))
 
 
-@filtered(EventFilter, "pipeline", OF_PIPELINE, without=("before", "after"))
+@filtered(EventFilter, OF_PIPELINE, without=("before", "after"))
 def events_by_kind(pipeline: str | Path | FoundPipeline, chosen: EventFilter) -> list[KindCount]:
     """Count events by their kind, the most frequent first."""
     counts: dict[str, list[Any]] = {}

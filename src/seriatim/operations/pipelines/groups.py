@@ -140,7 +140,7 @@ class Group:
         return Situation(self.state, by_message=by_message, unopened=self.unopened).allows(action)
 
 
-@filtered(PipelineGroupFilter, "pipeline", OF_PIPELINE)
+@filtered(PipelineGroupFilter, OF_PIPELINE)
 def groups(pipeline: str | Path | FoundPipeline, chosen: PipelineGroupFilter) -> list[Group]:
     """List the groups of a pipeline, by queue and key, as its last batch left them.
 

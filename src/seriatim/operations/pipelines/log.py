@@ -19,7 +19,7 @@ from seriatim.spark.control.pipeline_place import PipelinePlace
 __all__ = ["LogEntry", "operator_log", "operator_logs_here"]
 
 
-@filtered(LogFilter, "pipeline", OF_PIPELINE, without=("before",))
+@filtered(LogFilter, OF_PIPELINE, without=("before",))
 def operator_log(pipeline: str | Path | FoundPipeline, chosen: LogFilter) -> list[LogEntry]:
     """List entries of a pipeline's operator log, newest first; queued commands come before all others.
 

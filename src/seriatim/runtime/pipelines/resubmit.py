@@ -28,15 +28,14 @@ from seriatim.kernel.values.outcome import REASONS
 from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.pipeline.text.section import likely
 from seriatim.runtime.pipelines.passage import Passage, Refusal, Request
-from seriatim.runtime.pipelines.set_aside import SetAside, SetAsideFilter, read_set_aside
+from seriatim.runtime.pipelines.set_aside import DISPOSITIONS, SetAside, SetAsideFilter, read_set_aside
 from seriatim.spark.control.commands import RESUBMIT, Answer, Command
 from seriatim.spark.control.log import COMMAND
 from seriatim.spark.control.pipeline_place import PipelinePlace
 
-__all__ = ["DISPOSITIONS", "PutBack", "Row", "edited_rows", "resubmit", "rows_set_aside"]
+__all__ = ["PutBack", "Row", "edited_rows", "resubmit", "rows_set_aside"]
 
-#: The dispositions of messages that may be put back, and of those that are put back unless the caller says which.
-DISPOSITIONS = ("late", "invalid", "rejected", "dead", "duplicate")
+#: The dispositions of messages that are put back unless the caller says which.
 USUAL = ("late", "invalid", "rejected")
 #: How many messages, and roughly how many bytes, one file of the control log has.
 _MOST_ROWS, _MOST_BYTES = 1_000, 4 * 2**20
