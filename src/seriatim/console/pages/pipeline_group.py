@@ -6,8 +6,7 @@ from typing import Any
 
 from seriatim.console.page import Answer, Asked, Page
 from seriatim.console.pages.pipeline import WAIT_S
-from seriatim.kernel.groups.states import GroupState
-from seriatim.kernel.groups.verbs import IN_PIPELINES, ON_GROUPS, VERBS, Action, refusal
+from seriatim.kernel.groups.verbs import IN_PIPELINES, ON_GROUPS, VERBS, helping, refusal
 from seriatim.kernel.operators.held_groups import missing_numbers
 from seriatim.operations.tables.pipelines import GROUP
 
@@ -30,7 +29,7 @@ def _read(asked: Asked) -> Answer:
     told = events(found, queue, group=view.group, limit=_EVENTS)
     log = operator_log(found, queue, group=view.group, limit=_EVENTS)
     able = [one for one in IN_PIPELINES if view.allows(one) and asked.may(VERBS[one].role)]
-    best = next((one for one in _helps(view) if one in able), None)
+    best = next((one for one in helping(view.state, holds=view.held > 0) if one in able), None)
     values = {
         "pipeline": found.name,
         "view": view,
@@ -48,16 +47,6 @@ def _read(asked: Asked) -> Answer:
         "is_live": reported is not None,
     }  # fmt: skip
     return Answer(GROUP.object_of(view), title=f"Group {key}", values=values)
-
-
-def _helps(view: Any) -> list[Action]:
-    """What usually helps a group that stands still."""
-    match view.state:
-        case GroupState.SUSPENDED:
-            return [Action.RESUME] if view.by_operator or not view.late else [Action.RESUME, Action.SKIP_MESSAGE]
-        case GroupState.WAITING | GroupState.TIMED_OUT:
-            return [Action.SKIP_HOLE]
-    return []
 
 
 def _steps(events: list[Any], log: list[Any]) -> list[dict[str, Any]]:

@@ -26,6 +26,7 @@ __all__ = [
     "Situation",
     "Verb",
     "checked",
+    "helping",
     "of_rule",
     "refusal",
     "require",
@@ -100,6 +101,8 @@ class Verb:
     #: The role that a user of the console needs.
     role: str = "mend"
     takes: tuple[Parameter, ...] = ()
+    #: In which states it usually helps a group.
+    helps: frozenset[GroupState] = frozenset()
     #: Its object, in the words of an error.
     on: str = "{} a group"
     #: Why a group doesn't allow it whose state does.
@@ -124,6 +127,7 @@ class Verb:
 _ALL = frozenset(GroupState)
 _NOT_LOCKED = _ALL - {GroupState.LOCKED}
 _OPEN = _NOT_LOCKED - {GroupState.CLOSED}
+_MISSING = frozenset({GroupState.WAITING, GroupState.TIMED_OUT})
 _NEXT = Parameter("next", Kind.NUMBER, "--next", "The number with which the group goes on.", "Next number", needed=True)
 _THROUGH = Parameter(
     "through", Kind.NUMBER, "--through", "Skip only through this number (default: the whole hole).", "Through"
@@ -153,9 +157,16 @@ VERBS: Mapping[Action, Verb] = {
         takes=(_BODY, _ALONE),
         in_pipelines=False,
         decides=False,
+        helps=frozenset({GroupState.FAULTED}),
     ),
     Action.RESUME: Verb(
-        frozenset({GroupState.SUSPENDED}), "Resume", "Resume", "let the group go on", decides=False, waits=True
+        frozenset({GroupState.SUSPENDED}),
+        "Resume",
+        "Resume",
+        "let the group go on",
+        decides=False,
+        waits=True,
+        helps=frozenset({GroupState.SUSPENDED}),
     ),
     Action.SKIP_MESSAGE: Verb(
         _NOT_LOCKED,
@@ -168,9 +179,10 @@ VERBS: Mapping[Action, Verb] = {
         on="skip the message of a group",
         misses="no message has stopped the group",
         instead="skip",
+        helps=frozenset({GroupState.SUSPENDED, GroupState.FAULTED}),
     ),
     Action.SKIP_HOLE: Verb(
-        frozenset({GroupState.WAITING, GroupState.TIMED_OUT}),
+        _MISSING,
         "Skip the hole",
         "Skip the hole of",
         "give the missing numbers up, and go on behind them; if they come later, they are late",
@@ -179,6 +191,7 @@ VERBS: Mapping[Action, Verb] = {
         misses="it waits for a message that opens it, and has no hole",
         instead="skip",
         moves_next=True,
+        helps=_MISSING,
     ),
     Action.SUSPEND: Verb(
         _ALL - {GroupState.CLOSED},
@@ -234,6 +247,7 @@ VERBS: Mapping[Action, Verb] = {
         instead="suspend",
         of_all_held=True,
         frees=False,
+        helps=frozenset({GroupState.CLOSED}),
     ),
     Action.REQUEUE: Verb(_ALL - {GroupState.CLOSED}, on="requeue into a group", in_bulk=False, in_pipelines=False),
 }
@@ -322,6 +336,13 @@ class Situation:
     def allowed(self) -> tuple[Action, ...]:
         """The actions that the group allows now."""
         return tuple(action for action in Action if self.allows(action))
+
+
+def helping(state: GroupState, *, holds: bool = True) -> tuple[Action, ...]:
+    """The actions that usually help a group in this state, best first; `holds`: whether it holds messages."""
+    if state is GroupState.CLOSED and not holds:
+        return ()
+    return tuple(action for action, verb in VERBS.items() if state in verb.helps)
 
 
 def refusal(action: Action, state: str) -> str:
