@@ -26,7 +26,7 @@ from seriatim.box.views.bulk_operations import (
 )
 from seriatim.box.views.groups import GroupFilter, GroupView
 from seriatim.errors import Unavailable, UsageError
-from seriatim.kernel.groups.states import Action
+from seriatim.kernel.groups.verbs import Action
 from seriatim.operations.bulk import chosen
 from seriatim.operations.listing import listed
 

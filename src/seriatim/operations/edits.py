@@ -26,7 +26,8 @@ from seriatim.box.views.filtered import filtered
 from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
 from seriatim.box.views.message_places import PlaceFilter
 from seriatim.errors import NotFound, Unavailable, UsageError, shown
-from seriatim.kernel.groups.states import RETRIED_IN, Action, GroupState
+from seriatim.kernel.groups.states import GroupState
+from seriatim.kernel.groups.verbs import RETRIED_IN, Action
 from seriatim.operations.listing import check_queues
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.section import likely

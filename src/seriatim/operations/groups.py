@@ -7,6 +7,7 @@ doesn't allow the action, it is refused; the error names the state and the allow
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
@@ -22,7 +23,8 @@ from seriatim.box.views.group_standing import Head, OnWay, OpenPlace, Processed,
 from seriatim.box.views.groups import GroupFilter, GroupView, count_groups, group_of, groups_of
 from seriatim.box.views.operations_done import Logged
 from seriatim.errors import UsageError
-from seriatim.kernel.groups.states import STOPPED, Action, GroupState
+from seriatim.kernel.groups.states import STOPPED, GroupState
+from seriatim.kernel.groups.verbs import Action
 from seriatim.operations.listing import listed
 
 __all__ = [
@@ -175,34 +177,28 @@ def act(
     *,
     actor: str,
     reason: str,
-    through: int | None = None,
-    next: int | None = None,  # noqa: A002 -- the word of the design
-    body: bytes | None = None,
-    message: str | None = None,
-    at_once: bool = False,
     seen: str | None = None,
+    **given: Any,
 ) -> Operation:
-    """Perform an action, by its name. The arguments and errors are the same as for the function with this name.
+    """Perform an action, by its name.
 
-    `seen`: what the operator has seen of the group, as `seen_of` gives it of a view; None: they take it as it is.
+    Args:
+        box: the box.
+        action: the action.
+        queue: the queue's name.
+        group: the group's key.
+        actor: the operator's name.
+        reason: the reason.
+        seen: what the operator has seen of the group, as `seen_of` gives it of a view; None: they take it as it is.
+        **given: what the function with the action's name takes besides.
 
     Raises:
+        UsageError: the action doesn't take what is given; or as the function with its name.
         GroupChanged: the group isn't as it was seen; nothing was done.
     """
-    asked = ActionRequest(
-        action,
-        queue,
-        group,
-        actor,
-        reason,
-        through=through,
-        following=next,
-        body=body,
-        message=message,
-        at_once=at_once,
-        seen=seen,
-    )
-    return _act(box, asked)
+    asked = ActionRequest(action, queue, group, actor, reason, given, seen)
+    with box.session() as tx, translated(_place(box)):
+        return actions.act(tx.transaction, asked)
 
 
 def suspend(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
@@ -213,12 +209,12 @@ def suspend(box: MessageBox, queue: str, group: str, *, actor: str, reason: str)
         ActionRefused: the group is closed. Each action raises it in a state in which it isn't allowed.
         Unavailable: the transaction has to be repeated.
     """
-    return _act(box, ActionRequest(Action.SUSPEND, queue, group, actor, reason))
+    return act(box, Action.SUSPEND, queue, group, actor=actor, reason=reason)
 
 
 def resume(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
     """Resume a suspended group. Its held late messages leave first, flagged as late."""
-    return _act(box, ActionRequest(Action.RESUME, queue, group, actor, reason))
+    return act(box, Action.RESUME, queue, group, actor=actor, reason=reason)
 
 
 def retry(
@@ -246,7 +242,7 @@ def retry(
     Raises:
         UsageError: a new body is given but a set of several messages failed, or the body doesn't fit the message's type.
     """
-    return _act(box, ActionRequest(Action.RETRY, queue, group, actor, reason, body=body, message=message))
+    return act(box, Action.RETRY, queue, group, actor=actor, reason=reason, body=body, message=message)
 
 
 def skip_message(
@@ -269,19 +265,19 @@ def skip_message(
     Raises:
         ActionRefused: the group is locked; without a message: no message has stopped it; with one: it doesn't wait there.
     """
-    return _act(box, ActionRequest(Action.SKIP_MESSAGE, queue, group, actor, reason, message=message))
+    return act(box, Action.SKIP_MESSAGE, queue, group, actor=actor, reason=reason, message=message)
 
 
 def skip_hole(
     box: MessageBox, queue: str, group: str, *, through: int | None = None, actor: str, reason: str
 ) -> Operation:
     """Skip the missing numbers up to `through`; None: the whole hole."""
-    return _act(box, ActionRequest(Action.SKIP_HOLE, queue, group, actor, reason, through=through))
+    return act(box, Action.SKIP_HOLE, queue, group, actor=actor, reason=reason, through=through)
 
 
 def reset(box: MessageBox, queue: str, group: str, *, next: int, actor: str, reason: str) -> Operation:  # noqa: A002 -- the word of the design
     """Set the next number of the group. Held messages below it become late; numbers that are passed over count as skipped."""
-    return _act(box, ActionRequest(Action.RESET, queue, group, actor, reason, following=next))
+    return act(box, Action.RESET, queue, group, actor=actor, reason=reason, next=next)
 
 
 def restart(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
@@ -293,12 +289,12 @@ def restart(box: MessageBox, queue: str, group: str, *, actor: str, reason: str)
     Raises:
         ActionRefused: the group is locked or closed, or has no numbers.
     """
-    return _act(box, ActionRequest(Action.RESTART, queue, group, actor, reason))
+    return act(box, Action.RESTART, queue, group, actor=actor, reason=reason)
 
 
 def abort(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
     """Make all held and queued messages of the group dead letters."""
-    return _act(box, ActionRequest(Action.ABORT, queue, group, actor, reason))
+    return act(box, Action.ABORT, queue, group, actor=actor, reason=reason)
 
 
 def close(box: MessageBox, queue: str, group: str, *, at_once: bool = False, actor: str, reason: str) -> Operation:
@@ -314,7 +310,7 @@ def close(box: MessageBox, queue: str, group: str, *, at_once: bool = False, act
         actor: the operator's name.
         reason: the reason.
     """
-    return _act(box, ActionRequest(Action.CLOSE, queue, group, actor, reason, at_once=at_once))
+    return act(box, Action.CLOSE, queue, group, actor=actor, reason=reason, at_once=at_once)
 
 
 def forget(box: MessageBox, queue: str, group: str, *, actor: str = "application", reason: str = "on request") -> int:
@@ -339,11 +335,6 @@ def forget(box: MessageBox, queue: str, group: str, *, actor: str = "application
     with box.access.transaction() as transaction:
         found = box.access.known.current(transaction).queue(queue)
         return forget_group(transaction, found, group, by)
-
-
-def _act(box: MessageBox, asked: ActionRequest) -> Operation:
-    with box.session() as tx, translated(_place(box)):
-        return actions.act(tx.transaction, asked)
 
 
 def _place(box: MessageBox) -> str:

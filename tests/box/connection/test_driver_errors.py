@@ -11,7 +11,7 @@ import pytest
 import seriatim as sq
 from seriatim.box.session import Session
 from seriatim.box.turns.delivery import Delivery
-from seriatim.kernel.groups.states import Action
+from seriatim.kernel.groups.verbs import Action
 from seriatim.operations import (
     bulk,
     dead_letters,

@@ -12,7 +12,7 @@ from seriatim.box.postgres.statements import statement
 from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupFilter
 from seriatim.box.views.listing import containing, fitting
-from seriatim.kernel.groups.states import refusal
+from seriatim.kernel.groups.verbs import refusal
 from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.operations import bulk, groups, queues, subscriptions
 from seriatim.operations.groups import Action

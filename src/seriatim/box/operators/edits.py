@@ -31,7 +31,8 @@ from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.groups.policy import UnitOfWork
 from seriatim.kernel.groups.state import State
-from seriatim.kernel.groups.states import Action, GroupState
+from seriatim.kernel.groups.states import GroupState
+from seriatim.kernel.groups.verbs import Action
 from seriatim.kernel.operators import actions
 from seriatim.kernel.resequence import Outcome
 from seriatim.pipeline.filters.syntax import named

@@ -33,7 +33,7 @@ from seriatim.kernel import resequence as kernel
 from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, StandardStays, Stays, UnitOfWork
 from seriatim.kernel.groups.state import STOPPING, Flag, Groups, Held, Ranges, Remembered, State
-from seriatim.kernel.groups.states import Action
+from seriatim.kernel.groups.verbs import Action
 from seriatim.kernel.operators import actions
 from seriatim.kernel.values.columns import (
     Bools,
@@ -44,7 +44,7 @@ from seriatim.kernel.values.columns import (
     rank_in_group,
     running_max,
 )
-from seriatim.kernel.values.outcome import REASONS, Decided, Disposition, Events, Reason, no_events, no_messages
+from seriatim.kernel.values.outcome import REASONS, Decided, Disposition, Events, Reason
 from seriatim.kernel.values.time import FOREVER, NEVER
 
 __all__ = ["Turn", "one_after"]
@@ -179,7 +179,7 @@ class Turn:
         for place, action in enumerate(action_of):
             state = first.state.select(np.array([place], np.int64))
             before = actions.state_of(self._policy, state)
-            part = kernel.Outcome(state, no_messages(), no_events())
+            part = kernel.Outcome.unchanged(state)
             try:
                 part = part if action is None else action(state)
             except ActionRefused as error:
@@ -215,7 +215,7 @@ class Turn:
 
     def _called(self, *, clocked: bool = True) -> kernel.Outcome:
         """Call the kernel: requests, messages that have been leaving, arrivals, and then, if `clocked`, due timers."""
-        outcome = kernel.Outcome(self._start, no_messages(), no_events())
+        outcome = kernel.Outcome.unchanged(self._start)
         if self._requests:
             outcome = self._marked(self._obeyed(outcome), outcome.state)
         more, going = go_on(self._policy, outcome.state)

@@ -18,7 +18,8 @@ from seriatim.box.views import listing
 from seriatim.box.views.listing import Listing, When
 from seriatim.errors import NotFound
 from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
-from seriatim.kernel.groups.states import STOPPED, TRIED_AGAIN, Action, GroupState, Situation
+from seriatim.kernel.groups.states import STOPPED, TRIED_AGAIN, GroupState
+from seriatim.kernel.groups.verbs import Action, Situation
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.storable import checked_text
 

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seriatim.box.box import MessageBox
 from seriatim.cli.options.which import on_box
-from seriatim.cli.options.why import confirmed, said, says_why
+from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Column, Table, json_only, json_option
 from seriatim.operations import identity
@@ -17,6 +16,7 @@ from seriatim.pipeline.text.counted import counted
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from seriatim.box.box import MessageBox
     from seriatim.box.operators.identity import NewIdentity
     from seriatim.box.views.box_identity import BoxIdentity
 
@@ -60,9 +60,9 @@ _DRY_RUN = "Change nothing; show what would be done."
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @says_why
-@json_option("Print one JSON object.", ENABLED)
 @on_box
-def enable(box: MessageBox, *, dry_run: bool, yes: bool, actor: str | None, reason: str | None, json_: bool) -> None:
+@json_option("Print one JSON object.", ENABLED)
+def enable(box: MessageBox, *, dry_run: bool, yes: bool, why: Why, json_: bool) -> None:
     """Enable a box that was moved to another server, or whose server was upgraded by pg_upgrade.
 
     It keeps its id, and begins a new incarnation. The box that it was moved from must not be used any more: two boxes with
@@ -72,7 +72,7 @@ def enable(box: MessageBox, *, dry_run: bool, yes: bool, actor: str | None, reas
     was_disabled = found is not None and not found.enabled
     if was_disabled and not dry_run:
         confirmed(f"enable {_named(found)}? its original must not be used any more", yes=yes)
-        identity.enable(box, **said(actor, reason))
+        identity.enable(box, **why())
         found = identity.identity(box)
     if json_:
         ENABLED.print_object({"dry_run": dry_run, "was_disabled": was_disabled, "identity": found})
@@ -89,9 +89,9 @@ def enable(box: MessageBox, *, dry_run: bool, yes: bool, actor: str | None, reas
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @says_why
-@json_option("Print one JSON object.", NEW_ID)
 @on_box
-def new_id(box: MessageBox, *, dry_run: bool, yes: bool, actor: str | None, reason: str | None, json_: bool) -> None:
+@json_option("Print one JSON object.", NEW_ID)
+def new_id(box: MessageBox, *, dry_run: bool, yes: bool, why: Why, json_: bool) -> None:
     """Give a copy of a box an id of its own, and enable it.
 
     Deletes messages of dialogs that still wait to be delivered, because the original delivers them; the sides that had sent
@@ -100,9 +100,9 @@ def new_id(box: MessageBox, *, dry_run: bool, yes: bool, actor: str | None, reas
     """
     done = identity.new_id_would(box)
     if not dry_run:
-        confirmed(f"give {'this box' if done.former_id is None else f'box {done.former_id}'} a new id, and delete"
-                  f" {_deleted(done)}?", yes=yes)  # fmt: skip
-        done = identity.new_id(box, **said(actor, reason))
+        which = "this box" if done.former_id is None else f"box {done.former_id}"
+        confirmed(f"give {which} a new id, and delete {_deleted(done)}?", yes=yes)
+        done = identity.new_id(box, **why())
     if json_:
         NEW_ID.print_object(done, dry_run=dry_run)
     elif dry_run:

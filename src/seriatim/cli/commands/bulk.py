@@ -12,7 +12,7 @@ from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command, options_of
 from seriatim.cli.options.own_name import own_name
 from seriatim.cli.options.which import on_box
-from seriatim.cli.options.why import said, says_why
+from seriatim.cli.options.why import Why, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_portions
 from seriatim.cli.shown.table import Table, json_option
@@ -21,7 +21,7 @@ from seriatim.operations.tables import bulk as declared
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
-    from seriatim.kernel.groups.states import Action
+    from seriatim.kernel.groups.verbs import Action
     from seriatim.operations.bulk_operations import BulkOperation
     from seriatim.operations.groups import GroupView
 
@@ -66,8 +66,8 @@ def _show(box: MessageBox, number: int, *, lists: bool, json_: bool, **given: An
 @bulk.command("begin")
 @_number
 @_no_wait
-@json_option("Print one JSON object.", BULK_OPERATIONS)
 @on_box
+@json_option("Print one JSON object.", BULK_OPERATIONS)
 def _begin(box: MessageBox, number: int, *, no_wait: bool, json_: bool) -> None:
     """Begin the bulk operation NUMBER, which was gathered in the console, and work on it to its end."""
     _done(box, operations.begin(box, number), waits=not no_wait, json_=json_)
@@ -75,8 +75,8 @@ def _begin(box: MessageBox, number: int, *, no_wait: bool, json_: bool) -> None:
 
 @bulk.command("follow")
 @_number
-@json_option("Print one JSON object at the end.", BULK_OPERATIONS)
 @on_box
+@json_option("Print one JSON object at the end.", BULK_OPERATIONS)
 def _follow(box: MessageBox, number: int, *, json_: bool) -> None:
     """Follow the bulk operation NUMBER to its end, and work on it where nobody else does."""
     _done(box, operations.bulk_operation(box, number), waits=True, json_=json_)
@@ -85,15 +85,12 @@ def _follow(box: MessageBox, number: int, *, json_: bool) -> None:
 @bulk.command("cancel")
 @_number
 @says_why
-@json_option("Print one JSON object.", BULK_OPERATIONS)
 @on_box
-def _cancel(box: MessageBox, number: int, *, actor: str | None, reason: str | None, json_: bool) -> None:
+@json_option("Print one JSON object.", BULK_OPERATIONS)
+def _cancel(box: MessageBox, number: int, *, why: Why, json_: bool) -> None:
     """Cancel the bulk operation NUMBER: what is done stays done, and nothing more is."""
-    found = operations.cancel(box, number, **said(actor, reason))
-    if json_:
-        BULK_OPERATIONS.print_object(found)
-        return
-    click.echo(f"cancelled: {_counts(found)}")
+    found = operations.cancel(box, number, **why())
+    BULK_OPERATIONS.tell(found, f"cancelled: {_counts(found)}", json_=json_)
 
 
 def act_in_bulk(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from seriatim.box.box import MessageBox
@@ -9,11 +11,14 @@ from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command
 from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.plain import in_line
-from seriatim.cli.shown.table import Table, as_json, json_option
+from seriatim.cli.shown.table import Table, json_option
 from seriatim.kernel.dialog import LABELS, DialogState
 from seriatim.operations import dialogs as dialog_operations
 from seriatim.operations.tables import dialogs as declared
 from seriatim.pipeline.text.counted import counted
+
+if TYPE_CHECKING:
+    pass
 
 __all__ = ["DIALOGS", "dialogs"]
 
@@ -58,9 +63,9 @@ def _show(box: MessageBox, handle: str, *, json_: bool) -> None:
     help=f"With --error-code: the text that the other side gets.  [default: {_ENDED_BY}]",
 )
 @click.option("--cleanup", is_flag=True, help="End this side only; the other side is not notified.")
-@_json
 @on_box
-def _end(
+@_json
+def end(
     box: MessageBox, handle: str, *, error_code: int | None, error_text: str | None, cleanup: bool, json_: bool
 ) -> None:
     """End one side of a dialog, by its HANDLE."""
@@ -70,7 +75,7 @@ def _end(
     with box.session() as tx:
         tx.end(handle, error=error, cleanup=cleanup)
     (found,) = dialog_operations.dialogs(box, handle=handle)
-    click.echo(as_json(DIALOGS.object_of(found)) if json_ else f"the dialog {handle} is {found.state_name}")
+    DIALOGS.tell(found, f"the dialog {handle} is {found.state_name}", json_=json_)
 
 
 @dialogs.command("cleanup")
@@ -79,9 +84,9 @@ def _end(
     "--older-than", default="7d", show_default=True, metavar="PERIOD", help="Clean up dialogs that began longer ago."
 )
 @click.option("--dry-run", is_flag=True, help="Change nothing; list the sides.")
-@_json
 @on_box
-def _cleanup(box: MessageBox, *, state: str, older_than: str, dry_run: bool, json_: bool) -> None:
+@_json
+def cleanup(box: MessageBox, *, state: str, older_than: str, dry_run: bool, json_: bool) -> None:
     """Clean up old dialogs: close their sides and delete messages that wait there, without notifying the other sides."""
     found = dialog_operations.clean_up_dialogs(box, state=state, older_than=older_than, dry_run=dry_run)
     DIALOGS.print(found, json_=json_)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seriatim.box.box import MessageBox
 from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.table import Column, Table, json_option
 
 if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
     from seriatim.box.operators.grant import Grant
 
 __all__ = ["GRANTS", "grant", "grants", "revoke"]
@@ -83,9 +83,8 @@ def revoke(box: MessageBox, *, role: str, **rights: Any) -> None:
 
 
 @click.command("grants")
-@json_option("Print a JSON list.", GRANTS)
 @on_box
+@json_option("Print a JSON list.", GRANTS)
 def grants(box: MessageBox, *, json_: bool) -> None:
     """List the roles of applications with their rights on queues and locations."""
-    found = box.grants()
-    GRANTS.print(found, json_=json_)
+    GRANTS.print(box.grants(), json_=json_)

@@ -13,7 +13,8 @@ import click
 
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import options_of
-from seriatim.cli.options.why import confirmed, said, says_why
+from seriatim.cli.options.together import together
+from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_share
 from seriatim.cli.shown.table import Table, as_json, json_option
@@ -69,32 +70,30 @@ def _which_journal(command: Callable[..., Any]) -> Callable[..., Any]:
     return dsn(schema(command))
 
 
-def _which_session(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A session, and the options that tell it from others of that key."""
-    queue = click.option("--queue", default=None, help="Its queue, if several have a session with this key.")
-    name = click.option("--name", default=None, help="The name of its regions, if several have such a session.")
-    return click.argument("session")(queue(name(command)))
-
-
 @contextmanager
 def _opened(dsn: str | None, schema: str) -> Iterator[Journal]:
-
     if dsn is None:
         raise UsageError("no journal is named", remedy="give --dsn, or set SERIATIM_JOURNAL")
     with Journal.open(dsn, schema=schema, create=False, connections=1) as found:
         yield found
 
 
-def _on_journal(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that choose a journal, which is opened for the command and is its first argument."""
+def _on_journal(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that choose a journal; the function gets it open, as `of`."""
 
-    @_which_journal
-    @wraps(command)
-    def with_journal(*arguments: Any, dsn: str | None, schema: str, **options: Any) -> Any:
-        with _opened(dsn, schema) as found:
-            return command(found, *arguments, **options)
+    @wraps(function)
+    def run(*arguments: Any, dsn: str | None, schema: str, **options: Any) -> Any:
+        with _opened(dsn, schema) as of:
+            return function(*arguments, of=of, **options)
 
-    return with_journal
+    return _which_journal(run)
+
+
+def _which_session(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A session, and the options that tell it from others of that key."""
+    queue = click.option("--queue", default=None, help="Its queue, if several have a session with this key.")
+    name = click.option("--name", default=None, help="The name of its regions, if several have such a session.")
+    return click.argument("session")(queue(name(command)))
 
 
 def _found(of: Journal, session: str, queue: str | None, name: str | None) -> SessionView:
@@ -126,8 +125,8 @@ def _list(of: Journal, *, json_: bool, **given: Any) -> None:
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Show at most this many numbers."
 )
-@json_option("Print one JSON object.", SESSIONS, ENTRIES, LOGGED)
 @_on_journal
+@json_option("Print one JSON object.", SESSIONS, ENTRIES, LOGGED)
 def _show(of: Journal, session: str, *, queue: str | None, name: str | None, limit: int, json_: bool) -> None:
     """Show a session, its newest numbers, and what operators did with it."""
     found = _found(of, session, queue, name)
@@ -149,8 +148,8 @@ def _show(of: Journal, session: str, *, queue: str | None, name: str | None, lim
 
 @journal.command("regions")
 @click.argument("name")
-@json_option("Print a JSON list.", REGIONS)
 @_on_journal
+@json_option("Print a JSON list.", REGIONS)
 def _regions(of: Journal, name: str, *, json_: bool) -> None:
     """List what the regions of NAME have reported, on which forgetting waits."""
     found = of.regions(name)
@@ -158,8 +157,8 @@ def _regions(of: Journal, name: str, *, json_: bool) -> None:
 
 
 @journal.command("pipelines")
-@json_option("Print a JSON list.", PIPELINES)
 @_on_journal
+@json_option("Print a JSON list.", PIPELINES)
 def _pipelines(of: Journal, *, json_: bool) -> None:
     """List the pipelines that run in both regions: which region delivers, since when, and until when it has the lease."""
     found = of.pipelines.known()
@@ -181,20 +180,15 @@ def _delivered(of: Journal, pipeline: str, *, json_: bool, **given: Any) -> None
 @click.argument("destination")
 @click.argument("group")
 @says_why
-@json_option("Print one JSON object.", DELIVERED)
 @_on_journal
-def _forget_delivered(
-    of: Journal, pipeline: str, destination: str, group: str, *, actor: str | None, reason: str | None, json_: bool
-) -> None:
+@json_option("Print one JSON object.", DELIVERED)
+def _forget_delivered(of: Journal, pipeline: str, destination: str, group: str, *, why: Why, json_: bool) -> None:
     """Forget through which number a GROUP of a PIPELINE is delivered, so that it can begin again with a lower one.
 
     For a group that was begun anew in the pipelines of both regions. If it wasn't, what is delivered may be delivered again.
     """
-    done = of.pipelines.forget_delivered(pipeline, destination, group, **said(actor, reason))
-    if json_:
-        DELIVERED.print_object(done)
-    else:
-        click.echo(in_line(f"{group}: it was delivered through {done.through}; that is forgotten"))
+    done = of.pipelines.forget_delivered(pipeline, destination, group, **why())
+    DELIVERED.tell(done, f"{group}: it was delivered through {done.through}; that is forgotten", json_=json_)
 
 
 @journal.command("log")
@@ -206,27 +200,45 @@ def _log(of: Journal, *, json_: bool, **given: Any) -> None:
     LOGGED.print(of.log(**given), json_=json_, limit=given["limit"])
 
 
-def _acting(verb: str, told: str) -> None:
-    """A command that does one thing with a session."""
+def _acts(function: Callable[[Callable[[Action], ActionResult]], ActionResult]) -> click.Command:
+    """The command of an action on one session; the function gets what performs one."""
 
-    def act(
-        of: Journal, session: str, *, queue: str | None, name: str | None, actor: str | None, reason: str | None, json_: bool
-    ) -> None:  # fmt: skip
-        done = _act(of, _found(of, session, queue, name), verb, said(actor, reason))
-        if json_:
-            ACTION.print_object(done)
-        else:
-            _tell(done)
+    @wraps(function)
+    def run(of: Journal, session: str, *, queue: str | None, name: str | None, why: Why, json_: bool) -> None:
+        found = _found(of, session, queue, name)
+        done = function(lambda action: _act(of, found, action, why()))
+        ACTION.tell(done, _line(done), json_=json_)
 
-    act.__doc__ = told
-    command: Any = act
-    for decorate in (_on_journal, json_option("Print one JSON object.", ACTION), says_why, _which_session):
-        command = decorate(command)
-    journal.command(verb)(command)
+    options = together(_which_session, says_why, _on_journal, json_option("Print one JSON object.", ACTION))
+    return journal.command(function.__name__)(options(run))
 
 
-def _tell(done: ActionResult) -> None:
-    click.echo(in_line(f"{done.session}: {done.detail}; done through {done.done_through}, {done.state}"))
+@_acts
+def retry(act: Callable[[Action], ActionResult]) -> ActionResult:
+    """Try the failed message of a session again, at once, in whichever region has it."""
+    return act(Action.RETRY)
+
+
+@_acts
+def release(act: Callable[[Action], ActionResult]) -> ActionResult:
+    """End the claim of a session, so that any region may have it; what its holder completes is refused."""
+    return act(Action.RELEASE)
+
+
+@_acts
+def suspend(act: Callable[[Action], ActionResult]) -> ActionResult:
+    """Hand out no message of a session, in either region, until it is resumed."""
+    return act(Action.SUSPEND)
+
+
+@_acts
+def resume(act: Callable[[Action], ActionResult]) -> ActionResult:
+    """Hand out the messages of a suspended session again."""
+    return act(Action.RESUME)
+
+
+def _line(done: ActionResult) -> str:
+    return f"{done.session}: {done.detail}; done through {done.done_through}, {done.state}"
 
 
 @journal.command("skip")
@@ -245,11 +257,11 @@ def _tell(done: ActionResult) -> None:
 )
 @click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation.")
 @says_why
-@_which_journal
+@_on_journal
 @json_option("Print one JSON object; with --all a list.", ACTION, SESSIONS)
 def _skip(
-    session: str | None, *, queue: str | None, name: str | None, through: int | None, missing: bool, all_: bool,
-    dry_run: bool, yes: bool, actor: str | None, reason: str | None, dsn: str | None, schema: str, json_: bool,
+    of: Journal, session: str | None, *, queue: str | None, name: str | None, through: int | None, missing: bool, all_: bool,
+    dry_run: bool, yes: bool, why: Why, json_: bool,
 ) -> None:  # fmt: skip
     """Skip the next number of SESSION, or a range of numbers: they count as over in both regions, and are shown with the ids of
     their messages.
@@ -262,22 +274,14 @@ def _skip(
         raise UsageError("--through and --missing can't be combined", remedy="leave one of them out")
     if dry_run and not all_:
         raise UsageError("--dry-run needs --all", remedy="to look at one session: seriatim journal list --standing")
-    with _opened(dsn, schema) as of:
-        if session is None:
-            chosen = {"name": name, "queue": queue}
-            _skip_all(of, chosen, (actor, reason), dry_run=dry_run, yes=yes, json_=json_)
-            return
-        one = _found(of, session, queue, name)
-        done = _act(of, one, "skip", said(actor, reason), through=through, missing=missing)
-    if json_:
-        ACTION.print_object(done)
-    else:
-        _tell(done)
+    if session is None:
+        _skip_all(of, {"name": name, "queue": queue}, why, dry_run=dry_run, yes=yes, json_=json_)
+        return
+    done = _act(of, _found(of, session, queue, name), Action.SKIP, why(), through=through, missing=missing)
+    ACTION.tell(done, _line(done), json_=json_)
 
 
-def _skip_all(
-    of: Journal, chosen: dict[str, Any], why: tuple[str | None, str | None], *, dry_run: bool, yes: bool, json_: bool
-) -> None:
+def _skip_all(of: Journal, chosen: dict[str, Any], why: Why, *, dry_run: bool, yes: bool, json_: bool) -> None:
     """Skip the missing numbers of all sessions that wait for such numbers."""
     found = [
         one
@@ -287,38 +291,20 @@ def _skip_all(
     if dry_run:
         SESSIONS.print(found, json_=json_, limit=_ALL)
         return
-    who = {}
     if found:
         confirmed(f"skip the missing numbers of {counted(len(found), 'session')}?", yes=yes)
-        who = said(*why)
-    done = [_act(of, one, "skip", who, missing=True) for one in found]
+    who = why() if found else {}
+    done = [_act(of, one, Action.SKIP, who, missing=True) for one in found]
     if json_:
         ACTION.print(done, json_=True, limit=_ALL)
         return
     for one in done:
-        _tell(one)
+        click.echo(in_line(_line(one)))
     click.echo(f"skipped the missing numbers of {counted(len(done), 'session')}")
 
 
-def _act(
-    of: Journal,
-    one: SessionView,
-    verb: str,
-    why: Mapping[str, str],
-    *,
-    through: int | None = None,
-    missing: bool = False,
-) -> ActionResult:
-    return of.act(
-        one.name, one.queue, one.session, Action[verb.upper()], actor=why["actor"], reason=why["reason"], through=through,
-        missing=missing,
-    )  # fmt: skip
-
-
-_acting("retry", "Try the failed message of a session again, at once, in whichever region has it.")
-_acting("release", "End the claim of a session, so that any region may have it; what its holder completes is refused.")
-_acting("suspend", "Hand out no message of a session, in either region, until it is resumed.")
-_acting("resume", "Hand out the messages of a suspended session again.")
+def _act(of: Journal, one: SessionView, action: Action, who: Mapping[str, str], **given: Any) -> ActionResult:
+    return of.act(one.name, one.queue, one.session, action, actor=who["actor"], reason=who["reason"], **given)
 
 
 @journal.command("resubmit")
@@ -330,21 +316,16 @@ _acting("resume", "Hand out the messages of a suspended session again.")
 )
 @says_why
 @json_option("Print one JSON object.", RESUBMITTED)
-def _resubmit(
-    file_: Path, message_id: str, *, queue: str | None, number: int | None, actor: str | None, reason: str | None,
-    json_: bool,
-) -> None:  # fmt: skip
+def _resubmit(file_: Path, message_id: str, *, queue: str | None, number: int | None, why: Why, json_: bool) -> None:
     """Publish the content of a dead letter again, under another id and number, to the regions that FILE declares; delete the dead letter.
 
     Its own number is over in the journal. A sender that numbers the session itself has to go on behind the new number.
     """
     with Regions.from_file(file_) as regions:
-        done = regions.resubmit(message_id, queue=queue, number=number, **said(actor, reason))
-    if json_:
-        RESUBMITTED.print_object(done)
-        return
-    click.echo(in_line(f"{message_id}: published as {done.new_id}, number {done.number} of session {done.session}"))
-    if done.left is not None:
+        done = regions.resubmit(message_id, queue=queue, number=number, **why())
+    text = f"{message_id}: published as {done.new_id}, number {done.number} of session {done.session}"
+    RESUBMITTED.tell(done, text, json_=json_)
+    if done.left is not None and not json_:
         click.echo(in_line(f"the dead letter may be left there: {done.left}; run this once more"), err=True)
 
 
@@ -369,8 +350,8 @@ def _resubmit(
 @_which_journal
 @json_option("Print one JSON object.", RECOVERY)
 def _recover(
-    name: str | None, *, regions_file: Path | None, without: tuple[str, ...], known: Path | None, yes: bool, actor: str | None,
-    reason: str | None, dsn: str | None, schema: str, json_: bool,
+    name: str | None, *, regions_file: Path | None, without: tuple[str, ...], known: Path | None, yes: bool, why: Why,
+    dsn: str | None, schema: str, json_: bool,
 ) -> None:  # fmt: skip
     """Begin a new incarnation after the journal was restored or has lost something: end all claims, take over what is known to be over.
 
@@ -382,7 +363,7 @@ def _recover(
         with _of_file(regions_file, name) as regions:
             confirmed(question, yes=yes)
             with shown_share("recover", quiet=json_) as progress:
-                done = regions.recover(without=without, known=told, progress=progress, **said(actor, reason))
+                done = regions.recover(without=without, known=told, progress=progress, **why())
     else:
         if without:
             raise UsageError("--without needs --regions", remedy="name the file that declares the regions")
@@ -392,7 +373,7 @@ def _recover(
             )
         with _opened(dsn, schema) as of:
             confirmed(question, yes=yes)
-            done = of.recover(name, told, **said(actor, reason))
+            done = of.recover(name, told, **why())
     if json_:
         RECOVERY.print_object(done)
         return
@@ -429,19 +410,15 @@ def _of_file(file: Path, name: str | None) -> Iterator[Regions]:
 )
 @click.option("--without", default=None, metavar="REGION", help="Don't wait for the reports of a region that is gone.")
 @says_why
-@_which_journal
+@_on_journal
 @json_option("Print one JSON object.", FORGOTTEN)
-def _purge(
-    name: str, *, forget_after: str, without: str | None, actor: str | None, reason: str | None, dsn: str | None,
-    schema: str, json_: bool,
-) -> None:  # fmt: skip
+def _purge(of: Journal, name: str, *, forget_after: str, without: str | None, why: Why, json_: bool) -> None:
     """Forget sessions of which nothing can come any more, and ids of numbers that have been over for long.
 
     With --without: what that region still has is set aside when it comes back, since the journal can't say whether it was handled.
     """
-    why = {} if without is None else said(actor, reason)
-    with _opened(dsn, schema) as of:
-        done = of.purge(name, forget_after, without=without, **why)
+    who = {} if without is None else why()
+    done = of.purge(name, forget_after, without=without, **who)
     if json_:
         FORGOTTEN.print_object(done)
     else:

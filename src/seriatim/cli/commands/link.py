@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from seriatim.box.box import MessageBox
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.which import on_box
-from seriatim.cli.options.why import confirmed, said, says_why
-from seriatim.cli.shown.plain import in_line
+from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.table import Column, Table, json_option
 from seriatim.operations import links
 from seriatim.operations.tables import links as declared
 from seriatim.pipeline.declared.link import Link
+
+if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
 
 __all__ = ["LINKS", "REMOVED", "ROUNDS", "link"]
 
@@ -57,9 +58,9 @@ def link() -> None:
     help="How long acknowledged messages are kept, to be sent again after a restore there.",
 )
 @click.option("--insecure", is_flag=True, help="Connect to another host without a proof of which one answers.")
-@json_option("Print one JSON object.", LINKS)
 @on_box
-def _add(
+@json_option("Print one JSON object.", LINKS)
+def add(
     box: MessageBox, name: str, *, there: str | None, other: str | None, schema_there: str, json_: bool, **given: Any
 ) -> None:
     """Define a link to another box, and ask that box for its id.
@@ -83,12 +84,11 @@ def _add(
 )
 @click.option("--replace", is_flag=True, help="The box has another role or key until now.")
 @says_why
-@json_option("Print one JSON object.", LINKS)
 @on_box
-def _accept(box: MessageBox, name: str, *, actor: str | None, reason: str | None, json_: bool, **given: Any) -> None:
+@json_option("Print one JSON object.", LINKS)
+def accept(box: MessageBox, name: str, *, why: Why, json_: bool, **given: Any) -> None:
     """Let a role, or the key of a certificate, speak as another box, into the queues that are named. It may do nothing else here."""
-    found = links.accept(box, name, **given | said(actor, reason))
-    _print(found, json_=json_)
+    _print(links.accept(box, name, **given, **why()), json_=json_)
 
 
 @link.command("status")
@@ -119,19 +119,14 @@ def _transmit(box: MessageBox, name: str | None, *, at_once: bool, json_: bool) 
 @click.option("--force", is_flag=True, help="Also if messages are on their way; they are gone.")
 @click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @says_why
-@json_option("Print one JSON object.", REMOVED)
 @on_box
-def _remove(
-    box: MessageBox, name: str, *, force: bool, yes: bool, actor: str | None, reason: str | None, json_: bool
-) -> None:
+@json_option("Print one JSON object.", REMOVED)
+def remove(box: MessageBox, name: str, *, force: bool, yes: bool, why: Why, json_: bool) -> None:
     """Forget a link with its streams. Queues that lead over it have to be dropped before."""
     links.status(box, name)
     confirmed(f"remove link {name}? both boxes forget what they have sent each other", yes=yes)
-    gone = links.remove(box, name, force=force, **said(actor, reason))
-    if json_:
-        REMOVED.print_object({"link": name, "messages": gone})
-    else:
-        click.echo(in_line(f"removed link {name}"))
+    gone = links.remove(box, name, force=force, **why())
+    REMOVED.tell({"link": name, "messages": gone}, f"removed link {name}", json_=json_)
 
 
 def _absolute(path: str | None) -> str | None:

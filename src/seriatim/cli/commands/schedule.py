@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from seriatim.box.box import MessageBox
+from seriatim.cli.options.changes import changes
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.which import on_box
-from seriatim.cli.options.why import said, says_why
-from seriatim.cli.shown.plain import in_line
+from seriatim.cli.options.why import Why, says_why
 from seriatim.operations import schedules
+
+if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
 
 __all__ = ["schedule"]
 
@@ -20,20 +23,16 @@ def schedule() -> None:
 
 
 @schedule.command("pause")
-@click.argument("names", nargs=-1, required=True, metavar="NAME…")
 @says_why
-@on_box
-def _pause(box: MessageBox, names: tuple[str, ...], *, actor: str | None, reason: str | None) -> None:
+@changes
+def pause(box: MessageBox, *names: str, why: Why) -> list[str]:
     """Pause schedules: they publish nothing until they are resumed."""
-    paused = schedules.pause(box, *names, **said(actor, reason))
-    click.echo("\n".join(in_line(f"paused {name}") for name in paused) or "nothing to change")
+    return [f"paused {name}" for name in schedules.pause(box, *names, **why())]
 
 
 @schedule.command("resume")
-@click.argument("names", nargs=-1, required=True, metavar="NAME…")
 @says_why
-@on_box
-def _resume(box: MessageBox, names: tuple[str, ...], *, actor: str | None, reason: str | None) -> None:
+@changes
+def resume(box: MessageBox, *names: str, why: Why) -> list[str]:
     """Resume paused schedules at their next due time; nothing is published for the times between."""
-    resumed = schedules.resume(box, *names, **said(actor, reason))
-    click.echo("\n".join(in_line(f"resumed {name}") for name in resumed) or "nothing to change")
+    return [f"resumed {name}" for name in schedules.resume(box, *names, **why())]

@@ -12,7 +12,7 @@ import click
 
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import options_of
-from seriatim.cli.options.why import confirmed, said, says_why
+from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.show import plain_sequence
 from seriatim.cli.shown.table import Column, Table, json_only, json_option
@@ -128,8 +128,7 @@ def _resubmit(
     text: str | None,
     dry_run: bool,
     yes: bool,
-    actor: str | None,
-    reason: str | None,
+    why: Why,
     json_: bool,
     **chosen: Any,
 ) -> None:
@@ -161,7 +160,7 @@ def _resubmit(
     else:
         if all_ and rows:
             confirmed(f"put {counted(len(rows), 'message')} back?", yes=yes)
-        who: dict[str, Any] = said(actor, reason) if rows else {"actor": "nobody", "reason": "nothing"}
+        who: dict[str, Any] = why() if rows else {"actor": "nobody", "reason": "nothing"}
         done = runtime.resubmit(found.place, found.declared, rows, **who)
     if json_:
         RESUBMITTED.print_object({"dry_run": dry_run, "messages": done})

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,9 +15,6 @@ from seriatim.box.connection.connections import FOLDER, VARIABLE
 from seriatim.operations.box_here import check_here, is_here
 from seriatim.runtime.processes.patient_opening import open_patiently
 from seriatim.runtime.stop_signal import Stop
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["in_id_space", "on_box", "opened", "opened_patiently", "which_box", "which_schema"]
 

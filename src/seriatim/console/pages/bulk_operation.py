@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from seriatim.console.actions import ON_GROUPS
 from seriatim.console.lists import fields_of, following, given, takes_of
 from seriatim.console.page import Answer, Asked, Page, Rows
 from seriatim.errors import NotFound, shown
+from seriatim.kernel.groups.verbs import VERBS, Action
 from seriatim.operations import bulk_operations
-from seriatim.operations.groups import Action
 from seriatim.operations.tables.bulk import BULK_GROUPS, BULK_OPERATIONS
 
 __all__ = ["PAGE"]
@@ -24,7 +23,7 @@ def _read(asked: Asked) -> Answer:
     one = bulk_operations.bulk_operation(asked.box, int(text))
     if one.state == "running" and not asked.reads_only and asked.bulk is not None:
         asked.bulk.wake()  # where the process that began it is gone, this one goes on
-    words = ON_GROUPS[Action(one.action)]
+    words = VERBS[Action(one.action)]
     result = asked.text("result") or ("not done" if one.begun_at is not None else None)
     chosen = given(asked, bulk_operations.bulk_groups) | {"result": result}
     rows = bulk_operations.bulk_groups(asked.box, one.bulk_id, **chosen)

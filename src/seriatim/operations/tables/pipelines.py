@@ -11,7 +11,7 @@ from seriatim.box.views.listing import Listing
 from seriatim.kernel.groups.states import GroupState
 from seriatim.kernel.operators.held_groups import missing_numbers
 from seriatim.operations.period import period_of
-from seriatim.operations.tables.acted import EVENT, acted_table, refused_table
+from seriatim.operations.tables.acted import EVENT, REFUSED, acted_table
 from seriatim.operations.tables.events import happened
 from seriatim.operations.tables.table import Column, Table, columns, json_only, text_only
 from seriatim.operations.tables.texts import SET_ASIDE, set_aside_counts
@@ -19,7 +19,7 @@ from seriatim.operations.tables.texts import SET_ASIDE, set_aside_counts
 if TYPE_CHECKING:
     from seriatim.operations.log_entries import LogEntry
     from seriatim.operations.pipelines.events import GroupEvent
-    from seriatim.operations.pipelines.groups import Group, Operation, Refused
+    from seriatim.operations.pipelines.groups import Group, Operation
     from seriatim.operations.pipelines.pipelines import DestinationCounts, PipelineCounts
     from seriatim.spark.control.lease_state import LeaseState
 
@@ -32,7 +32,6 @@ __all__ = [
     "LEASE",
     "LOGGED",
     "OPERATION",
-    "REFUSED",
     "PipelineGroupFilter",
 ]
 
@@ -82,9 +81,6 @@ OPERATION: Table[Operation] = Table(
     Column("events", None, rows=EVENT),
     *json_only("queued", "dry_run"),
     row="seriatim.operations.pipelines.groups:Operation",
-)
-REFUSED: Table[Refused] = refused_table(
-    "A refused group of a pipeline", "the destination", row="seriatim.operations.pipelines.groups:Refused"
 )
 ACTED = acted_table("The result for many groups of a pipeline", OPERATION, REFUSED, GROUP)
 LOGGED: Table[LogEntry] = Table(

@@ -14,23 +14,11 @@ from typing import Any
 
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
-from seriatim.kernel.groups.states import Action
 from seriatim.pipeline.text.storable import fits_text
 from seriatim.spark.control.log import COMMAND
 
-__all__ = ["LOOK", "OBEYED_HERE", "RESUBMIT", "Answer", "Command"]
+__all__ = ["LOOK", "RESUBMIT", "Answer", "Command"]
 
-#: What a pipeline's operator obeys. It has no handler, so nothing is retried, and nothing is a dead letter.
-OBEYED_HERE = (
-    Action.SUSPEND,
-    Action.RESUME,
-    Action.SKIP_MESSAGE,
-    Action.SKIP_HOLE,
-    Action.RESET,
-    Action.ABORT,
-    Action.CLOSE,
-    Action.RESTART,
-)
 #: The verb of a command that lists the groups that fit a filter.
 LOOK = "look"
 #: The verb of a command that puts one message back, which was set aside; its arguments have the message.
