@@ -352,9 +352,9 @@ def test_what_is_not_there_is_told(box):
         operations.bulk_operation(box, 99)
     with pytest.raises(sq.UsageError, match="there is no group to act on"):
         operations.gather(box, Action.RETRY, [], chosen_by={}, **BY)
-    with pytest.raises(sq.UsageError, match="no group has the result 'odd'"):
+    with pytest.raises(sq.UsageError, match="'odd' is not a result of a group"):
         operations.bulk_groups(box, found.bulk_id, result="odd")
-    with pytest.raises(sq.UsageError, match="cannot list 0 rows"):
+    with pytest.raises(sq.UsageError, match="cannot list 0 bulk operations"):
         operations.bulk_operations(box, limit=0)
 
 

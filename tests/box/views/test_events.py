@@ -247,7 +247,7 @@ def test_readers_at_once_see_the_same_order(box):
         ({"after": True}, "True is not a position"),
         ({"kinds": "skipped"}, "'skipped' is not a kind of event"),
         ({"kinds": ["closed", 3]}, "3 is not a kind of event"),
-        ({"limit": 0}, "cannot read 0 events"),
+        ({"limit": 0}, "cannot list 0 events"),
         ({"queue": "shop"}, "there is no queue 'shop'"),
     ],
 )
@@ -274,7 +274,7 @@ def test_the_list_is_narrowed_counted_and_paged(box):
     assert counts == {"hole_skipped": (3, 3), "suspended": (1, 1)}
     with pytest.raises(sq.UsageError, match="is not a kind of event"):
         operations.events(box, kinds="lost")
-    with pytest.raises(sq.UsageError, match="cannot read -1 events"):
+    with pytest.raises(sq.UsageError, match="cannot list -1 events"):
         operations.events(box, limit=-1)
 
 
