@@ -26,25 +26,28 @@ TO_GROUP: Mapping[str, Any] = {
 }
 
 
-def fields_of(reads: Callable[..., Any], **labels: str) -> tuple[Field, ...]:
-    """The fields of a form for the filters that a function takes; `labels`: other labels than theirs."""
+def fields_of(reads: Callable[..., Any], *, of_pipeline: bool = False) -> tuple[Field, ...]:
+    """The fields of a form for the filters that a function takes; `of_pipeline`: queues are destinations."""
     return tuple(
-        _field(one, name, labels.get(name) or one.label)
-        for name, (one, _) in offered(reads).items()
-        if one.kind.for_people
-        and not isinstance(one.kind, Limit | Place | Properties)  # which would tell values that not all may see
+        _field(one, name, of_pipeline=of_pipeline) for name, (one, _) in offered(reads).items() if _is_field(one)
     )
 
 
-def _field(one: Filter, name: str, label: str) -> Field:
+def _is_field(one: Filter) -> bool:
+    # By properties anybody could find out values that not all may see.
+    return one.kind.for_people and not isinstance(one.kind, Limit | Place | Properties)
+
+
+def _field(one: Filter, name: str, *, of_pipeline: bool) -> Field:
     kind, called = one.kind, one.name or name
     choices = kind.values if isinstance(kind, Choice) else ("yes",) if isinstance(kind, Flag) else ()
+    label = one.label or called.replace("_", " ").capitalize()
     return Field(
         called,
-        label or called.replace("_", " ").capitalize(),
+        "Destination" if of_pipeline and called == "queue" else label,
         choices,
         one.example or kind.example,
-        check_queue if isinstance(kind, Queue) and label != "Destination" else lambda _, text: kind.read(name, text),
+        check_queue if isinstance(kind, Queue) and not of_pipeline else lambda _, text: kind.read(name, text),
         kind.words if isinstance(kind, Choice) else {},
     )
 
@@ -64,7 +67,7 @@ def given(asked: Asked, reads: Callable[..., Any]) -> dict[str, Any]:
         elif isinstance(one.kind, Limit):
             value = asked.limit
         else:
-            text = asked.text(one.name or name) if one.kind.for_people else None
+            text = asked.text(one.name or name) if _is_field(one) else None
             value = None if text is None else one.kind.read(name, text)
         if value is not None:
             found[name] = value

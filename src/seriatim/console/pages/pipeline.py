@@ -16,7 +16,7 @@ __all__ = ["PAGE", "WAIT_S"]
 #: So long a page waits for the answer of a run.
 WAIT_S = 3.0
 _FIELDS = (
-    *fields_of(PipelineGroupFilter),
+    *fields_of(PipelineGroupFilter, of_pipeline=True),
     Field("all", "With groups that hold nothing", ("yes",)),
 )
 

@@ -29,6 +29,6 @@ PAGE = Page(
     ("pipelines/{pipeline}/events",),
     "Events of a pipeline",
     _read,
-    fields=fields_of(of_box, queue="Destination"),
+    fields=fields_of(of_box, of_pipeline=True),
     takes=takes_of(of_box),
 )

@@ -28,5 +28,5 @@ PAGE = Page(
     ("pipelines/{pipeline}/log",),
     "Operator log of a pipeline",
     _read,
-    fields=fields_of(entries_of_box, queue="Destination"),
+    fields=fields_of(entries_of_box, of_pipeline=True),
 )

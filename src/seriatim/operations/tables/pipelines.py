@@ -43,7 +43,7 @@ _WHOLE_FROM = 10
 class PipelineGroupFilter(Listing):
     """The list of a pipeline's groups."""
 
-    queue: str | None = listing.text("groups of this destination", noun="a destination", label="Destination")
+    queue: str | None = listing.text("groups of this destination", noun="a destination")
     _: KW_ONLY
     state: GroupState | str | Iterable[GroupState | str] | None = listing.choice(
         "groups in this state", GroupState, "a state of groups", many=True
