@@ -271,10 +271,10 @@ class Value(Kind):
         first = rows(self.kind)[0]
         if not self.always and first.key in stored and stored[first.key] is None:
             return None
-        return from_stored(self.kind, {one: stored[one] for one in self.keys(key) if one in stored})
+        return from_stored(self.kind, {one: stored[one] for one in keys_of(self.kind) if one in stored})
 
     def keys(self, key: str) -> tuple[str, ...]:
-        return tuple(one for row in rows(self.kind) for one in row.kind.keys(row.key))
+        return tuple(keys_of(self.kind))
 
     def behind(self, inner: Row) -> str:
         return "" if self.plain and inner is rows(self.kind)[0] else f".{inner.name}"
@@ -282,13 +282,14 @@ class Value(Kind):
 
 @dataclass(frozen=True)
 class Row:
-    """A field in the table of a declaration: its name, its kind, its key in stored declarations, its engines, its default."""
+    """A field in the table of a declaration: its name, its kind, its key in stored declarations, its engines, its default, and the keys of its value."""
 
     name: str
     kind: Kind
     key: str
     engines: For
     of: Field[Any]
+    keys: tuple[str, ...]
 
     @property
     def is_required(self) -> bool:
@@ -320,10 +321,11 @@ def rows(kind: type[Declaration]) -> tuple[Row, ...]:
 
 @cache
 def _table(kind: Any) -> tuple[Row, ...]:
-    return tuple(
-        Row(one.name, one.metadata["kind"], one.metadata["key"] or one.name, one.metadata["engines"], one)
-        for one in fields(kind)
-    )
+    found = []
+    for one in fields(kind):
+        its, key = one.metadata["kind"], one.metadata["key"] or one.name
+        found.append(Row(one.name, its, key, one.metadata["engines"], one, its.keys(key)))
+    return tuple(found)
 
 
 class Declaration:
@@ -396,7 +398,7 @@ def from_stored(kind: type[Of], stored: Mapping[str, Any]) -> Of:
     given = {
         row.name: row.kind.restored(row.key, stored)
         for row in rows(kind)
-        if row.is_required or any(key in stored for key in row.kind.keys(row.key))
+        if row.is_required or any(key in stored for key in row.keys)
     }
     return kind(**given)
 
@@ -405,6 +407,11 @@ def keys_of(kind: type[Declaration]) -> Mapping[str, str]:
     """The keys of a stored declaration; for each the name of its field, with that of the field with it: ``retry.delay``, but ``keep``
     for what a plain value says.
     """
+    return _keys(cast("Any", kind))
+
+
+@cache
+def _keys(kind: Any) -> Mapping[str, str]:
     return {
         key: row.name + row.kind.behind(inner)
         for row in rows(kind)
