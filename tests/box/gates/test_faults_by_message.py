@@ -162,7 +162,7 @@ def test_mended_by_a_file_each_in_its_own_way(box):
 
 
 def test_one_that_waits_for_its_next_attempt_is_tried_now(box):
-    redefine(box, attempts=3, retry_delay=3600)
+    redefine(box, retry=sq.Retry(3, delay=3600))
     publish(box, "a", "b", bad="b")
 
     def handler(one, tx):
@@ -180,7 +180,7 @@ def test_one_that_waits_for_its_next_attempt_is_tried_now(box):
 
 
 def test_recovered_by_itself_so_many_times(box):
-    redefine(box, recoveries=2, recover_delay=0)
+    redefine(box, recover=sq.Recover(2, delay=0))
     publish(box, "a", "b", bad="ab")
     work(box)
     for _ in range(2):

@@ -23,7 +23,7 @@ FAILED = Fault(FaultKind.BUSINESS, "ValueError", "no price", "worker 1")
 
 
 def prepare(opened):
-    opened.define(*ALL[:3], WAY, OUT, replace(WORK, through=["price"]))
+    opened.define(*ALL[:3], WAY, OUT, replace(WORK, gate=replace(WORK.gate, through=["price"])))
 
 
 box = box_with(prepare)
@@ -195,7 +195,7 @@ def test_a_role_sees_the_places_of_a_gate_and_the_messages_of_the_queues_that_it
 
 
 def test_a_trace_goes_through_the_hops_and_the_gate(seen):
-    seen.define(replace(WORK, through=["price"], keep="everything"))
+    seen.define(replace(WORK, gate=replace(WORK.gate, through=["price"]), keep="everything"))
     publish(seen, 3)
     work(seen, "p1 x1", "", "x3")
     work(seen, "y1", queue="price", group="p1")

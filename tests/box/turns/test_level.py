@@ -157,7 +157,7 @@ def test_workers_and_faults(shop, mode):
 def test_sets_by_type(box):
     box.define(
         sq.MessageType("pair", FIELDS), sq.MessageType("trio", FIELDS),
-        queue(policy=sq.UnitOfWork(size=2), group=sq.Group(by_type={"trio": sq.UnitOfWork(last="version = 3")})),
+        queue({"trio": sq.UnitOfWork(last="version = 3")}, policy=sq.UnitOfWork(size=2)),
         sq.Subscription("shop", where="TRUE", to="shop"),
     )  # fmt: skip
     publish(box, "pair", 2, 1)

@@ -203,10 +203,11 @@ types:
 queues:
   hotel:
     policy: fifo
-    group: guest
-    opens: "what = 'check-in'"
-    closes: "what LIKE 'check-out%'"
-    unopened_timeout: 1h
+    group:
+      by: guest
+      opens: "what = 'check-in'"
+      closes: "what LIKE 'check-out%'"
+      unopened_timeout: 1h
 subscriptions:
   hotel: {where: "type = 'stay'", to: hotel}
 """,
@@ -232,7 +233,7 @@ subscriptions:
             "opens and closes are for Fifo and Standard, not for BestEffort",
         ),
         ({"policy": sq.UnitOfWork(size=3), "sequence": "number"}, "not for UnitOfWork"),
-        ({"policy": sq.Unordered(), "group": None}, "not for Unordered"),
+        ({"policy": sq.Unordered()}, "not for Unordered"),
         ({"group": replace(HOTEL.group, opens=None)}, "unopened_timeout is for groups that a message opens"),
         (
             {"group": replace(HOTEL.group, by_type={"stay": sq.BestEffort()}), "sequence": "number"},

@@ -137,7 +137,7 @@ def purgeable(
         found = transaction.one("purgeable", Purgeable, **parameters)
         groups, definitions = 0, access.known.current(transaction)
         for one, before in _expired(transaction, queue, moment):
-            looked_at = definitions.queue(str(one.declared.gate)) if one.numbers else one
+            looked_at = definitions.queue(str(one.declared.gate_name)) if one.numbers else one
             named = {"queue_id": looked_at.queue_id, "before": before}
             groups += transaction.value("count_expired", **named)
         return replace(found, groups=groups)
