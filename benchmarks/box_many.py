@@ -29,6 +29,8 @@ from seriatim.box.server.embedded import serving
 from seriatim.operations import groups, queues
 from seriatim.operations.doctor import examine
 from seriatim.operations.finding import State
+from seriatim.operations.grants import grant
+from seriatim.operations.peek import peek
 
 __all__ = ["many"]
 
@@ -112,10 +114,10 @@ def _of_a_role(box: MessageBox, dsn: str, queue: str) -> Iterator[Claim]:
         connection.execute("CREATE ROLE many_looker LOGIN")
         user = connection.info.user
     try:
-        box.grant("many_looker", see=[queue], see_bodies=[queue])
+        grant(box, "many_looker", see=[queue], see_bodies=[queue])
         with MessageBox.open(dsn.replace(f"//{user}@", "//many_looker@")) as own:
             for what, look in {
-                "a page of messages": lambda one: one.peek(queue, limit=_PAGE),
+                "a page of messages": lambda one: peek(one, queue, limit=_PAGE),
                 "a page of stopped groups": lambda one: groups.stopped(one, queue, limit=_PAGE),
             }.items():
                 owners, its = (_seconds(partial(look, one)) for one in (box, own))

@@ -28,6 +28,7 @@ from seriatim import (
     Message,
     MessageBox,
     MessageType,
+    Pace,
     Queue,
     Session,
     Standard,
@@ -117,7 +118,7 @@ class Passing:
 
         with MessageBox.open(dsn) as box:
             workers = [
-                Worker(box, queue, handler, workers=1, run_length=limit)
+                Worker(box, queue, handler, workers=1, pace=Pace(run_length=limit))
                 for queue, handler in ((_WORK, work), (_OUT, receive))
             ]
             seat.begin()

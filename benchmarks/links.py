@@ -21,6 +21,7 @@ from seriatim import Link, Message, MessageBox, MessageType, Queue
 from seriatim.box.links.transmission import Roads, transmit
 from seriatim.box.server.embedded import EmbeddedServer
 from seriatim.operations import links
+from seriatim.operations.links import transmit as transmit_of_box
 
 __all__ = ["linking"]
 
@@ -47,7 +48,7 @@ def linking(root: Path, peers: bool) -> Iterator[Claim]:
                 Queue("orders", at="far", group="customer"),
                 Queue("local", group="customer"),
             )
-            near.transmit()
+            transmit_of_box(near)
             note = (root / "postgres-links" / "data" / "postmaster.pid").read_text()
             yield from _rates(near, int(note.splitlines()[0]))
             yield _latency(near)
@@ -141,7 +142,7 @@ def _published(box: MessageBox, queue: str, groups: int) -> float:
 
 def _drained(box: MessageBox) -> None:
     while True:
-        (done,) = box.transmit()
+        (done,) = transmit_of_box(box)
         assert done.error is None
         (link,) = links.status(box)
         if not (done.more or link.waiting or link.unacknowledged):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.race import Parcel, Seat
-from seriatim import Fifo, Message, MessageBox, MessageType, Queue, Session, Subscription, Worker
+from seriatim import Fifo, Message, MessageBox, MessageType, Pace, Queue, Session, Subscription, Worker
 
 __all__ = ["SeriatimBox", "SeriatimWorker"]
 
@@ -69,7 +69,7 @@ class SeriatimWorker(SeriatimBox):
             seat.done(1)
 
         with MessageBox.open(dsn) as box:
-            worker = Worker(box, _QUEUE, handle, workers=1, run_length=limit)
+            worker = Worker(box, _QUEUE, handle, workers=1, pace=Pace(run_length=limit))
             seat.begin()
             thread = threading.Thread(target=worker.run)
             thread.start()

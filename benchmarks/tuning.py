@@ -20,7 +20,7 @@ from rich.table import Table
 from benchmarks.measure import Claim
 from benchmarks.race import Race, Seat, handled
 from benchmarks.seriatim_box import SeriatimBox
-from seriatim import MessageBox, Session, Worker
+from seriatim import MessageBox, Pace, Session, Worker
 from seriatim.box.server.embedded import EmbeddedServer
 
 __all__ = ["tuning"]
@@ -64,7 +64,7 @@ class _Handler(SeriatimBox):
                 seat.done(1)
 
         with MessageBox.open(dsn, connections=self.threads + 2) as box:
-            worker = Worker(box, "orders", handle, workers=self.threads, run_length=limit)
+            worker = Worker(box, "orders", handle, workers=self.threads, pace=Pace(run_length=limit))
             seat.begin()
             thread = threading.Thread(target=worker.run)
             thread.start()

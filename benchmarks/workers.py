@@ -21,7 +21,7 @@ from benchmarks.measure import Claim
 from benchmarks.procrastinate_peer import Procrastinate
 from benchmarks.race import Race, fresh_database, handled
 from benchmarks.seriatim_box import SeriatimWorker
-from seriatim import Fifo, Message, MessageBox, MessageType, Queue, Session, Subscription, Worker
+from seriatim import Fifo, Message, MessageBox, MessageType, Pace, Queue, Session, Subscription, Worker
 from seriatim.box.server.embedded import serving
 from seriatim.operations import groups as operations
 
@@ -169,7 +169,7 @@ def _drain(box: MessageBox, handler: Callable[[Any, Session], None], workers: in
             if handled[0] >= messages:
                 enough.set()
 
-    worker = Worker(box, _QUEUE, counted, workers=workers, run_length=10)
+    worker = Worker(box, _QUEUE, counted, workers=workers, pace=Pace(run_length=10))
     thread = threading.Thread(target=worker.run)
     thread.start()
     try:

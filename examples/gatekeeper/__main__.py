@@ -16,7 +16,7 @@ DEFINITIONS = (
     sq.MessageType("request", {"number": "long"}),
     sq.MessageType("priced", {"number": "long"}),
     sq.MessageType("offer", {"text": "string"}),
-    sq.Queue("work", sq.Unordered(), group="location", gate="out", through=["check"], attempts=1),
+    sq.Queue("work", sq.Unordered(), group="location", gate=sq.Gate("out", through=["check"]), retry=sq.Retry(1)),
     sq.Queue("check", sq.Unordered()),
     sq.Queue("out", sq.Standard(hole_timeout="100s"), group="origin_group", sequence="origin_ordinal"),
     sq.Subscription("requests", where="type = 'request'", to="work"),

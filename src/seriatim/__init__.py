@@ -41,15 +41,20 @@ from seriatim.errors import (
 )
 from seriatim.kernel.conservation import Counts
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
+from seriatim.kernel.operators.fault import Retry
+from seriatim.kernel.operators.recover import Recover
 from seriatim.kernel.sequencer import VOID, Event, GroupView, Item, Outcome, Released, Sequencer
 from seriatim.pipeline.declared.activation import Activation
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
+from seriatim.pipeline.declared.error_class import FaultKinds
 from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.declared.location import Location
-from seriatim.pipeline.declared.queue import WHOLE_QUEUE, Queue
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.queue_parts import WHOLE_QUEUE, Gate, Group, Keep, Limit, Remote
 from seriatim.pipeline.declared.service import Service
 from seriatim.pipeline.declared.subscription import Subscription
+from seriatim.pipeline.declared.work_limits import Lease, Pace
 from seriatim.pipeline.types.answer import Answer
 from seriatim.pipeline.types.message import Dialog, Message, Part, Received
 from seriatim.pipeline.types.model import body_as, context_as
@@ -106,15 +111,21 @@ __all__ = [
     "Dialog",
     "EnvironmentProblem",
     "Event",
+    "FaultKinds",
     "Fifo",
     "FilterError",
+    "Gate",
+    "Group",
     "GroupChanged",
     "GroupView",
     "HandlerTransaction",
     "Instance",
     "InvariantBroken",
     "Item",
+    "Keep",
+    "Lease",
     "LeaseLost",
+    "Limit",
     "Link",
     "LinkProtocolError",
     "Location",
@@ -125,6 +136,7 @@ __all__ = [
     "NotFound",
     "NumberRefused",
     "Outcome",
+    "Pace",
     "Part",
     "Policy",
     "PolicyError",
@@ -133,10 +145,13 @@ __all__ = [
     "Queue",
     "QueueFull",
     "Received",
+    "Recover",
     "RegionalQueue",
     "RegionalWorker",
     "Regions",
     "Released",
+    "Remote",
+    "Retry",
     "Schedule",
     "SchemaMismatch",
     "Sequencer",

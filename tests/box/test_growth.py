@@ -13,6 +13,8 @@ import seriatim as sq
 from seriatim.operations import bulk, dead_letters
 from seriatim.operations import bulk_operations as operations
 from seriatim.operations.groups import Action, GroupFilter
+from seriatim.operations.links import transmit as transmit_of_box
+from seriatim.operations.tick import tick
 from tests.box.links.pairs import order, paired
 from tests.soak import sized
 
@@ -36,8 +38,8 @@ QUEUES = [
     sq.Queue("best", sq.BestEffort(), group="key", sequence="n"),
     sq.Queue("origin", sq.Fifo(), group="key", gate="gate"),
     sq.Queue("gate", sq.Standard(), group="origin_group", sequence="origin_ordinal"),
-    sq.Queue("failing", sq.Standard(), group="key", sequence="n", attempts=1),
-    sq.Queue("dead", sq.Fifo(), group="key", errors="continue", attempts=1),
+    sq.Queue("failing", sq.Standard(), group="key", sequence="n", retry=sq.Retry(1)),
+    sq.Queue("dead", sq.Fifo(), group="key", errors="continue", retry=sq.Retry(1)),
 ]  # fmt: skip
 DIALOGS = [
     sq.Contract("Talk", {"job": "initiator"}),
@@ -122,7 +124,7 @@ def end_dialogs(box, many):
 
 
 def route(box, many):
-    box.tick()
+    tick(box)
 
 
 def fail(queue):
@@ -203,7 +205,7 @@ def publish_to_the_other_box(box, many):
 
 def transmit(box, many):
     sent = 0
-    while (done := box.transmit()[0].sent) > 0:
+    while (done := transmit_of_box(box)[0].sent) > 0:
         sent += done
     assert sent == many
 

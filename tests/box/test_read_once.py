@@ -17,6 +17,7 @@ from seriatim.box.views.group_standing import standing_of
 from seriatim.box.views.peek import peek
 from seriatim.box.views.trace import trace_group
 from seriatim.operations import doctor, groups, queues
+from seriatim.operations.grants import grant
 from tests.box import roles
 from tests.box.console import BUSINESS, BY, TRANSIENT, define, failing, publish, received
 
@@ -39,7 +40,7 @@ def statements(patch):
 
 @pytest.mark.parametrize("what", [BUSINESS, TRANSIENT], ids=["faulted", "tried again"])
 def test_a_retry_reads_its_group_once(box, monkeypatch, what):
-    define(box, retry_delay=3600, retry_ceiling=3600)
+    define(box, retry=sq.Retry(delay=3600, ceiling=3600))
     publish(box, 1, 2)
     failing(box, what)
     with statements(monkeypatch) as names:
@@ -155,7 +156,7 @@ def test_a_role_looks_at_a_message_and_not_at_all_of_them(box):
     for group in range(60):
         publish(box, *range(1, 11), group=f"c{group:02}")
     roles.make(box, "one_looker")
-    box.grant("one_looker", see=["shop"], see_bodies=["shop"])
+    grant(box, "one_looker", see=["shop"], see_bodies=["shop"])
     tables = ["spool", "tickets", "entries", "aside", "history"]
     query = """
         SELECT sum(pg_stat_get_xact_tuples_returned(heap.oid))::bigint FROM pg_class AS heap

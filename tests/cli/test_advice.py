@@ -45,7 +45,7 @@ def handle(message: sq.Received, tx: sq.Session) -> None:
 
 def prepared(box: sq.MessageBox) -> None:
     """Groups, queues and messages in each state in which somebody advises something."""
-    define(box, sq.Standard(capacity=8), retry_delay="1h", attempts=2)
+    define(box, sq.Standard(capacity=8), retry=sq.Retry(2, delay="1h"))
     for key in ("hole", *NASTY):
         publish(box, 2, 3, group=key)
         with box.session() as tx:
@@ -148,7 +148,7 @@ def _gate(box: sq.MessageBox) -> None:
         gate = replace(out, name=f"{name}-out")
         box.define(
             sq.MessageType(name, {"key": "string"}), gate,
-            sq.Queue(name, policy, group="key", gate=gate.name, attempts=1), sq.Subscription(name, f"type = '{name}'", name),
+            sq.Queue(name, policy, group="key", gate=gate.name, retry=sq.Retry(1)), sq.Subscription(name, f"type = '{name}'", name),
         )  # fmt: skip
         box.publish([sq.Message(type=name, context={"key": "k"}) for _ in range(2)])
         with box.session() as tx:

@@ -12,6 +12,7 @@ from seriatim.box.views.message_places import STATUSES
 from seriatim.cli.commands import messages
 from seriatim.cli.main import main
 from seriatim.operations import messages as message_operations
+from seriatim.operations.box_status import box_status
 
 FILE = """
 locations: {crm: {last_number: 999}}
@@ -100,7 +101,7 @@ def test_prune_drops_what_the_file_does_not_have(box, call, file):
     done = call("box", "apply", file, "--prune", "--yes").stdout
     assert done.splitlines() == [f"dropped {one}" for one in drops.split(", ")]
     assert list(box.definitions().queues) == ["archive"]
-    assert [one.location for one in box.status().locations] == ["used"]
+    assert [one.location for one in box_status(box).locations] == ["used"]
     assert call("box", "apply", file, "--prune").stdout == "nothing to change\n"
 
 

@@ -93,7 +93,7 @@ def worked(box, *words):
 
 def a_night(box):
     """What happens in one night to one queue: a handler fails, a message kills its processes, a number is missing."""
-    define(box, attempts=2, retry_delay=0)
+    define(box, retry=sq.Retry(2, delay=0))
     publish(box, 1, 2, customer="bad")
     publish(box, 1, 2, customer="deadly")
     publish(box, 1, 3, customer="hole")
@@ -153,7 +153,7 @@ def test_dead_letters(night):
 
 
 def test_nobody_is_at_work_on_a_queue_that_is_full(box):
-    define(box, max_messages=1, when_full="refuse")
+    define(box, max_messages=sq.Limit(1, when_full="refuse"))
     publish(box, 1)
     refused = CliRunner().invoke(
         main, ["publish", "x", "--type", "order", "--property", "customer=c1", "--property", "version=2", *where(box)]
@@ -238,7 +238,7 @@ def test_a_transaction_that_is_held_open(box, monkeypatch):
 
 
 def test_ports_of_workers_that_are_refused_or_cannot_be_written(box, tmp_path):
-    define(box, attempts=1)
+    define(box, retry=sq.Retry(1))
     publish(box, 1, 2)
     with receiving() as receiver:
         receiver.answers, receiver.said = [(401, {})], b"the token has expired"

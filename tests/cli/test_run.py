@@ -190,7 +190,7 @@ def test_what_is_compared_and_what_opens_and_closes_groups_is_a_matter_of_the_fi
     text = text.replace(
         "sequence: version}", "sequence: version, compare: what, restart_after: 3, on_restart: suspend}"
     )
-    fifo = "{policy: fifo, group: pack, opens: \"what = 'in'\", closes: \"what = 'out'\", unopened_timeout: 1h}"
+    fifo = "{policy: fifo, group: {by: pack, opens: \"what = 'in'\", closes: \"what = 'out'\", unopened_timeout: 1h}}"
     text = re.sub(r"\{policy: unit_of_work.*\}", fifo, text)
     (tmp_path / "pipeline.yaml").write_text(text)
     put(tmp_path, 1, [*(row("pump", n, what="old") for n in (1, 2, 3, 4, 6)), row("pump", 6, what="new")])

@@ -28,7 +28,7 @@ POISON = Fault(FaultKind.POISON, "WorkerDied", "the process ended by signal 9", 
 
 def prepared(box):
     """A box with all of it, each in a queue or a group of its own."""
-    define(box, retry_delay=0)
+    define(box, retry=sq.Retry(delay=0))
     publish(box, 2, 3, group="hole")
     with box.session() as tx:
         assert tx.receive("shop", group="hole") is None
@@ -40,7 +40,7 @@ def prepared(box):
     publish(box, 1, group="asked")
     groups.suspend(box, "shop", "asked", **BY)
     for name, more in (
-        ("small", {"max_messages": 1, "when_full": "refuse"}),
+        ("small", {"max_messages": sq.Limit(1, when_full="refuse")}),
         ("quiet", {}),
         ("alone", {}),
         ("dark", {}),

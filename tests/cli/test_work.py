@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from seriatim import Retry
 from seriatim.cli.main import main
 from seriatim.operations.queues import set_queue
 from seriatim.operations.workers import workers
@@ -127,7 +128,7 @@ def test_several_queues_and_types_and_processes(box):
 
 
 def test_what_the_database_refuses_at_the_commit_ends_no_process(box):
-    define(box, attempts=1)
+    define(box, retry=Retry(1))
     rows(
         box,
         "CREATE TABLE {schema}_lines (v int REFERENCES {schema}_lines (w) DEFERRABLE INITIALLY DEFERRED, w int UNIQUE)",

@@ -34,7 +34,7 @@ def ended(*words):
 
 
 def test_failures_are_in_the_log_and_what_is_left_in_the_last_lines(box):
-    define(box, attempts=2, retry_delay=0)
+    define(box, retry=sq.Retry(2, delay=0))
     publish(box, 1, 2)
     publish(box, 1, 2, customer="bad")
     publish(box, 1, customer="empty")

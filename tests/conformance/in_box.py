@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import psycopg
 
-from seriatim import BestEffort, Message, MessageBox, MessageType, Queue, Sequencer, Unordered
+from seriatim import BestEffort, Group, Keep, Message, MessageBox, MessageType, Queue, Sequencer, Unordered
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.definitions.known import Known
 from seriatim.box.operators import actions
@@ -72,10 +72,17 @@ def queue_of(case: Case) -> Queue:
     """A case as a queue."""
     by_time = isinstance(case.policy, BestEffort) and case.policy.by == "time"
     return Queue(
-        case.name, case.policy, group="key", sequence="moment" if by_time else "number", events="all",
-        opens="opens" if case.opens else None, closes="closes" if case.closes else None,
-        unopened_timeout=case.unopened_timeout,
-    )  # fmt: skip
+        case.name,
+        case.policy,
+        group=Group(
+            "key",
+            opens="opens" if case.opens else None,
+            closes="closes" if case.closes else None,
+            unopened_timeout=case.unopened_timeout,
+        ),
+        sequence="moment" if by_time else "number",
+        keep=Keep(events="all"),
+    )
 
 
 class InBox:

@@ -48,7 +48,7 @@ class OnBucket:
         self._rests = rests
         queue = judged_here(on_spark.queue_of(case), merged=case.regions, horizon=case.horizon)
         self.plan = Plan(
-            queues=(replace(queue, expire_after=1e-6) if rests else queue,),
+            queues=(replace(queue, group=replace(queue.group, expire_after=1e-6)) if rests else queue,),
             destination=None,
             invalid=None,
             user=tuple(_USER.names),

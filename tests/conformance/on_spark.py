@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from seriatim import BestEffort, Fifo, Queue, Standard, Unordered
+from seriatim import BestEffort, Fifo, Group, Queue, Standard, Unordered
 from seriatim.spark import resequence
 from tests.conformance.case import Arrive, Case, Fate, Message, Result
 
@@ -62,12 +62,14 @@ def queue_of(case: Case) -> Queue:
     return Queue(
         case.name,
         case.policy,
-        group="key",
+        group=Group(
+            "key",
+            opens="opens" if case.opens else None,
+            closes="closes" if case.closes else None,
+            unopened_timeout=case.unopened_timeout,
+        ),
         sequence="moment" if by_time else "number",
         compare="content" if isinstance(case.policy, Standard) and not case.regions else None,
-        opens="opens" if case.opens else None,
-        closes="closes" if case.closes else None,
-        unopened_timeout=case.unopened_timeout,
     )
 
 

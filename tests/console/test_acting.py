@@ -166,7 +166,7 @@ def test_a_dead_letter_is_put_back_or_deleted_on_the_page_of_its_message(shoppin
 
 
 def test_a_message_that_waits_by_itself_is_retried_on_its_page(box):
-    define(box, policy=sq.Unordered(), group=None, sequence=None, retry_delay=3600)
+    define(box, policy=sq.Unordered(), group=None, sequence=None, retry=sq.Retry(delay=3600))
     (message_id,) = publish(box, 1)
     failing(box, TRANSIENT, group=None)
     client = Client(box)

@@ -7,6 +7,7 @@ import json
 from click.testing import CliRunner
 
 from seriatim.cli.main import main
+from seriatim.operations.links import transmit
 from tests.box.links.pairs import paired
 from tests.console.conftest import Client
 
@@ -20,7 +21,7 @@ def printed(box, *command):
 def test_a_link_leads_to_its_streams_and_says_what_is_on_the_way(databases):
     with paired(databases) as pair:
         pair.send(1, 2)
-        pair.near.transmit()
+        transmit(pair.near)
         pair.send(1, customer="c2")
         client = Client(pair.near)
         assert client.get("/links.json").json() == printed(pair.near, "link", "status")

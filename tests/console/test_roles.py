@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seriatim.console.pages import pages
+from seriatim.operations.grants import grant
 from seriatim.operations.looking import open_to_look
 from tests.box.roles import as_role, make
 from tests.console.conftest import Client
@@ -20,7 +21,7 @@ def seeing(box):
     """A console with a role that may look at one queue."""
     shop(box, faulted=2, refused=1)
     make(box, "viewer")
-    box.grant("viewer", see=["fulfilment"])
+    grant(box, "viewer", see=["fulfilment"])
     with as_role(box, "viewer") as own:
         yield Client(own)
 

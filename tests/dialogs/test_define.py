@@ -11,6 +11,8 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.cli.main import main
 from seriatim.operations import dialogs
+from seriatim.operations.grants import grant
+from seriatim.operations.tick import tick
 from tests.dialogs.talking import begun, far_of, let_expire, taken
 
 FILE = """
@@ -144,8 +146,8 @@ def test_tick_does_what_time_does(talk):
             f"UPDATE {talk.schema}.endpoints SET closed_at = now() - interval '31 min' WHERE state = 'CD'"
         )
     let_expire(talk, second)
-    assert talk.tick().dialogs == 2
-    assert talk.tick().dialogs == 0
+    assert tick(talk).dialogs == 2
+    assert tick(talk).dialogs == 0
     assert {one.handle for one in dialogs.dialogs(talk)} == {first, second, far_of(talk, second)}
     assert {kind for kind, _ in taken(talk, "orders") + taken(talk, "orders")} == {"Error", "Timer"}
 
@@ -154,7 +156,7 @@ def test_roles(talk):
     name = f"{talk.schema}_talker"
     with psycopg.connect(talk.dsn) as owner:
         owner.execute(f"CREATE ROLE {name} LOGIN")
-    talk.grant(name, receive=["orders"])
+    grant(talk, name, receive=["orders"])
     other = begun(talk, b"1")
     with talk.session() as tx:
         (message,) = tx.receive("inventory")
@@ -179,7 +181,7 @@ def test_roles(talk):
             ):
                 with pytest.raises(sq.EnvironmentProblem, match=why), box.session() as tx:
                     wrong(tx)
-            talk.grant(name, publish=["inventory"])
+            grant(talk, name, publish=["inventory"])
             with box.session() as tx:
                 tx.send(handle, "AddItem", b"3")
                 assert [one.body for one in tx.receive("orders", dialog=other)] == [b"2"]

@@ -224,7 +224,9 @@ class Talking(RuleBasedStateMachine):
 @pytest.mark.parametrize("steps", [60])
 def test_any_interleaving_is_as_the_model_says(talk, steps):
     # The model gives up transactions as often as it likes.
-    talk.define(*(sq.Queue(name, group="conversation_group", rollbacks=None) for name in QUEUES.values()))
+    talk.define(
+        *(sq.Queue(name, group="conversation_group", retry=sq.Retry(rollbacks=None)) for name in QUEUES.values())
+    )
     machine = type("Machine", (Talking,), {"box": talk})
     run = settings(max_examples=sized(1_000, 40, 8), stateful_step_count=steps, deadline=None)
     run_state_machine_as_test(machine, settings=run)

@@ -50,7 +50,7 @@ def roll_back(box, times, limit=10):
 
 
 def limit_to(box, rollbacks):
-    box.define(sq.Queue("inventory", group="conversation_group", rollbacks=rollbacks))
+    box.define(sq.Queue("inventory", group="conversation_group", retry=sq.Retry(rollbacks=rollbacks)))
 
 
 def shown(box):

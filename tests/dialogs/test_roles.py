@@ -7,6 +7,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import dialogs
+from seriatim.operations.grants import grant
 from seriatim.operations.groups import groups
 from tests.box.given_up import given_up
 from tests.dialogs.talking import begun, taken
@@ -18,10 +19,10 @@ def role(talk):
     name = f"{talk.schema}_role"
     with psycopg.connect(talk.dsn, autocommit=True) as owner:
         owner.execute(f"CREATE ROLE {name} LOGIN")
-    talk.define(sq.Queue("inventory", group="conversation_group", max_messages=1, rollbacks=2))
+    talk.define(sq.Queue("inventory", group="conversation_group", max_messages=1, retry=sq.Retry(rollbacks=2)))
 
     def opened(**rights):
-        talk.grant(name, **rights)
+        grant(talk, name, **rights)
         return sq.MessageBox.open(talk.dsn.replace("seriatim@", f"{name}@"), schema=talk.schema)
 
     yield opened

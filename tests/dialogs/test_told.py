@@ -14,6 +14,8 @@ from seriatim.box.faults.faults import Fault, LostTurn, note_lost
 from seriatim.box.pipelines.dialog_staging import DialogStaging, Speaker
 from seriatim.box.pipelines.incoming import Incoming
 from seriatim.kernel.operators.fault import FaultKind
+from seriatim.operations.grants import grant
+from seriatim.operations.tick import tick
 from tests.box.faults.test_failures import ask, failures
 from tests.box.given_up import given_up
 from tests.dialogs.talking import begun, far_of, let_expire, states, taken
@@ -53,11 +55,11 @@ def test_what_is_unread_when_the_lifetime_is_over(talk):
     ask(talk)
     handle = begun(talk, b"1", b"2", lifetime="1h")
     let_expire(talk, handle)
-    talk.tick()
+    tick(talk)
     assert short(failures(talk)) == [
         ("dead", number, True, "the lifetime of its dialog has ended") for number in (0, 1)
     ]
-    talk.tick()
+    tick(talk)
     assert failures(talk) == []
 
 
@@ -90,7 +92,7 @@ def test_what_killed_its_worker_is_told_with_its_dialog(talk):
 
 
 def test_what_was_rolled_back_too_often(talk):
-    talk.define(sq.Queue("inventory", group="conversation_group", rollbacks=2))
+    talk.define(sq.Queue("inventory", group="conversation_group", retry=sq.Retry(rollbacks=2)))
     ask(talk)
     begun(talk, b"1", b"2")
     for _ in range(2):
@@ -129,7 +131,7 @@ def other(talk):
         owner.execute(f"CREATE ROLE {name} LOGIN")
 
     def opened(**rights):
-        talk.grant(name, publish=["alarms"], **rights)
+        grant(talk, name, publish=["alarms"], **rights)
         return sq.MessageBox.open(talk.dsn.replace("seriatim@", f"{name}@"), schema=talk.schema)
 
     yield opened

@@ -40,7 +40,7 @@ def test_a_file_for_each_message_in_order(box, tmp_path, mode):
 
 
 def test_again_it_is_the_same_file(box, tmp_path):
-    define(box, retry_delay=0.05)
+    define(box, retry=sq.Retry(delay=0.05))
     publish(box, 1, 2)
     port, failed = FilePort(tmp_path), []
 
@@ -91,7 +91,7 @@ def test_a_folder_that_is_gone_is_not_made_anew(tmp_path):
 
 
 def test_what_the_system_refuses_is_tried_again(box, tmp_path):
-    define(box, retry_delay=0.05)
+    define(box, retry=sq.Retry(delay=0.05))
     publish(box, 1)
     (tmp_path / "c1").write_text("no folder")
     work(box, FilePort(tmp_path), done=lambda: len(rows(box, "SELECT FROM {schema}.faults")) > 1)

@@ -67,7 +67,7 @@ def test_a_message_is_posted_as_a_cloud_event(box, receiver):
 
 
 def test_what_may_pass_is_tried_again_with_the_same_key_and_in_order(box, receiver):
-    define(box, retry_delay=0.01, retry_factor=1, attempts=10)
+    define(box, retry=sq.Retry(10, delay=0.01, factor=1))
     publish(box, 1, 2)
     receiver.answers = [(status, {}) for status in (500, 503, 408, 425, 429, 0)]  # 0: it breaks off
     with closing(HttpPort(receiver.url)) as port:

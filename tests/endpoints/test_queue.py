@@ -13,7 +13,7 @@ from tests.runtime.workers.test_worker import work
 @pytest.fixture
 def second(box):
     """A queue that goes by the ordinals of the first one."""
-    define(box, retry_delay=0.05)
+    define(box, retry=sq.Retry(delay=0.05))
     box.define(
         sq.MessageType("order", properties={"customer": "string", "version": "long", "place": "long"}),
         sq.Queue("second", policy=sq.Standard(), group="customer", sequence="place"),

@@ -51,7 +51,7 @@ def test_the_newest_of_each_group_is_there(box, table, batch):
 
 
 def test_what_fails_leaves_nothing_behind(box, table):
-    define(box, attempts=1)
+    define(box, retry=sq.Retry(1))
     name, found = table
     publish(box, 1, 2)
     work(box, TablePort(name, COLUMNS), done=lambda: rows(box, "SELECT FROM {schema}.faults"))
@@ -70,7 +70,7 @@ def test_a_body_that_is_no_text_is_a_fault(box, table):
 
 
 def test_over_a_connection_of_its_own_each_row_is_there_once_by_its_key(box):
-    define(box, retry_delay=0.05)
+    define(box, retry=sq.Retry(delay=0.05))
     publish(box, *range(1, 21))
     table = f"{box.schema}_orders"
     rows(box, f"CREATE TABLE {table} (message_id text PRIMARY KEY, n bigint)")

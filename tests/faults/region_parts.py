@@ -102,7 +102,7 @@ def _is_sent(regions: sq.Regions, messages: list[sq.Message]) -> bool:
 def _work(file: str, region: str) -> None:
     with sq.Regions.from_file(file) as regions:
         sq.RegionalWorker(
-            regions, "status", handle, region=region, lease=2.0, heartbeat=0.3, recheck=0.2, workers=4
+            regions, "status", handle, region=region, lease=sq.Lease(2.0, heartbeat=0.3), recheck=0.2, workers=4
         ).run()
 
 

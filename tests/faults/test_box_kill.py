@@ -19,6 +19,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.server.embedded import EmbeddedServer
+from seriatim.operations.box_status import box_status
 from tests.faults import publishers, receivers
 from tests.faults.checker import assert_good
 from tests.faults.crew import Crew, wait_for_an_end
@@ -121,7 +122,7 @@ class Run:
 
     def _left(self) -> list[str]:
         with suppress(sq.Unavailable):  # the server was restarted since this process used the box
-            self._box.status()
+            box_status(self._box)
         with self._box.session() as tx:
             delivery = tx.receive(QUEUE, limit=LIMIT)
             return [] if delivery is None else [message.message_id for message in delivery]

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from seriatim.operations import workers
+from seriatim.pipeline.declared.work_limits import Limits
 from seriatim.runtime.processes import supervisor as module
 from seriatim.runtime.supervisor import Supervisor
-from seriatim.runtime.workers.worker import Limits
 from tests.box.shop import define, left, publish, rows, seen
 from tests.night import leads
 

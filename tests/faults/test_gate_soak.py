@@ -41,26 +41,36 @@ DEADLINE_S = 300.0 + JOBS / 5
 FOLDER = Path(__file__).parents[2]
 BY = {"actor": "test", "reason": "test"}
 #: Whoever is killed loses an attempt of all that its threads have in hand.
-PATIENT = {"attempts": 1000, "retry_delay": 0.02, "retry_ceiling": 0.2}
+PATIENT = {"retry": sq.Retry(attempts=1000, delay=0.02, ceiling=0.2)}
 OWN = {"number": "long", "way": "string", "entity": "string", "place": "string", "piece": "string"}
 CREWS = (("work_l", "work_e"), ("price_l", "price_e"), ("out_l", "out_e"))
 OUT = {"policy": sq.Standard(), "group": "origin_group", "sequence": "origin_ordinal", **PATIENT}
 DEFINITIONS = (
     sq.MessageType("job", {"number": "long", "entity": "string"}),
     *(sq.MessageType(f"{kind}_{way}", OWN) for kind in ("price", "result") for way in WAYS),
-    sq.Queue("work_l", sq.Unordered(), group="location", gate="out_l", through=["price_l"], open_at_most=300,
-             **PATIENT),
+    sq.Queue(
+        "work_l",
+        sq.Unordered(),
+        group="location",
+        gate=sq.Gate("out_l", through=["price_l"], open_at_most=300),
+        **PATIENT,
+    ),
     sq.Queue("price_l", sq.Fifo(), group="entity", **PATIENT),
     sq.Queue("out_l", **OUT),
-    sq.Queue("work_e", sq.Fifo(), group="entity", gate="out_e", through=["price_e"], open_at_most=20, **PATIENT),
+    sq.Queue(
+        "work_e", sq.Fifo(), group="entity", gate=sq.Gate("out_e", through=["price_e"], open_at_most=20), **PATIENT
+    ),
     sq.Queue("price_e", sq.Unordered(), errors="continue", **PATIENT),
     sq.Queue("out_e", **OUT),
     sq.Queue("audit", sq.Unordered()),
     *(sq.Subscription(f"work_{way}", where="type = 'job'", to=f"work_{way}") for way in WAYS),
-    *(sq.Subscription(f"{kind}_{way}", where=f"type = '{type_}_{way}'", to=f"{kind}_{way}")
-      for kind, type_ in (("price", "price"), ("out", "result")) for way in WAYS),
+    *(
+        sq.Subscription(f"{kind}_{way}", where=f"type = '{type_}_{way}'", to=f"{kind}_{way}")
+        for kind, type_ in (("price", "price"), ("out", "result"))
+        for way in WAYS
+    ),
     sq.Subscription("audit", where="origin_queue IN ('work_l', 'work_e')", to="audit"),
-)  # fmt: skip
+)
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ def until(condition):
 @pytest.mark.parametrize("policy", [sq.Fifo(), sq.Standard(), sq.UnitOfWork(size=9), sq.Unordered()])
 def test_a_killer_at_place_7_of_a_run(box, policy):
     given = {"sequence": None} if isinstance(policy, sq.Fifo | sq.Unordered) else {}
-    define(box, policy=policy, attempts=ATTEMPTS, retry_delay=0, **given)
+    define(box, policy=policy, retry=sq.Retry(ATTEMPTS, delay=0), **given)
     publish(box, *range(1, 10), customer="bad")
     publish(box, *range(1, 10), customer="good")
     # At the first nobody knows what it was; each further one is an attempt.
@@ -89,7 +89,7 @@ def test_a_killer_at_place_7_of_a_run(box, policy):
 
 @pytest.mark.parametrize("policy", [sq.Fifo(), sq.Unordered()])
 def test_a_rollback_of_an_application_is_no_attempt(box, policy):
-    define(box, policy=policy, sequence=None, attempts=1)
+    define(box, policy=policy, sequence=None, retry=sq.Retry(1))
     publish(box, 1, 2, 3)
     for _ in range(3):
         rolled_back(box)
@@ -100,7 +100,7 @@ def test_a_rollback_of_an_application_is_no_attempt(box, policy):
 
 
 def test_a_deadlock_of_a_transaction_that_has_messages_in_hand_is_no_attempt(box):
-    define(box, policy=sq.Fifo(), sequence=None, attempts=1)
+    define(box, policy=sq.Fifo(), sequence=None, retry=sq.Retry(1))
     rows(box, "CREATE TABLE {schema}_locked (n int); INSERT INTO {schema}_locked VALUES (1), (2)")
     publish(box, 1, 2, customer="a")
     publish(box, 1, 2, customer="b")
@@ -126,7 +126,7 @@ def test_a_deadlock_of_a_transaction_that_has_messages_in_hand_is_no_attempt(box
 
 @pytest.mark.proves("a turn on trial that a supervisor kills to end it is no attempt")
 def test_a_drain_is_no_attempt(box, tmp_path, monkeypatch):
-    define(box, policy=sq.Fifo(), sequence=None, attempts=1)
+    define(box, policy=sq.Fifo(), sequence=None, retry=sq.Retry(1))
     publish(box, 1, customer="slow")
     rolled_back(box)
     began = tmp_path / "began"
@@ -148,7 +148,7 @@ def test_a_drain_is_no_attempt(box, tmp_path, monkeypatch):
 @pytest.mark.parametrize("ends", [signal.SIGINT, signal.SIGQUIT])
 def test_a_restart_of_the_server_is_no_attempt(tmp_path, ends):
     with serving(tmp_path / "server") as server, sq.MessageBox.open(server.dsn) as box:
-        define(box, policy=sq.Fifo(), sequence=None, attempts=1)
+        define(box, policy=sq.Fifo(), sequence=None, retry=sq.Retry(1))
         publish(box, 1, customer="slow")
         rolled_back(box)
         process = start(box, "slow", str(tmp_path / "began"))

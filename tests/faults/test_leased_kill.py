@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from seriatim import Retry
 from seriatim.operations import invariants
 from tests.box.shop import define, left, publish, rows
 from tests.faults.test_worker_kill import began, crew, in_order, parent_of, until  # noqa: F401 -- a fixture
@@ -18,7 +19,7 @@ HANDLER = "held_first"
 @pytest.fixture
 def started(box, crew, tmp_path):  # noqa: F811 -- a fixture
     """Two crews, a message in the hands of one of them, and others for both."""
-    define(box, attempts=20)
+    define(box, retry=Retry(20))
     rows(box, "CREATE TABLE {schema}_go ()")
     for _ in range(2):
         crew(HANDLER, *LEASED, module="tests.faults.leased_handlers")
@@ -79,7 +80,7 @@ def test_a_frozen_worker_is_fenced_off(box, started, tmp_path):
 @pytest.mark.proves("a second signal ends workers at once, and no message is blamed")
 @pytest.mark.parametrize("mode", ["transactional", "leased"])
 def test_a_second_signal_frees_what_was_in_hand_and_blames_nobody(box, crew, mode):  # noqa: F811 -- a fixture
-    define(box, attempts=1)
+    define(box, retry=Retry(1))
     rows(box, "CREATE TABLE {schema}_go ()")
     options = ("--mode", mode, "--lease", "600s", "--turn-limit", "600s")
     process = crew(HANDLER, *options, module="tests.faults.leased_handlers")

@@ -23,6 +23,8 @@ from psycopg.conninfo import make_conninfo
 import seriatim as sq
 from seriatim.box.server.embedded import EmbeddedServer
 from seriatim.operations import identity, invariants, links
+from seriatim.operations.events import events_after
+from seriatim.operations.links import transmit
 from seriatim.operations.operator_log import operator_log
 from tests.base_backup import COPY, RECOVERY, STANDBY, back_up, server_on, waits_for
 from tests.command import command
@@ -284,7 +286,7 @@ def lost_there(dsn: str, prefix: str) -> Counter[str | None]:
     """By group, how many messages a box says to have lost, of groups whose keys begin so."""
     lost: Counter[str | None] = Counter()
     with sq.MessageBox.open(dsn, connections=1) as box:
-        for one in box.events(kinds="restored", limit=100_000):
+        for one in events_after(box, kinds="restored", limit=100_000):
             if str(one.group).startswith(prefix):
                 lost[one.group] += one.count
     return lost
@@ -335,7 +337,7 @@ def test_a_copied_box_sends_under_its_own_id_beside_the_original(road, tmp_path,
             copy.publish("copied-copy-", range(A_FEW // 3), 10)
             road.near.publish("copied-near-", part(A_FEW, 2, 3), 10)
             while copy.waits():
-                box.transmit(at_once=True)
+                transmit(box, at_once=True)
         road.carry()
     found = [checked(one, road.far, f"copied-{one.name}-") for one in (road.near, copy)]
     assert [one.handled for one in found] == [A_FEW, A_FEW // 3]

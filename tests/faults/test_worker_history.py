@@ -172,10 +172,16 @@ def test_killed_at_random(server, tmp_path, figures, policy, errors):
         box.define(
             sq.MessageType("event", properties={"key": "string", "n": "long"}),
             # Whoever is killed loses an attempt of all that its threads have in hand.
-            sq.Queue("events", policy=policy, group="key", sequence=None if isinstance(policy, sq.Fifo) else "n",
-                     errors=errors, retry_delay=0.02, retry_ceiling=0.2, attempts=1000),
+            sq.Queue(
+                "events",
+                policy=policy,
+                group="key",
+                sequence=None if isinstance(policy, sq.Fifo) else "n",
+                errors=errors,
+                retry=sq.Retry(1000, delay=0.02, ceiling=0.2),
+            ),
             sq.Subscription("all", where="type = 'event'", to="events"),
-        )  # fmt: skip
+        )
         log = Log(box.schema)
         with psycopg.connect(dsn) as connection:
             log.make(connection)

@@ -140,7 +140,7 @@ def test_a_frozen_worker_s_group_goes_on_within_its_turn_limit(box, crew):
 
 @pytest.mark.proves("a message that kills its worker again and again stops its own group alone")
 def test_a_message_that_kills_its_worker_stops_its_group_and_no_other(box, crew):
-    define(box, attempts=3)
+    define(box, retry=sq.Retry(3))
     crew("poison", "--processes", "2", "--workers", "1")
     publish(box, 1, 2, 3, customer="bad")
     for customer in ("good", "other"):
@@ -159,7 +159,7 @@ def test_a_message_that_kills_its_worker_stops_its_group_and_no_other(box, crew)
 @pytest.mark.proves("messages in the same process as one that kills it keep their attempts")
 @pytest.mark.parametrize("mode", ["transactional", "leased"])
 def test_what_is_in_hand_beside_a_message_that_kills_does_not_fail_with_it(box, crew, mode):
-    define(box, attempts=3)
+    define(box, retry=sq.Retry(3))
     publish(box, 1, customer="bad")
     publish(box, 1, customer="good")
     crew("poison_beside", "--mode", mode, "--lease", "3s")
@@ -179,7 +179,7 @@ def test_postgresql_is_restarted(tmp_path):
         with sq.MessageBox.open(server.dsn) as box:
             define(box)
             publish(box, *range(1, 2001))
-            worker = sq.Worker(box, "shop", "tests.faults.crew_handlers:note", workers=2, run_length=5)
+            worker = sq.Worker(box, "shop", "tests.faults.crew_handlers:note", workers=2, pace=sq.Pace(run_length=5))
             thread = threading.Thread(target=worker.run)
             thread.start()
             until(lambda: len(seen(box)) > 50)
@@ -230,7 +230,7 @@ def test_it_ends_when_it_is_told(box, crew):
 @pytest.mark.proves("a postponed message whose worker is killed before the commit has no attempt counted")
 @pytest.mark.parametrize("mode", ["transactional", "leased"])
 def test_a_worker_that_is_killed_after_it_postponed_has_counted_nothing(box, crew, mode):
-    define(box, attempts=1)
+    define(box, retry=sq.Retry(1))
     rows(box, "CREATE TABLE {schema}_go ()")
     crews = [crew("not_now", "--mode", mode) for _ in range(2)]
     publish(box, 1, 2, customer="slow")

@@ -7,7 +7,7 @@ import pytest
 import seriatim as sq
 from seriatim.kernel.operators.fault import ErrorClasses, FaultKind, Retry, attempts_of, kind_of, retry_delay
 
-RETRY = Retry(attempts=5, delay=1_000_000, factor=2.0, ceiling=300_000_000, jitter=0.0)
+RETRY = Retry(attempts=5, delay=1.0, factor=2.0, ceiling=300.0, jitter=0.0)
 
 
 class GoneError(LookupError):
@@ -64,13 +64,13 @@ def test_how_often_each_kind_is_tried_and_with_which_pauses(kind, attempts, paus
 
 
 def test_a_queue_with_one_attempt_tries_once():
-    once = Retry(1, 0, 1.0, 0, 0.0)
+    once = Retry(1, delay=0, factor=1.0, ceiling=0, jitter=0.0)
     assert [retry_delay(once, kind, 1, None, 0.5) for kind in FaultKind] == [None] * len(FaultKind)
     assert attempts_of(once, FaultKind.BUG) == 1
 
 
 def test_the_pause_is_never_longer_than_it_says():
-    retry = Retry(5, 1_000_000, 2.0, 3_000_000, 0.5)
+    retry = Retry(5, delay=1.0, factor=2.0, ceiling=3.0, jitter=0.5)
     assert [retry_delay(retry, FaultKind.UNEXPECTED, 3, None, chance) for chance in (0, 1)] == [3_000_000, 1_500_000]
     assert retry_delay(retry, FaultKind.TRANSIENT, 1, 60_000_000, 0.5) == 60_000_000  # what the handler asks for
 

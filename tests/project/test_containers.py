@@ -12,8 +12,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from seriatim.cli.main import main
+from seriatim.pipeline.declared.work_limits import Limits, Pace
 from seriatim.runtime.stop_signal import PATIENCE_S
-from seriatim.runtime.workers.worker import Limits
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "src" / "seriatim" / "cli" / "project"
@@ -77,7 +77,7 @@ def test_grace_periods_last_as_long_as_a_stop_may():
     assert [words[0] for words, _ in found] == ["work", "run", "work", "run"]
     for words, seconds in found:
         given = words[words.index("--turn-limit") + 1] if "--turn-limit" in words else None
-        turn_s = Limits(turn_limit=given).turn_limit_s
+        turn_s = Limits(pace=Pace(turn_limit=given)).turn_limit_s
         assert seconds >= (PATIENCE_S + BEYOND_A_BATCH_S if words[0] == "run" else turn_s + BEYOND_A_TURN_S), words
 
 

@@ -7,6 +7,7 @@ import pytest
 import seriatim as sq
 from seriatim.errors import ActionRefused, DeclarationError, UsageError
 from seriatim.operations import dead_letters, groups
+from seriatim.operations.tick import tick
 from seriatim.regions.journal.values import QueueRules
 from tests.regions.two import NAME, Two, message
 
@@ -27,11 +28,11 @@ def test_the_rules_lie_in_the_journal(two: Two) -> None:
     ("given", "why"),
     [
         (sq.Queue("q", sq.Standard(hole_timeout="5m"), **QUEUE), r"RegionalQueue\('q', …, hole_timeout=…\)"),
-        (sq.Queue("q", sq.Standard(), **QUEUE, attempts=3), r"attempts would be decided by each box"),
+        (sq.Queue("q", sq.Standard(), **QUEUE, retry=sq.Retry(3)), r"attempts would be decided by each box"),
         (sq.Queue("q", sq.Standard(), **QUEUE, errors="continue"), r"errors=…\) keeps it in the journal"),
         (sq.Queue("q", sq.Standard(on_restart="suspend"), **QUEUE), "on_restart would be decided"),
-        (sq.Queue("q", sq.Standard(), **QUEUE, opens="type = 'x'"), "opens would be decided"),
-        (sq.Queue("q", sq.Standard(), **QUEUE, closes="type = 'x'"), "closes would be decided"),
+        (sq.Queue("q", sq.Standard(), sq.Group("session", opens="type = 'x'"), "number"), "opens would be decided"),
+        (sq.Queue("q", sq.Standard(), sq.Group("session", closes="type = 'x'"), "number"), "closes would be decided"),
         (sq.Queue("q", sq.Standard(), **QUEUE, gate="g"), "gate would be decided"),
         (sq.Queue("q", sq.Standard(), **QUEUE, max_messages=5), "max_messages would be decided"),
         (sq.Queue("q", sq.Standard(start="first"), **QUEUE), "begin at the same number"),
@@ -62,7 +63,7 @@ def test_verbs_of_a_box_that_would_decide_name_the_journals(two: Two) -> None:
     two.regions.publish([message("s", 1), message("s", 3)])
     by = {"actor": "ann", "reason": "test"}
     box = two.first
-    box.tick()
+    tick(box)
     for act in (
         lambda: groups.skip_message(box, "status", "s", **by),
         lambda: groups.skip_hole(box, "status", "s", **by),

@@ -15,6 +15,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 import seriatim as sq
 from seriatim.kernel.regions.claims import Action, Answer
 from seriatim.operations.dead_letters import dead_letters as listed
+from seriatim.operations.peek import peek
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Asked, digest_of
 from seriatim.runtime.regional.worker import check_queue
@@ -286,7 +287,7 @@ def test_what_a_handler_returns_is_published_under_the_same_ids_at_each_attempt(
     assert worked(two, "a", handle) == 2
     assert calls == [1, 1, 2]
     for box in two.boxes:
-        assert [one.message.message_id for one in box.peek("result")] == [
+        assert [one.message.message_id for one in peek(box, "result")] == [
             f"status/s/{number}/{place}" for number in (1, 2) for place in (0, 1)
         ]
 
@@ -496,7 +497,7 @@ def test_a_handler_that_takes_too_long_has_used_up_an_attempt(two, log, told):
         log.handler("a")(received, tx)
 
     two.regions.publish([message("s", 1)])
-    with at_work(two, "a", handle, turn_limit=0.2):
+    with at_work(two, "a", handle, pace=sq.Pace(turn_limit=0.2)):
         told("turn_too_long")
         (entry,) = two.journal.entries(NAME, "status", "s")
         assert (entry.attempts, entry.fault) == (1, "the handler took longer than 0.2 s")
@@ -515,7 +516,7 @@ def test_an_attempt_that_took_too_long_is_counted_when_the_journal_is_back(two, 
 
     monkeypatch.setattr(Journal, "fail", fails_once)
     two.regions.publish([message("s", 1)])
-    with at_work(two, "a", lambda received, tx: goes_on.wait(60), turn_limit=0.2):
+    with at_work(two, "a", lambda received, tx: goes_on.wait(60), pace=sq.Pace(turn_limit=0.2)):
         told("turn_too_long")
         (entry,) = two.journal.entries(NAME, "status", "s")
         assert (entry.attempts, entry.fault) == (1, "the handler took longer than 0.2 s")
@@ -552,7 +553,7 @@ def test_a_mapping_by_types_and_failures_that_the_user_names(two, log):
         raise KeyError("no such shipment")
 
     two.regions.publish([message("s", 1)])
-    worked(two, "a", {"status": handle}, business=[KeyError])
+    worked(two, "a", {"status": handle}, faults=sq.FaultKinds(business=[KeyError]))
     assert seen == [("status/s/1", True)]
     assert session_of(two).state == "suspended"
 

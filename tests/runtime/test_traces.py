@@ -19,7 +19,7 @@ PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 def defined(box):
     box.define(
         sq.MessageType("order", properties={"customer": "string", "version": "long"}),
-        sq.Queue("orders", policy=sq.Standard(), group="customer", sequence="version", retry_delay="0s"),
+        sq.Queue("orders", policy=sq.Standard(), group="customer", sequence="version", retry=sq.Retry(delay="0s")),
         sq.Queue("next", policy=sq.Fifo(), group="customer"),
         sq.Subscription("orders", where="version < 100", to="orders"),
         sq.Subscription("next", where="version >= 100", to="next"),

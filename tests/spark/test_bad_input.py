@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from pyarrow import dataset
 from pyspark.sql import Row, SparkSession
 
-from seriatim import BestEffort, ColumnError, Fifo, PolicyError, Queue, Standard, UsageError
+from seriatim import BestEffort, ColumnError, Fifo, Group, PolicyError, Queue, Standard, UsageError
 from seriatim.cli.main import main
 from seriatim.pipeline.files.pipeline_file import load
 from seriatim.runtime.pipelines.run import run
@@ -123,7 +123,7 @@ def test_a_key_that_is_none(spark: SparkSession, kind: str) -> None:
     decided = (
         resequence(
             copies,
-            queues=[queue, Queue("rest", Fifo(), group="key", default_group="none")],
+            queues=[queue, Queue("rest", Fifo(), group=Group("key", default="none"))],
             arrival="message",
             output="all",
         )
@@ -236,7 +236,7 @@ route:
     resequence: {{policy: standard, group: customer, sequence: version}}
     deliver: {{format: json, path: {folder}/out/strict}}
   - to: lenient
-    resequence: {{policy: best_effort, group: customer, sequence: version, default_group: nobody}}
+    resequence: {{policy: best_effort, group: {{by: customer, default: nobody}}, sequence: version}}
     deliver: {{format: parquet, path: {folder}/out/lenient}}
 """
 

@@ -15,11 +15,14 @@ def seriatim_define():
         box.define(
             sq.MessageType("order", properties={"customer": "string", "version": "long"}),
             sq.Queue(
-                "orders", policy=sq.Standard(hole_timeout="1h", on_hole="skip"), group="customer", sequence="version",
-                attempts=3, retry_delay="10m", retry_jitter=0,
+                "orders",
+                policy=sq.Standard(hole_timeout="1h", on_hole="skip"),
+                group="customer",
+                sequence="version",
+                retry=sq.Retry(3, delay="10m", jitter=0),
             ),
             sq.Subscription("orders", where="type = 'order'", to="orders"),
-        )  # fmt: skip
+        )
         with box.session() as tx:
             tx.connection.execute("CREATE TABLE mine (at timestamptz DEFAULT now())")
 

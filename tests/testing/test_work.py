@@ -18,11 +18,14 @@ def seriatim_define():
         box.define(
             sq.MessageType("order", properties={"customer": "string", "version": "long"}),
             sq.Queue(
-                "orders", policy=sq.Standard(), group="customer", sequence="version",
-                attempts=3, retry_delay="10m", retry_jitter=0,
+                "orders",
+                policy=sq.Standard(),
+                group="customer",
+                sequence="version",
+                retry=sq.Retry(3, delay="10m", jitter=0),
             ),
             sq.Subscription("orders", where="type = 'order'", to="orders"),
-        )  # fmt: skip
+        )
 
     return define
 

@@ -67,11 +67,11 @@ route:
     deliver: {{format: json, path: {folder}/out/loose}}
   - to: rests
     where: "kind = 'rests'"
-    resequence: {{policy: standard, group: customer, sequence: version, expire_after: 1ms}}
+    resequence: {{policy: standard, group: {{by: customer, expire_after: 1ms}}, sequence: version}}
     deliver: {{format: json, path: {folder}/out/rests}}
   - to: anew
     where: "kind = 'anew'"
-    resequence: {{policy: standard, group: customer, sequence: version, expire_after: 1ms, expire_to: nothing}}
+    resequence: {{policy: standard, group: {{by: customer, expire_after: 1ms, expire_to: nothing}}, sequence: version}}
     deliver: {{format: json, path: {folder}/out/anew}}
 """
 #: More in each bucket than have to have expired before any leaves the index.

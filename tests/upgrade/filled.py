@@ -25,6 +25,9 @@ from seriatim.box.pipelines.incoming import Incoming
 from seriatim.box.pipelines.staging import Staging
 from seriatim.box.workers.heartbeat import Process, Report, beat
 from seriatim.operations import bulk_operations, dead_letters, groups, instances, links, messages, queues, retention
+from seriatim.operations.grants import grant
+from seriatim.operations.links import transmit
+from seriatim.operations.tick import tick
 from tests.box.given_up import given_up
 
 __all__ = ["DEFINED", "ROLES", "SCHEMA", "empty_tables", "filled", "make_roles"]
@@ -50,7 +53,7 @@ DEFINED = (
     sq.Queue("best-effort", policy=sq.BestEffort(window=_FOR_EVER), **_NUMBERED),
     sq.Queue("by-time", policy=sq.BestEffort(by="time"), group="customer", sequence="at"),
     sq.Queue("sets", policy=sq.UnitOfWork(size="size", timeout=_FOR_EVER), **_NUMBERED),
-    sq.Queue("loose", policy=sq.Unordered(), max_messages=1000, when_full="refuse"),
+    sq.Queue("loose", policy=sq.Unordered(), max_messages=sq.Limit(1000, when_full="refuse")),
     sq.Queue("failing", policy=sq.Fifo(), group="customer"),
     sq.Queue("leased", policy=sq.Fifo(), group="customer"),
     sq.Queue("loose-leased", policy=sq.Unordered()),
@@ -97,7 +100,8 @@ def filled(dsn: str) -> Iterator[sq.MessageBox]:
         make_roles(connection)
     with sq.MessageBox.open(dsn, schema=SCHEMA) as box:
         box.define(*DEFINED)
-        box.grant(
+        grant(
+            box,
             _ROUTER,
             publish=["fifo", "loose", "idle"],
             receive=["fifo"],
@@ -105,7 +109,7 @@ def filled(dsn: str) -> Iterator[sq.MessageBox]:
             types=["order"],
             route=True,
         )
-        box.grant(_RECEIVER, receive=["idle"])
+        grant(box, _RECEIVER, receive=["idle"])
         retention.purge(box)
         numbers = _Numbers()
         _place(box, numbers)
@@ -227,7 +231,7 @@ def _place(box: sq.MessageBox, numbers: _Numbers) -> None:
     first, second = (numbers.order("gated", "a") for _ in range(2))
     box.publish([first, second])
     messages.take_out(box, [first.message_id], queue="gated", **_BY)
-    box.tick()
+    tick(box)
     (dead,) = dead_letters.dead_letters(box, "gated")
     dead_letters.requeue(box, dead.entry_id, **_BY)
     with box.session() as tx:
@@ -353,7 +357,7 @@ def _link(box: sq.MessageBox, numbers: _Numbers) -> None:
         dsn = psycopg.conninfo.make_conninfo(box.dsn, user=_RECEIVER)
         box.define(
             sq.Link("far", dsn=dsn, schema="far", queues=["linked"]),
-            sq.Queue("far-loose", at="far", remote="loose", policy=sq.Unordered(), lanes=1),
+            sq.Queue("far-loose", at=sq.Remote("far", queue="loose", lanes=1), policy=sq.Unordered()),
             sq.Queue("far-refused", at="far", group="customer"),
             sq.Queue("linked", group="customer"),
         )
@@ -362,8 +366,8 @@ def _link(box: sq.MessageBox, numbers: _Numbers) -> None:
         far.publish(numbers.order("linked", "a"))
         # Of a large one the first fragments have come.
         far.publish(sq.Message(type="order", body=bytes(5 * 2**20), context={"to": "linked", "customer": "b"}))
-        assert box.transmit()[0].received == 1
-        box.tick()
+        assert transmit(box)[0].received == 1
+        tick(box)
     with psycopg.connect(box.dsn) as connection:
         connection.execute("DROP SCHEMA far CASCADE")
 

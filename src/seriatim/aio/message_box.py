@@ -176,7 +176,7 @@ class AsyncMessageBox(OnlyAsyncWith):
         )
 
     async def run(self, function: Callable[Concatenate[MessageBox, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a plain function with the `MessageBox` itself, in a thread, such as those of `seriatim.operations`.
+        """Call a plain function with the `MessageBox` itself, in a thread, such as those of `seriatim.operations`: ``await box.run(tick)``.
 
         Returns:
             what the function returns; its exception passes through.
@@ -206,15 +206,7 @@ class AsyncMessageBox(OnlyAsyncWith):
     publish = counterpart(MessageBox.publish)
     define = counterpart(MessageBox.define)
     apply = counterpart(MessageBox.apply)
-    peek = counterpart(MessageBox.peek)
-    events = counterpart(MessageBox.events)
     definitions = counterpart(MessageBox.definitions)
-    status = counterpart(MessageBox.status)
-    tick = counterpart(MessageBox.tick)
-    transmit = counterpart(MessageBox.transmit)
-    grant = counterpart(MessageBox.grant)
-    revoke = counterpart(MessageBox.revoke)
-    grants = counterpart(MessageBox.grants)
 
     def stop_receiving(self) -> None:
         """End each ``receive(wait="forever")`` of this object, and each later one: they return None. Everything else goes on.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -22,19 +22,14 @@ from seriatim.box.definitions.change import Change, Definition
 from seriatim.box.definitions.define import define
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.dialogs.transmission import transmit_defined
-from seriatim.box.links.transmission import LinkRound, Roads, transmit
-from seriatim.box.operators.grant import Grant, Rights, grant, grants, revoke
 from seriatim.box.postgres.migrate import Migration, check, find, migrate
 from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.publish_result import Published
 from seriatim.box.publishing.publisher import PATIENCE_S, Publisher
 from seriatim.box.session import Session, SessionBlock, Sessions, checked_connection
-from seriatim.box.tick import Tick, tick
 from seriatim.box.views.box_status import BoxStatus, read_status
-from seriatim.box.views.events import EventView, read_events
 from seriatim.box.views.message_status import MessageStatus, status_of
-from seriatim.box.views.peek import Peeked, peek
 from seriatim.pipeline.declared.box_settings import Unroutable, checked_unrouted
 from seriatim.pipeline.types.message import Message
 
@@ -284,26 +279,10 @@ class MessageBox(OnlyWith, Closing):
                 transaction.connection.rollback()
             return changes
 
-    def peek(self, queue: str, group: str | None = None, *, limit: int = 100) -> list[Peeked]:
-        """Show the messages in a queue or a group, without locks: by group, in the order of leaving.
-
-        Messages in a worker's open transaction are shown as they were before it.
-
-        Raises:
-            UsageError: there is no such queue, or the limit is invalid.
-        """
-        with self._transaction() as transaction:
-            return peek(transaction, self._access.known.current(transaction), queue, group, limit)
-
     def definitions(self) -> Definitions:
         """The present definitions: types, queues, subscriptions, contracts and services by name."""
         with self._transaction() as transaction:
             return self._access.known.current(transaction)
-
-    def status(self) -> BoxStatus:
-        """The version, the size, and the next number of each location."""
-        with self._transaction() as transaction:
-            return read_status(transaction, self._place)
 
     def status_of(
         self, message_id: str, *, wait: float | str | None = None, id_space: str | None = None
@@ -327,35 +306,6 @@ class MessageBox(OnlyWith, Closing):
         with translated(self._place):
             return status_of(self._transaction, message_id, id_space, wait_s)
 
-    def events(
-        self,
-        after: int = 0,
-        *,
-        queue: str | None = None,
-        kinds: str | Collection[str] | None = None,
-        limit: int = 1000,
-    ) -> list[EventView]:
-        """The events of groups behind a position, in the order of positions: a cursor for exporters.
-
-        A reader that goes on behind the last position that it got misses no event, and gets none twice. An event gets its
-        position when the first reader comes after its commit. The events of a group are in the order in which they happened.
-
-        Args:
-            after: the `position` of the last event that was read; 0: from the first event that is kept.
-            queue: only events of this queue.
-            kinds: only events of this kind, or of these kinds.
-            limit: the largest number of events.
-
-        Raises:
-            UsageError: there is no such queue or kind, or `after` or the limit is invalid.
-            EnvironmentProblem: the role may not see the queue, or no queue at all.
-            Unavailable: the database is away.
-        """
-        if queue is not None:
-            self.definitions().queue(queue)
-        with translated(self._place):
-            return read_events(self._transaction, after, queue=queue, kinds=kinds, limit=limit)
-
     def close(self) -> None:
         """Close the box; the embedded PostgreSQL stops with its last user. A second call does nothing."""
         self._access.ending.set()
@@ -367,114 +317,6 @@ class MessageBox(OnlyWith, Closing):
         Everything else goes on. Threads may call it, and handlers of signals.
         """
         self._access.ending.set()
-
-    def tick(self, *, at_once: bool = False) -> Tick:
-        """Do due work without receiving: route messages published through SQL, judge what has arrived, fire timers, retry
-        faulted groups.
-
-        Args:
-            at_once: first count from now what waits by a time of the database's clock when that was ahead.
-
-        Raises:
-            EnvironmentProblem: the box's role may not do this work.
-            Unavailable: call it again.
-        """
-        with translated(self._place):
-            return tick(self._access, at_once=at_once)
-
-    def transmit(self, link: str | None = None, *, at_once: bool = False) -> list[LinkRound]:
-        """Make one round over each link whose address this box has: send, fetch, and carry the acknowledgements of both boxes.
-
-        `Transmitter` does it again and again. What goes wrong at another box is told in its round, and tried again later.
-
-        Args:
-            link: the name of one link; None: all.
-            at_once: also send what is to be tried again later.
-
-        Raises:
-            UsageError: there is no such link, or the other box has its address.
-            EnvironmentProblem: the caller isn't the owner of the box.
-            BoxDisabled: the box isn't on the server that it remembers.
-            Unavailable: the database is away.
-        """
-        roads = Roads()
-        try:
-            with translated(self._place):
-                return transmit(self._access, roads, only=link, at_once=at_once)
-        finally:
-            roads.close()
-
-    def grant(
-        self,
-        role: str,
-        *,
-        publish: Iterable[str] = (),
-        receive: Iterable[str] = (),
-        subscribe: Iterable[str] = (),
-        route: bool = False,
-        dispense: Iterable[str] = (),
-        types: Iterable[str] = (),
-        see: Iterable[str] = (),
-        see_bodies: Iterable[str] = (),
-        operate: Iterable[str] = (),
-        id_space: str | None = None,
-    ) -> None:
-        """Grant a PostgreSQL role more rights on this box. Only the box's owner may call it.
-
-        Args:
-            role: the name of an existing role.
-            publish: queues that it may publish to.
-            receive: queues that it may receive from.
-            subscribe: queues to which its subscriptions may lead.
-            route: whether it may route other roles' messages that were published through SQL. It can then read them.
-            dispense: locations whose numbers it may take. It can then block their publishers, and use up their numbers.
-            types: message types that its subscriptions may match, also its existing subscriptions.
-            see: queues that it may look at: counts, groups, faults, traces, and messages without their bodies and properties.
-            see_bodies: queues that it may look at, with the messages' bodies and properties.
-            operate: queues that it may look at, and whose groups it may mend: retry, skip, suspend, resume and so on. With
-                `see_bodies` it may also edit the body and the properties of a failed message.
-            id_space: the id space of the messages that it publishes. A message is left out if its id was published before in
-                its id space, by any role. None: unchanged, at first the role's name. ``""``: the owner's id space.
-
-        Raises:
-            UsageError: there is no such role, queue or location; no right is named; a text is given in place of a list; the id
-                space is invalid; or none is named and another role has the id space of this name.
-            EnvironmentProblem: the caller isn't the owner of the box.
-        """
-        rights = Rights(publish, receive, subscribe, route, dispense, types, see, see_bodies, operate)
-        with self._transaction() as transaction:
-            grant(transaction, role, rights, id_space)
-
-    def revoke(
-        self,
-        role: str,
-        *,
-        publish: Iterable[str] = (),
-        receive: Iterable[str] = (),
-        subscribe: Iterable[str] = (),
-        route: bool = False,
-        dispense: Iterable[str] = (),
-        types: Iterable[str] = (),
-        see: Iterable[str] = (),
-        see_bodies: Iterable[str] = (),
-        operate: Iterable[str] = (),
-    ) -> None:
-        """Revoke rights of a role; if no right is named: all rights and the id space. For the arguments, see `grant`.
-
-        The role's subscriptions stay. From now on they match only message types that the role still has.
-
-        Raises:
-            UsageError: the role has no rights, there is no such queue, or a text is given in place of a list.
-            EnvironmentProblem: the caller isn't the owner of the box.
-        """
-        rights = Rights(publish, receive, subscribe, route, dispense, types, see, see_bodies, operate)
-        with self._transaction() as transaction:
-            revoke(transaction, role, rights)
-
-    def grants(self) -> list[Grant]:
-        """The roles with rights on this box, by name. Only the box's owner may call it."""
-        with self._transaction() as transaction:
-            return grants(transaction)
 
     def __repr__(self) -> str:
         return f"<MessageBox {self._place}>"

@@ -1,13 +1,17 @@
-"""Events of groups, for operators: list and count. Exporters read them by `MessageBox.events`."""
+"""Events of groups, for operators: list and count; and for exporters, one after another."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
-from seriatim.box.views.events import EventFilter, EventView, KindCount, events_of
+from seriatim.box.postgres.translate import translated
+from seriatim.box.views.events import EventFilter, EventView, KindCount, events_of, read_events
 from seriatim.box.views.events import events_by_kind as count_by_kind
 from seriatim.operations.listing import listed
 
-__all__ = ["EventFilter", "EventView", "KindCount", "events", "events_by_kind"]
+__all__ = ["EventFilter", "EventView", "KindCount", "events", "events_after", "events_by_kind"]
 
 
 @listed(EventFilter, without=("after",))
@@ -20,3 +24,34 @@ def events(transaction: Transaction, chosen: EventFilter) -> list[EventView]:
 def events_by_kind(transaction: Transaction, chosen: EventFilter) -> list[KindCount]:
     """Count events by kind, the most frequent first."""
     return count_by_kind(transaction, chosen)
+
+
+def events_after(
+    box: MessageBox,
+    after: int = 0,
+    *,
+    queue: str | None = None,
+    kinds: str | Collection[str] | None = None,
+    limit: int = 1000,
+) -> list[EventView]:
+    """The events of groups behind a position, in the order of positions: a cursor for exporters.
+
+    A reader that goes on behind the last position that it got misses no event, and gets none twice. An event gets its
+    position when the first reader comes after its commit. The events of a group are in the order in which they happened.
+
+    Args:
+        box: the box.
+        after: the `position` of the last event that was read; 0: from the first event that is kept.
+        queue: only events of this queue.
+        kinds: only events of this kind, or of these kinds.
+        limit: the largest number of events.
+
+    Raises:
+        UsageError: there is no such queue or kind, or `after` or the limit is invalid.
+        EnvironmentProblem: the role may not see the queue, or no queue at all.
+        Unavailable: the database is away.
+    """
+    if queue is not None:
+        box.definitions().queue(queue)
+    with translated(box.access.place):
+        return read_events(box.access.transaction, after, queue=queue, kinds=kinds, limit=limit)

@@ -7,17 +7,19 @@ from collections.abc import Sequence
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
+from seriatim.box.links import transmission as rounds
 from seriatim.box.links.certificates import public_key_in
-from seriatim.box.links.transmission import LinkRound
+from seriatim.box.links.transmission import LinkRound, Roads
 from seriatim.box.operators import links as operators
 from seriatim.box.operators.operator_log import Operator
+from seriatim.box.postgres.translate import translated
 from seriatim.box.views.links import LinkView, StreamFilter, StreamView, links, streams
 from seriatim.errors import EnvironmentProblem, NotFound, UsageError, shown
 from seriatim.operations.listing import listed
 from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.text.section import likely
 
-__all__ = ["LinkRound", "LinkView", "StreamView", "accept", "add", "remove", "status", "transmission"]
+__all__ = ["LinkRound", "LinkView", "StreamView", "accept", "add", "remove", "status", "transmission", "transmit"]
 
 
 def add(box: MessageBox, link: Link) -> LinkView:
@@ -37,7 +39,7 @@ def add(box: MessageBox, link: Link) -> LinkView:
     box.define(link)
     with box.access.transaction() as transaction:
         transaction.do("link_believe", of_name=link.name)
-    done = box.transmit(link.name)
+    done = transmit(box, link.name)
     if done[0].error is not None:
         raise EnvironmentProblem(
             f"link {link.name!r} is defined, and its first contact failed: {done[0].error}",
@@ -148,3 +150,27 @@ def _links(transaction: Transaction, name: str | None) -> list[LinkView]:
         known = [one.link for one in found]
         raise NotFound(f"there is no link {shown(name)}", remedy=likely(name, known) or "seriatim link status")
     return mine
+
+
+def transmit(box: MessageBox, link: str | None = None, *, at_once: bool = False) -> list[LinkRound]:
+    """Make one round over each link whose address this box has: send, fetch, and carry the acknowledgements of both boxes.
+
+    `Transmitter` does it again and again. What goes wrong at another box is told in its round, and tried again later.
+
+    Args:
+        box: the box.
+        link: the name of one link; None: all.
+        at_once: also send what is to be tried again later.
+
+    Raises:
+        UsageError: there is no such link, or the other box has its address.
+        EnvironmentProblem: the caller isn't the owner of the box.
+        BoxDisabled: the box isn't on the server that it remembers.
+        Unavailable: the database is away.
+    """
+    roads = Roads()
+    try:
+        with translated(box.access.place):
+            return rounds.transmit(box.access, roads, only=link, at_once=at_once)
+    finally:
+        roads.close()

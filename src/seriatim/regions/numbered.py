@@ -52,7 +52,7 @@ def places_of(routed: Routed, definitions: Definitions, queue_ids: Iterable[int]
         if problem is not None and not (sequence is None and group and problem == _NO_SEQUENCE):
             raise UsageError(
                 f"the message is invalid there: {problem}", where=where,
-                remedy=f"give it its session ({definitions.queues[queue].declared.group!r}) and a number "
+                remedy=f"give it its session ({definitions.queues[queue].declared.group.by!r}) and a number "
                 f"({definitions.queues[queue].declared.sequence!r})",
             )  # fmt: skip
         found[place].append(Place(queue, str(group), NO_NUMBER if sequence is None else sequence))

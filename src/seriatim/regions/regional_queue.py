@@ -4,27 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from seriatim.box.definitions.change import Definition
-from seriatim.errors import UsageError
+from seriatim.errors import Argument, UsageError
 from seriatim.kernel.arguments import refusing
+from seriatim.kernel.fields import Choice, Declaration, Period, Plain, Text, Value, Whole, Wrong, takes
 from seriatim.kernel.groups.policy import Standard
+from seriatim.kernel.operators.fault import MOST_ATTEMPTS, Retry
 from seriatim.pipeline.declared.box_settings import BoxSettings
+from seriatim.pipeline.declared.kinds import OwnName
 from seriatim.pipeline.declared.location import Location
-from seriatim.pipeline.declared.queue import MOST_ATTEMPTS, Queue
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.queue_parts import Keep
 from seriatim.pipeline.declared.regional import check_decides_nothing
 from seriatim.pipeline.declared.subscription import Subscription
-from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.types.message_type import MessageType
 from seriatim.regions.journal.values import QueueRules
 
 __all__ = ["Declared", "RegionalQueue", "declared_of"]
 
 
+#: Numbers are kept so far from the ends of their range that no step of a queue gets there.
+_SMALL = 2**62
+#: No number of workers that died is the last in one box.
+_ENDLESS = Retry(MOST_ATTEMPTS)
+
+
+@dataclass(frozen=True)
+class _Errors(Choice):
+    """What happens when a handler fails permanently."""
+
+    def check(self, value: Any) -> Any:
+        try:
+            return super().check(value)
+        except Wrong:
+            raise Wrong('"suspend" or "continue": a queue that stops would stop in one region only') from None
+
+
 @refusing(UsageError)
 @dataclass(frozen=True, slots=True)
-class RegionalQueue:
+class RegionalQueue(Declaration):
     """A queue of sessions that are sent to the boxes of two regions. Its rules lie in the journal, so that both regions have the same.
 
     Args:
@@ -38,43 +58,40 @@ class RegionalQueue:
         retry_delay: seconds (or ``"30s"``) before the next attempt.
         hole_timeout: seconds (or ``"5m"``) after which a number is skipped that no region has; None: never.
         priority: as of `Queue`: the property with a message's priority.
-        keep: as of `Queue`: which done messages the boxes keep.
-        keep_for: as of `Queue`: for how long.
+        keep: as of `Queue`: which done messages the boxes keep, and for how long.
 
     Raises:
         UsageError: a value is out of its range.
     """
 
-    name: str
-    group: str
-    sequence: str
+    name: str = takes(OwnName("a queue's name"))
+    group: str = takes(Text())
+    sequence: str = takes(Text())
     _: KW_ONLY
-    start: int = 1
-    increment: int = 1
-    attempts: int = 5
-    errors: Literal["suspend", "continue"] = "suspend"
-    retry_delay: float | str = 1.0
-    hole_timeout: float | str | None = None
-    priority: str | None = None
-    keep: Literal["nothing", "faults", "everything"] | None = None
-    keep_for: float | str | None = None
+    start: int = takes(Whole(-_SMALL, _SMALL), 1)
+    increment: int = takes(Whole(1, _SMALL), 1)
+    attempts: int = takes(Whole(1, MOST_ATTEMPTS), 5)
+    errors: Literal["suspend", "continue"] = takes(_Errors(("suspend", "continue")), "suspend")
+    retry_delay: Plain[float, str] = takes(Period(), 1.0)
+    hole_timeout: Plain[float | None, str] = takes(Period.above_0(), None)
+    priority: str | None = takes(Text(), None)
+    keep: Plain[Keep, Literal["nothing", "faults", "everything"] | None] = takes(
+        Value(Keep, "'faults', or Keep('everything', done_for='7d')"), factory=Keep
+    )
 
     def __post_init__(self) -> None:
-        checked_name(self.name, "a queue's name", "name")
-        self.rules()
+        self._check_fields()
         self.queue()
+
+    def _wrong(self, argument: Argument, what: str, remedy: str) -> UsageError:
+        return UsageError(what, where=f"queue {self.name!r}", remedy=remedy, argument=argument)
 
     def rules(self) -> QueueRules:
         """What the journal keeps of it."""
-        try:
-            return QueueRules(
-                start=self.start, increment=self.increment, attempts=self.attempts, errors=self.errors,
-                retry_delay=self.retry_delay, hole_timeout=self.hole_timeout,
-            )  # fmt: skip
-        except UsageError as error:
-            raise UsageError(
-                error.what, where=f"queue {self.name!r}", remedy=error.remedy, argument=error.arguments
-            ) from None
+        return QueueRules(
+            start=self.start, increment=self.increment, attempts=self.attempts, errors=self.errors,
+            retry_delay=self.retry_delay, hole_timeout=self.hole_timeout,
+        )  # fmt: skip
 
     def queue(self) -> Queue:
         """What the boxes keep of it: an order, and nothing that decides what is over.
@@ -83,7 +100,7 @@ class RegionalQueue:
         """
         return Queue(
             self.name, Standard(start=self.start, increment=self.increment, late="deliver", restart_after=0), self.group,
-            self.sequence, priority=self.priority, keep=self.keep, keep_for=self.keep_for, attempts=MOST_ATTEMPTS,
+            self.sequence, priority=self.priority, keep=self.keep, retry=_ENDLESS,
         )  # fmt: skip
 
 
@@ -106,7 +123,7 @@ def declared_of(things: Iterable[object]) -> Declared:
             regional = _plain(one)
             # As of `RegionalQueue.queue`.
             definitions.append(
-                replace(one, policy=replace(cast("Standard", one.policy), late="deliver"), attempts=MOST_ATTEMPTS)
+                replace(one, policy=replace(cast("Standard", one.policy), late="deliver"), retry=_ENDLESS)
             )
             rules[one.name] = regional.rules()
         elif isinstance(one, Subscription):
@@ -131,6 +148,6 @@ def _plain(queue: Queue) -> RegionalQueue:
     check_decides_nothing(queue)
     policy = cast("Standard", queue.policy)  # it is one, which was checked
     return RegionalQueue(
-        queue.name, str(queue.group), str(queue.sequence), start=int(policy.start), increment=policy.increment,
-        priority=queue.priority, keep=queue.keep, keep_for=queue.keep_for,
+        queue.name, str(queue.group.by), str(queue.sequence), start=int(policy.start), increment=policy.increment,
+        priority=queue.priority, keep=queue.keep,
     )  # fmt: skip

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from seriatim.errors import DeclarationError, UsageError
+from seriatim.errors import DeclarationError
+from seriatim.kernel.fields import For
 from seriatim.pipeline.declared.location import Location
-from seriatim.pipeline.declared.queue import KEEP, MOST_ATTEMPTS
 from seriatim.pipeline.declared.subscription import Subscription
+from seriatim.pipeline.files.declared import made, read_declared
 from seriatim.pipeline.files.type_entry import type_entry
 from seriatim.pipeline.text.document import Language, Problems, read
 from seriatim.pipeline.text.section import Section
@@ -20,7 +21,6 @@ from seriatim.regions.regional_queue import RegionalQueue
 __all__ = ["RegionsFile", "load"]
 
 _FILE = Language("regions file", "primary: …, secondary: …, journal: …, queues: …", "regions")
-_SMALL = 2**62
 _Declared = TypeVar("_Declared")
 
 
@@ -66,7 +66,7 @@ def _read(file: Section) -> RegionsFile:
         both = file.plain("prefer") == "none"
         arguments["prefer"] = None if both else file.duration_s("prefer")
     definitions = (
-        *_entries(file.section("locations"), lambda entry, name: _finished(entry, lambda: Location(name))),
+        *_entries(file.section("locations"), _location),
         *_entries(file.section("types"), type_entry),
         *_entries(file.section("queues"), _queue),
         *_entries(file.section("subscriptions"), _subscription),
@@ -85,40 +85,16 @@ def _entries(section: Section | None, reader: Callable[[Section, str], _Declared
     return found
 
 
+def _location(entry: Section, name: str) -> Location | None:
+    entry.finish()
+    return made(entry, Location, {"name": name})
+
+
 def _queue(entry: Section, name: str) -> RegionalQueue | None:
-    given: dict[str, Any] = {
-        "group": entry.text("group", required=True),
-        "sequence": entry.text("sequence", required=True),
-        "start": entry.whole("start", -_SMALL, _SMALL),
-        "increment": entry.whole("increment", 1, _SMALL),
-        "attempts": entry.whole("attempts", 1, MOST_ATTEMPTS),
-        "errors": entry.choice("errors", ("suspend", "continue")),
-        "retry_delay": entry.duration_s("retry_delay"),
-        "hole_timeout": entry.duration_s("hole_timeout"),
-        "priority": entry.text("priority"),
-        "keep": entry.choice("keep", KEEP),
-        "keep_for": entry.duration_s("keep_for"),
-    }
-    arguments = {key: value for key, value in given.items() if value is not None}
-    if "group" not in arguments or "sequence" not in arguments:
-        entry.finish()
-        return None
-    return _finished(entry, lambda: RegionalQueue(name, **arguments))
+    return read_declared(entry, RegionalQueue, {"name": name}, For.BOX | For.REGIONAL)
 
 
 def _subscription(entry: Section, name: str) -> Subscription | None:
     where, to = entry.text("where", required=True), entry.text("to", required=True)
-    if where is None or to is None:
-        entry.finish()
-        return None
-    return _finished(entry, lambda: Subscription(name, where, to))
-
-
-def _finished(entry: Section, make: Callable[[], _Declared]) -> _Declared | None:
-    """A declaration, after its entry was read."""
     entry.finish()
-    try:
-        return make()
-    except UsageError as error:
-        entry.refuse(error)
-        return None
+    return made(entry, Subscription, {"name": name, "where": where, "to": to})

@@ -187,8 +187,8 @@ def _compared(
 
 def _kept(said: Definition, its: Definition) -> Definition:
     """What is said, with what a box chooses itself where nothing is said of it."""
-    if isinstance(said, Queue) and isinstance(its, Queue) and said.keep is None:
-        return replace(said, keep=its.keep)
+    if isinstance(said, Queue) and isinstance(its, Queue) and said.keep.done is None:
+        return replace(said, keep=replace(said.keep, done=its.keep.done))
     return said
 
 

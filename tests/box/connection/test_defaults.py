@@ -10,6 +10,8 @@ from psycopg import sql
 
 import seriatim as sq
 from seriatim.operations import dialogs, invariants, messages, retention
+from seriatim.operations.box_status import box_status
+from seriatim.operations.tick import tick
 
 NUMBERS = itertools.count(1)
 #: What a role may have as its default, and most of which breaks what reads values or keeps transactions apart.
@@ -105,9 +107,9 @@ def test_the_box_sets_what_it_relies_on(shop):
     assert side.expires_at > side.began_at
     stored, _ = messages.message(shop, published)
     assert (stored.body, stored.context["share"]) == (b"\0\\'\xff", 0.1 + 0.2)
-    assert shop.status().locations
+    assert box_status(shop).locations
     retention.purge(shop)
-    shop.tick()
+    tick(shop)
     assert sq.MessageBox.check(shop.dsn, schema="defaults").schema == "defaults"
     assert invariants.broken(shop) == []
 

@@ -28,6 +28,7 @@ from seriatim.operations import (
     subscriptions,
     trace,
 )
+from seriatim.operations.grants import grant, revoke
 from tests.box.shop import define, publish
 
 BY = {"actor": "ann", "reason": "test"}
@@ -198,12 +199,12 @@ def test_a_delivery_whose_right_was_revoked(box, verb):
     def in_session():
         with opened.session() as tx:
             delivery = tx.receive("shop", limit=2)
-            box.revoke(name)
+            revoke(box, name)
             call(getattr(delivery, verb), DELIVERY.get(verb, []))
 
     with psycopg.connect(box.dsn, autocommit=True) as owner:
         owner.execute(f"CREATE ROLE {name} LOGIN")
-        box.grant(name, receive=["shop"])
+        grant(box, name, receive=["shop"])
         theirs = box.dsn.replace("postgresql://seriatim@", f"postgresql://{name}@")
         with sq.MessageBox.open(theirs, schema=box.schema) as opened, pytest.raises(sq.EnvironmentProblem):
             in_session()

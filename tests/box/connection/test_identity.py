@@ -18,6 +18,11 @@ from seriatim.box.pipelines.staging import Staging
 from seriatim.box.views import operations_done
 from seriatim.box.views.operations_done import LogFilter
 from seriatim.operations import dead_letters, doctor, events, groups, identity, messages, queues, retention
+from seriatim.operations.box_status import box_status
+from seriatim.operations.events import events_after
+from seriatim.operations.grants import grant
+from seriatim.operations.peek import peek
+from seriatim.operations.tick import tick
 from seriatim.runtime.serve import Serve
 from seriatim.runtime.supervisor import Supervisor
 from tests.command import environment
@@ -96,7 +101,7 @@ USES = {
     "dialog": begun,
     "define": lambda box: box.define(sq.Queue("more", policy=sq.Unordered())),
     "drop": lambda box: box.drop(subscription="too"),
-    "tick": lambda box: box.tick(),
+    "tick": tick,
     "worker": lambda box: sq.Worker(box, "fifo", print).run(until_idle=True),
     "processes": lambda box: Supervisor(box, ["fifo"], "builtins:print", until_idle=True).run(),
     "serve": lambda box: Serve(box).run(),
@@ -126,11 +131,11 @@ def test_a_copy_of_the_database_is_disabled(copy):
 
 def test_a_disabled_box_can_be_read(copy):
     assert [one.queue for one in queues.queues(copy)] == ["fifo", "loose", "talks"]
-    assert len(copy.peek("fifo")) == len(messages.messages(copy, queue="fifo")) == 1
+    assert len(peek(copy, "fifo")) == len(messages.messages(copy, queue="fifo")) == 1
     assert [one.group for one in groups.groups(copy)] == ["c1"]
-    assert dead_letters.dead_letters(copy) == copy.events() == events.events(copy) == []
+    assert dead_letters.dead_letters(copy) == events_after(copy) == events.events(copy) == []
     assert copy.definitions().queues.keys() == {"fifo", "loose", "talks"}
-    assert copy.status().version
+    assert box_status(copy).version
     assert retention.purgeable(copy).messages == 0
     found = {one.name: one for one in doctor._boxes(copy.dsn, SCHEMA)}
     assert found["identity"].state == "wrong"
@@ -194,7 +199,7 @@ def test_a_role_is_refused_by_sql_and_reads_who_the_box_is(copy):
     identity.enable(copy, **BY)
     with copy.session() as tx:
         tx.connection.execute("CREATE ROLE picker LOGIN")
-    copy.grant("picker", publish=["fifo", "loose"], receive=["fifo"], see=["fifo"])
+    grant(copy, "picker", publish=["fifo", "loose"], receive=["fifo"], see=["fifo"])
     with copy.session() as tx:
         tx.connection.execute(f"UPDATE {SCHEMA}.box_identity SET database_oid = 1")
     dsn = copy.dsn.replace("seriatim@", "picker@")
@@ -225,7 +230,7 @@ def test_each_database_of_a_template_has_a_box_of_its_own(box, databases):
         assert isinstance(other.id, UUID)
         assert other.id != box.id
         assert (other.incarnation, box.incarnation) == (1, 1)
-        other.tick()
+        tick(other)
     found = identity.identity(box)
     assert (found.id, found.incarnation, found.enabled, found.is_standby, found.unknown) == (box.id, 1, True, False, ())
     assert found.timeline == found.timeline_here >= 1
@@ -285,7 +290,7 @@ def test_another_timeline_is_a_new_incarnation(box):
         tx.connection.execute(f"UPDATE {SCHEMA}.box_identity SET timeline = timeline + 100")
     with open_again(box) as again:
         assert (again.id, again.incarnation) == (box.id, 2)
-        again.tick()
+        tick(again)
         (entry,) = logged(again)
         assert (entry.actor, entry.action) == ("seriatim", "new incarnation")
         assert entry.details["incarnation"] == 2

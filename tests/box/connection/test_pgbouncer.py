@@ -18,6 +18,7 @@ import seriatim as sq
 from seriatim.box.pipelines.feed import Feed
 from seriatim.box.workers.reader_places import Slots
 from seriatim.operations import invariants
+from seriatim.operations.tick import tick
 from seriatim.runtime.processes.serve import Serve
 from tests.box.given_up import given_up
 from tests.box.shop import define, publish, rows, see, seen
@@ -187,7 +188,7 @@ def test_a_turn_that_takes_too_long_is_ended(box, pooled):
         go_on.wait(DEADLINE_S)
 
     try:
-        with working(sq.Worker(pooled, "shop", handle, workers=1, turn_limit=0.5)):
+        with working(sq.Worker(pooled, "shop", handle, workers=1, pace=sq.Pace(turn_limit=0.5))):
             until(lambda: rows(box, "SELECT FROM {schema}.faults WHERE error_class = 'TurnLimit'"))
             go_on.set()
     finally:
@@ -200,7 +201,7 @@ def test_what_came_through_sql_is_routed(box, pooled):
     with pooled.session() as tx:
         assert [message.sequence for message in tx.receive("shop")] == [1]
     rows(box, "SELECT {schema}.publish('order', '', %s)", '{"customer": "c1", "version": 2}')
-    assert pooled.tick().routed == 1
+    assert tick(pooled).routed == 1
 
 
 def test_an_application_s_connection_through_it_can_be_joined(pooled):
@@ -214,7 +215,7 @@ def test_an_application_s_connection_through_it_can_be_joined(pooled):
 def test_rollbacks_of_dialogs_are_counted(box, pooled):
     box.define(
         sq.Contract("AddItem", {"AddItem": "initiator"}),
-        sq.Queue("inventory", group="conversation_group", rollbacks=2),
+        sq.Queue("inventory", group="conversation_group", retry=sq.Retry(rollbacks=2)),
         sq.Service("Orders", queue="orders"),
         sq.Service("Inventory", queue="inventory", contracts=["AddItem"]),
     )

@@ -13,6 +13,9 @@ from psycopg import sql
 import seriatim as sq
 from seriatim.cli.main import main
 from seriatim.operations import messages, queues, retention, subscriptions
+from seriatim.operations.box_status import box_status
+from seriatim.operations.grants import grants
+from seriatim.operations.peek import peek
 
 #: What has to be quoted in a URI, too, and how it stands there.
 SECRET, WRITTEN = "s3cret-wört&/x", "s3cret-w%C3%B6rt%26%2Fx"
@@ -66,17 +69,17 @@ def work(box):
     with box.session() as tx:
         assert tx.receive("orders", wait=0.01) is None
     seen += [
-        repr(box.status()),
+        repr(box_status(box)),
         repr(queues.queues(box)),
         repr(messages.messages(box)),
-        repr(box.peek("orders")),
+        repr(peek(box, "orders")),
         repr(box.definitions()),
     ]
     seen += [
         repr(retention.purge(box)),
         repr(subscriptions.stop(box, "all")),
         repr(messages.resubmit(box)),
-        repr(box.grants()),
+        repr(grants(box)),
     ]
     return seen
 

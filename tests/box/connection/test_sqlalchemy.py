@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session as OrmSession
 from sqlalchemy.pool import NullPool
 
 import seriatim as sq
+from seriatim.operations.peek import peek
 from tests.box.given_up import given_up
 
 
@@ -32,7 +33,7 @@ def order(number):
 
 
 def waiting(box):
-    return [one.message.context["id"] for one in box.peek("orders")]
+    return [one.message.context["id"] for one in peek(box, "orders")]
 
 
 def test_what_is_written_and_what_is_published_commit_together(shop):

@@ -8,6 +8,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import doctor
+from seriatim.operations.grants import grant
 from seriatim.pipeline.files.json_form import to_json
 from tests.box.roles import as_role, in_sql, make, rows
 from tests.databases import box_with
@@ -31,9 +32,9 @@ defined = box_with(prepare)
 def box(defined):
     """The box with its roles, which are the server's: they go with the test."""
     make(defined, "worker", "reader", "clerk")
-    defined.grant("worker", receive=["hooks"])
-    defined.grant("reader", receive=["others"], subscribe=["others"], types=["t"])
-    defined.grant("clerk", publish=["hooks"])
+    grant(defined, "worker", receive=["hooks"])
+    grant(defined, "reader", receive=["others"], subscribe=["others"], types=["t"])
+    grant(defined, "clerk", publish=["hooks"])
     return defined
 
 

@@ -13,6 +13,7 @@ from seriatim.box.workers import reader_places
 from seriatim.box.workers.reader_places import Slots
 from seriatim.cli.main import main
 from seriatim.operations import queues
+from seriatim.operations.grants import grant
 from tests.box.operators.test_roles import team  # noqa: F401 -- a fixture
 from tests.box.shop import define, publish
 
@@ -77,21 +78,16 @@ def test_a_queue_without_one_cannot_be_activated(box):
         ({"minimum": -1}, "minimum can't be -1"),
         ({"maximum": 0}, "maximum can't be 0"),
         ({"maximum": 257}, "maximum can't be 257"),
-        ({"handler": "a:b", "run_length": 0}, "run_length can't be 0"),
-        ({"rate": 0}, "rate can't be 0"),
+        ({"handler": "a:b", "pace": 5}, "pace can't be 5"),
         ({"mode": "leased"}, "mode can't be 'leased' where the handlers are those of starting subscriptions"),
         ({"lease": 0.1}, "lease can't be 0.1"),
-        ({"heartbeat": 20}, "too short for a heartbeat of 20 s"),
-        ({"turn_limit": 0}, "turn_limit can't be 0"),
         ({"minimum": 2}, "minimum is 2, and maximum 1"),
         ({"run_as": ""}, "is not the name of a role"),
         ({"enabled": 1}, "enabled can't be 1"),
         ({"batch": "no"}, "batch can't be 'no'"),
-        ({"port": ""}, "port can't be that"),
-        ({"transient": "a:E"}, "transient can't be 'a:E'"),
-        ({"business": ["a b:E"]}, "business: 'a b:E' doesn't name a class of exceptions"),
-        ({"business": ["Nothing"]}, "business: Python has no class 'Nothing'"),
-        ({"business": [KeyError]}, "business: <class 'KeyError'> doesn't name a class"),
+        ({"port": ""}, "port can't be ''"),
+        ({"port": "x" * 10_001}, "port can't be that"),
+        ({"faults": sq.FaultKinds(business=[KeyError])}, "business has a class, which no box can keep"),
         ({"port": "queue: {name: q}", "handler": "a:b"}, "an activation takes a port or a handler, not both"),
     ],
 )
@@ -100,6 +96,26 @@ def test_what_cannot_be_is_refused(given, told):
         sq.Activation(**given)
     with pytest.raises(sq.UsageError, match="activation can't be"):
         sq.Queue("q", group="key", activation="orders:handle")
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: sq.Pace(run_length=0), "Pace: run_length can't be 0"),
+        (lambda: sq.Pace(rate=0), "Pace: rate can't be 0"),
+        (lambda: sq.Pace(rate="fast"), "Pace: rate can't be 'fast'"),
+        (lambda: sq.Pace(turn_limit=0), "Pace: turn_limit can't be 0"),
+        (lambda: sq.Lease(0.1), "Lease: time can't be 0.1"),
+        (lambda: sq.Lease(heartbeat=20), "too short for a heartbeat of 20 s"),
+        (lambda: sq.FaultKinds("a:E"), "FaultKinds: transient can't be 'a:E'"),
+        (lambda: sq.FaultKinds(business=["a b:E"]), "business: 'a b:E' doesn't name a class of exceptions"),
+        (lambda: sq.FaultKinds(business=["Nothing"]), "business: 'Nothing' doesn't name a class of exceptions"),
+        (lambda: sq.FaultKinds([KeyError], [KeyError]), "KeyError can't be both transient and business"),
+    ],
+)
+def test_what_no_value_can_be(make, told):
+    with pytest.raises(sq.UsageError, match=told):
+        make()
 
 
 def test_groups_with_something_to_do_are_counted(box):
@@ -143,13 +159,13 @@ def test_a_role_sees_those_that_it_may_receive_from(team):  # noqa: F811
         sq.Queue("vault", policy=sq.Fifo(), group="customer", activation=SOME),
     )
     name, dsn = role("clerk")
-    box.grant(name, receive=["shop"])
+    grant(box, name, receive=["shop"])
     with sq.MessageBox.open(dsn, schema=box.schema) as mine, Slots(mine) as places:
         assert [one.queue for one in queues.activations(mine)] == ["shop"]
         assert places.look() == queues.activations(mine)
         assert places.fill(1, 2) == 2
     other, dsn = role("other")
-    box.grant(other, publish=["shop"])
+    grant(box, other, publish=["shop"])
     with sq.MessageBox.open(dsn, schema=box.schema) as theirs, pytest.raises(sq.SeriatimError, match="may not receive"):
         queues.activations(theirs)
 

@@ -22,6 +22,8 @@ from seriatim.operations import (
     set_aside,
     trace,
 )
+from seriatim.operations.grants import grant
+from seriatim.operations.peek import peek
 
 #: Python doesn't write out a whole number of so many digits.
 LARGE = 10**5_000
@@ -60,7 +62,7 @@ def test_a_number_that_is_too_large_is_told(box: Any) -> None:
         in_session(lambda tx: tx.receive("shop", group=LARGE)),
         in_session(lambda tx: tx.receive(LARGE)),
         in_session(lambda tx: tx.commit_and_receive(limit=LARGE)),
-        lambda: box.peek("shop", limit=LARGE),
+        lambda: peek(box, "shop", limit=LARGE),
         lambda: messages.messages(box, limit=LARGE),
         lambda: messages.message(box, LARGE),
         lambda: dialogs.dialogs(box, limit=LARGE),
@@ -72,7 +74,7 @@ def test_a_number_that_is_too_large_is_told(box: Any) -> None:
         lambda: invariants.leases_run_out(box, LARGE),
         lambda: groups.forget(box, "shop", LARGE),
         lambda: queues.release(box, LARGE),
-        lambda: box.grant(LARGE, publish=["shop"]),
+        lambda: grant(box, LARGE, publish=["shop"]),
         lambda: box.define(LARGE),
         lambda: groups.groups(box, limit=LARGE),
         lambda: groups.group_view(box, "shop", LARGE),
@@ -90,9 +92,9 @@ def test_a_number_that_is_too_large_is_told(box: Any) -> None:
         lambda: set_aside.set_aside(box, limit=LARGE),
         lambda: trace.trace_group(box, "shop", "c1", limit=LARGE),
         lambda: sq.Worker(box, "shop", print, workers=LARGE),
-        lambda: sq.Worker(box, "shop", print, run_length=LARGE),
-        lambda: sq.Worker(box, "shop", print, rate=LARGE),
-        lambda: sq.Worker(box, "shop", print, turn_limit=LARGE),
+        lambda: sq.Worker(box, "shop", print, pace=sq.Pace(run_length=LARGE)),
+        lambda: sq.Worker(box, "shop", print, pace=sq.Pace(rate=LARGE)),
+        lambda: sq.Worker(box, "shop", print, pace=sq.Pace(turn_limit=LARGE)),
         lambda: sq.Worker(box, "shop", print, lease=LARGE),
     ]
     other: list[tuple[int, str]] = []

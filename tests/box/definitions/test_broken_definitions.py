@@ -10,6 +10,8 @@ import pytest
 import seriatim as sq
 from seriatim.box.definitions.route import broken_in
 from seriatim.operations import doctor, groups, invariants, messages, queues, subscriptions
+from seriatim.operations.grants import grant
+from seriatim.operations.tick import tick
 from seriatim.pipeline.files.json_form import to_json
 from tests.box.roles import as_role, in_sql, make, rows
 from tests.databases import box_with
@@ -105,7 +107,7 @@ def test_others_go_on_beside_a_row_with_rubbish(box, place):
         assert {one.queue for one in queues.queues(box)} >= {"fine", "broken"}
         assert groups.groups(box)
         queues.activations(box)
-        box.tick()
+        tick(box)
     assert set(RUBBISH) <= set(told)
     assert len(told) > len(RUBBISH) + 3
     finding = found(box, "definitions")
@@ -231,7 +233,7 @@ WRONG = [
 
 def test_sql_checks_a_subscription_where_it_is_written(box):
     make(box, "reader")
-    box.grant("reader", subscribe=["fine"], types=["order"])
+    grant(box, "reader", subscribe=["fine"], types=["order"])
     call = "SELECT box.subscribe(%s, %s, %s, %s)"
     for wrong in WRONG:
         with pytest.raises(psycopg.errors.InvalidParameterValue, match='subscription "z" can\'t be defined'):

@@ -15,6 +15,7 @@ import seriatim as sq
 from seriatim.box.definitions import define as defining
 from seriatim.kernel.groups.policy import remembering
 from seriatim.operations import messages, queues, subscriptions
+from seriatim.operations.peek import peek
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "amount": "decimal(12,2)"})
 QUEUE = sq.Queue("q", policy=sq.Standard(), group="customer", sequence="version")
@@ -63,12 +64,14 @@ def test_what_changed_is_told(box):
 
 def test_what_a_queue_keeps_stays_where_a_definition_does_not_say(box):
     box.define(ORDER, replace(QUEUE, keep="nothing"), replace(QUEUE, name="new"))
-    assert [box.definitions().queue(one).declared.keep for one in ("q", "new")] == ["nothing", "faults"]
+    assert [box.definitions().queue(one).declared.keep.done for one in ("q", "new")] == ["nothing", "faults"]
     assert box.define(QUEUE) == []  # as an application that was written when the default was another
     assert told(box.define(replace(QUEUE, errors="continue"))) == ["changed queue q: errors"]
-    assert box.definitions().queue("q").declared.keep == "nothing"
-    assert told(box.define(replace(QUEUE, errors="continue", keep_for="7d"))) == ["changed queue q: keep, keep_for"]
-    assert box.definitions().queue("q").declared.keep == "faults"
+    assert box.definitions().queue("q").declared.keep.done == "nothing"
+    assert told(box.define(replace(QUEUE, errors="continue", keep=sq.Keep(done_for="7d")))) == [
+        "changed queue q: keep, keep.done_for"
+    ]
+    assert box.definitions().queue("q").declared.keep.done == "faults"
 
 
 @pytest.mark.parametrize(
@@ -220,7 +223,14 @@ LATER_STANDARD = sq.Standard(
         (QUEUE, replace(QUEUE, policy=LATER_STANDARD)),
         (
             QUEUE,
-            replace(QUEUE, errors="continue", priority="version", keep="faults", max_messages=9, default_group="x"),
+            replace(
+                QUEUE,
+                errors="continue",
+                priority="version",
+                keep="faults",
+                max_messages=9,
+                group=sq.Group("customer", default="x"),
+            ),
         ),
         (USED_BEST, replace(QUEUE, policy=sq.BestEffort(window=2, buffer=0, late="deliver"))),
         (USED_SET, replace(QUEUE, policy=sq.UnitOfWork(size=3, timeout=5))),
@@ -231,7 +241,9 @@ def test_what_concerns_only_what_comes_may_change(box, old, new):
     publish(box, 2)
     received(box)
     assert [one.name for one in box.define(new)] == ["q"]
-    assert box.definitions().queue("q").declared == replace(new, keep=new.keeps, policy=remembering(new.policy))
+    assert box.definitions().queue("q").declared == replace(
+        new, keep=replace(new.keep, done=new.keeps), policy=remembering(new.policy)
+    )
 
 
 def test_a_shorter_time_out_counts_for_holes_that_are_open(box):
@@ -478,7 +490,7 @@ def test_stopped_later_it_keeps_what_is_still_there(box):
         tx.receive("q", limit=1).done()
         subscriptions.stop(box, "all")
     assert received(box) == []
-    assert [one.waits for one in box.peek("q")] == [True, True]
+    assert [one.waits for one in peek(box, "q")] == [True, True]
     subscriptions.start(box, "all")
     assert received(box) == [2, 3]
 

@@ -11,6 +11,7 @@ import seriatim as sq
 from seriatim.box.faults.faults import Fault, LostTurn, fail, note_lost
 from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import bulk_operations, groups, messages
+from seriatim.operations.tick import tick
 from tests.box.given_up import given_up
 from tests.box.shop import define, publish, rows
 
@@ -35,7 +36,7 @@ def failures(box):
 def eventually(box):
     deadline = time.monotonic() + DEADLINE_S
     while True:
-        box.tick()
+        tick(box)
         if found := failures(box):
             return found
         assert time.monotonic() < deadline
@@ -66,7 +67,7 @@ def test_a_hole_whose_time_is_over(box, on_hole, told, by_receiving):
     assert (one["failed_queue"], one["failed_group"], one["failed_type"]) == ("shop", "c1", "order")
     assert (one["fault_kind"], one["error_class"], one["error"]) == ("hole", told, "the numbers 2 to 3 are missing")
     assert (one["version"], one["attempts"], one["dead_letter"], one["will_retry"]) == (4, 0, False, False)
-    box.tick()
+    tick(box)
     assert failures(box) == []
 
 
@@ -112,7 +113,7 @@ def test_what_operators_set_aside_for_good(box, together):
 
 @pytest.mark.parametrize("errors", ["suspend", "continue"])
 def test_what_killed_its_worker(box, errors):
-    define(box, attempts=2, errors=errors)
+    define(box, retry=sq.Retry(2), errors=errors)
     ask(box)
     publish(box, 1)
     (row,) = rows(box, "SELECT entry_id FROM {schema}.entries")
@@ -145,7 +146,7 @@ def by_sql(box, message):
             f'SELECT {box.schema}.publish(%s, %s, \'{{"customer": "c1"}}\', message_id => %s)',
             [message.type, message.body, message.message_id],
         )
-    box.tick()
+    tick(box)
 
 
 @pytest.mark.parametrize("how", [by_session, by_itself, by_sql])
@@ -183,21 +184,21 @@ def test_it_is_in_the_same_transaction(box):
 
 
 def test_where_nobody_asks_nothing_is_published(box):
-    define(box, policy=sq.UnitOfWork(size=2, timeout=0.01), attempts=1, errors="continue")
+    define(box, policy=sq.UnitOfWork(size=2, timeout=0.01), retry=sq.Retry(1), errors="continue")
     box.define(sq.Queue("all", policy=sq.Unordered()), sq.Subscription("all", where="type <> 'stray'", to="all"))
     publish(box, 1)
     assert handled(box) == 0
     box.publish(stray())
     deadline = time.monotonic() + DEADLINE_S
     while not messages.messages(box, status="dead"):
-        box.tick()
+        tick(box)
         assert time.monotonic() < deadline
     assert rows(box, "SELECT FROM {schema}.spool WHERE type = 'seriatim.failure'") == []
 
 
 def test_a_failure_of_a_failure_is_only_logged(box, caplog):
     define(box)
-    ask(box, errors="continue", attempts=1)
+    ask(box, errors="continue", retry=sq.Retry(1))
     box.publish(stray())
     with box.session() as tx:
         fail(tx.transaction, tx.receive("alarms"), 0, 1, BUSINESS)
@@ -208,7 +209,7 @@ def test_a_failure_of_a_failure_is_only_logged(box, caplog):
 
 def test_one_that_can_not_be_published_undoes_nothing(box, caplog):
     define(box)
-    ask(box, max_messages=1, when_full="refuse")
+    ask(box, max_messages=sq.Limit(1, when_full="refuse"))
     box.publish([stray(), stray(), stray()])
     assert len(messages.messages(box, status="unrouted")) == 3
     assert "a failure couldn't be published" in caplog.text

@@ -18,7 +18,7 @@ AGES = count(1_000, 1_000)
 BY = {"actor": "ann", "reason": "it is mended"}
 JOB = sq.MessageType("job", {"key": "string", "n": "long"})
 DONE = sq.MessageType("done", {"of": "string", "dest": "string"})
-WORK = sq.Queue("work", sq.Fifo(), group="key", gate="out", errors="continue", attempts=1)
+WORK = sq.Queue("work", sq.Fifo(), group="key", gate="out", errors="continue", retry=sq.Retry(1))
 OUT = sq.Queue("out", sq.Standard(), group="origin_group", sequence="origin_ordinal")
 HOP = sq.Queue("hop", sq.Fifo(), group="of")
 
@@ -91,7 +91,13 @@ def row(opened):
         *ALL,
         sq.Queue("second", sq.Standard(), group="origin_group", sequence="origin_ordinal"),
         HOP,
-        replace(OUT, name="first", gate="second", through=["hop"], errors="continue", attempts=1),
+        replace(
+            OUT,
+            name="first",
+            gate=sq.Gate("second", through=["hop"]),
+            errors="continue",
+            retry=replace(OUT.retry, attempts=1),
+        ),
         replace(WORK, gate="first"),
         *(leads_to(name) for name in ("first", "second", "hop")),
     )
@@ -133,7 +139,7 @@ def test_what_is_put_back_at_a_gate_after_the_next_one_has_passed_it_goes_to_the
 
 
 def test_voids_stay_counted_when_a_message_is_put_back_at_their_gate(opened):
-    opened.define(*ALL, replace(OUT, errors="continue", attempts=1), WORK, leads_to("out"))
+    opened.define(*ALL, replace(OUT, errors="continue", retry=replace(OUT.retry, attempts=1)), WORK, leads_to("out"))
     publish(opened, 1, 2, 3)
     work(opened, "work", "r1>out", "", "r3>out")
     set_dead(opened, "out", "r1")
@@ -148,7 +154,9 @@ def test_voids_stay_counted_when_a_message_is_put_back_at_their_gate(opened):
 @pytest.fixture
 def lost(opened):
     """Of three messages the first is in the hop, and the second has a result that nobody wants."""
-    opened.define(*ALL, OUT, HOP, replace(WORK, through=["hop"]), leads_to("hop"), leads_to("out"))
+    opened.define(
+        *ALL, OUT, HOP, replace(WORK, gate=replace(WORK.gate, through=["hop"])), leads_to("hop"), leads_to("out")
+    )
     publish(opened, 1, 2, 3)
     work(opened, "work", "p1>hop", "p2>nowhere", "y3>out")
     return opened
@@ -203,7 +211,7 @@ def test_other_results_of_the_place_of_a_resubmitted_message_wait_for_it_again(l
 
 def test_invalid_messages_of_a_hop_are_resubmitted_to_their_places(opened):
     check = sq.Queue("check", sq.Fifo(), group="key")  # a property that they lack
-    opened.define(*ALL, OUT, HOP, check, replace(WORK, through=["hop", "check"]))
+    opened.define(*ALL, OUT, HOP, check, replace(WORK, gate=replace(WORK.gate, through=["hop", "check"])))
     opened.define(*(leads_to(name) for name in ("hop", "check", "out")))
     publish(opened, 1, 2, 3)
     work(opened, "work", "p1>hop", "p2>check", "y3>out")
@@ -217,7 +225,9 @@ def test_invalid_messages_of_a_hop_are_resubmitted_to_their_places(opened):
 
 
 def test_messages_of_many_groups_are_resubmitted_with_as_many_statements_as_those_of_two(opened, monkeypatch):
-    opened.define(*ALL, OUT, HOP, replace(WORK, through=["hop"]), leads_to("hop"), leads_to("out"))
+    opened.define(
+        *ALL, OUT, HOP, replace(WORK, gate=replace(WORK.gate, through=["hop"])), leads_to("hop"), leads_to("out")
+    )
     counted = []
     for keys in ("ab", "cdefghij"):
         half = len(keys) // 2

@@ -14,17 +14,19 @@ from seriatim.box.faults.faults import Fault, LostTurn, note_lost
 from seriatim.cli.main import main
 from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import dead_letters, edits, faults, groups, messages, queues, work_findings
+from seriatim.operations.grants import grant
+from seriatim.operations.tick import tick
 from seriatim.testing.work import work_off
 from tests.box.gates.test_numbers import WORK, message, numbers, prepare
 from tests.box.roles import as_role, make
 from tests.databases import box_with
 
-ONCE = replace(WORK, attempts=1)
+ONCE = replace(WORK, retry=replace(WORK.retry, attempts=1))
 
 
 def once(opened):
     prepare(opened)
-    opened.define(ONCE, sq.Queue("plain", policy=sq.Unordered(), attempts=1))
+    opened.define(ONCE, sq.Queue("plain", policy=sq.Unordered(), retry=sq.Retry(1)))
 
 
 box = box_with(once)
@@ -160,7 +162,7 @@ def test_mended_by_a_file_each_in_its_own_way(box):
 
 
 def test_one_that_waits_for_its_next_attempt_is_tried_now(box):
-    redefine(box, attempts=3, retry_delay=3600)
+    redefine(box, retry=sq.Retry(3, delay=3600))
     publish(box, "a", "b", bad="b")
 
     def handler(one, tx):
@@ -178,13 +180,13 @@ def test_one_that_waits_for_its_next_attempt_is_tried_now(box):
 
 
 def test_recovered_by_itself_so_many_times(box):
-    redefine(box, recoveries=2, recover_delay=0)
+    redefine(box, recover=sq.Recover(2, delay=0))
     publish(box, "a", "b", bad="ab")
     work(box)
     for _ in range(2):
-        assert box.tick().recovered == 2
+        assert tick(box).recovered == 2
         assert [one[0] for one in work(box)] == ["a", "b"]
-    assert box.tick().recovered == 0
+    assert tick(box).recovered == 0
     assert [one.message_id for one in messages.messages(box, status="faulted")] == ["a", "b"]
 
 
@@ -245,9 +247,9 @@ def test_the_log_names_the_message_and_what_helps(box, caplog):
 
 def test_a_role_that_operates_retries_and_takes_out(stopped):
     make(stopped, "watcher", "mender", "worker")
-    stopped.grant("watcher", see=["work"])
-    stopped.grant("mender", operate=["work"])
-    stopped.grant("worker", receive=["work"], see=["work"])
+    grant(stopped, "watcher", see=["work"])
+    grant(stopped, "mender", operate=["work"])
+    grant(stopped, "worker", receive=["work"], see=["work"])
     with as_role(stopped, "watcher") as own:
         assert [one.message_id for one in messages.messages(own, status="faulted")] == ["b"]
         for action in (messages.retry, messages.take_out):
@@ -264,7 +266,7 @@ def test_a_role_that_operates_retries_and_takes_out(stopped):
 
 def test_a_role_that_publishes_gives_places_like_the_owner(box):
     make(box, "publisher")
-    box.grant("publisher", publish=["work"])
+    grant(box, "publisher", publish=["work"])
     with as_role(box, "publisher") as own:
         publish(own, "a", "b")
         own.publish(message("c"))

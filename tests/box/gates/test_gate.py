@@ -11,6 +11,7 @@ import pytest
 import seriatim as sq
 from seriatim import MessageBox
 from seriatim.operations import dead_letters, events, groups, invariants, messages, retention
+from seriatim.operations.tick import tick
 from seriatim.testing.clock import SEARCH_PATH, Clock, make_movable
 from tests.box.fed import feed
 from tests.box.shop import rows
@@ -21,7 +22,7 @@ SCHEMA = "seriatim"
 BY = {"actor": "ann", "reason": "it is lost"}
 JOB = sq.MessageType("job", {"key": "string", "n": "long"})
 DONE = sq.MessageType("done", {"of": "string"})
-WORK = sq.Queue("work", sq.Fifo(), group="key", gate="out", errors="continue", attempts=1)
+WORK = sq.Queue("work", sq.Fifo(), group="key", gate="out", errors="continue", retry=sq.Retry(1))
 OUT = sq.Queue("out", sq.Standard(), group="origin_group", sequence="origin_ordinal")
 WAY = sq.Queue("price", sq.Fifo(), group="of")
 ALL = (
@@ -79,7 +80,7 @@ def test_results_leave_by_number_with_the_results_of_their_place(gated):
 
 
 def test_a_hop(gated):
-    gated.define(WAY, replace(WORK, through=["price"]))
+    gated.define(WAY, replace(WORK, gate=replace(WORK.gate, through=["price"])))
     publish(gated, 4)
     work(gated, "p1 x1", "p2", "p3", "x4")
     assert received(gated) == []
@@ -92,7 +93,7 @@ def test_a_hop(gated):
 
 
 def test_a_skipped_place_is_closed_by_force(gated):
-    gated.define(WAY, replace(WORK, through=["price"]))
+    gated.define(WAY, replace(WORK, gate=replace(WORK.gate, through=["price"])))
     publish(gated, 5)
     work(gated, "x1", "p2 x2", "p3", "p4 x4", "x5")
     assert received(gated) == [("x1", 1, False)]
@@ -122,7 +123,7 @@ def make(dsn):
 def define(dsn):
     with MessageBox.open(dsn, schema=SCHEMA) as box:
         out = replace(OUT, policy=sq.Standard(hole_timeout=6, on_hole="skip"))
-        box.define(*ALL[:3], WAY, replace(WORK, through=["price"]), out)
+        box.define(*ALL[:3], WAY, replace(WORK, gate=replace(WORK.gate, through=["price"])), out)
 
 
 @pytest.fixture
@@ -140,10 +141,10 @@ def test_a_hole_is_skipped_by_its_time_out(moving):
     work(moving, "p1 x1", "p2", "", "p4", "x5", "p6")
     assert received(moving) == []  # the fifth place is closed
     clock.move(5)
-    moving.tick()
+    tick(moving)
     assert received(moving) == []
     clock.move(5)
-    assert moving.tick().groups == 1
+    assert tick(moving).groups == 1
     assert received(moving) == [("x1", 1, False)]
     clock.move(6)  # the third place is closed: the fourth is a hole of its own
     assert received(moving) == [("x5", 2, False)]
@@ -174,7 +175,7 @@ def test_the_clock_of_a_hole_begins_when_a_place_behind_it_closes(patient):
     work(patient, "p1", "p2 x2", "")
     assert received(patient) == []
     clock.move("20m")
-    patient.tick()
+    tick(patient)
     assert received(patient) == []
     assert all(view.hole_since is None for view in groups.groups(patient, "out"))
     work(patient, "y2", queue="price", group="p2")
@@ -183,7 +184,7 @@ def test_the_clock_of_a_hole_begins_when_a_place_behind_it_closes(patient):
     assert view.hole_since is not None
     assert view.due_at > clock.now()
     clock.move("9m")
-    patient.tick()
+    tick(patient)
     assert received(patient) == []
     work(patient, "y1", queue="price", group="p1")
     assert received(patient) == [("y1", 1, False), ("x2", 2, False), ("y2", 3, False)]
@@ -231,7 +232,7 @@ def test_a_delayed_result_of_a_closed_place_counts_from_when_it_may_be_seen(pati
 
 def test_a_group_at_its_bound_is_looked_at_again_after_the_gate_has_moved(moving):
     """Who works on what left the gate hasn't committed how far that is, and doesn't know that more has come meanwhile."""
-    moving.define(replace(WORK, open_at_most=3))
+    moving.define(replace(WORK, gate=replace(WORK.gate, open_at_most=3)))
     publish(moving, 3)
     work(moving, "a", "b", "c")
     with moving.session() as gate:
@@ -249,14 +250,14 @@ def test_a_group_at_its_bound_is_looked_at_again_after_the_gate_has_moved(moving
 
 def test_a_group_at_its_bound_is_looked_at_the_less_the_longer_it_waits(moving):
     clock = Clock(moving)
-    moving.define(replace(WORK, through=["price"], open_at_most=2))
+    moving.define(replace(WORK, gate=replace(WORK.gate, through=["price"], open_at_most=2)))
     publish(moving, 3)
     work(moving, "p1", "p2")
-    moving.tick()
+    tick(moving)
     rest = []
     for waited in (1, 1200, 3600 * 24):
         clock.move(waited)
-        assert (moving.tick().groups, moving.tick().groups) == (1, 0)
+        assert (tick(moving).groups, tick(moving).groups) == (1, 0)
         (view,) = groups.groups(moving, "work")
         rest.append(round((view.due_at - clock.now()).total_seconds()))
     assert rest == [1, 20, 60]
@@ -265,7 +266,7 @@ def test_a_group_at_its_bound_is_looked_at_the_less_the_longer_it_waits(moving):
 def test_what_nobody_receives_is_judged_by_a_tick(gated):
     publish(gated, 3)
     work(gated, "a", "", "c")
-    gated.tick()
+    tick(gated)
     assert [(view.queue, view.next, view.queued) for view in groups.groups(gated, "out")] == [("out", 4, 2)]
 
 
@@ -291,7 +292,7 @@ def test_a_group_is_forgotten_with_its_group_at_the_gate(gated):
     publish(gated, 2)
     work(gated, "a")
     work(gated, "")
-    gated.tick()
+    tick(gated)
     publish(gated, 1)
     for forget, done in ((groups.forget, "forgotten"), (groups.restart, "restarted")):
         with pytest.raises(sq.ActionRefused, match=f"{done} by itself"):
@@ -335,7 +336,7 @@ def test_a_group_of_an_unordered_queue_is_forgotten_with_its_group_at_the_gate(g
 
 
 def test_a_group_with_an_open_place_is_not_forgotten(gated):
-    gated.define(WAY, replace(WORK, through=["price"]))
+    gated.define(WAY, replace(WORK, gate=replace(WORK.gate, through=["price"])))
     publish(gated, 1)
     work(gated, "p1")
     with pytest.raises(sq.ActionRefused, match="1 place of it is open or waiting at the gate") as refused:
@@ -344,7 +345,7 @@ def test_a_group_with_an_open_place_is_not_forgotten(gated):
 
 
 def test_no_more_places_are_opened_than_that(gated):
-    gated.define(replace(WORK, open_at_most=5))
+    gated.define(replace(WORK, gate=replace(WORK.gate, open_at_most=5)))
     publish(gated, 20)
     assert received(gated) == []
     with gated.session() as first:
@@ -358,12 +359,12 @@ def test_no_more_places_are_opened_than_that(gated):
     work(gated, *"fghij", limit=10)
     with gated.session() as tx:
         assert tx.receive("work") is None
-    gated.tick()
+    tick(gated)
     work(gated, *"klmno", limit=10)
 
 
 def test_an_unordered_queue_has_places_by_key(gated):
-    gated.define(replace(WORK, policy=sq.Unordered(), open_at_most=4))
+    gated.define(replace(WORK, policy=sq.Unordered(), gate=replace(WORK.gate, open_at_most=4)))
     publish(gated, 3)
     publish(gated, 2, "b")
     publish(gated, 3)
@@ -434,12 +435,12 @@ def killed(box, queue, *fatal):
 
 @pytest.mark.parametrize("policy", [sq.Fifo(), sq.Unordered()], ids=lambda one: one.name)
 def test_a_requeued_message_goes_back_to_its_place(gated, policy):
-    gated.define(WAY, replace(WORK, policy=policy, through=["price"]))
+    gated.define(WAY, replace(WORK, policy=policy, gate=replace(WORK.gate, through=["price"])))
     publish(gated, 1)
     work(gated, "p1")  # the first place is open
     publish(gated, 2)
     killed(gated, "work", "x2")
-    gated.tick()
+    tick(gated)
     (dead,) = dead_letters.dead_letters(gated, "work")
     dead_letters.requeue(gated, dead.entry_id, **BY)
     publish(gated, 1)
@@ -464,7 +465,10 @@ def test_a_requeued_message_whose_place_has_passed_goes_to_the_end(gated, policy
 
 
 def test_a_message_on_the_way_is_requeued(gated):
-    gated.define(replace(WAY, errors="continue", attempts=1), replace(WORK, through=["price"]))
+    gated.define(
+        replace(WAY, errors="continue", retry=replace(WAY.retry, attempts=1)),
+        replace(WORK, gate=replace(WORK.gate, through=["price"])),
+    )
     publish(gated, 2)
     work(gated, "p1 x1", "x2")
     killed(gated, "price", "p1")
@@ -503,8 +507,14 @@ def test_results_of_what_was_delivered_late_leave_late(gated, is_judged_before, 
 @pytest.mark.parametrize("policy", [sq.Fifo(), sq.Unordered()], ids=lambda one: one.name)
 def test_a_message_on_the_way_that_is_requeued_after_its_place_has_results_that_leave_late(gated, policy):
     last = sq.Queue("last", sq.Fifo(), group="of")
-    way = replace(WAY, policy=policy, group=None if policy.name == "unordered" else "of", errors="continue", attempts=1)
-    gated.define(last, way, replace(WORK, through=["price", "last"]))
+    way = replace(
+        WAY,
+        policy=policy,
+        group=None if policy.name == "unordered" else "of",
+        errors="continue",
+        retry=replace(WAY.retry, attempts=1),
+    )
+    gated.define(last, way, replace(WORK, gate=replace(WORK.gate, through=["price", "last"])))
     publish(gated, 3)
     work(gated, "p1 p2", "x2", "x3")
     killed(gated, "price", "p1", "p2")
@@ -527,7 +537,7 @@ def test_a_message_on_the_way_that_is_requeued_after_its_place_has_results_that_
 
 
 def test_a_full_gate_takes_results_of_the_first_open_place(gated):
-    gated.define(replace(OUT, max_messages=2, when_full="refuse"), replace(WORK, policy=sq.Unordered()))
+    gated.define(replace(OUT, max_messages=sq.Limit(2, when_full="refuse")), replace(WORK, policy=sq.Unordered()))
     publish(gated, 3)
     with gated.session() as slow:
         (first,) = slow.receive("work")
@@ -542,7 +552,7 @@ def test_a_full_gate_takes_results_of_the_first_open_place(gated):
 
 @pytest.mark.parametrize("together", [False, True])
 def test_a_full_gate_takes_results_of_all_that_a_transaction_has_in_hand(gated, together):
-    gated.define(replace(OUT, max_messages=2, when_full="refuse"), replace(WORK, policy=sq.Unordered()))
+    gated.define(replace(OUT, max_messages=sq.Limit(2, when_full="refuse")), replace(WORK, policy=sq.Unordered()))
     publish(gated, 6)
     with gated.session() as slow:
         slow.receive("work", limit=4)
@@ -561,8 +571,8 @@ def test_a_full_gate_takes_results_of_all_that_a_transaction_has_in_hand(gated, 
 
 
 def test_a_full_gate_takes_results_of_all_that_is_in_hand_on_the_way(gated):
-    full = replace(OUT, max_messages=2, when_full="refuse")
-    gated.define(full, sq.Queue("price", sq.Unordered()), replace(WORK, through=["price"]))
+    full = replace(OUT, max_messages=sq.Limit(2, when_full="refuse"))
+    gated.define(full, sq.Queue("price", sq.Unordered()), replace(WORK, gate=replace(WORK.gate, through=["price"])))
     publish(gated, 5)
     work(gated, "p1", "p2", "p3", "x4", "x5")
     with gated.session() as slow:
@@ -575,10 +585,10 @@ def test_a_full_gate_takes_results_of_all_that_is_in_hand_on_the_way(gated):
 
 
 def test_one_result_that_waits_is_taken_out(gated):
-    gated.define(WAY, replace(WORK, through=["price"]))
+    gated.define(WAY, replace(WORK, gate=replace(WORK.gate, through=["price"])))
     publish(gated, 4)
     work(gated, "p1 x1", "x2 y2", "x3", "x4")
-    gated.tick()
+    tick(gated)
     waiting = rows(
         gated,
         """SELECT message_id FROM {schema}.entries JOIN {schema}.spool USING (arrival_id, position)
@@ -638,7 +648,7 @@ def test_what_is_asked_for_behind_a_savepoint_goes_with_it(gated):
 
 @pytest.mark.parametrize("policy", [sq.Fifo(), sq.Unordered()], ids=lambda one: one.name)
 def test_an_expired_group_is_forgotten_with_its_group_at_the_gate(gated, policy):
-    gated.define(replace(WORK, policy=policy, expire_after=0.001))
+    gated.define(replace(WORK, policy=policy, group=replace(WORK.group, expire_after=0.001)))
     publish(gated, 2)
     work(gated, "a", "b")
     retention.purge(gated, forget_expired=True)
@@ -656,7 +666,7 @@ def test_an_expired_group_is_forgotten_with_its_group_at_the_gate(gated, policy)
 
 @pytest.mark.parametrize("policy", [sq.Fifo(), sq.Unordered()], ids=lambda one: one.name)
 def test_a_dead_letter_in_hand_closes_its_place(gated, policy):
-    gated.define(replace(WORK, policy=policy, errors="suspend", attempts=5))
+    gated.define(replace(WORK, policy=policy, errors="suspend", retry=replace(WORK.retry, attempts=5)))
     publish(gated, 3)
     work(gated, "a", limit=1)
     with gated.session() as tx:
@@ -690,7 +700,7 @@ def test_a_postponed_message_keeps_its_place_open(gated, policy):
 
 
 def test_a_result_calls_nobody_at_the_gate_before_its_place_is_closed(gated):
-    gated.define(WAY, replace(WORK, through=["price"]))
+    gated.define(WAY, replace(WORK, gate=replace(WORK.gate, through=["price"])))
     publish(gated, 2)
     queues = dict(rows(gated, "SELECT queue, queue_id FROM {schema}.queues"))
 
@@ -716,7 +726,13 @@ def test_a_result_calls_nobody_at_the_gate_before_its_place_is_closed(gated):
 def holey(request, moving):
     """Origin queues of both kinds, of which single places can stay open."""
     moving.define(WORK if request.param == "fifo" else replace(WORK, policy=sq.Unordered()))
-    moving.define(replace(WORK, policy=sq.Fifo() if request.param == "fifo" else sq.Unordered(), through=["price"]))
+    moving.define(
+        replace(
+            WORK,
+            policy=sq.Fifo() if request.param == "fifo" else sq.Unordered(),
+            gate=replace(WORK.gate, through=["price"]),
+        )
+    )
     yield moving
     assert invariants.broken(moving) == []
 
@@ -733,7 +749,7 @@ def worked_on(box, *answers):
 
 def looked(box):
     """What leaves, after everybody has looked: nothing waits that no place keeps, and no clock."""
-    box.tick()
+    tick(box)
     assert invariants.broken(box) == []
     return [name for name, _, _ in received(box)]
 

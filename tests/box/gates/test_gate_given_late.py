@@ -8,6 +8,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import events, groups, invariants
+from seriatim.operations.tick import tick
 from tests.box.gates.test_gate import ALL, BY, OUT, publish, received, work
 from tests.box.shop import rows
 
@@ -46,7 +47,7 @@ def finished(box, count):
 def test_a_queue_that_has_numbered_messages_gets_a_gate(made):
     box = made(replace(FIFO, gate=None))
     finished(box, 7)
-    box.define(replace(FIFO, open_at_most=5))
+    box.define(replace(FIFO, gate=replace(FIFO.gate, open_at_most=5)))
     sent(box, "eight", "nine")
     assert told(box) == ([("eight", 1, False), ("nine", 2, False)], [])
     assert events.events(box, queue="out") == []
@@ -60,13 +61,15 @@ def test_a_queue_gets_another_gate(made, queue):
     box = made(queue, replace(OUT, name="other"))
     sent(box, "a", "b", "c", "d", "e", "f")
     assert len(received(box)) == 6
-    box.define(replace(queue, gate="other", open_at_most=5))
+    box.define(replace(queue, gate=sq.Gate("other", open_at_most=5)))
     publish(box, 2)
     with box.session() as tx:
         for name, message in zip("gh", tx.receive("work", limit=2), strict=True):
             tx.publish(sq.Message(type="done", context={"of": name, "to": "other"}), cause=message)
     assert received(box, "other") == [("g", 1, False), ("h", 2, False)]
-    box.define(replace(queue, open_at_most=5))  # and the former one again, which has stood still
+    box.define(
+        replace(queue, gate=replace(queue.gate, open_at_most=5))
+    )  # and the former one again, which has stood still
     sent(box, "i")
     assert told(box) == ([("i", 7, False)], [])
 
@@ -163,7 +166,7 @@ def test_groups_of_before_and_of_now_are_judged_together(made):
     answered(box, "a")
     assert received(box) == [("a", 1, False)]
     answered(box, *"abc")
-    assert box.tick().groups == 3
+    assert tick(box).groups == 3
     assert sorted(name for name, _, _ in received(box)) == ["a", "b", "c"]
 
 

@@ -17,6 +17,8 @@ from seriatim.box.pipelines.incoming import Incoming
 from seriatim.box.pipelines.staging import Staging
 from seriatim.box.publishing.publisher import Publisher
 from seriatim.operations import dead_letters, edits, groups, messages
+from seriatim.operations.grants import grant
+from seriatim.operations.tick import tick
 from seriatim.pipeline.types.origin import ORIGIN
 from seriatim.testing.work import work_off
 from tests.box import roles
@@ -28,7 +30,7 @@ TYPES = (
     sq.MessageType("priced", {"kind": "string"}),
     sq.MessageType("out", {"kind": "string"}),
 )
-WORK = sq.Queue("work", sq.Fifo(), group="location_key", gate="out", through=["price"])
+WORK = sq.Queue("work", sq.Fifo(), group="location_key", gate=sq.Gate("out", through=["price"]))
 PRICE = sq.Queue("price", sq.Unordered())
 OUT = sq.Queue("out", sq.Standard(), group="origin_group", sequence="origin_ordinal")
 AUDIT = sq.Queue("audit", sq.Unordered())
@@ -363,13 +365,13 @@ def test_what_is_routed_later_has_its_place_too(gated):
     with gated.session() as tx:
         for context in ({"location_key": "a"}, {}):
             tx.connection.execute(f"SELECT {gated.schema}.publish('order', '', %s)", [Jsonb(context)])
-    gated.tick()
+    tick(gated)
     with Staging(gated.dsn, gated.schema, incoming=Incoming("order")) as staging:
         rows_of = pa.RecordBatch.from_pydict({"location_key": ["b"], "kind": ["staged"]})
         staging.merge("writer", 0, [staging.stage("writer", 0, [rows_of])])
     gated.publish(order(group="c"), unique="k")
     assert entries(gated, "work") == [("arrived", key, None, "out", None, None) for key in "abc"]
-    gated.define(replace(WORK, default_group="nobody"))
+    gated.define(replace(WORK, group=replace(WORK.group, default="nobody")))
     assert messages.resubmit(gated, queue="work").routed == 1
     assert entries(gated, "work")[3:] == [("arrived", "nobody", None, "out", None, None)]
 
@@ -394,7 +396,7 @@ def test_what_is_routed_later_has_its_place_too(gated):
 def test_an_edit_leaves_the_origin_as_it_is(gated):
     gated.define(
         sq.Queue("check", sq.Fifo(), group="kind"),
-        replace(WORK, through=["price", "check"]),
+        replace(WORK, gate=replace(WORK.gate, through=["price", "check"])),
         sq.Subscription("check", where="type = 'priced'", to="check"),
     )
     gated.publish([order("x"), order("y")])
@@ -423,8 +425,8 @@ def test_an_edit_leaves_the_origin_as_it_is(gated):
 
 def test_a_role_carries_the_origin_of_queues_that_it_works_on(gated):
     roles.make(gated, "works", "tells")
-    gated.grant("works", receive=["work"], publish=["out"])
-    gated.grant("tells", publish=["out"], receive=["audit"])
+    grant(gated, "works", receive=["work"], publish=["out"])
+    grant(gated, "tells", publish=["out"], receive=["audit"])
     gated.publish(order(group="g"))
     with roles.as_role(gated, "works") as own, own.session() as tx:
         for _ in tx.receive("work"):

@@ -73,7 +73,7 @@ def test_what_waits_or_is_in_hand_is_passed_over(gated):
 
 
 def test_a_group_that_is_too_far_ahead_of_its_gate_holds_up_no_other(gated):
-    gated.define(replace(WORK, open_at_most=2))
+    gated.define(replace(WORK, gate=replace(WORK.gate, open_at_most=2)))
     publish(gated, "aaab")
     with gated.session() as first, gated.session() as then:
         assert taken(first, 2) == "a1a2"

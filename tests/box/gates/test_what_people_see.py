@@ -12,6 +12,8 @@ from seriatim.box.faults.faults import Fault, fail
 from seriatim.cli.main import main
 from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import find, groups, invariants, messages, queues, trace, work_findings
+from seriatim.operations.grants import grant
+from seriatim.operations.peek import peek
 from tests.box import roles
 from tests.box.gates.test_gate import ALL, BY, OUT, WAY, WORK, publish, received, work
 from tests.box.shop import rows
@@ -21,7 +23,7 @@ FAILED = Fault(FaultKind.BUSINESS, "ValueError", "no price", "worker 1")
 
 
 def prepare(opened):
-    opened.define(*ALL[:3], WAY, OUT, replace(WORK, through=["price"]))
+    opened.define(*ALL[:3], WAY, OUT, replace(WORK, gate=replace(WORK.gate, through=["price"])))
 
 
 box = box_with(prepare)
@@ -75,7 +77,7 @@ def test_results_of_an_open_place_are_held(seen):
     (held, _) = messages.messages(seen, queue="out", status="held")
     assert (held.status, held.reason, held.sequence) == ("held", "place_open", 1)
     assert counts(seen).held == 2
-    assert [(one.status, one.message.sequence) for one in seen.peek("out")] == [("held", 1), ("held", 2)]
+    assert [(one.status, one.message.sequence) for one in peek(seen, "out")] == [("held", 1), ("held", 2)]
     found = seen.status_of(held.message_id)
     assert (found.state, found.reason.partition(",")[0]) == ("waiting", "its place at the gate is open")
     (one,) = queues.not_done(seen, "out")
@@ -179,7 +181,7 @@ def test_a_role_sees_the_places_of_a_gate_and_the_messages_of_the_queues_that_it
     publish(seen, 2)
     work(seen, "p1", "x2")
     roles.make(seen, "watcher")
-    seen.grant("watcher", see=["out"])
+    grant(seen, "watcher", see=["out"])
     with roles.as_role(seen, "watcher") as own:
         (view,) = groups.groups(own, "out")
         assert (view.places, view.open_places, view.open_number) == (2, 1, 1)
@@ -187,13 +189,13 @@ def test_a_role_sees_the_places_of_a_gate_and_the_messages_of_the_queues_that_it
         assert (
             groups.standing(own, "out", "a").why == "place 1 is open: a message of it is in a queue that you don't see"
         )
-        seen.grant("watcher", see=["price"])
+        grant(seen, "watcher", see=["price"])
         (on_way,) = groups.standing(own, "out", "a").place.waits_for
         assert on_way.queue == "price"
 
 
 def test_a_trace_goes_through_the_hops_and_the_gate(seen):
-    seen.define(replace(WORK, through=["price"], keep="everything"))
+    seen.define(replace(WORK, gate=replace(WORK.gate, through=["price"]), keep="everything"))
     publish(seen, 3)
     work(seen, "p1 x1", "", "x3")
     work(seen, "y1", queue="price", group="p1")

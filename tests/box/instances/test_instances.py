@@ -21,6 +21,7 @@ from seriatim.cli.main import main
 from seriatim.kernel.filters.filter import type_from
 from seriatim.operations import groups, instances, subscriptions
 from seriatim.operations import messages as message_operations
+from seriatim.operations.grants import grant, revoke
 from seriatim.operations.messages import resubmit
 from seriatim.pipeline.types.property_columns import columns
 from seriatim.pipeline.types.typed_message import MessageTypes
@@ -506,9 +507,9 @@ def worker(work):
     with work.session() as tx:
         tx.connection.execute(f"CREATE ROLE {role} LOGIN")
     work.define(sq.Queue("vault", policy=sq.Fifo(), group="order_id"))
-    work.grant(role, receive=["work"], publish=["work"])
+    grant(work, role, receive=["work"], publish=["work"])
     yield work.dsn.replace("seriatim@", f"{role}@")
-    work.revoke(role)
+    revoke(work, role)
     with work.session() as tx:
         tx.connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
@@ -542,7 +543,7 @@ def test_a_role_that_may_work_on_them(work, worker):
     [
         (sq.Queue("q", sq.Unordered()), ["order_id"], "instances can't be in queue 'q', which is Unordered"),
         (sq.Queue("q", sq.UnitOfWork(size=2), "order_id", "part"), ["order_id"], "which is UnitOfWork"),
-        (sq.Queue("q", sq.Fifo(), "order_id", default_group="x"), ["order_id"], "has a default_group"),
+        (sq.Queue("q", sq.Fifo(), sq.Group("order_id", default="x")), ["order_id"], "has a default group"),
         (
             sq.Queue("q", sq.Fifo(), "order_id"),
             ["shipment_id"],

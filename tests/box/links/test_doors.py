@@ -11,6 +11,7 @@ import pytest
 from seriatim.box.links.answers import AnswerSet, Refusal
 from seriatim.kernel.streams import Answer
 from seriatim.operations import links
+from seriatim.operations.links import transmit
 from tests import soak
 from tests.box import roles
 from tests.box.links import recorder
@@ -34,7 +35,7 @@ _TABLES = (
 @pytest.fixture
 def pair(databases):
     with paired(databases) as both:
-        both.near.transmit()  # the first contact
+        transmit(both.near)  # the first contact
         yield both
 
 

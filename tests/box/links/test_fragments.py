@@ -8,6 +8,8 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import links
+from seriatim.operations.links import transmit
+from seriatim.operations.tick import tick
 from tests.box import roles
 from tests.box.links.pairs import Pair, order, paired
 
@@ -31,14 +33,14 @@ def _large(size: int, queue: str = "orders", nth: int = 1) -> sq.Message:
 def _rounds(pair: Pair) -> int:
     rounds, more = 0, True
     while more:
-        (done,) = pair.near.transmit()
+        (done,) = transmit(pair.near)
         assert done.error is None
         rounds, more = rounds + 1, done.more
     return rounds
 
 
 def _bodies(box, queue: str = "orders") -> list:
-    box.tick()
+    tick(box)
     with box.session() as tx:
         return [(message.body, *(one.body for one in message.parts)) for message in tx.receive(queue, limit=10) or ()]
 
@@ -57,10 +59,10 @@ def test_a_large_message_comes_whole_and_in_its_order(pair: Pair):
 
 
 def test_it_is_fetched_likewise_and_after_a_break_only_what_is_missing_comes(pair: Pair):
-    pair.near.transmit()
+    transmit(pair.near)
     large = _large(9 * _MIB, "answers")
     pair.far.publish(large)
-    pair.near.transmit()
+    transmit(pair.near)
     assert roles.rows(pair.near, "SELECT count(*) FROM box.link_fragments") == [(2,)]
     assert roles.rows(pair.far, "SELECT fragment FROM box.link_streams_out") == [(2,)]
     # The sender forgets how far it was, as after a restore: the receiver tells it.
@@ -72,10 +74,10 @@ def test_it_is_fetched_likewise_and_after_a_break_only_what_is_missing_comes(pai
 def test_fragments_of_another_message_break_the_stream_and_it_goes_on_as_a_new_one(pair: Pair):
     large = _large(9 * _MIB)
     pair.near.publish(large)
-    pair.near.transmit()
+    transmit(pair.near)
     roles.rows(pair.far, "UPDATE box.link_streams_in SET part_size = part_size + 1")
     _rounds(pair)
-    pair.near.transmit(at_once=True)
+    transmit(pair.near, at_once=True)
     _rounds(pair)
     assert _bodies(pair.far) == [(large.body, large.parts[0].body)]
     assert links.status(pair.near)[0].restored == 1

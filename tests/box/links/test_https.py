@@ -27,7 +27,9 @@ from seriatim.kernel.streams import Answer
 from seriatim.listening.limits import CONNECTIONS
 from seriatim.network import UNACKNOWLEDGED_S, watch
 from seriatim.operations import links
+from seriatim.operations.links import transmit as transmit_of_box
 from seriatim.operations.looking import open_to_look
+from seriatim.operations.tick import tick
 from seriatim.runtime.processes.link_server import LinkLimits, LinkServer
 from tests import soak
 from tests.box import roles
@@ -78,9 +80,9 @@ def test_groups_arrive_in_order_and_once_both_ways(pair: HttpsPair):
     for nth in range(12):
         pair.send(nth, customer=f"c{nth % 3}")
     pair.send(20, 21, box=pair.far, queue="answers")
-    (done,) = pair.near.transmit()
+    (done,) = transmit_of_box(pair.near)
     assert (done.sent, done.acknowledged, done.received, done.error) == (12, 12, 2, None)
-    assert (pair.near.transmit()[0].sent, pair.near.transmit()[0].received) == (0, 0)
+    assert (transmit_of_box(pair.near)[0].sent, transmit_of_box(pair.near)[0].received) == (0, 0)
     arrived = carried(pair.far)
     assert sorted(arrived) == sorted((f"c{nth % 3}", nth, False) for nth in range(12))
     for group in ("c0", "c1", "c2"):
@@ -97,9 +99,9 @@ def test_large_bodies_arrive_in_parts(pair: HttpsPair):
     body = random.Random(1).randbytes(6 * 2**20)
     sent = sq.Message(type="order", body=body, context={"to": "orders", "customer": "c1", "nth": 1})
     pair.near.publish(sent)
-    while pair.near.transmit(at_once=True)[0].more:
+    while transmit_of_box(pair.near, at_once=True)[0].more:
         pass
-    pair.far.tick()
+    tick(pair.far)
     with pair.far.session() as tx:
         (message,) = list(tx.receive("orders"))
     assert message.body == body
@@ -127,14 +129,14 @@ def test_a_side_that_isnt_who_it_should_be_is_refused(pair: HttpsPair, tmp_path)
 
 def test_a_changed_key_is_refused_until_it_is_accepted(pair: HttpsPair):
     pair.send(1)
-    assert pair.near.transmit()[0].acknowledged == 1
+    assert transmit_of_box(pair.near)[0].acknowledged == 1
     # The same key, in a certificate that was made anew and with which the link goes on.
     pair.authority.issued("near", key=pair.near_files.key)
     pair.send(2)
-    assert pair.near.transmit()[0].acknowledged == 1
+    assert transmit_of_box(pair.near)[0].acknowledged == 1
     pair.authority.issued("near")
     pair.send(3)
-    assert "doesn't know the key" in pair.near.transmit()[0].error
+    assert "doesn't know the key" in transmit_of_box(pair.near)[0].error
     accepted = {"certificate": pair.near_files.certificate, "other": str(pair.near.id), "queues": ["orders"], **_WHY}
     with pytest.raises(sq.ActionRefused, match="--replace"):
         links.accept(pair.far, "near", **accepted)
@@ -142,12 +144,12 @@ def test_a_changed_key_is_refused_until_it_is_accepted(pair: HttpsPair):
         connection.sendall(request("/link/push", _asked(pair)))
         assert received(connection) == (403, b"this key isn't known\n")
     links.accept(pair.far, "near", replace=True, **accepted)
-    assert pair.near.transmit(at_once=True)[0].acknowledged == 1
+    assert transmit_of_box(pair.near, at_once=True)[0].acknowledged == 1
     assert [nth for _, nth, _ in carried(pair.far)] == [1, 2, 3]
     # One that is taken away is refused on a connection that is open.
     other = pair.authority.issued("next")
     links.accept(pair.far, "near", replace=True, **{**accepted, "certificate": other.certificate})
-    assert "doesn't know the key" in pair.near.transmit()[0].error
+    assert "doesn't know the key" in transmit_of_box(pair.near)[0].error
 
 
 def test_certificates_of_the_listener_are_read_again(pair: HttpsPair, tmp_path):
@@ -164,7 +166,7 @@ def test_certificates_of_the_listener_are_read_again(pair: HttpsPair, tmp_path):
 
 
 def test_a_box_speaks_as_no_other_and_a_key_as_one_box(pair: HttpsPair):
-    pair.near.transmit()
+    transmit_of_box(pair.near)
     pair.send(1)
     lied = bytearray(_asked(pair))
     lied[8:24] = b"x" * 16
@@ -191,7 +193,7 @@ def test_a_box_speaks_as_no_other_and_a_key_as_one_box(pair: HttpsPair):
 def test_a_copy_knows_no_keys(pair: HttpsPair):
     roles.rows(pair.far, "SELECT box.drop_link_pairs()")
     assert links.status(pair.far)[0].state == "unpaired"
-    assert "doesn't know the key" in pair.near.transmit()[0].error
+    assert "doesn't know the key" in transmit_of_box(pair.near)[0].error
 
 
 _BAD = [
@@ -244,7 +246,7 @@ def test_clients_that_never_finish_are_cut_off(databases, tmp_path):
                     assert received(connection)[0] == told
                 assert connection.recv(1) == b""
         pair.send(1)
-        assert pair.near.transmit()[0].acknowledged == 1
+        assert transmit_of_box(pair.near)[0].acknowledged == 1
 
 
 def test_strangers_that_say_nothing_keep_no_box_out(pair: HttpsPair):
@@ -253,7 +255,7 @@ def test_strangers_that_say_nothing_keep_no_box_out(pair: HttpsPair):
         for _ in range(2 * CONNECTIONS):
             held.enter_context(socket.create_connection(("127.0.0.1", pair.port), 60))
         pair.send(1)
-        (done,) = pair.near.transmit()
+        (done,) = transmit_of_box(pair.near)
         assert (done.acknowledged, done.error) == (1, None)
 
 
@@ -263,7 +265,7 @@ def test_a_connection_that_is_lost_in_the_middle_of_a_body_stops_nothing(pair: H
         lost.sendall(request("/link/push", b"a" * 10, length=1000))
         for nth in range(3):
             pair.send(nth)
-            (done,) = pair.near.transmit(at_once=True)
+            (done,) = transmit_of_box(pair.near, at_once=True)
             assert (done.acknowledged, done.error) == (1, None)
 
 
@@ -300,7 +302,7 @@ def test_both_sides_find_out_that_the_other_one_is_gone(pair: HttpsPair, monkeyp
 
     for place in ("seriatim.network.watch", "seriatim.listening.server.watch"):
         monkeypatch.setattr(place, noted)
-    assert pair.near.transmit(at_once=True)[0].error is None
+    assert transmit_of_box(pair.near, at_once=True)[0].error is None
     assert set_ == [(1, 1000 * UNACKNOWLEDGED_S)] * 2
 
 
@@ -329,7 +331,7 @@ def test_an_answer_that_stops_in_its_middle_is_given_up(tmp_path, monkeypatch):
 
 def test_a_connection_that_is_old_is_closed_and_another_one_goes_on(databases, tmp_path):
     with paired_over_https(databases, tmp_path, LinkLimits(age_s=0.0)) as pair:
-        pair.near.transmit()
+        transmit_of_box(pair.near)
         pair.send(1)
         for path, frame in (("/link/push", _asked(pair)), ("/link/fetch", _fetch_of(pair))):
             with asked_over_tls(pair.port, pair.near_files) as connection:
@@ -354,7 +356,7 @@ def test_a_connection_that_is_old_is_closed_and_another_one_goes_on(databases, t
 
 def test_while_the_box_is_away_a_peer_is_told_when_to_ask_again(databases, tmp_path):
     with paired_over_https(databases, tmp_path) as pair:
-        pair.near.transmit()
+        transmit_of_box(pair.near)
         wire = Wire(pair.far.dsn, random.Random(1), every=float("inf"))
         known = conninfo_to_dict(pair.far.dsn)
         files = pair.far_files
@@ -370,7 +372,7 @@ def test_while_the_box_is_away_a_peer_is_told_when_to_ask_again(databases, tmp_p
                 try:
                     pair.near.define(pair.link(url=server.address, queues=["answers"]))
                     pair.send(1)
-                    assert pair.near.transmit(at_once=True)[0].acknowledged == 1
+                    assert transmit_of_box(pair.near, at_once=True)[0].acknowledged == 1
                     wire.lead_to("host=/nowhere")
                     wire.cut()
                     with asked_over_tls(int(server.address.rpartition(":")[2]), pair.near_files) as connection:
@@ -379,7 +381,7 @@ def test_while_the_box_is_away_a_peer_is_told_when_to_ask_again(databases, tmp_p
                         assert (status, head[b"retry-after"], body) == (503, b"1", b"the box is away\n")
                     wire.lead_to(pair.far.dsn)
                     pair.send(2)
-                    assert pair.near.transmit(at_once=True)[0].acknowledged == 1
+                    assert transmit_of_box(pair.near, at_once=True)[0].acknowledged == 1
                 finally:
                     server.close()
         finally:
@@ -389,7 +391,7 @@ def test_while_the_box_is_away_a_peer_is_told_when_to_ask_again(databases, tmp_p
 
 @pytest.mark.soak
 def test_frames_that_arent_right_change_nothing_over_https(pair: HttpsPair):
-    pair.near.transmit()
+    transmit_of_box(pair.near)
     pair.send(1, 2, 3)
     pair.send(4, customer="c2")
     asked = _asked(pair)
@@ -409,7 +411,7 @@ def test_frames_that_arent_right_change_nothing_over_https(pair: HttpsPair):
 
 @pytest.mark.proves("frames that a killed HTTPS listener took are taken once by the next one")
 def test_what_a_listener_took_before_it_was_killed_is_taken_once(pair: HttpsPair):
-    pair.near.transmit()
+    transmit_of_box(pair.near)
     words = [sys.executable, "-m", "seriatim", "serve", "--dsn", pair.far.dsn, "--schema", pair.far.schema]
     files = pair.far_files
     words += [
@@ -436,7 +438,7 @@ def test_what_a_listener_took_before_it_was_killed_is_taken_once(pair: HttpsPair
         serving.communicate()
     (stream,) = [one for one in links.transmission(pair.near) if one.direction == "out"]
     assert (stream.sent, stream.acknowledged) == (2, 0)
-    assert pair.near.transmit(at_once=True)[0].acknowledged == 2
+    assert transmit_of_box(pair.near, at_once=True)[0].acknowledged == 2
     assert carried(pair.far) == [("c1", 1, False), ("c1", 2, False)]
     assert links.status(pair.near)[0].restored == links.status(pair.far)[0].restored == 0
 

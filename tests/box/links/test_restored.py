@@ -7,6 +7,8 @@ import pytest
 import seriatim as sq
 from seriatim.operations import links
 from seriatim.operations.box_findings import CHECKS
+from seriatim.operations.events import events_after
+from seriatim.operations.links import transmit
 from seriatim.operations.operator_log import operator_log
 from tests.box import roles
 from tests.box.links.backups import back_up, restore
@@ -22,7 +24,7 @@ def pair(databases):
 def _transmitted(pair: Pair) -> None:
     """Rounds until nothing waits."""
     for _ in range(8):
-        (done,) = pair.near.transmit(at_once=True)
+        (done,) = transmit(pair.near, at_once=True)
         assert done.error is None
         link = links.status(pair.near)[0]
         if not (done.more or link.unacknowledged or link.waiting or link.ending):
@@ -49,7 +51,7 @@ def test_a_restored_receiver_is_told_what_it_lacks_and_a_new_stream_goes_on(pair
     (far,) = _noted(pair.far)
     assert (far["lacks_above"], far["through"]) == (1, 3)
     for box in (pair.near, pair.far):
-        (event,) = box.events(kinds="restored")
+        (event,) = events_after(box, kinds="restored")
         assert (event.queue, event.group, event.first, event.last, event.count) == ("orders", "c1", 2, 3, 2)
     pair.send(5)
     _transmitted(pair)
@@ -106,7 +108,7 @@ def test_a_sender_restored_to_before_its_stream_goes_on_above_its_number(pair: P
 
 def test_streams_that_were_over_before_a_restore_of_their_receiver_are_noted(databases):
     with paired(databases, stream_idle=1) as pair:
-        pair.near.transmit()
+        transmit(pair.near)
         back_up(pair.far)
         pair.send(1)
         _transmitted(pair)
@@ -130,7 +132,7 @@ def test_a_box_that_gets_a_new_id_sends_nothing_of_what_its_original_sends(pair:
     (link,) = links.status(pair.near)
     assert (link.box, link.waiting, link.unacknowledged, link.state) == (None, 0, 0, "unpaired")
     pair.send(2)
-    (done,) = pair.near.transmit()
+    (done,) = transmit(pair.near)
     assert done.acknowledged == 0
     assert carried(pair.far) == []
     # Its role is the original's, and speaks as no other box.
@@ -190,7 +192,7 @@ def test_of_two_boxes_under_one_id_the_older_one_is_refused_and_both_are_told(pa
     assert check(pair.far).state == "ok"
     lives_as(1)
     pair.send(3)
-    (done,) = pair.near.transmit(at_once=True)
+    (done,) = transmit(pair.near, at_once=True)
     assert "incarnation 2, and this is 1" in done.error
     assert "two boxes live under one id" in check(pair.far).found
     assert "two live under one id" in check(pair.near).found
@@ -208,7 +210,7 @@ def test_an_older_box_that_is_called_is_refused_too(pair: Pair):
     _transmitted(pair)
     roles.rows(pair.far, f"UPDATE {pair.far.schema}.box_identity SET incarnation = 1")
     pair.send(1)
-    assert "this box refuses the other one" in pair.near.transmit(at_once=True)[0].error
+    assert "this box refuses the other one" in transmit(pair.near, at_once=True)[0].error
     assert links.status(pair.near)[0].older_at is not None
     links.add(pair.near, pair.link(queues=["answers"]))
     _transmitted(pair)

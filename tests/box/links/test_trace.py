@@ -10,6 +10,8 @@ import pytest
 import seriatim as sq
 from seriatim.box.links.carrier import Carrier
 from seriatim.operations import links
+from seriatim.operations.links import transmit
+from seriatim.operations.tick import tick
 from seriatim.operations.trace import trace_message
 from seriatim.testing import work_off
 from tests.box import roles
@@ -23,7 +25,7 @@ _WHY = {"actor": "test", "reason": "a test"}
 @pytest.fixture
 def pair(databases):
     with paired(databases) as both:
-        both.near.transmit()  # the first contact
+        transmit(both.near)  # the first contact
         yield both
 
 
@@ -56,8 +58,8 @@ def test_a_trace_goes_on_in_the_other_box(pair: Pair):
     _grant(pair)
     assert links.status(pair.far)[0].traces
     one, two = pair.send(1, 2)
-    pair.near.transmit()
-    pair.far.tick()
+    transmit(pair.near)
+    tick(pair.far)
     steps = trace_message(pair.near, one)
     # What isn't kept here any more, the other box knows.
     assert _told(steps) == [
@@ -74,9 +76,9 @@ def test_a_trace_goes_on_in_the_other_box(pair: Pair):
 
 def test_what_handlers_fail_at_there_is_told_without_bodies(pair: Pair):
     _grant(pair)
-    pair.far.define(sq.Queue("orders", group="customer", keep="everything", attempts=1))
+    pair.far.define(sq.Queue("orders", group="customer", keep="everything", retry=sq.Retry(1)))
     (message_id,) = pair.near.publish([order(1)])
-    pair.near.transmit()
+    transmit(pair.near)
 
     def fails(message, tx):
         raise ValueError("no such customer")
@@ -103,7 +105,7 @@ def test_what_handlers_fail_at_there_is_told_without_bodies(pair: Pair):
 
 def test_a_box_that_isnt_granted_it_is_told_the_same_of_all(pair: Pair):
     (message_id,) = pair.send(1)
-    pair.near.transmit()
+    transmit(pair.near)
     before = trace_message(pair.near, message_id, over_links=False)
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         _ask(pair, message_id)
@@ -127,7 +129,7 @@ def test_only_what_came_over_the_link_is_told(pair: Pair):
     pair.near.publish(
         [sq.Message(type="order", message_id="mine", context={"to": "orders", "customer": "c1", "nth": 2})]
     )
-    pair.near.transmit()
+    transmit(pair.near)
     assert _ask(pair, "mine")[1] != b"{}"
     for message_id, home, space in (
         ("own", None, ""), ("own", pair.far.id.bytes, ""), ("mine", pair.far.id.bytes, ""), ("mine", None, "other"), ("x" * 1024, None, "")
@@ -146,7 +148,7 @@ def test_what_is_kept_of_nothing_is_told_to_the_box_of_the_message_only(pair: Pa
     _grant(pair)
     pair.far.define(sq.Queue("orders", group="customer", keep="nothing"))
     (message_id,) = pair.send(1)
-    pair.near.transmit()
+    transmit(pair.near)
     assert carried(pair.far) == [("c1", 1, False)]
     steps = trace_message(pair.near, message_id)
     assert _told(steps)[2:] == [("received", "far"), ("unknown", "far")]
@@ -157,10 +159,10 @@ def test_what_is_kept_of_nothing_is_told_to_the_box_of_the_message_only(pair: Pa
 
 def test_another_version_and_a_box_that_is_away_end_the_trace_here(databases, monkeypatch):
     with paired(databases, keep_sent="1d") as pair:
-        pair.near.transmit()
+        transmit(pair.near)
         _grant(pair)
         (message_id,) = pair.send(1)
-        pair.near.transmit()
+        transmit(pair.near)
         here = trace_message(pair.near, message_id, over_links=False)
         assert "acknowledged" in here[-1].text
         for answer in (
@@ -197,9 +199,9 @@ def test_the_same_over_https(databases, tmp_path):
             "queues": ["orders"],
             **_WHY,
         }
-        pair.near.transmit()
+        transmit(pair.near)
         (message_id,) = pair.send(1)
-        pair.near.transmit()
+        transmit(pair.near)
         before = trace_message(pair.near, message_id, over_links=False)
         assert trace_message(pair.near, message_id) == before
         with asked_over_tls(pair.port, pair.near_files) as connection:
@@ -208,7 +210,7 @@ def test_the_same_over_https(databases, tmp_path):
                 status, body = received(connection)
                 assert (status, recorder.read(body)[2]) == (200, b"nothing is known of this")
         links.accept(pair.far, "near", trace=True, **accepted)
-        pair.far.tick()
+        tick(pair.far)
         assert _told(trace_message(pair.near, message_id))[-2:] == [("routed", "far"), ("waits", "far")]
         unknown = pair.authority.issued("unknown")
         with asked_over_tls(pair.port, unknown) as connection:

@@ -19,6 +19,8 @@ from psycopg.waiting import READY_R, WAIT_R
 import seriatim as sq
 from seriatim.box.links.carrier import Carrier
 from seriatim.operations import links
+from seriatim.operations.grants import grant, revoke
+from seriatim.operations.links import transmit
 from tests.box import roles
 from tests.box.cutting import Cutting
 from tests.box.links.pairs import Pair, carried, paired
@@ -95,10 +97,10 @@ def test_two_transmitters_share_the_streams(pair: Pair):
 def test_a_role_that_isnt_the_owner_may_not_transmit(pair: Pair):
     role = f"{pair.role}_app"
     roles.make(pair.near, role)
-    pair.near.grant(role, publish=["orders"])
+    grant(pair.near, role, publish=["orders"])
     with roles.as_role(pair.near, role) as box, pytest.raises(sq.EnvironmentProblem, match="only the owner"):
-        box.transmit()
-    pair.near.revoke(role)
+        transmit(box)
+    revoke(pair.near, role)
 
 
 _STEPS = """
@@ -140,14 +142,14 @@ done()
 @pytest.mark.dear
 @pytest.mark.parametrize("until", ["asked", "pushed", "acknowledged", "fetched", "taken", "told"])
 def test_a_transmitter_that_is_killed_at_any_moment_is_replaced(pair: Pair, until):
-    pair.near.transmit()
+    transmit(pair.near)
     pair.send(1, 2)
     pair.send(3, 4, box=pair.far, queue="answers")
     words = [sys.executable, "-c", _STEPS, pair.near.dsn, pair.near.schema, roles.dsn_of(pair.far, pair.role), until]
     assert subprocess.run(words, check=False).returncode == -signal.SIGKILL
     # What the killed one has fetched is fetched again when it is due; nobody knows that it won't be acknowledged.
     roles.rows(pair.far, "UPDATE box.link_streams_out SET next_try_at = '-infinity'")
-    pair.near.transmit(at_once=True)
+    transmit(pair.near, at_once=True)
     assert carried(pair.far) == [("c1", 1, False), ("c1", 2, False)]
     assert carried(pair.near, "answers") == [("c1", 3, False), ("c1", 4, False)]
     for box in (pair.near, pair.far):

@@ -231,7 +231,7 @@ def test_to_skip_a_message_is_allowed_where_a_late_one_has_stopped_the_group(box
 
 
 def test_how_a_group_stands_that_waits_for_its_next_attempt(box):
-    define(box, retry_delay=3600, retry_ceiling=3600)
+    define(box, retry=sq.Retry(delay=3600, ceiling=3600))
     for group in ("c1", "c2"):
         publish(box, 1, 2, group=group)
     failing(box, TRANSIENT)

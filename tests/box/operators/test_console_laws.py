@@ -55,7 +55,12 @@ def laws(box):
     for name, policy in POLICIES.items():
         sequence = None if isinstance(policy, sq.Fifo) else "version"
         declared = sq.Queue(
-            name, policy, group="customer", sequence=sequence, keep="everything", retry_delay=3600, retry_ceiling=3600
+            name,
+            policy,
+            group="customer",
+            sequence=sequence,
+            keep="everything",
+            retry=sq.Retry(delay=3600, ceiling=3600),
         )
         box.define(declared)
     return box

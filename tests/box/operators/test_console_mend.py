@@ -7,6 +7,7 @@ import pytest
 import seriatim as sq
 from seriatim.operations import bulk, dead_letters, faults, groups, invariants, messages, retention
 from seriatim.operations.groups import Action
+from seriatim.operations.peek import peek
 from tests.box.console import (
     BY,
     TRANSIENT,
@@ -50,7 +51,7 @@ def test_retried_with_another_body_the_original_is_kept(box):
     groups.retry(box, "shop", "c1", body=b'{"mended": true}', **BY)
     failing(box)  # that wasn't it
     groups.retry(box, "shop", "c1", body=b'{"mended": "again"}', **BY)
-    assert [one.message.body for one in box.peek("shop")] == [b'{"mended": "again"}', b"{}"]
+    assert [one.message.body for one in peek(box, "shop")] == [b'{"mended": "again"}', b"{}"]
     assert deliveries(box) == [(1, 1, False, b'{"mended": "again"}'), (2, 2, False, b"{}")]
     message, _ = messages.message(box, first)
     assert (message.body, dict(message.context)["version"]) == (b"{}", 1)
@@ -73,7 +74,7 @@ def test_a_body_that_is_not_what_its_type_says_is_refused(box):
 
 
 def test_a_message_that_waits_for_its_next_attempt_is_tried_now(box):
-    define(box, retry_delay=3600, retry_ceiling=3600)
+    define(box, retry=sq.Retry(delay=3600, ceiling=3600))
     publish(box, 1, 2)
     failing(box, TRANSIENT)
     assert received(box) == []
@@ -301,7 +302,7 @@ def test_many_are_put_back_in_the_order_in_which_they_were_released(box):
 
 
 def test_faults_newest_first(box):
-    define(box, attempts=9, retry_delay=0)
+    define(box, retry=sq.Retry(9, delay=0))
     publish(box, 1)
     (second,) = publish(box, 1, group="c2")
     failing(box, TRANSIENT)

@@ -17,6 +17,8 @@ from seriatim.box.faults.faults import fail
 from seriatim.box.views import exported
 from seriatim.operations import edits, find, groups, invariants, messages, trace
 from seriatim.operations.edits import NotRetried, Retried
+from seriatim.operations.grants import grant
+from seriatim.operations.peek import peek
 from tests.box.console import BUSINESS, BY, TRANSIENT, failing, publish, received, rows
 from tests.box.roles import as_role, make
 from tests.databases import box_with
@@ -86,7 +88,7 @@ def retried(box, objects):
 
 def handed(box, group):
     """The next message of a group, which is put back."""
-    (first, *_) = [one.message for one in box.peek("shop", group=group)]
+    (first, *_) = [one.message for one in peek(box, "shop", group=group)]
     return first
 
 
@@ -373,12 +375,14 @@ def test_large_exports_and_files_go_in_portions(box, monkeypatch):
 def test_groups_of_several_policies_and_with_a_capacity(box):
     box.define(
         sq.Queue(
-            "types", policy=sq.Standard(capacity=3), group="customer", sequence="version", level="type",
-            policies={"b": sq.Fifo()},
+            "types",
+            policy=sq.Standard(capacity=3),
+            group=sq.Group("customer", by_type={"b": sq.Fifo()}),
+            sequence="version",
         ),
         *(sq.MessageType(kind, properties={"customer": "string", "version": "long"}) for kind in ("a", "b")),
         sq.Subscription("types", where="type IN ('a', 'b')", to="types"),
-    )  # fmt: skip
+    )
 
     def publish_all(*numbers):
         box.publish(
@@ -418,10 +422,10 @@ def test_what_finds_messages_by_a_property_finds_the_edited_value_too(box):
 def test_rights(box):
     stop(box, "c1", "c2")
     make(box, "mender", "reader", "watcher", "hand")
-    box.grant("mender", operate=["shop"], see_bodies=["shop"])
-    box.grant("reader", see_bodies=["shop"])
-    box.grant("watcher", see=["shop"])
-    box.grant("hand", operate=["shop"])
+    grant(box, "mender", operate=["shop"], see_bodies=["shop"])
+    grant(box, "reader", see_bodies=["shop"])
+    grant(box, "watcher", see=["shop"])
+    grant(box, "hand", operate=["shop"])
     found = lines(box, state="faulted")
     for role in ("watcher", "hand"):
         with as_role(box, role) as own:

@@ -158,7 +158,7 @@ def test_complete_sets_are_forgotten(box):
 def test_a_group_whose_instance_runs_stays(box):
     box.define(
         sq.MessageType("order", properties={"customer": "string"}),
-        sq.Queue("orders", policy=sq.Fifo(), group="customer", expire_after="1d"),
+        sq.Queue("orders", policy=sq.Fifo(), group=sq.Group("customer", expire_after="1d")),
         sq.Subscription(
             "all",
             where="type = 'order'",

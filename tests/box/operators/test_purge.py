@@ -29,7 +29,9 @@ REFERENCES = ("entries", "aside", "history", "unrouted", "to_route")
 def define(box, *, keep="nothing", keep_for=None, second=True):
     box.define(
         sq.MessageType("order", properties={"customer": "string", "version": "long"}),
-        sq.Queue("first", policy=sq.Standard(), group="customer", sequence="version", keep=keep, keep_for=keep_for),
+        sq.Queue(
+            "first", policy=sq.Standard(), group="customer", sequence="version", keep=sq.Keep(keep, done_for=keep_for)
+        ),
         sq.Subscription("to-first", where="version > 0", to="first"),
     )
     if second:
@@ -492,7 +494,7 @@ def test_a_group_that_is_forgotten_begins_anew_in_its_next_incarnation(box):
 def test_a_new_group_of_a_long_run_has_the_incarnation_of_its_queue(box):
     define(box, keep="everything", second=False)
     policy = sq.Standard()
-    box.define(sq.Queue("first", policy, "customer", "version", keep="everything", expire_after="1d"))
+    box.define(sq.Queue("first", policy, sq.Group("customer", expire_after="1d"), "version", keep="everything"))
     publish(box, 1)
     assert drain(box, "first") == 1
     assert purge_at(box, later(days=2), forget_expired=True).groups == 1

@@ -38,7 +38,7 @@ def left(box):
 @pytest.fixture
 def shop(box):
     """Messages that failed: one is done, one is history, one is a dead letter, one is in the queue."""
-    define(box, retry_delay=0, attempts=3, errors="continue", keep="faults", keep_for="60d")
+    define(box, retry=sq.Retry(3, delay=0), errors="continue", keep=sq.Keep("faults", done_for="60d"))
     for group in ("history", "dead", "queued"):
         publish(box, 1, customer=group)
     failing(box, "history", 2)

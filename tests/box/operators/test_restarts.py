@@ -6,6 +6,8 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import groups, work_findings
+from seriatim.operations.events import events_after
+from seriatim.operations.tick import tick
 from tests.box.console import BY, rows
 from tests.databases import box_with
 
@@ -60,7 +62,7 @@ def test_a_restart_is_told_once_and_shown_until_a_message_leaves(box):
     assert received(box, "shop") == [f"old {n}" for n in range(1, 6)]
     publish(box, "shop", "new", 1, 2, 3, 4)
     assert received(box, "shop") == []
-    told = [one for one in box.events() if one.kind == "restart_suspected"]
+    told = [one for one in events_after(box) if one.kind == "restart_suspected"]
     assert [(one.group, one.first, one.last, one.count) for one in told] == [("c1", 3, 3, 3)]
     (view,) = groups.groups(box, state=groups.STOPPED, suspected=True)
     assert (view.state, view.suspects, view.restart_suspected) == ("ready", 4, True)
@@ -96,9 +98,9 @@ def test_a_restarted_group_begins_with_the_messages_that_counted(box):
 
 def test_released_messages_are_handed_out_before(box):
     publish(box, "shop", "old", 1, 2, 3, 4, 5)
-    box.tick()
+    tick(box)
     publish(box, "shop", "new", 1, 2, 3)
-    box.tick()
+    tick(box)
     groups.restart(box, "shop", "c1", **BY)
     assert received(box, "shop") == [*(f"old {n}" for n in range(1, 6)), *(f"new {n}" for n in range(1, 4))]
 

@@ -15,6 +15,9 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import doctor, queues
+from seriatim.operations.box_status import box_status
+from seriatim.operations.grants import grant
+from seriatim.operations.tick import tick
 from seriatim.pipeline.files.json_form import to_json
 from tests.box.roles import dsn_of, make, rows
 from tests.databases import box_with
@@ -127,7 +130,7 @@ def box(defined):
     rows(defined, "GRANT USAGE ON SCHEMA test TO PUBLIC")
     for name, rights in ROLES.items():
         if rights:
-            defined.grant(name, **rights)
+            grant(defined, name, **rights)
     return defined
 
 
@@ -252,7 +255,7 @@ def check_box(box, number):
     group = f"v{number}"
     box.publish([order(group, n) for n in (2, 1)])
     rows(box, f"SELECT box.publish('order', '', '{{\"customer\": \"{group}\", \"version\": 3}}')")
-    box.tick()
+    tick(box)
     with box.session() as tx:
         assert [one.sequence for one in tx.receive("vault", limit=9, group=group)] == [1, 2, 3]
     with box.session() as tx:
@@ -260,7 +263,7 @@ def check_box(box, number):
     box.define(sq.Subscription("more", where=f"version = {number}", to="loose"))
     box.drop(subscription="more")
     assert queues.queues(box)
-    assert box.status()
+    assert box_status(box)
     return {one.name: one for one in doctor._boxes(box.dsn, box.schema)}
 
 

@@ -14,7 +14,10 @@ from seriatim.box.postgres.statements import SEEN, right_of_look
 from seriatim.box.postgres.template import template
 from seriatim.cli.main import main
 from seriatim.operations import bulk_operations, dead_letters, events, faults, find, groups, messages, queues, trace
+from seriatim.operations.events import events_after
+from seriatim.operations.grants import grant, grants
 from seriatim.operations.groups import Action
+from seriatim.operations.peek import peek
 from tests.box.roles import as_role, dsn_of, in_sql, make, rows
 from tests.databases import box_with
 from tests.runtime.workers.test_worker import work
@@ -51,8 +54,8 @@ defined = box_with(prepare)
 def box(defined):
     make(defined, *RIGHTS, "stranger")
     for role, rights in RIGHTS.items():
-        defined.grant(role, **rights)
-    defined.grant("stranger", publish=["shop"])
+        grant(defined, role, **rights)
+    grant(defined, "stranger", publish=["shop"])
     return defined
 
 
@@ -74,7 +77,7 @@ def test_a_role_looks_at_its_queue_and_at_no_other(box, role):
             lambda: messages.messages(own, queue="vault"),
             lambda: faults.faults(own, queue="vault"),
             lambda: dead_letters.dead_letters(own, queue="vault"),
-            lambda: own.peek("vault"),
+            lambda: peek(own, "vault"),
         )
         for look in looks:
             with pytest.raises(sq.EnvironmentProblem, match=f'"{role}" may not see .*the queue "vault"') as caught:
@@ -91,17 +94,17 @@ def test_a_role_that_sees_a_queue_sees_its_events(box):
     groups.skip_hole(box, "vault", "v1", **given)
     with as_role(box, "mender") as own:
         groups.suspend(own, "shop", "c1", **given)
-        assert [(one.group, one.kind) for one in own.events()] == [("c1", "hole_skipped"), ("c1", "suspended")]
+        assert [(one.group, one.kind) for one in events_after(own)] == [("c1", "hole_skipped"), ("c1", "suspended")]
     for role in RIGHTS:
         with as_role(box, role) as own:
-            assert {one.by for one in own.events(queue="shop")} == {"ann: lost"}
+            assert {one.by for one in events_after(own, queue="shop")} == {"ann: lost"}
             assert [one.kind for one in events.events(own)] == ["suspended", "hole_skipped"]
-            for look in (lambda: own.events(queue="vault"), lambda: events.events(own, "vault")):
+            for look in (lambda: events_after(own, queue="vault"), lambda: events.events(own, "vault")):
                 with pytest.raises(sq.EnvironmentProblem, match=f'"{role}" may not see the queue "vault"'):
                     look()
     with as_role(box, "stranger") as own, pytest.raises(sq.EnvironmentProblem, match='"stranger" may not see'):
-        own.events()
-    assert [one.group for one in box.events()] == ["c1", "v1", "c1"]
+        events_after(own)
+    assert [one.group for one in events_after(box)] == ["c1", "v1", "c1"]
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         in_sql(
             box,
@@ -114,7 +117,7 @@ def test_a_role_that_sees_a_queue_sees_its_events(box):
 def test_bodies_are_seen_with_a_right_of_their_own(box):
     for role in ("watcher", "mender"):
         with as_role(box, role) as own:
-            for look in (lambda: messages.message(own, "c1-1"), lambda: own.peek("shop")):
+            for look in (lambda: messages.message(own, "c1-1"), lambda: peek(own, "shop")):
                 with pytest.raises(sq.EnvironmentProblem, match=f'"{role}" may not see bodies of') as caught:
                     look()
                 assert f"seriatim box grant {role} --see-bodies" in caught.value.remedy
@@ -122,10 +125,10 @@ def test_bodies_are_seen_with_a_right_of_their_own(box):
                 assert SECRET not in str(in_sql(box, role, f"SELECT * FROM box.seen_{view}")), view
     with as_role(box, "reader") as own:
         assert messages.message(own, "c1-1")[0].body == f"{SECRET} of c1".encode()
-        assert own.peek("shop")[0].message.context["note"] == f"{SECRET} note"
+        assert peek(own, "shop")[0].message.context["note"] == f"{SECRET} note"
     assert "v1" not in str([in_sql(box, "reader", f"SELECT * FROM box.seen_{view}") for view in SEEN])
     # Of two queues, in one of which it sees bodies.
-    box.grant("reader", see=["vault"])
+    grant(box, "reader", see=["vault"])
     with as_role(box, "reader") as own, pytest.raises(sq.EnvironmentProblem, match="may not see bodies"):
         messages.message(own, "v1-1")
 
@@ -158,9 +161,9 @@ def test_an_operator_retries_and_edits_only_what_it_sees(box):
         with pytest.raises(sq.EnvironmentProblem, match='may not see bodies of the queue "shop"'):
             groups.retry(own, "shop", "c1", body=b"new", **given)
         assert groups.group_view(own, "shop", "c1").state == "faulted"
-        box.grant("mender", see_bodies=["shop"])
+        grant(box, "mender", see_bodies=["shop"])
         assert groups.retry(own, "shop", "c1", body=b"new", **given).before == "faulted"
-        assert own.peek("shop")[0].message.body == b"new"
+        assert peek(own, "shop")[0].message.body == b"new"
     work(box, fail, done=lambda: is_faulted(box))
     with as_role(box, "mender") as own:
         assert groups.skip_message(own, "shop", "c1", **given).set_aside == 1
@@ -253,7 +256,7 @@ def test_by_command(box):
     assert run("box", "grant", "watcher", "--operate", "shop", "--see-bodies", "shop", *owner).exit_code == 0
     assert run("group", "suspend", "c1", "--reason", "x", "--actor", "boss", *role).exit_code == 0
     assert rows(box, "SELECT actor, role FROM box.operator_log") == [("boss", "watcher")]
-    assert [(one.see, one.see_bodies, one.operate) for one in box.grants() if one.role == "watcher"] == [
+    assert [(one.see, one.see_bodies, one.operate) for one in grants(box) if one.role == "watcher"] == [
         (["shop"], ["shop"], ["shop"])
     ]
     assert run("box", "revoke", "watcher", "--see", "shop", "--see-bodies", "shop", *owner).exit_code == 0

@@ -14,6 +14,9 @@ from seriatim.box.pipelines.feed import Feed
 from seriatim.box.pipelines.staging import Staging
 from seriatim.cli.main import main
 from seriatim.operations import set_aside
+from seriatim.operations.box_status import box_status
+from seriatim.operations.grants import grant, grants, revoke
+from seriatim.operations.tick import tick
 from tests.box.given_up import given_up
 
 RELATIONS = """
@@ -108,7 +111,7 @@ def test_what_spark_reads_and_writes_is_the_owners(team, side):
     box, role = team
     name, dsn = role("full")
     queues = ["shop", "pick", "vault"]
-    box.grant(name, publish=queues, receive=queues, subscribe=queues, route=True)
+    grant(box, name, publish=queues, receive=queues, subscribe=queues, route=True)
     with pytest.raises(sq.EnvironmentProblem, match=f"the role '{name}' doesn't own the message box") as caught:
         side(dsn, box.schema, queue="shop")
     assert "use a DSN of 'seriatim'" in caught.value.remedy
@@ -121,7 +124,7 @@ def test_every_relation_is_refused(team):
     box, role = team
     name, dsn = role("full")
     queues = ["shop", "pick", "vault"]
-    box.grant(name, publish=queues, receive=queues, subscribe=queues, route=True)
+    grant(box, name, publish=queues, receive=queues, subscribe=queues, route=True)
     with psycopg.connect(box.dsn) as owner:
         relations = owner.execute(RELATIONS, [box.schema]).fetchall()
     assert {"r", "v", "S"} <= {kind for _, kind in relations}
@@ -165,7 +168,7 @@ def test_what_a_role_may_call_looks_by_itself_whether_it_may(team):
     """Whoever is let in by a right for one queue can't do anything with another, whatever he calls."""
     box, role = team
     name, dsn = role("shop")
-    box.grant(name, receive=["pick"])
+    grant(box, name, receive=["pick"])
     vault = id_of(box, "vault")
     with box.session() as tx:
         tx.publish([order("v1"), order("v2")])
@@ -224,7 +227,7 @@ def test_what_a_role_may_call_looks_by_itself_whether_it_may(team):
 def test_entries_of_another_queue_are_refused(team):
     box, role = team
     name, dsn = role("shop")
-    box.grant(name, receive=["shop"])
+    grant(box, name, receive=["shop"])
     shop = id_of(box, "shop")
     with box.session() as tx:
         tx.publish([order("v1"), order("c1")])
@@ -248,7 +251,7 @@ def test_entries_of_another_queue_are_refused(team):
 def test_with_rights_on_one_queue_all_can_be_done_there(team, queue):
     box, role = team
     name, dsn = role("worker")
-    box.grant(name, publish=[queue], receive=[queue])
+    grant(box, name, publish=[queue], receive=[queue])
     with opened(box, dsn) as own:
         with own.session() as tx:
             tx.publish([order("x", n, message_id=str(n)) for n in (2, 1)])  # addressed below
@@ -275,7 +278,7 @@ def test_with_rights_on_one_queue_all_can_be_done_there(team, queue):
 def test_what_is_routed_elsewhere_is_refused_with_the_name_of_the_queue(team):
     box, role = team
     name, dsn = role("clerk")
-    box.grant(name, publish=["shop"], receive=["shop"])
+    grant(box, name, publish=["shop"], receive=["shop"])
     with opened(box, dsn) as own:
         for wrong in (order("v1"), order("b1"), sq.Message(type="order", context={"customer": "c1", "to": "vault"})):
             refusal = f'"{name}" may not publish to the queue "vault"'
@@ -286,11 +289,11 @@ def test_what_is_routed_elsewhere_is_refused_with_the_name_of_the_queue(team):
         for refused in (
             lambda: own.define(sq.Queue("mine", policy=sq.Unordered())),
             lambda: own.define(sq.Subscription("mine", where="TRUE", to="shop")),
-            lambda: own.grant(name, publish=["vault"]),
-            lambda: own.revoke(name),
-            own.grants,
-            own.status,
-            own.tick,
+            lambda: grant(own, name, publish=["vault"]),
+            lambda: revoke(own, name),
+            lambda: grants(own),
+            lambda: box_status(own),
+            lambda: tick(own),
         ):
             with pytest.raises(sq.EnvironmentProblem, match=r"may not|permission denied"):
                 refused()
@@ -302,8 +305,8 @@ def test_only_receiving_or_only_publishing(team):
     box, role = team
     sender, sends = role("sender")
     taker, takes = role("taker")
-    box.grant(sender, publish=["shop"])
-    box.grant(taker, receive=["shop"])
+    grant(box, sender, publish=["shop"])
+    grant(box, taker, receive=["shop"])
     with opened(box, sends) as out, opened(box, takes) as back:
         with out.session() as tx:
             tx.publish(order("c1"))
@@ -322,7 +325,7 @@ def test_only_receiving_or_only_publishing(team):
 def test_subscribing(team):
     box, role = team
     name, dsn = role("reader")
-    box.grant(name, subscribe=["pick"], receive=["pick"], types=["order"])
+    grant(box, name, subscribe=["pick"], receive=["pick"], types=["order"])
     with opened(box, dsn) as own:
         own.define(sq.Subscription("mine", where="type = 'order'", to="pick"))
         own.define(sq.Subscription("mine", where="customer = 'c1'", to="pick"))
@@ -342,7 +345,7 @@ def test_subscribing(team):
 def test_published_through_sql_by_a_role(team):
     box, role = team
     name, dsn = role("trigger")
-    box.grant(name, publish=["shop"], receive=["shop"])
+    grant(box, name, publish=["shop"], receive=["shop"])
     with psycopg.connect(dsn) as connection:
         for customer in ("c1", "v1", "b1", "nobody"):
             connection.execute(
@@ -358,7 +361,7 @@ def test_published_through_sql_by_a_role(team):
         with own.session() as tx:
             assert tx.receive("shop", wait=0.05) is None
             assert tx.receive("shop", group="c1") is None
-        assert box.tick().routed == 4
+        assert tick(box).routed == 4
         with own.session() as tx:
             assert [one.sequence for one in tx.receive("shop", limit=10)] == [1, 2]
     with box.session() as tx:
@@ -376,7 +379,7 @@ def test_published_through_sql_by_a_role(team):
 def test_a_role_that_may_route(team):
     box, role = team
     name, dsn = role("router")
-    box.grant(name, receive=["shop"], route=True)
+    grant(box, name, receive=["shop"], route=True)
     with psycopg.connect(box.dsn) as connection:
         for customer in ("c1", "v1"):
             connection.execute(
@@ -398,7 +401,7 @@ def test_rights_of_a_role_that_one_is_a_member_of(team):
         tx.connection.execute(f"GRANT {group} TO {member}")
         (owner,) = tx.connection.execute("SELECT current_user").fetchone()
         tx.connection.execute(f"GRANT {owner} TO {heir}")
-    box.grant(group, publish=["shop"], receive=["shop"])
+    grant(box, group, publish=["shop"], receive=["shop"])
     with opened(box, dsn) as own:
         with own.session() as tx:
             tx.publish(order("c1"))
@@ -411,7 +414,7 @@ def test_rights_of_a_role_that_one_is_a_member_of(team):
 def test_the_role_that_was_set_counts(team):
     box, role = team
     low, _ = role("low", "NOLOGIN")
-    box.grant(low, publish=["shop"])
+    grant(box, low, publish=["shop"])
     with psycopg.connect(box.dsn) as connection:
         connection.execute(f"SET ROLE {low}")
         with box.session(connection) as tx:
@@ -423,20 +426,20 @@ def test_the_role_that_was_set_counts(team):
 def test_revoking(team):
     box, role = team
     name, dsn = role("leaver")
-    box.grant(name, publish=["shop", "pick"], receive=["shop"], route=True)
-    box.grant(name, publish=["shop"])  # again: nothing changes
-    assert [(one.publish, one.receive, one.subscribe, one.route) for one in box.grants()] == [
+    grant(box, name, publish=["shop", "pick"], receive=["shop"], route=True)
+    grant(box, name, publish=["shop"])  # again: nothing changes
+    assert [(one.publish, one.receive, one.subscribe, one.route) for one in grants(box)] == [
         (["pick", "shop"], ["shop"], [], True)
     ]
-    box.revoke(name, publish=["pick"], route=True)
-    assert [(one.publish, one.receive, one.route) for one in box.grants()] == [(["shop"], ["shop"], False)]
+    revoke(box, name, publish=["pick"], route=True)
+    assert [(one.publish, one.receive, one.route) for one in grants(box)] == [(["shop"], ["shop"], False)]
     with opened(box, dsn) as own:
         with own.session() as tx:
             tx.publish(order("c1"))
-        box.revoke(name)
+        revoke(box, name)
         with pytest.raises(sq.EnvironmentProblem, match=r"permission denied for schema"), own.session() as tx:
             tx.publish(order("c1"))
-    assert box.grants() == []
+    assert grants(box) == []
     with box.session() as tx:
         tx.connection.execute(f"DROP ROLE {name}; CREATE ROLE {name}")  # nothing of it is left that keeps it
 
@@ -444,12 +447,12 @@ def test_revoking(team):
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        (lambda box, name: box.grant(name), "no right is named"),
-        (lambda box, name: box.grant(name, publish=["ship"]), "no queue 'ship'"),
-        (lambda box, name: box.grant(name, dispense=["crm"]), "no location 'crm'"),
-        (lambda box, _: box.grant("nobody at all", publish=["shop"]), "no role 'nobody at all'"),
-        (lambda box, name: box.revoke(name), "has no rights"),
-        (lambda box, _: box.revoke("nobody at all"), "has no rights"),
+        (grant, "no right is named"),
+        (lambda box, name: grant(box, name, publish=["ship"]), "no queue 'ship'"),
+        (lambda box, name: grant(box, name, dispense=["crm"]), "no location 'crm'"),
+        (lambda box, _: grant(box, "nobody at all", publish=["shop"]), "no role 'nobody at all'"),
+        (revoke, "has no rights"),
+        (lambda box, _: revoke(box, "nobody at all"), "has no rights"),
     ],
 )
 def test_what_cannot_be_granted(team, wrong, why):
@@ -457,14 +460,14 @@ def test_what_cannot_be_granted(team, wrong, why):
     name, _ = role("some")
     with pytest.raises(sq.UsageError, match=why):
         wrong(box, name)
-    assert box.grants() == []
+    assert grants(box) == []
 
 
 def test_a_name_that_needs_quotes(team):
     box, role = team
     name, _ = role('odd "name"; --')
-    box.grant(name, publish=["shop"])
-    assert [one.role for one in box.grants()] == [name]
+    grant(box, name, publish=["shop"])
+    assert [one.role for one in grants(box)] == [name]
     with psycopg.connect(box.dsn, user=name) as connection, box.session(connection) as tx:
         tx.publish(order("c1"))
 
@@ -519,13 +522,13 @@ def test_a_role_whose_last_queue_was_dropped_can_be_shut_out(team):
     box, role = team
     name, _ = role("widow")
     box.define(sq.Queue("gone", policy=sq.Unordered()))
-    box.grant(name, receive=["gone"])
+    grant(box, name, receive=["gone"])
     box.drop(queue="gone")
     with pytest.raises(sq.UsageError, match="has no rights"):
-        box.revoke(name, publish=["shop"])
-    box.revoke(name)
+        revoke(box, name, publish=["shop"])
+    revoke(box, name)
     with pytest.raises(sq.UsageError, match="has no rights"):
-        box.revoke(name)
+        revoke(box, name)
     with psycopg.connect(box.dsn) as owner:
         may_enter = owner.execute("SELECT has_schema_privilege(%s, %s, 'USAGE')", [name, box.schema]).fetchone()
     assert may_enter == (False,)
@@ -534,7 +537,7 @@ def test_a_role_whose_last_queue_was_dropped_can_be_shut_out(team):
 def test_what_was_set_aside_is_deleted_by_the_owner_alone(team):
     box, role = team
     name, dsn = role("full")
-    box.grant(name, publish=["shop"], receive=["shop"], subscribe=["shop"], route=True)
+    grant(box, name, publish=["shop"], receive=["shop"], subscribe=["shop"], route=True)
     box.publish([order("c1"), order("c1"), sq.Message(type="odd")])
     with box.session() as tx:
         tx.receive("shop")

@@ -11,6 +11,8 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import groups, messages
+from seriatim.operations.grants import grant
+from seriatim.operations.tick import tick
 from tests.box.roles import as_role, dsn_of, in_sql, make, rows
 from tests.databases import box_with
 
@@ -23,7 +25,7 @@ REFUSED = (psycopg.errors.InsufficientPrivilege, sq.EnvironmentProblem)
 def prepare(box):
     box.define(
         sq.MessageType("order", properties={"customer": "string"}),
-        sq.Queue("own", policy=sq.Fifo(), group="customer", max_messages=3, when_full="refuse"),
+        sq.Queue("own", policy=sq.Fifo(), group="customer", max_messages=sq.Limit(3, when_full="refuse")),
         sq.Queue(
             "other", policy=sq.Fifo(), group="customer", activation=sq.Activation(port=f"files: {{path: {MARK}}}")
         ),
@@ -95,7 +97,7 @@ def none(box):
 
 
 def anything(box):
-    box.grant("eve", publish=["own"])
+    grant(box, "eve", publish=["own"])
     with as_role(box, "eve") as own:
         known = own.definitions()
         assert set(known.queues) == {"own", "other"}
@@ -108,7 +110,7 @@ def anything(box):
 
 
 def publish(box):
-    box.grant("eve", publish=["own"])
+    grant(box, "eve", publish=["own"])
     with as_role(box, "eve") as own:
         assert own.publish(order("o1", "once")).left_out == []
         assert own.publish([order("o1", "once"), order("o1", "there")]).left_out == ["once"]
@@ -131,7 +133,7 @@ def publish(box):
 
 
 def receive(box):
-    box.grant("eve", receive=["own"])
+    grant(box, "eve", receive=["own"])
     with as_role(box, "eve") as own, own.session() as tx:
         (message,) = tx.receive("own")
         assert (message.body, message.context["customer"]) == (b"seen", "o1")
@@ -144,7 +146,7 @@ def receive(box):
 
 
 def subscribe(box):
-    box.grant("eve", subscribe=["own"], receive=["own"], types=["order"])
+    grant(box, "eve", subscribe=["own"], receive=["own"], types=["order"])
     with as_role(box, "eve") as own:
         own.define(sq.Subscription("all", where="TRUE", to="own"))
         box.publish(
@@ -166,14 +168,14 @@ def subscribe(box):
         in_sql(box, "eve", "SELECT box.subscribe('none', 'own', %s, 'started')", [declared])
         in_sql(box, "eve", "SELECT box.record_change('none')")
         make(box, "clerk")
-        box.grant("clerk", publish=["other"])
+        grant(box, "clerk", publish=["other"])
         with as_role(box, "clerk") as clerk:
             clerk.publish([order("x3") for _ in range(5)])
     assert len(messages.messages(box, queue="other", group="x3")) == 5
 
 
 def dispense(box):
-    box.grant("eve", dispense=["till"])
+    grant(box, "eve", dispense=["till"])
     with as_role(box, "eve") as own:
         with own.session() as tx:
             assert tx.dispense("till").first == 1
@@ -190,7 +192,7 @@ def dispense(box):
 
 
 def route(box):
-    box.grant("eve", route=True)
+    grant(box, "eve", route=True)
     rows(box, "SELECT box.publish('order', 'by sql', '{\"customer\": \"x1\"}')")
     seen = str(in_sql(box, "eve", "SELECT * FROM box.pending(10, 10000, '0', '{}')"))
     assert "by sql" in seen
@@ -213,11 +215,11 @@ def route(box):
             pytest.raises(psycopg.errors.LockNotAvailable),
         ):
             other.execute(f"SELECT * FROM {box.schema}.pending(10, 10000, '0', '{{}}')")
-    assert box.tick().routed == 1
+    assert tick(box).routed == 1
 
 
 def see(box):
-    box.grant("eve", see=["own"])
+    grant(box, "eve", see=["own"])
     sees_no_message(box)
     for view in ("spool", "entries", "stored_messages", "queues"):
         assert not re.search(f"{MARK}|seen'|x1", str(in_sql(box, "eve", f"SELECT * FROM box.seen_{view}")))
@@ -226,7 +228,7 @@ def see(box):
 
 
 def see_bodies(box):
-    box.grant("eve", see_bodies=["own"])
+    grant(box, "eve", see_bodies=["own"])
     sees_no_message(box)
     assert in_sql(box, "eve", "SELECT message_id, body FROM box.seen_spool") == [("mine", b"seen")]
     changes_nothing(box)
@@ -241,7 +243,7 @@ def changes_nothing(box):
 
 
 def operate(box):
-    box.grant("eve", operate=["own"])
+    grant(box, "eve", operate=["own"])
     sees_no_message(box)
     assert in_sql(box, "eve", "SELECT message_id, body FROM box.seen_spool") == [("mine", None)]
     with as_role(box, "eve") as own:

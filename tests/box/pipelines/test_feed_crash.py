@@ -16,6 +16,7 @@ from seriatim.box.pipelines.incoming import Incoming
 from seriatim.box.pipelines.staging import Staging
 from seriatim.box.server.embedded import EmbeddedServer
 from seriatim.operations import invariants, queues
+from seriatim.operations.box_status import box_status
 from tests.box.pauses import short_pauses  # noqa: F401 -- a fixture
 
 pytestmark = [pytest.mark.usefixtures("short_pauses"), pytest.mark.dear]
@@ -48,7 +49,7 @@ def crash(server):
 
         def killed():
             kill()
-            again(box.status)
+            again(lambda: box_status(box))
 
         yield box, killed
 

@@ -15,6 +15,8 @@ from seriatim.box.postgres.migrate import Migration, fresh_sql, migrate, migrati
 from seriatim.box.postgres.routines import routines
 from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.template import for_schema
+from seriatim.operations.box_status import box_status
+from seriatim.operations.grants import grant
 from tests.box.schema_text import schema_text
 
 #: Settings of a role with which a schema that relied on the defaults would become another one, or none.
@@ -111,7 +113,7 @@ def test_made_at_once_or_by_hand_it_is_the_same(database):
         connection.execute(fresh_sql("seriatim"))
     assert schema_text(fresh) == schema_text(by_hand)
     with sq.MessageBox.open(by_hand) as box:  # the record is there, too
-        assert box.status().version == migrations()[-1].number
+        assert box_status(box).version == migrations()[-1].number
 
 
 def test_again_it_changes_nothing(box):
@@ -314,7 +316,7 @@ def test_roles_keep_their_rights(own, monkeypatch):
     with psycopg.connect(own.dsn) as connection:
         connection.execute("CREATE ROLE keeps_rights LOGIN")
     try:
-        own.grant("keeps_rights", publish=["q"], see=["q"])
+        grant(own, "keeps_rights", publish=["q"], see=["q"])
         with newer(monkeypatch, functions=[VERSION], views=[COUNTS], migration="SELECT 1;"):
             sq.MessageBox.migrate(own.dsn)
             with sq.MessageBox.open(own.dsn.replace("seriatim@", "keeps_rights@")) as role:

@@ -13,6 +13,8 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.pipelines.staging import Staging
+from seriatim.operations.grants import grant
+from seriatim.operations.tick import tick
 
 
 def order(customer, version):
@@ -39,7 +41,7 @@ def define(box, most=3, policy=None, **options):
 @pytest.fixture
 def refusing(box):
     """A box with a queue, `orders`, that may have three messages and refuses more."""
-    return define(box, when_full="refuse")
+    return define(box, max_messages=sq.Limit(when_full="refuse"))
 
 
 @pytest.fixture
@@ -127,7 +129,7 @@ def test_what_is_there_already_fills_no_hole(refusing):
 
 
 def test_the_rest_of_a_set_gets_in(box):
-    define(box, policy=sq.UnitOfWork(size="lines"), when_full="refuse")
+    define(box, policy=sq.UnitOfWork(size="lines"), max_messages=sq.Limit(when_full="refuse"))
     publish(box, orders("a", 9, 2, 3))
     with pytest.raises(sq.QueueFull):
         publish(box, orders("b", 1))
@@ -269,7 +271,7 @@ def test_a_role_is_told_that_a_queue_is_full(refusing):
     with refusing.session() as tx:
         tx.connection.execute(f"CREATE ROLE {role} LOGIN")
     try:
-        refusing.grant(role, publish=["orders"])
+        grant(refusing, role, publish=["orders"])
         dsn = refusing.dsn.replace("seriatim@", f"{role}@")
         with sq.MessageBox.open(dsn, schema=refusing.schema) as own:
             publish(own, orders("a", 1, 3, 4))
@@ -278,7 +280,7 @@ def test_a_role_is_told_that_a_queue_is_full(refusing):
             publish(own, orders("a", 2))
             with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
                 published(own, of("b", 1, to="orders"))
-            refusing.define(sq.Queue("others", policy=sq.Unordered(), max_messages=1, when_full="refuse"))
+            refusing.define(sq.Queue("others", policy=sq.Unordered(), max_messages=sq.Limit(1, when_full="refuse")))
             publish(refusing, sq.Message(type="other"))
             published(own, of("a", 1, to="others"))  # he may not, so he isn't told that it is full
         with psycopg.connect(dsn) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -305,7 +307,7 @@ def of(customer, version, **more):
 def test_from_sql_what_is_routed_is_put_in_nevertheless(refusing):
     publish(refusing, orders("a", 1, 2, 3))
     published(refusing, of("b", 1))
-    assert refusing.tick().routed == 1
+    assert tick(refusing).routed == 1
     assert count(refusing) == 4
 
 
@@ -315,13 +317,13 @@ def test_from_sql_what_is_addressed_to_a_full_queue_is_refused(refusing):
         published(refusing, of("b", 1, to="orders"))
     assert drain(refusing, 1) == [1]
     published(refusing, of("b", 1, to="orders"))
-    assert (refusing.tick().routed, count(refusing)) == (1, 3)
+    assert (tick(refusing).routed, count(refusing)) == (1, 3)
 
 
 def test_from_sql_a_queue_that_lets_publishers_wait_takes_it(waiting):
     publish(waiting, orders("a", 1, 2, 3))
     published(waiting, of("b", 1, to="orders"))
-    assert (waiting.tick().routed, count(waiting)) == (1, 4)
+    assert (tick(waiting).routed, count(waiting)) == (1, 4)
 
 
 def test_from_sql_what_may_fill_a_hole_gets_in(refusing):
@@ -333,16 +335,16 @@ def test_from_sql_what_may_fill_a_hole_gets_in(refusing):
     published(refusing, of("a", 1, to="orders"))
     published(refusing, of("a", None, to="orders"))  # it may stand in the body
     published(refusing, {"to": "orders", "version": 2})
-    assert refusing.tick().routed == 3
+    assert tick(refusing).routed == 3
 
 
 def test_from_sql_the_rest_of_a_set_gets_in(box):
-    define(box, policy=sq.UnitOfWork(size="lines"), when_full="refuse")
+    define(box, policy=sq.UnitOfWork(size="lines"), max_messages=sq.Limit(when_full="refuse"))
     publish(box, orders("a", 9, 2, 3))
     with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
         published(box, of("b", 1, to="orders"))
     published(box, of("a", 1, to="orders"))
-    assert box.tick().routed == 1
+    assert tick(box).routed == 1
 
 
 def test_from_sql_published_again_it_needs_no_room(refusing):

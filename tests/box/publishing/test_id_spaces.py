@@ -11,6 +11,8 @@ import seriatim as sq
 from seriatim.cli.main import main
 from seriatim.operations import messages as message_operations
 from seriatim.operations import retention
+from seriatim.operations.grants import grant, grants, revoke
+from seriatim.operations.tick import tick
 from seriatim.operations.trace import trace_message
 from tests.box.roles import as_role, in_sql, make, rows
 from tests.databases import box_with
@@ -22,7 +24,11 @@ def prepare(box):
         sq.Queue("orders", policy=sq.Fifo(), group="customer"),
         sq.Queue("rq", policy=sq.Fifo(), group="customer"),
         sq.Queue(
-            "small", policy=sq.Standard(), group="customer", sequence="version", max_messages=2, when_full="refuse"
+            "small",
+            policy=sq.Standard(),
+            group="customer",
+            sequence="version",
+            max_messages=sq.Limit(2, when_full="refuse"),
         ),
         sq.Subscription("orders", where="customer LIKE 'c%'", to="orders"),
         sq.Subscription("rq", where="customer LIKE 'r%'", to="rq"),
@@ -43,9 +49,9 @@ def ids(box):
 
 def test_whoever_publishes_an_id_first_takes_it_from_nobody(box):
     make(box, "eve", "shop", "clerk")
-    box.grant("eve", publish=["rq"])
-    box.grant("shop", publish=["orders"])
-    box.grant("clerk", publish=["orders"], id_space="shop")
+    grant(box, "eve", publish=["rq"])
+    grant(box, "shop", publish=["orders"])
+    grant(box, "clerk", publish=["orders"], id_space="shop")
     with as_role(box, "eve") as eve, as_role(box, "shop") as shop, as_role(box, "clerk") as clerk:
         assert eve.publish(order("order-4711", "r1")).left_out == []
         assert in_sql(box, "eve", "SELECT box.publish('order', '', '{\"customer\": \"r2\"}', 'sql-1')") == [("sql-1",)]
@@ -54,7 +60,7 @@ def test_whoever_publishes_an_id_first_takes_it_from_nobody(box):
         assert clerk.publish(order("order-4711")).left_out == ["order-4711"]  # they share a space
         assert box.publish(order("sql-1")).left_out == []
         assert eve.publish([order("sql-1", "r2"), order("new", "r2")]).left_out == ["sql-1"]
-    box.tick()
+    tick(box)
     assert ids(box) == [
         ("new", "rq", "eve"),
         ("order-4711", "orders", ""),
@@ -63,7 +69,7 @@ def test_whoever_publishes_an_id_first_takes_it_from_nobody(box):
         ("sql-1", "orders", ""),
         ("sql-1", "rq", "eve"),
     ]
-    assert {(one.role, one.id_space) for one in box.grants()} == {("eve", "eve"), ("shop", "shop"), ("clerk", "shop")}
+    assert {(one.role, one.id_space) for one in grants(box)} == {("eve", "eve"), ("shop", "shop"), ("clerk", "shop")}
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -102,7 +108,7 @@ def test_what_is_left_out_of_many_large_messages_is_told(box):
 
 def test_a_full_queue_lets_in_again_what_was_published_in_the_same_space_only(box):
     make(box, "shop")
-    box.grant("shop", publish=["small"])
+    grant(box, "shop", publish=["small"])
     with as_role(box, "shop") as shop:
         shop.publish([order("a", "s1", 1), order("b", "s1", 2)])
         assert shop.publish([order("a", "s1", 1)]).left_out == ["a"]
@@ -114,38 +120,38 @@ def test_roles_of_one_group_share_its_space_and_a_role_of_its_own_goes_first(box
     make(box, "team", options="NOLOGIN")
     make(box, "one", "two")
     rows(box, "GRANT team TO one, two")
-    box.grant("team", publish=["orders"])
+    grant(box, "team", publish=["orders"])
     with as_role(box, "one") as one, as_role(box, "two") as two:
         assert one.publish(order("x")).left_out == []
         assert two.publish(order("x")).left_out == ["x"]
-        box.grant("two", receive=["orders"])  # from now on its own
+        grant(box, "two", receive=["orders"])  # from now on its own
         assert two.publish(order("x")).left_out == []
-        box.grant("two", id_space="team")
+        grant(box, "two", id_space="team")
         assert two.publish(order("x")).left_out == ["x"]
-        box.grant("two", id_space="")
+        grant(box, "two", id_space="")
         box.publish(order("y"))
         assert two.publish(order("y")).left_out == ["y"]
-        box.revoke("two")
-        box.grant("two", publish=["orders"])  # begins anew
+        revoke(box, "two")
+        grant(box, "two", publish=["orders"])  # begins anew
         assert two.publish(order("y")).left_out == []
 
 
 def test_an_id_space_that_cannot_be(box):
     make(box, "old", "other")
-    box.grant("old", publish=["orders"], id_space="other")
+    grant(box, "old", publish=["orders"], id_space="other")
     with pytest.raises(sq.UsageError, match="the id space 'other' is that of the role 'old'") as caught:
-        box.grant("other", publish=["orders"])
+        grant(box, "other", publish=["orders"])
     assert "--id-space" in caught.value.remedy
     for wrong in ("x" * 129, "a\0", 7):
         with pytest.raises(sq.UsageError, match="is no id space"):
-            box.grant("other", publish=["orders"], id_space=wrong)
-    box.grant("other", publish=["orders"], id_space="other")  # said so
-    assert [one.id_space for one in box.grants()] == ["other", "other"]
+            grant(box, "other", publish=["orders"], id_space=wrong)
+    grant(box, "other", publish=["orders"], id_space="other")  # said so
+    assert [one.id_space for one in grants(box)] == ["other", "other"]
 
 
 def test_two_messages_of_one_id_are_told_apart(box):
     make(box, "shop")
-    box.grant("shop", publish=["rq"])
+    grant(box, "shop", publish=["rq"])
     with as_role(box, "shop") as shop:
         shop.publish(order("x", "r1"))
     box.publish(order("x"))
@@ -169,7 +175,7 @@ def test_two_messages_of_one_id_are_told_apart(box):
 
 def test_an_id_is_forgotten_in_its_space_only(box):
     make(box, "shop")
-    box.grant("shop", publish=["orders"])
+    grant(box, "shop", publish=["orders"])
     with as_role(box, "shop") as shop:
         shop.publish(order("x"))
         box.publish(order("x"))
@@ -182,7 +188,7 @@ def test_an_id_is_forgotten_in_its_space_only(box):
 def test_a_stray_of_one_id_leaves_another_where_it_is(box):
     """What an instance that has ended leaves is found by its place, and not by its id."""
     make(box, "shop")
-    box.grant("shop", publish=["orders"])
+    grant(box, "shop", publish=["orders"])
     with as_role(box, "shop") as shop:
         shop.publish(order("x"))
     box.publish(order("x"))

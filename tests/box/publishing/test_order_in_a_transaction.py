@@ -12,6 +12,8 @@ from seriatim.box.pipelines.incoming import Incoming
 from seriatim.box.pipelines.staging import Staging
 from seriatim.box.views.trace import StepKind
 from seriatim.operations import invariants, messages, trace
+from seriatim.operations.peek import peek
+from seriatim.operations.tick import tick
 from tests.box.fed import feed
 from tests.dialogs.talking import far_of
 
@@ -210,7 +212,7 @@ def test_one_at_a_time_they_come_in_that_order(box):
 def test_what_nobody_wanted_is_routed_again_in_that_order(box, publish, monkeypatch):
     monkeypatch.setattr(resubmit, "_BATCH", 2)
     publish(box, *(order(nth, None) for nth in SIX))
-    box.tick()
+    tick(box)
     assert messages.resubmit(box) == resubmit.Resubmitted(0, 6)
     box.define(sq.Subscription("all", where="type = 'order'", to="fifo"))
     assert messages.resubmit(box) == resubmit.Resubmitted(6, 0)
@@ -221,7 +223,7 @@ def test_what_was_invalid_is_routed_again_in_that_order(box, monkeypatch):
     monkeypatch.setattr(resubmit, "_BATCH", 2)
     box.define(sq.Queue("strict", sq.Fifo(), group="shop"))
     in_one_call(box, *(order(nth, "strict") for nth in SIX))
-    box.define(sq.Queue("strict", sq.Fifo(), group="shop", default_group="none"))
+    box.define(sq.Queue("strict", sq.Fifo(), group=sq.Group("shop", default="none")))
     assert messages.resubmit(box, queue="strict") == resubmit.Resubmitted(6, 0)
     assert received(box, "strict") == [*SIX]
 
@@ -229,11 +231,11 @@ def test_what_was_invalid_is_routed_again_in_that_order(box, monkeypatch):
 def test_what_people_see_is_in_that_order(box):
     in_one_call(box, *map(order, SIX))
     names = [f"fifo {nth}" for nth in SIX]
-    assert [one.message.message_id for one in box.peek("fifo")] == names
+    assert [one.message.message_id for one in peek(box, "fifo")] == names
     assert [one.message_id for one in messages.messages(box, queue="fifo")] == names
     steps = trace.trace_group(box, "fifo", "c")
     assert [one.message_id for one in steps if one.kind == StepKind.RECEIVED] == names
-    (head,) = box.peek("fifo", limit=1)
+    (head,) = peek(box, "fifo", limit=1)
     assert head.message.message_id == names[0]
 
 
@@ -244,7 +246,7 @@ def test_what_a_disabled_trigger_left_is_numbered_in_that_order(box):
     in_one_call_of_a_transaction(box, *map(order, range(3, 6)))
     with psycopg.connect(box.dsn) as connection:
         connection.execute(f"ALTER TABLE {box.schema}.arrivals ENABLE ALWAYS TRIGGER number_at_commit")
-    box.tick()
+    tick(box)
     assert received(box) == [*SIX]
 
 

@@ -17,7 +17,10 @@ from seriatim.box.publishing import batch as sending
 from seriatim.cli.main import main
 from seriatim.operations import messages as message_operations
 from seriatim.operations import retention
+from seriatim.operations.grants import grant
 from seriatim.operations.messages import resubmit
+from seriatim.operations.peek import peek
+from seriatim.operations.tick import tick
 from tests.databases import box_with
 
 PARTS = (
@@ -86,7 +89,7 @@ def test_put_back_and_handed_out_again(queues):
     publish(queues, message(parts=PARTS))
     with queues.session() as tx:
         assert tx.receive("first").messages[0].parts == PARTS
-    assert [one.message.parts for one in queues.peek("first")] == [PARTS]
+    assert [one.message.parts for one in peek(queues, "first")] == [PARTS]
     assert [one.parts for one in receive(queues, "first")] == [PARTS]
 
 
@@ -159,13 +162,13 @@ def test_a_role_sends_and_gets_them(queues):
     with queues.session() as tx:
         tx.connection.execute(f"CREATE ROLE {role} LOGIN")
     try:
-        queues.grant(role, publish=["first"], receive=["first"])
+        grant(queues, role, publish=["first"], receive=["first"])
         dsn = queues.dsn.replace("seriatim@", f"{role}@")
         with sq.MessageBox.open(dsn, schema=queues.schema) as own:
             publish(own, message(parts=PARTS))
             assert [one.parts for one in receive(own, "first")] == [PARTS]
             published(own, PARTS)
-            queues.tick()
+            tick(queues)
             assert [one.parts for one in receive(own, "first")] == [PARTS]
         with psycopg.connect(dsn) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute(f"SELECT * FROM {queues.schema}.message_parts")

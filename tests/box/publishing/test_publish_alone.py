@@ -85,7 +85,7 @@ def test_each_goes_by_its_own_values_whatever_went_before(box):
 def test_what_is_refused_leaves_the_connection_as_it_was(box):
     box.define(
         sq.MessageType("order", properties={"a": "string"}),
-        sq.Queue("q", group="a", max_messages=1, when_full="refuse"),
+        sq.Queue("q", group="a", max_messages=sq.Limit(1, when_full="refuse")),
         sq.Subscription("all", where="type = 'order'", to="q"),
     )
     with sq.MessageBox.open(box.dsn, schema=box.schema, connections=1) as narrow:

@@ -19,6 +19,9 @@ from seriatim.box.publishing.schedules import publish_due
 from seriatim.cli.main import main
 from seriatim.operations import schedules
 from seriatim.operations.box_findings import CHECKS
+from seriatim.operations.grants import grant, revoke
+from seriatim.operations.peek import peek
+from seriatim.operations.tick import tick
 from seriatim.pipeline.types.schedule import Schedule
 from seriatim.runtime.processes.schedule_clock import ScheduleClock
 from seriatim.runtime.processes.serve import Serve
@@ -62,7 +65,7 @@ def defined(box):
 
 
 def published(box):
-    return [one.message for one in box.peek("reports", limit=10_000)]
+    return [one.message for one in peek(box, "reports", limit=10_000)]
 
 
 @pytest.mark.parametrize(
@@ -172,7 +175,7 @@ def test_each_due_time_gives_one_message(box):
     assert 0 < publish_due(box.access).next_s <= DAY.total_seconds()
     # Even if its time is set back, or it is defined anew.
     let_pass(box, 3)
-    assert box.tick().scheduled == 0
+    assert tick(box).scheduled == 0
     assert len(published(box)) == 3
 
 
@@ -185,7 +188,7 @@ def test_after_a_downtime(box, catch_up, days, expected):
         pytest.skip("a day has just begun, which is no downtime")
     box.define(daily(catch_up=catch_up))
     first = let_pass(box, days)
-    box.tick()
+    tick(box)
     assert [one.context["due"] for one in published(box)] == [first + n * DAY for n in expected]
     assert schedules.schedules(box)[0].next_at > datetime.now(UTC)
 
@@ -195,7 +198,7 @@ def test_none_publishes_what_is_due_now(box):
     due = datetime.now(UTC) - timedelta(seconds=30)
     with box.session() as tx:
         tx.connection.execute(f"UPDATE {box.schema}.schedules SET next_at = %s", [due])
-    assert box.tick().scheduled == 1
+    assert tick(box).scheduled == 1
 
 
 def test_what_cant_be_published_is_told_and_tried_again(box, caplog):
@@ -203,8 +206,8 @@ def test_what_cant_be_published_is_told_and_tried_again(box, caplog):
     let_pass(box, 1)
     let_pass(box, 1, "fine")
     with caplog.at_level(logging.WARNING, "seriatim.serve"):
-        assert box.tick().scheduled == 1
-        assert box.tick().scheduled == 0
+        assert tick(box).scheduled == 1
+        assert tick(box).scheduled == 0
     (told,) = [one for one in caplog.messages if "'daily'" in one]
     assert "property n" in told
     failed = next(one for one in schedules.schedules(box) if one.schedule == "daily")
@@ -212,7 +215,7 @@ def test_what_cant_be_published_is_told_and_tried_again(box, caplog):
     finding = CHECKS["schedules"](box)
     assert "'daily' has published nothing since" in finding.found
     box.define(daily(context={"n": 3}))
-    assert box.tick().scheduled == 1
+    assert tick(box).scheduled == 1
     assert [one.state for one in schedules.schedules(box)] == ["waiting", "waiting"]
 
 
@@ -228,11 +231,11 @@ def test_nobody_publishes(box):
 def test_a_due_time_whose_message_still_waits_adds_none(box):
     box.define(daily(context={"unique_key": "daily"}))
     let_pass(box, 1)
-    assert box.tick().scheduled == 1
+    assert tick(box).scheduled == 1
     (one,) = published(box)
     with box.session() as tx:
         tx.connection.execute(f"UPDATE {box.schema}.schedules SET next_at = now()")
-    assert box.tick().scheduled == 0
+    assert tick(box).scheduled == 0
     assert published(box) == [one]
     assert schedules.schedules(box)[0].last_message == one.message_id
 
@@ -242,13 +245,13 @@ def test_paused_and_resumed(box):
     assert schedules.pause(box, "daily", **BY) == ["daily"]
     assert schedules.pause(box, "daily", "other", **BY) == ["other"]
     let_pass(box, 5)
-    assert box.tick().scheduled == 0
+    assert tick(box).scheduled == 0
     (seen, _) = schedules.schedules(box)
     assert (seen.state, seen.paused_by, seen.next_at) == ("paused", "ann", None)
     box.define(daily(body=b"x"))
     assert schedules.schedules(box)[0].state == "paused"
     assert schedules.resume(box, "daily", **BY) == ["daily"]
-    assert box.tick().scheduled == 0
+    assert tick(box).scheduled == 0
     assert schedules.schedules(box)[0].next_at > datetime.now(UTC)
     with pytest.raises(sq.UsageError, match="there is no schedule 'x'"):
         schedules.pause(box, "daily", "x", **BY)
@@ -287,7 +290,7 @@ def test_one_that_cant_be_read_stops_no_other(box):
     let_pass(box, 1, "other")
     with box.session() as tx:
         tx.connection.execute(f"UPDATE {box.schema}.schedules SET definition = '{{}}' WHERE schedule = 'daily'")
-    assert box.tick().scheduled == 1
+    assert tick(box).scheduled == 1
     assert [one.state for one in schedules.schedules(box)] == ["failed", "waiting"]
     assert box.drop(schedule="daily")
 
@@ -297,17 +300,17 @@ def test_a_role_leaves_them_to_the_owner(box):
     with psycopg.connect(box.dsn, autocommit=True) as connection:
         connection.execute(f"CREATE ROLE {role} LOGIN")
     try:
-        box.grant(role, receive=["reports"], route=True)
+        grant(box, role, receive=["reports"], route=True)
         box.define(daily())
         let_pass(box, 1)
         with sq.MessageBox.open(psycopg.conninfo.make_conninfo(box.dsn, user=role), schema=box.schema) as theirs:
-            assert theirs.tick().scheduled == 0
+            assert tick(theirs).scheduled == 0
             clock = ScheduleClock(theirs)
             clock.look()
             clock.end()
         assert published(box) == []
     finally:
-        box.revoke(role)
+        revoke(box, role)
         with psycopg.connect(box.dsn, autocommit=True) as connection:
             connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 

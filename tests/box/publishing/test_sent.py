@@ -6,6 +6,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import retention
+from seriatim.operations.box_status import box_status
 from tests.box.given_up import given_up
 
 
@@ -35,7 +36,7 @@ def receive(box, queue, limit=1, group=None):
 
 
 def shown(box):
-    (one,) = box.status().locations
+    (one,) = box_status(box).locations
     return one.last_sent_epoch, one.last_sent, one.in_queue
 
 

@@ -18,7 +18,7 @@ def order(customer="c", **context):
 @pytest.fixture
 def elsewhere(box):
     """The same box in another process, as it were, which has read the definitions."""
-    box.define(ORDER, sq.Queue("q", group="customer", max_messages=1, when_full="refuse"))
+    box.define(ORDER, sq.Queue("q", group="customer", max_messages=sq.Limit(1, when_full="refuse")))
     with MessageBox.open(box.dsn, schema=box.schema) as opened:
         opened.publish(order(to="q"))
         yield opened
@@ -42,7 +42,7 @@ def test_a_queue_that_was_defined_later_can_be_addressed(box, elsewhere, where):
 def test_a_queue_that_may_have_more_messages_now_takes_them(box, elsewhere):
     with pytest.raises(sq.QueueFull):
         elsewhere.publish(order(to="q"))
-    box.define(sq.Queue("q", group="customer", max_messages=3, when_full="refuse"))
+    box.define(sq.Queue("q", group="customer", max_messages=sq.Limit(3, when_full="refuse")))
     elsewhere.publish(order(to="q"))
     with elsewhere.session() as tx:
         tx.publish(order(to="q"))

@@ -12,6 +12,8 @@ import seriatim as sq
 from seriatim.box.pipelines.staging import Staging
 from seriatim.cli.main import main
 from seriatim.operations import messages
+from seriatim.operations.grants import grant, revoke
+from seriatim.operations.tick import tick
 from seriatim.pipeline.files.json_form import to_json
 from tests.box.roles import as_role, in_sql, make, rows
 from tests.databases import box_with
@@ -24,7 +26,13 @@ def prepare(box):
         sq.Queue("orders", policy=sq.Fifo(), group="customer"),
         sq.Queue("bills", policy=sq.Fifo(), group="customer"),
         sq.Queue("rq", policy=sq.Unordered()),
-        sq.Queue("few", policy=sq.Standard(), group="customer", sequence="version", max_messages=1, when_full="refuse"),
+        sq.Queue(
+            "few",
+            policy=sq.Standard(),
+            group="customer",
+            sequence="version",
+            max_messages=sq.Limit(1, when_full="refuse"),
+        ),
         sq.Queue("started", policy=sq.Fifo(), group="customer"),
         sq.Subscription("orders", where="type = 'order'", to="orders"),
         sq.Subscription("bills", where="type = 'bill'", to="bills"),
@@ -38,8 +46,8 @@ defined = box_with(prepare)
 def box(defined):
     """The box with its roles, which are the server's: they go with the test."""
     make(defined, "reader", "clerk")
-    defined.grant("reader", subscribe=["rq", "few", "started"], receive=["rq", "few", "started"], types=["order"])
-    defined.grant("clerk", publish=["orders"])
+    grant(defined, "reader", subscribe=["rq", "few", "started"], receive=["rq", "few", "started"], types=["order"])
+    grant(defined, "clerk", publish=["orders"])
     return defined
 
 
@@ -71,13 +79,13 @@ def test_a_filter_that_names_no_type_is_narrowed_to_those_that_are_granted(box):
         told = CliRunner().invoke(main, ["subscriptions", "--json", "--dsn", box.dsn, "--schema", box.schema]).stdout
         assert {"role": "reader", "types": ["order"]}.items() <= json.loads(told)[1].items()
         # With what is granted later and what is revoked it is so at once, for whoever publishes.
-        box.grant("reader", types=["bill", "other"])
+        grant(box, "reader", types=["bill", "other"])
         box.publish([message("order"), message("bill"), sq.Message(type="other")])
         assert received(own) == ["bill", "order", "other"]
-        box.revoke("reader", types=["order", "other"])
+        revoke(box, "reader", types=["order", "other"])
         box.publish([message("order"), message("bill"), sq.Message(type="other")])
         assert received(own) == ["bill"]
-        box.revoke("reader", types=["bill"])
+        revoke(box, "reader", types=["bill"])
         box.publish([message("order"), message("bill")])
         assert received(own) == []
 
@@ -87,7 +95,7 @@ def test_a_type_that_is_revoked_narrows_it_in_other_processes_at_once(box, postg
         own.define(sq.Subscription("mine", where="customer LIKE 'c%'", to="rq"))
         other.publish(message("order"))  # it knows the definitions now
         with other.session() as tx:
-            box.revoke("reader", types=["order"])
+            revoke(box, "reader", types=["order"])
             tx.publish(message("order"))
         assert received(own) == ["order"]
 
@@ -106,13 +114,13 @@ def test_a_filter_that_names_another_type_is_refused(box, where):
         with pytest.raises(sq.UsageError, match="names the type 'bill', which the role 'reader' may not subscribe to"):
             own.define(sq.Subscription("mine", where=where, to="rq"))
         own.define(sq.Subscription("mine", where="type = 'order' AND version = 1", to="rq"))
-        box.revoke("reader", types=["order"])
-        box.grant("reader", types=["bill"])
+        revoke(box, "reader", types=["order"])
+        grant(box, "reader", types=["bill"])
         own.define(sq.Subscription("mine", where=where.replace("'order', ", ""), to="rq"))
 
 
 def test_a_role_without_a_type_can_subscribe_to_nothing(box):
-    box.revoke("reader", types=["order"])
+    revoke(box, "reader", types=["order"])
     with (
         as_role(box, "reader") as own,
         pytest.raises(sq.EnvironmentProblem, match='"reader" may subscribe to no type of message'),
@@ -133,14 +141,14 @@ def test_the_types_are_those_of_the_group_by_whose_right_it_is_made(box):
     make(box, "team", options="NOLOGIN")
     make(box, "member")
     rows(box, "GRANT team TO member")
-    box.grant("team", subscribe=["rq"], types=["bill"])
+    grant(box, "team", subscribe=["rq"], types=["bill"])
     with as_role(box, "member") as own:
         own.define(sq.Subscription("teams", where="TRUE", to="rq"))
         assert own.definitions().subscriptions["teams"].role == "team"
     rows(box, "DROP ROLE member")
     box.publish([message("bill"), message("order")])
     assert received(box) == ["bill"]
-    box.revoke("team")
+    revoke(box, "team")
     rows(box, "DROP ROLE team")  # its subscription is there, and matches nothing
     box.publish([message("bill")])
     assert received(box) == []
@@ -175,7 +183,7 @@ def test_no_publisher_fails_for_a_strangers_subscription(box, by):
         else:
             for _ in range(4):
                 in_sql(box, "clerk", "SELECT box.publish('order', '', '{\"customer\": \"c1\"}')")
-            box.tick()
+            tick(box)
         assert received(own) == ["order"] * 4
         assert received(box, "orders") == ["order"] * 4
         assert messages.messages(box, status="unrouted") == []
@@ -185,7 +193,7 @@ def test_no_publisher_fails_for_a_strangers_subscription(box, by):
                 clerk.publish(message("bill"))
         else:
             in_sql(box, "clerk", "SELECT box.publish('bill', '', '{\"customer\": \"c1\"}')")
-            box.tick()
+            tick(box)
             assert [one.type for one in messages.messages(box, status="unrouted")] == ["bill"]
 
 

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.operations.box_status import box_status
 from tests.blocked import wait_until_blocked
 from tests.box.given_up import given_up
 
@@ -162,7 +163,7 @@ class TestTurnOver:
         with box.session() as tx:
             tx.publish([message(str(n)) for n in range(8)])
         assert numbered(box) == [(n // 3, n % 3 + 1, str(n)) for n in range(8)]
-        assert [(one.epoch, one.next_number) for one in box.status().locations] == [(2, 3)]
+        assert [(one.epoch, one.next_number) for one in box_status(box).locations] == [(2, 3)]
 
     def test_at_the_last_number_there_is(self, box):
         with box.session() as tx:
@@ -179,7 +180,7 @@ class TestDefine:
             box.define(sq.Location("crm", last_number=10), sq.Location("erp"))
             with box.session() as tx:
                 tx.dispense("crm", count=6)
-        assert [(one.location, one.epoch, one.next_number, one.last_number) for one in box.status().locations] == [
+        assert [(one.location, one.epoch, one.next_number, one.last_number) for one in box_status(box).locations] == [
             ("crm", 1, 3, 10),
             ("erp", 0, 1, LAST),
         ]
@@ -191,7 +192,7 @@ class TestDefine:
             assert len(tx.dispense("crm", count=6).ranges) == 2
         with pytest.raises(sq.ActionRefused, match="last number of location crm"):
             box.define(sq.Location("erp"), sq.Location("crm", last_number=10))
-        assert [one.location for one in box.status().locations] == ["crm"]  # all or none
+        assert [one.location for one in box_status(box).locations] == ["crm"]  # all or none
 
     def test_what_cannot_be_defined(self, box):
         with pytest.raises(sq.UsageError, match="str can't be defined"):

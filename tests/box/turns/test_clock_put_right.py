@@ -17,6 +17,8 @@ from seriatim import (
     MessageType,
     Postpone,
     Queue,
+    Recover,
+    Retry,
     Schedule,
     Service,
     Session,
@@ -29,6 +31,7 @@ from seriatim.box.faults.lease import claim, renew
 from seriatim.operations import groups, invariants, schedules
 from seriatim.operations.box_findings import CHECKS
 from seriatim.operations.finding import Finding, State
+from seriatim.operations.tick import tick
 from seriatim.testing.clock import SEARCH_PATH, Clock
 from tests.box.turns.test_times_of_arrival import SCHEMA, make, put_clock
 from tests.databases import Databases
@@ -42,15 +45,14 @@ def define(dsn: str) -> None:
     with MessageBox.open(dsn, schema=SCHEMA) as box:
         box.define(
             MessageType("case", {"key": "string", "number": "long"}),
-            Queue("fifo", Fifo(), group="key", retry_delay=SOON_S, retry_jitter=0, recoveries=1, recover_delay="1h"),
-            Queue("loose", Unordered(), retry_delay=SOON_S, retry_jitter=0),
+            Queue("fifo", Fifo(), group="key", retry=Retry(delay=SOON_S, jitter=0), recover=Recover(1, delay="1h")),
+            Queue("loose", Unordered(), retry=Retry(delay=SOON_S, jitter=0)),
             Queue(
                 "holding",
                 Standard(hole_timeout="1h"),
                 group="key",
                 sequence="number",
-                retry_delay=SOON_S,
-                retry_jitter=0,
+                retry=Retry(delay=SOON_S, jitter=0),
             ),
             Queue("talk", Fifo(), group="key"),
             Contract("Any", {"DEFAULT": "any"}),
@@ -89,15 +91,15 @@ def found(box: MessageBox) -> Finding:
 
 def put_right(box: MessageBox, *told: str) -> int:
     """Let `doctor` find what waits, and `tick --now` take it up; then nothing is found any more."""
-    box.tick()
+    tick(box)
     finding = found(box)
     assert finding.state is State.WRONG
     assert "seriatim box tick --now" in finding.remedy
     for one in told:
         assert one in finding.found
-    box.tick()
+    tick(box)
     assert found(box).found == finding.found  # nothing is put right by itself
-    done = box.tick(at_once=True)
+    done = tick(box, at_once=True)
     assert found(box).state is State.OK
     assert invariants.broken(box) == []
     return done.put_right
@@ -153,7 +155,7 @@ def test_a_delay_of_a_publisher_keeps_its_length_and_a_moment_stays(
     moment = clock.now() + DAY
     send(box, queue, 2, visible_at=moment)
     assert found(box).state is State.OK
-    assert box.tick(at_once=True).put_right == 0
+    assert tick(box, at_once=True).put_right == 0
     clock.move(DAY.total_seconds() - 60)
     assert taken(box, queue) == 0
     clock.move(61)
@@ -164,14 +166,14 @@ def test_a_hole_behind_which_a_delayed_message_waits_begins_when_that_may_be_see
     box: MessageBox, clock: Clock, ahead: Callable[[], None]
 ) -> None:
     send(box, "holding", 2, delay="2h")
-    box.tick()
+    tick(box)
     ahead()
     assert put_right(box, "queue 'holding': 1 delayed message") == 1
     clock.move(2 * 3600 + 3000)
-    box.tick()
+    tick(box)
     assert groups.group_view(box, "holding", "g").state == "waiting"
     clock.move(700)
-    box.tick()
+    tick(box)
     assert groups.group_view(box, "holding", "g").state == "timed_out"
 
 
@@ -192,7 +194,7 @@ def test_the_lease_of_a_worker_that_was_killed_runs_out_after_its_length(
     clock.move(SOON_S - 60)
     assert taken(box, queue) == 0
     clock.move(61)
-    box.tick()
+    tick(box)
     clock.move(SOON_S)  # the retry: it counts as an attempt
     assert taken(box, queue) == 1
 
@@ -232,14 +234,14 @@ def test_a_fault_of_then_is_recovered(box: MessageBox, ahead: Callable[[], None]
     send(box, "fifo")
     fail_once(box, "fifo", Business("no such customer"))
     ahead()
-    assert box.tick().recovered == 0
-    assert box.tick(at_once=True).recovered == 1
+    assert tick(box).recovered == 0
+    assert tick(box, at_once=True).recovered == 1
 
 
 def test_a_schedule_publishes_at_its_next_due_time(box: MessageBox, clock: Clock, ahead: Callable[[], None]) -> None:
     box.define(Schedule("hourly", "0 * * * *", "case", context={"to": "loose"}))
     clock.move(3600)
-    assert box.tick().scheduled == 1
+    assert tick(box).scheduled == 1
     ahead()
     box.define(Schedule("paused", "0 * * * *", "case", context={"to": "loose"}))
     schedules.pause(box, "paused", actor="ann", reason="not now")
@@ -248,7 +250,7 @@ def test_a_schedule_publishes_at_its_next_due_time(box: MessageBox, clock: Clock
     assert hourly.next_at is not None
     assert timedelta(0) < hourly.next_at - clock.now() <= timedelta(hours=1)
     clock.move(3600)
-    assert box.tick().scheduled == 1
+    assert tick(box).scheduled == 1
 
 
 def test_a_timer_and_a_lifetime_of_a_dialog_keep_their_lengths(
@@ -260,12 +262,12 @@ def test_a_timer_and_a_lifetime_of_a_dialog_keep_their_lengths(
         tx.begin_dialog("Asks", "Answers", contract="Any", lifetime="1h")
     ahead()
     clock.move(SOON_S + 1)
-    assert box.tick().dialogs == 0
+    assert tick(box).dialogs == 0
     assert put_right(box, "2 dialogs, until ") == 2
     clock.move(SOON_S + 1)
-    assert box.tick().dialogs == 1
+    assert tick(box).dialogs == 1
     clock.move(3600)
-    assert box.tick().dialogs == 1
+    assert tick(box).dialogs == 1
 
 
 def test_a_process_that_died_then_has_no_share_any_more(
@@ -279,7 +281,7 @@ def test_a_process_that_died_then_has_no_share_any_more(
             FROM {box.schema}.queues WHERE queue = 'fifo'"""
         )
     ahead()
-    box.tick(at_once=True)
+    tick(box, at_once=True)
     with box.session() as tx:
         row = tx.connection.execute(f"SELECT seen_at FROM {box.schema}.known_workers").fetchone()
     assert row is not None
@@ -289,6 +291,6 @@ def test_a_process_that_died_then_has_no_share_any_more(
 
 def test_more_groups_than_fit_into_one_transaction_are_put_right(box: MessageBox, ahead: Callable[[], None]) -> None:
     box.publish([Message(type="case", context={"key": f"{n}", "number": 2, "to": "holding"}) for n in range(600)])
-    box.tick()
+    tick(box)
     ahead()
     assert put_right(box, "queue 'holding': 600 groups") == 600

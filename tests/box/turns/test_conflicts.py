@@ -8,6 +8,8 @@ import seriatim as sq
 from seriatim.box.definitions.known import read_definitions
 from seriatim.operations import groups
 from seriatim.operations import messages as operations
+from seriatim.operations.events import events_after
+from seriatim.operations.tick import tick
 from tests.box.console import rows
 from tests.databases import box_with
 
@@ -67,7 +69,7 @@ def test_another_content_conflicts_and_the_same_is_a_repetition(box):
         (1, "duplicate", "its number was taken in before"),
         (1, "duplicate", "conflicts"),
     ]
-    told = [(one.kind, one.first, one.count) for one in box.events(kinds="conflict")]
+    told = [(one.kind, one.first, one.count) for one in events_after(box, kinds="conflict")]
     assert told == [("conflict", 2, 2), ("conflict", 1, 1)]
     (first, *_) = operations.messages(box, queue="shop", status="duplicate")
     assert "conflicts" in first.reason
@@ -124,7 +126,7 @@ def test_what_was_published_through_sql_is_compared_by_properties_only(box):
                 "'customer', 'c1', 'version', 1, 'kind', %s::text, 'amount', %s::int))",
                 f"b{amount}", queue, amount,
             )  # fmt: skip
-    box.tick()
+    tick(box)
     assert sorted(reason for _, _, reason in set_aside(box)) == ["conflicts", "its number was taken in before"]
 
 

@@ -12,6 +12,7 @@ from seriatim.cli.main import main
 from seriatim.errors import InvariantBroken
 from seriatim.operations import groups
 from seriatim.operations.finding import State
+from seriatim.operations.tick import tick
 from seriatim.operations.work_findings import CHECKS, Work
 from tests.box.fed import feed
 from tests.box.shop import rows
@@ -27,13 +28,13 @@ def test_a_tick_looks_at_all_but_what_it_fails_at(box, caplog):
         *(sq.Queue(name, sq.Standard(), group="customer", sequence="version") for name in ("first", "second")),
     )
     box.publish([order(queue, customer, 2) for queue in ("first", "second") for customer in "abc"])
-    box.tick()
+    tick(box)
     rows(
         box,
         "UPDATE {schema}.known_groups SET skipped = '{1}' WHERE group_key = 'b' AND queue_id = (SELECT min(queue_id) FROM {schema}.queues)",
     )
     box.publish([order(queue, customer, 1) for queue in ("first", "second") for customer in "abc"])
-    done = box.tick()
+    done = tick(box)
     assert done.groups == 6
     (failed,) = done.failed
     assert failed.startswith("queue 'first', group 'b': ")
@@ -54,7 +55,7 @@ def test_a_receiver_gets_all_groups_but_the_one_at_which_its_turn_fails(box, cap
     sequence = "version" if isinstance(policy, sq.Standard) else None
     box.define(
         sq.MessageType("order", properties={"customer": "string", "version": "long"}),
-        sq.Queue("first", policy, group="customer", sequence=sequence, closes="version = 9"),
+        sq.Queue("first", policy, group=sq.Group("customer", closes="version = 9"), sequence=sequence),
     )
     box.publish([order("first", customer, 1) for customer in "bac"])
     assert [received(box) for _ in "bac"] == ["b", "a", "c"]

@@ -30,7 +30,7 @@ def test_what_never_failed_is_completed_as_where_nothing_is_kept(box, policy, co
 
 
 def test_what_failed_before_is_kept_with_its_faults(box):
-    define(box, retry_delay=0)
+    define(box, retry=sq.Retry(delay=0))
     failed, _ = publish(box, 1, 2)
     failing(box, TRANSIENT)
     assert received(box) == [1, 2]

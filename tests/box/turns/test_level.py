@@ -13,6 +13,7 @@ from seriatim.cli.main import main
 from seriatim.kernel.groups.policy import remembering
 from seriatim.operations import groups, invariants, queues
 from seriatim.operations import groups as operations
+from seriatim.operations.tick import tick
 from seriatim.pipeline.files.json_form import from_json, to_json
 from tests.databases import box_with
 from tests.runtime.workers.test_worker import until, working
@@ -21,9 +22,9 @@ POLICIES = {"note": sq.Fifo(), "paid": sq.Standard(start=10, increment=10, hole_
 FIELDS = {"customer": "string", "version": "long"}
 
 
-def queue(**more):
-    given = {"policy": sq.Standard(), "group": "customer", "sequence": "version", "level": "type", "policies": POLICIES}
-    return sq.Queue("shop", **given | more)
+def queue(by_type=POLICIES, **more):
+    group = sq.Group("customer", by_type=by_type)
+    return sq.Queue("shop", **{"policy": sq.Standard(), "group": group, "sequence": "version"} | more)
 
 
 def with_shop(box):
@@ -94,7 +95,7 @@ def test_timers_of_several_types_are_due_together(shop):
     found = received(shop)  # a slow machine sees their time go by
 
     def due():
-        shop.tick()
+        tick(shop)
         return all(states(shop)[f"paid/{customer}"][0] == "ready" for customer in ("a", "b"))
 
     until(due)
@@ -156,7 +157,7 @@ def test_workers_and_faults(shop, mode):
 def test_sets_by_type(box):
     box.define(
         sq.MessageType("pair", FIELDS), sq.MessageType("trio", FIELDS),
-        queue(policy=sq.UnitOfWork(size=2), policies={"trio": sq.UnitOfWork(last="version = 3")}),
+        queue({"trio": sq.UnitOfWork(last="version = 3")}, policy=sq.UnitOfWork(size=2)),
         sq.Subscription("shop", where="TRUE", to="shop"),
     )  # fmt: skip
     publish(box, "pair", 2, 1)
@@ -174,33 +175,32 @@ def test_what_may_change(shop):
     publish(shop, "order", 1)
     publish(shop, "paid", 10)
     received(shop)
-    assert shop.define(queue(policies=POLICIES | {"note": sq.Fifo()})) == []
+    assert shop.define(queue(POLICIES | {"note": sq.Fifo()})) == []
     slower = sq.Standard(start=10, increment=10, hole_timeout="1h")
-    assert shop.define(queue(policies=POLICIES | {"paid": slower}))
+    assert shop.define(queue(POLICIES | {"paid": slower}))
     for wrong in (
-        queue(policies=POLICIES | {"paid": sq.Fifo()}),
-        queue(policies=POLICIES | {"paid": sq.Standard(increment=2)}),
-        queue(policies=POLICIES | {"order": sq.Fifo()}),
-        queue(policies={}),
-        queue(level="queue", policies={}),
+        queue(POLICIES | {"paid": sq.Fifo()}),
+        queue(POLICIES | {"paid": sq.Standard(increment=2)}),
+        queue(POLICIES | {"order": sq.Fifo()}),
+        queue({}),
+        queue(False),
     ):
         with pytest.raises(sq.ActionRefused):
             shop.define(wrong)
-    assert "level" in frozen(queue(), queue(level="queue", policies={}))
+    assert "group.by_type" in frozen(queue(), queue(False))
 
 
 @pytest.mark.parametrize(
     ("more", "what"),
     [
-        ({"level": "message"}, "level can't"),
-        ({"level": "queue"}, "policies are by type"),
-        ({"policies": {"a": "fifo"}}, "not a policy"),
-        ({"policies": {"a/b": sq.Fifo()}}, "has /"),
-        ({"policies": {"a": sq.Unordered()}}, "has no groups"),
-        ({"policies": {"a": sq.UnitOfWork(size=2)}}, "sets come whole"),
-        ({"policies": {"a": sq.BestEffort()}, "policy": sq.Fifo(), "sequence": None}, "needs a sequence"),
+        ({"by_type": "message"}, "by_type can't"),
+        ({"by_type": {"a": "fifo"}}, "not a policy"),
+        ({"by_type": {"a/b": sq.Fifo()}}, "has /"),
+        ({"by_type": {"a": sq.Unordered()}}, "has no groups"),
+        ({"by_type": {"a": sq.UnitOfWork(size=2)}}, "sets come whole"),
+        ({"by_type": {"a": sq.BestEffort()}, "policy": sq.Fifo(), "sequence": None}, "needs a sequence"),
         ({"max_messages": 5}, "can't be full"),
-        ({"policies": 5}, "policies can't be"),
+        ({"by_type": 5}, "by_type can't be"),
     ],
 )
 def test_bad_input(more, what):
@@ -211,7 +211,7 @@ def test_bad_input(more, what):
 def test_what_needs_the_order_of_a_whole_queue(shop):
     with pytest.raises(sq.UsageError, match="a dialog has several"):
         shop.define(
-            sq.Queue("talk", policy=sq.Fifo(), group="conversation_group", level="type"), sq.Contract("C", {"M": "any"}),
+            sq.Queue("talk", policy=sq.Fifo(), group=sq.Group("conversation_group", by_type=True)), sq.Contract("C", {"M": "any"}),
             sq.Service("S", queue="talk", contracts=["C"]),
         )  # fmt: skip
     with pytest.raises(sq.UsageError, match="an instance gets messages of several"):
@@ -223,7 +223,7 @@ def test_what_needs_the_order_of_a_whole_queue(shop):
 def test_it_is_kept_and_read_from_files(shop, tmp_path):
     declared = shop.definitions().queue("shop").declared
     policies = {kind: remembering(one) for kind, one in POLICIES.items()}
-    as_new = replace(queue(), keep="faults", policy=remembering(queue().policy), policies=policies)
+    as_new = replace(queue(policies), keep="faults", policy=remembering(queue().policy))
     assert declared == as_new  # with what a new queue has
     assert from_json(sq.Queue, to_json(declared)) == declared
     file = tmp_path / "box.yaml"
@@ -233,23 +233,18 @@ types:
 queues:
   filed:
     policy: standard
-    group: customer
     sequence: version
-    level: type
-    policies:
-      note: {policy: fifo}
-      paid: {policy: standard, start: 10, increment: 10, hole_timeout: 10ms, on_hole: skip}
+    group:
+      by: customer
+      by_type:
+        note: {policy: fifo}
+        paid: {policy: standard, start: 10, increment: 10, hole_timeout: 10ms, on_hole: skip}
 """)
     shop.apply(file)
     filed = shop.definitions().queue("filed").declared
-    assert (filed.level, dict(filed.policies)) == ("type", policies)
+    assert filed.group.by_type == policies
     file.write_text(file.read_text().replace("hole_timeout: 10ms", "window: 10ms"))
     with pytest.raises(sq.DeclarationError, match="standard takes no window"):
-        shop.apply(file)
-    file.write_text(
-        file.read_text().replace("window: 10ms", "hole_timeout: 10ms").replace("level: type", "level: queue")
-    )
-    with pytest.raises(sq.DeclarationError, match="policies are by type"):
         shop.apply(file)
 
 

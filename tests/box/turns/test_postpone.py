@@ -11,6 +11,7 @@ import pytest
 import seriatim as sq
 from seriatim.kernel.groups.verbs import Action
 from seriatim.operations import dead_letters, groups, invariants, messages, trace
+from seriatim.operations.grants import grant
 from tests.box import roles
 from tests.box.given_up import given_up
 from tests.box.shop import define, left, publish, rows
@@ -239,8 +240,8 @@ def test_a_role_postpones_and_dead_letters_what_it_has_in_hand_and_nothing_else(
     define(box, "other")
     publish(box, 1, 2)
     roles.make(box, "receiver", "stranger")
-    box.grant("receiver", receive=["shop"])
-    box.grant("stranger", publish=["shop"], see=["shop"])
+    grant(box, "receiver", receive=["shop"])
+    grant(box, "stranger", publish=["shop"], see=["shop"])
     with roles.as_role(box, "receiver") as own:
         with own.session() as tx:
             tx.receive("shop").postpone("1h")

@@ -9,12 +9,15 @@ import pytest
 import seriatim as sq
 from seriatim.operations import dead_letters, events, groups, invariants, set_aside
 from seriatim.operations.groups import Action
+from seriatim.operations.tick import tick
 from tests.box.shop import rows
 
 BY = {"actor": "ann", "reason": "the quarter is over"}
 STAY = sq.MessageType("stay", {"guest": "string", "what": "string", "number": "long"})
 HOTEL = sq.Queue(
-    "hotel", sq.Fifo(), group="guest", opens="what = 'check-in'", closes="what LIKE 'check-out%'", unopened_timeout="1h"
+    "hotel",
+    sq.Fifo(),
+    group=sq.Group("guest", opens="what = 'check-in'", closes="what LIKE 'check-out%'", unopened_timeout="1h"),
 )
 ALL = sq.Subscription("hotel", where="type = 'stay'", to="hotel")
 IN, OUT = "check-in", "check-out"
@@ -115,7 +118,16 @@ def test_numbers_begin_again(box):
 
 def test_a_long_stay_is_closed_in_the_middle(box):
     """More is held than a turn reads: what comes behind the closing message is late all the same."""
-    box.define(STAY, replace(HOTEL, policy=sq.Standard(), sequence="number", opens=None, unopened_timeout=None), ALL)
+    box.define(
+        STAY,
+        replace(
+            HOTEL,
+            policy=sq.Standard(),
+            sequence="number",
+            group=replace(HOTEL.group, opens=None, unopened_timeout=None),
+        ),
+        ALL,
+    )
     publish(box, *((OUT if number == 1500 else "x", number) for number in range(2, 3001)))
     assert received(box) == []
     publish(box, ("x", 1))
@@ -129,7 +141,7 @@ def test_what_is_not_opened_in_time_is_late(hotel):
     publish(hotel, "breakfast")
     assert received(hotel) == []
     rows(hotel, "UPDATE {schema}.known_groups SET since = since - 3600000000, due_at = due_at - 3600000000")
-    hotel.tick()
+    tick(hotel)
     assert aside(hotel) == [("late", "its group was not opened in time")]
     (found,) = set_aside.set_aside(hotel, "hotel")
     assert found.reason == "its group was not opened in time"
@@ -191,10 +203,11 @@ types:
 queues:
   hotel:
     policy: fifo
-    group: guest
-    opens: "what = 'check-in'"
-    closes: "what LIKE 'check-out%'"
-    unopened_timeout: 1h
+    group:
+      by: guest
+      opens: "what = 'check-in'"
+      closes: "what LIKE 'check-out%'"
+      unopened_timeout: 1h
 subscriptions:
   hotel: {where: "type = 'stay'", to: hotel}
 """,
@@ -220,12 +233,12 @@ subscriptions:
             "opens and closes are for Fifo and Standard, not for BestEffort",
         ),
         ({"policy": sq.UnitOfWork(size=3), "sequence": "number"}, "not for UnitOfWork"),
-        ({"policy": sq.Unordered(), "group": None}, "not for Unordered"),
-        ({"opens": " "}, "opens can't be ' '"),
-        ({"closes": 3}, "closes can't be 3"),
-        ({"opens": None}, "unopened_timeout is for groups that a message opens"),
-        ({"unopened_timeout": -1}, "unopened_timeout"),
-        ({"level": "type", "policies": {"stay": sq.BestEffort()}, "sequence": "number"}, "not for BestEffort"),
+        ({"policy": sq.Unordered()}, "not for Unordered"),
+        ({"group": replace(HOTEL.group, opens=None)}, "unopened_timeout is for groups that a message opens"),
+        (
+            {"group": replace(HOTEL.group, by_type={"stay": sq.BestEffort()}), "sequence": "number"},
+            "not for BestEffort",
+        ),
     ],
 )
 def test_what_is_refused(wrong, said):
@@ -234,18 +247,33 @@ def test_what_is_refused(wrong, said):
     assert said in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"opens": " "}, "opens can't be ' '"),
+        ({"closes": 3}, "closes can't be 3"),
+        ({"unopened_timeout": -1}, "unopened_timeout can't be -1"),
+    ],
+)
+def test_what_no_group_can_have_is_refused(wrong, said):
+    with pytest.raises(sq.UsageError, match=f"Group: {said}"):
+        sq.Group("guest", **wrong)
+
+
 def test_a_filter_that_does_not_fit_is_refused(box):
     with pytest.raises(sq.UsageError, match="opens"):
-        box.define(STAY, replace(HOTEL, opens="whut = 1"))
+        box.define(STAY, replace(HOTEL, group=replace(HOTEL.group, opens="whut = 1")))
     with pytest.raises(sq.UsageError, match="numbered when its transaction commits"):
-        box.define(STAY, replace(HOTEL, closes="ticket = 7"))
+        box.define(STAY, replace(HOTEL, group=replace(HOTEL.group, closes="ticket = 7")))
 
 
 def test_what_groups_were_judged_by_stays(hotel):
     publish(hotel, IN)
-    with pytest.raises(sq.ActionRefused, match="queue 'hotel': opens can't change: it has groups"):
-        hotel.define(replace(HOTEL, opens=None, unopened_timeout=None))
-    assert [str(one) for one in hotel.define(replace(HOTEL, closes="what = 'gone'"))] == ["changed queue hotel: closes"]
+    with pytest.raises(sq.ActionRefused, match=r"queue 'hotel': group\.opens can't change: it has groups"):
+        hotel.define(replace(HOTEL, group=replace(HOTEL.group, opens=None, unopened_timeout=None)))
+    assert [str(one) for one in hotel.define(replace(HOTEL, group=replace(HOTEL.group, closes="what = 'gone'")))] == [
+        "changed queue hotel: group.closes"
+    ]
     publish(hotel, OUT, "gone", "late")
     assert received(hotel) == [IN, OUT, "gone"]
 
@@ -253,7 +281,12 @@ def test_what_groups_were_judged_by_stays(hotel):
 def test_by_type(box):
     """Each type of a queue has its own groups, which its own messages open."""
     ride = sq.MessageType("ride", {"guest": "string", "what": "string"})
-    queue = replace(HOTEL, level="type", opens="type = 'ride' AND what = 'check-in' OR type = 'stay'", closes=None)
+    queue = replace(
+        HOTEL,
+        group=replace(
+            HOTEL.group, by_type=True, opens="type = 'ride' AND what = 'check-in' OR type = 'stay'", closes=None
+        ),
+    )
     box.define(STAY, ride, queue, replace(ALL, where="type IN ('stay', 'ride')"))
     publish(box, "breakfast")
     with box.session() as tx:

@@ -11,6 +11,7 @@ import seriatim as sq
 from seriatim.box.workers.chore import alone
 from seriatim.box.workers.reader_places import Slots
 from seriatim.operations import invariants, queues, retention, subscriptions
+from seriatim.operations.grants import grant
 from tests.box.shop import define, rows
 from tests.databases import box_with
 
@@ -140,7 +141,8 @@ def test_nothing_that_a_role_does_needs_the_functions_that_may_be_revoked(databa
         with sq.MessageBox.open(owners) as box:
             define(box, activation=sq.Activation("orders:handle"))
             box.define(sq.Location("crm"))
-            box.grant(
+            grant(
+                box,
                 name,
                 publish=["shop"],
                 receive=["shop"],

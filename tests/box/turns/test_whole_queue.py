@@ -6,6 +6,8 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import groups
+from seriatim.operations.peek import peek
+from seriatim.operations.tick import tick
 from seriatim.testing import work_off
 from tests.databases import box_with
 
@@ -68,18 +70,18 @@ def test_a_message_by_sql_is_in_it_too(box):
         tx.connection.execute(
             f"SELECT {box.schema}.publish('order', ''::bytea, context => '{{\"version\": 1}}'::jsonb)"
         )
-    box.tick()
-    assert [one.message.group for one in box.peek("arrived")] == ["all"]
+    tick(box)
+    assert [one.message.group for one in peek(box, "arrived")] == ["all"]
 
 
 def test_a_type_is_an_order_of_its_own(box):
     box.define(
         sq.MessageType("note", properties={"version": "long"}),
-        sq.Queue("typed", sq.Fifo(), group=sq.WHOLE_QUEUE, level="type"),
+        sq.Queue("typed", sq.Fifo(), group=sq.Group(sq.WHOLE_QUEUE, by_type=True)),
         sq.Subscription("typed", where="TRUE", to="typed"),
     )
     box.publish([sq.Message(type=kind, context={"version": 1}) for kind in ("order", "note", "order")])
-    assert sorted({one.message.group for one in box.peek("typed")}) == ["note/all", "order/all"]
+    assert sorted({one.message.group for one in peek(box, "typed")}) == ["note/all", "order/all"]
 
 
 def test_instances_have_groups_of_their_own(box):

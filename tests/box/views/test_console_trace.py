@@ -41,7 +41,7 @@ def test_from_its_reception_over_a_fault_to_its_end(box):
 
 
 def test_held_behind_which_hole_and_waiting_for_what(box):
-    define(box, retry_delay=3600, retry_ceiling=3600, retry_jitter=0)
+    define(box, retry=sq.Retry(delay=3600, ceiling=3600, jitter=0))
     (one,) = publish(box, 1)
     three, four = publish(box, 3, 4)
     assert trace.trace_message(box, one)[-1].text == "nobody has judged it yet"

@@ -14,6 +14,7 @@ from seriatim.box.operators import purge
 from seriatim.box.turns.turns import Turns
 from seriatim.operations import events as operations
 from seriatim.operations import groups, retention, trace
+from seriatim.operations.events import events_after
 from tests.box.console import BY, define, publish, received, rows
 from tests.box.operators.test_purge import later, purge_at
 
@@ -55,7 +56,7 @@ def test_a_hole_that_is_skipped_is_on_record_once(box):
 
 @pytest.mark.parametrize("kept", ["usual", "all"])
 def test_a_hole_that_is_filled_is_told_of_only_after_it_was_overdue(box, kept):
-    define(box, sq.Standard(hole_timeout=60), events=kept)
+    define(box, sq.Standard(hole_timeout=60), keep=sq.Keep(events=kept))
     everything = kept == "all"
     publish(box, 2)
     judged(box)
@@ -145,7 +146,7 @@ def test_a_turn_that_is_rolled_back_leaves_no_event(box):
         assert len(tx.transaction.rows("events_after", after=-1, queue="shop", kinds=None, limit=9)) == 0
         tx.connection.rollback()
     assert told(box) == []
-    assert box.events() == []
+    assert events_after(box) == []
     judged(box, 61)
     assert told(box) == [("hole_overdue", 1, 1), ("hole_skipped", 1, 1)]
 
@@ -178,7 +179,7 @@ def skip(box, group, first=1):
 
 
 def test_an_event_that_is_committed_late_is_not_missed(box):
-    define(box, SKIPS, events="all")
+    define(box, SKIPS, keep=sq.Keep(events="all"))
     for group in ("slow", "fast"):
         publish(box, 2, group=group)
     with box.session() as slow:
@@ -186,15 +187,15 @@ def test_an_event_that_is_committed_late_is_not_missed(box):
         place = read_definitions(slow.transaction).queue("shop")
         slow_turns.judge(place, slow_turns.lock(place, 1, "slow", 100), 0)  # written first
         judged(box, 2)  # of the group that isn't locked; written and committed
-        (fast,) = box.events()
+        (fast,) = events_after(box)
         assert (fast.group, fast.kind) == ("fast", "hole_opened")
-        assert box.events(fast.position) == []
-    (found,) = box.events(fast.position)
+        assert events_after(box, fast.position) == []
+    (found,) = events_after(box, fast.position)
     assert found.group == "slow"
     assert found.event_id < fast.event_id  # by that number it would be missed
     assert found.position > fast.position
-    assert box.events(found.position) == []
-    assert [one.group for one in box.events()] == ["fast", "slow"]
+    assert events_after(box, found.position) == []
+    assert [one.group for one in events_after(box)] == ["fast", "slow"]
 
 
 def test_a_reader_goes_on_in_pages_and_by_what_it_wants(box):
@@ -204,14 +205,14 @@ def test_a_reader_goes_on_in_pages_and_by_what_it_wants(box):
         skip(box, group)
         groups.suspend(box, "shop", group, **BY)
     after, found = 0, []
-    while page := box.events(after, limit=4):
+    while page := events_after(box, after, limit=4):
         found += page
         after = page[-1].position
     assert [one.position for one in found] == [1, 2, 3, 4, 5, 6]
     assert [(one.group, one.kind) for one in found[:2]] == [("c1", "hole_skipped"), ("c1", "suspended")]
-    assert [one.group for one in box.events(kinds="suspended")] == ["c1", "c2", "c3"]
-    assert box.events(queue="other") == []
-    assert box.events(after, queue="shop") == []
+    assert [one.group for one in events_after(box, kinds="suspended")] == ["c1", "c2", "c3"]
+    assert events_after(box, queue="other") == []
+    assert events_after(box, after, queue="shop") == []
 
 
 def test_a_large_backlog_gets_its_positions_in_portions(box, monkeypatch):
@@ -221,7 +222,7 @@ def test_a_large_backlog_gets_its_positions_in_portions(box, monkeypatch):
     define(box)
     for group in ("c1", "c2", "c3"):
         skip(box, group)
-    assert [one.group for one in box.events()] == ["c1", "c2", "c3"]
+    assert [one.group for one in events_after(box)] == ["c1", "c2", "c3"]
 
 
 def test_readers_at_once_see_the_same_order(box):
@@ -230,7 +231,8 @@ def test_readers_at_once_see_the_same_order(box):
         skip(box, group)
     seen = []
     threads = [
-        threading.Thread(target=lambda: seen.append([(e.position, e.group) for e in box.events()])) for _ in range(4)
+        threading.Thread(target=lambda: seen.append([(e.position, e.group) for e in events_after(box)]))
+        for _ in range(4)
     ]
     for one in threads:
         one.start()
@@ -253,7 +255,7 @@ def test_readers_at_once_see_the_same_order(box):
 )
 def test_a_reader_is_told_what_is_wrong(box, given, what):
     with pytest.raises(sq.UsageError, match=what):
-        box.events(**given)
+        events_after(box, **given)
 
 
 # ---- the list
@@ -321,13 +323,13 @@ def test_a_trace_names_the_operator_whose_skip_made_a_message_late(box):
 def test_events_are_purged_after_their_time(box):
     define(box)
     skip(box, "c1")
-    (first,) = box.events()
+    (first,) = events_after(box)
     assert purge_at(box, later(days=29)).events == 0
     assert purge.purgeable(box._access, now=later(days=31)).events == 1
     assert purge_at(box, later(days=31)).events == 1
-    assert box.events() == []
+    assert events_after(box) == []
     skip(box, "c2")
-    assert [one.position for one in box.events()] == [first.position + 1]  # a reader goes on where it was
+    assert [one.position for one in events_after(box)] == [first.position + 1]  # a reader goes on where it was
     retention.keep_events(box, "1h")
     assert purge_at(box, later(hours=2)).events == 1
     with pytest.raises(sq.UsageError, match="a period can't be"):

@@ -23,7 +23,7 @@ def prepared(box):
     box.define(
         sq.Queue("copy", group="customer", keep="everything"),
         sq.Subscription("copies", "type = 'order'", "copy"),
-        sq.Queue("typed", group="customer", level="type", keep="nothing"),
+        sq.Queue("typed", group=sq.Group("customer", by_type=True), keep="nothing"),
         sq.Subscription("typed", "type = 'order'", "typed"),
     )
     publish(box, 1, 2, 4, group="4711")

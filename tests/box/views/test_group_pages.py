@@ -16,6 +16,7 @@ from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupFilter, groups_of
 from seriatim.kernel.groups.states import STOPPED, GroupState
 from seriatim.operations import groups
+from seriatim.operations.grants import grant
 from tests.box import roles
 from tests.box.console import BUSINESS, BY
 from tests.databases import box_with
@@ -45,10 +46,10 @@ def with_groups(box):
     chance = random.Random(4711)
     box.define(
         TYPE,
-        sq.Queue("a-standard", NUMBER, group="customer", sequence="version", attempts=1),
+        sq.Queue("a-standard", NUMBER, group="customer", sequence="version", retry=sq.Retry(1)),
         sq.Queue("b-sets", sq.UnitOfWork(size=2), group="customer", sequence="version"),
-        sq.Queue("c-fifo", sq.Fifo(), group="customer", attempts=1),
-        sq.Queue("d-types", sq.Fifo(), group="customer", level="type", attempts=1),
+        sq.Queue("c-fifo", sq.Fifo(), group="customer", retry=sq.Retry(1)),
+        sq.Queue("d-types", sq.Fifo(), group=sq.Group("customer", by_type=True), retry=sq.Retry(1)),
         sq.Queue("e-unordered", sq.Unordered()),
         sq.Queue("f-empty", sq.Fifo(), group="customer"),
         *(sq.Subscription(queue, where=f"type = 'order' AND queue = '{queue}'", to=queue) for queue in QUEUES),
@@ -204,7 +205,7 @@ def test_a_page_reads_what_is_on_it_however_many_groups_there_are(many, name):
 
 def test_a_page_of_a_role_reads_what_the_owners_reads(many):
     roles.make(many, "page_reader")
-    many.grant("page_reader", see=["small", "large"])
+    grant(many, "page_reader", see=["small", "large"])
     with roles.as_role(many, "page_reader") as own:
         for name in LOOKS:
             assert read(own, look_at("large", name)) <= 11 * PAGE, name

@@ -11,6 +11,7 @@ from seriatim.box.faults.faults import Fault, fail
 from seriatim.box.views.message_status import MessageState
 from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import groups
+from seriatim.operations.tick import tick
 from tests.box.shop import define, rows
 
 ONE = {"customer": "c1"}
@@ -32,7 +33,7 @@ def of(box, message_id, **options):
 
 
 def test_from_the_queue_to_the_end(box):
-    define(box, keep="everything", attempts=2, retry_delay=3600, retry_ceiling=3600)
+    define(box, keep="everything", retry=sq.Retry(2, delay=3600, ceiling=3600))
     first, third = sent(box, 1), sent(box, 3)
     assert of(box, first) == ("waiting", False, [("shop", "waiting")])
     with box.session() as tx:
@@ -91,7 +92,7 @@ def test_what_no_queue_has(box):
             f"SELECT {box.schema}.publish('order', 'x', '{{\"customer\": \"c2\", \"version\": 1}}', message_id => 'by-sql')"
         )
     assert of(box, "by-sql") == ("waiting", False, [(None, "waiting")])
-    box.tick()
+    tick(box)
     assert of(box, "by-sql") == ("waiting", False, [("shop", "waiting")])
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from seriatim import FaultKinds, Group, Keep, Limit, Pace
 from seriatim.errors import DeclarationError, UsageError
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
 from seriatim.pipeline.declared.activation import Activation
@@ -33,19 +34,15 @@ types:
 queues:
   fulfilment:
     policy: standard
-    group: customer_id
+    group: {by: customer_id, expire_after: 90d}
     sequence: version
     hole_timeout: 100s
     on_hole: skip
     errors: continue
     priority: rank
-    keep: everything
-    keep_for: 7d
-    events: all
-    max_messages: 1000
-    when_full: refuse
+    keep: {done: everything, done_for: 7d, events: all}
+    max_messages: {messages: 1000, when_full: refuse}
     enabled: false
-    expire_after: 90d
   sets: {policy: unit_of_work, group: parent_id, sequence: part, size: parts}
 subscriptions:
   big-orders: {where: "type = 'order' AND amount >= 100", to: fulfilment}
@@ -122,17 +119,13 @@ def test_a_whole_file_becomes_declarations():
             Queue(
                 "fulfilment",
                 Standard(hole_timeout=100, on_hole="skip"),
-                "customer_id",
+                Group("customer_id", expire_after="90d"),
                 "version",
                 errors="continue",
                 priority="rank",
-                keep="everything",
-                keep_for="7d",
-                events="all",
-                max_messages=1000,
-                when_full="refuse",
+                keep=Keep("everything", done_for="7d", events="all"),
+                max_messages=Limit(1000, when_full="refuse"),
                 enabled=False,
-                expire_after="90d",
             ),
             Queue("sets", UnitOfWork(size="parts"), "parent_id", "part"),
         ),
@@ -223,23 +216,24 @@ FAULTS = [
     ("sequence: number", "sequence: number, activation: {handler: nonsense}", "4:79: 'nonsense' doesn't name a function"),
     ("sequence: number", "sequence: number, activation: {minimum: 5}", "4:79: minimum is 5, and maximum 1 (raise maximum)"),
     ("sequence: number", "sequence: number, activation: {maximum: 0}", "4:79: queues.all.activation.maximum must be a whole"),
-    ("sequence: number", "sequence: number, activation: {handler: 'a:b', rate: fast}", "4:92: rate can't be 'fast' (messages a second"),
-    ("sequence: number", "sequence: number, activation: {handler: 'a:b', rate: 0}", "4:92: rate can't be 0"),
+    ("sequence: number", "sequence: number, activation: {handler: 'a:b', pace: {rate: fast}}", "4:99: queues.all.activation.pace.rate can't be 'fast' (messages a second"),
+    ("sequence: number", "sequence: number, activation: {handler: 'a:b', pace: {rate: 0}}", "4:99: queues.all.activation.pace.rate can't be 0"),
     ("sequence: number", "sequence: number, activation: {handler: 'a:b', mode: lazy}", "4:92: queues.all.activation.mode can't be 'lazy'"),
     ("sequence: number", "sequence: number, activation: {mode: leased}", "4:76: mode can't be 'leased' where the handlers are"),
     ("sequence: number", "sequence: number, activation: {maximun: 2}", "4:70: unknown key 'maximun' in queues.all.activation"),
     ("sequence: number", "sequence: number, errors: ignore", "4:65: queues.all.errors can't be 'ignore' (one of cont"),
     ("sequence: number", "sequence: number, priority: key", "4:67: queues.all.priority: 'key' is string, but has to be long"),
     ("sequence: number", "sequence: number, keep: all", "4:63: queues.all.keep can't be 'all'"),
-    ("sequence: number", "sequence: number, keep: all, keep_for: 7d", "4:63: queues.all.keep can't be 'all'"),
-    ("sequence: number", "sequence: number, keep: nothing, keep_for: 7d", "4:82: queue 'all': keep_for says for how long, and keep is"),
-    ("sequence: number", "sequence: number, keep: faults, keep_for: 0", "4:81: queue 'all': keep_for can't be 0.0"),
-    ("sequence: number", "sequence: number, keep: faults, keep_for: 1y", "4:81: queues.all.keep_for: '1y' is not a duration"),
+    ("sequence: number", "sequence: number, keep: {done: all, done_for: 7d}", "4:70: queues.all.keep.done can't be 'all'"),
+    ("sequence: number", "sequence: number, keep: {done: nothing, done_for: 7d}", "4:89: done_for says for how long, and nothing is kept"),
+    ("sequence: number", "sequence: number, keep: {done: faults, done_for: 0}", "4:88: done_for can't be 0.0"),
+    ("sequence: number", "sequence: number, keep: {done: faults, done_for: 1y}", "4:88: queues.all.keep.done_for: '1y' is not a duration"),
     ("sequence: number", "sequence: number, max_messages: 0", "4:71: queues.all.max_messages must be a whole number from 1"),
-    ("sequence: number", "sequence: number, when_full: refuse", "4:68: queue 'all': when_full is refuse, and nothing makes"),
+    ("sequence: number", "sequence: number, max_messages: {when_full: refuse}", "4:71: queues.all.max_messages.messages is missing"),
     ("sequence: number", "sequence: number, enabled: 'no'", "4:66: queues.all.enabled must be true or false, not 'no'"),
-    ("sequence: number", "sequence: number, expire_after: 0", "4:71: queue 'all': expire_after can't be 0.0"),
-    ("sequence: number", "sequence: number, expire_after: 1y", "4:71: queues.all.expire_after: '1y' is not a duration"),
+    ("sequence: number", "sequence: number, recover: {delay: 10001d}", "4:74: delay can't be 864086400.0"),
+    ("group: key", "group: {by: key, expire_after: 0}", "4:58: expire_after can't be 0.0"),
+    ("group: key", "group: {by: key, expire_after: 1y}", "4:58: queues.all.group.expire_after: '1y' is not a duration"),
     ("where: number > 3, ", "", "6:10: subscriptions.every.where is missing"),
     ("where: number > 3", "where: 7", "6:18: subscriptions.every.where must be a filter, not 7 (put it in quotes)"),
     ("where: number > 3", "where: numbr > 3", "6:18: subscriptions.every.where, 1:1 of the filter: there is no property 'numb"),
@@ -331,8 +325,8 @@ def test_a_hole_is_skipped_only_where_there_is_a_time_for_it():
 def test_all_faults_are_told_at_once_in_the_order_of_lines():
     text = FULL.replace("999999", "0").replace("$.customer.id", "$..id").replace("100s", "soon")
     text = text.replace("errors: continue", "errors: no").replace("7d", "-1").replace("amount >=", "amount >= >=")
-    assert [int(one.split(":")[1]) for one in faults(text)] == [1, 4, 15, 17, 20, 28]
-    with pytest.raises(DeclarationError, match=r"(?s)^box.yaml: the file has 6 faults:.*:1:32: .*:4:31: .*:28:"):
+    assert [int(one.split(":")[1]) for one in faults(text)] == [1, 4, 15, 17, 19, 24]
+    with pytest.raises(DeclarationError, match=r"(?s)^box.yaml: the file has 6 faults:.*:1:32: .*:4:31: .*:24:"):
         box_file.load(written(text), {})
     with pytest.raises(DeclarationError, match=r"^box.yaml:1:32: locations.crm.last_number must"):
         box_file.load(written(FULL.replace("999999", "0")), {})
@@ -353,11 +347,11 @@ def test_what_is_no_box_file_at_all(content, told):
 
 
 def test_an_activation_names_classes_of_exceptions():
-    text = "queues: {q: {policy: unordered, activation: {handler: 'a:b', transient: 'a:E', business: [LookupError, 'x:Y']}}}"
+    text = "queues: {q: {policy: unordered, activation: {handler: 'a:b', faults: {transient: 'a:E', business: [LookupError, 'x:Y']}}}}"
     (found,) = box_file.examine(written(text), {})[0].queues
-    assert found.activation == Activation("a:b", transient=["a:E"], business=["LookupError", "x:Y"])
+    assert found.activation == Activation("a:b", faults=FaultKinds(transient=["a:E"], business=["LookupError", "x:Y"]))
     (told,) = faults(text.replace("LookupError", "Nothing"))
-    assert "business: Python has no class 'Nothing'" in told
+    assert "business: 'Nothing' doesn't name a class of exceptions" in told
 
 
 def test_a_port_keeps_its_variables():
@@ -370,9 +364,9 @@ def test_a_port_keeps_its_variables():
 
 
 def test_an_activation_has_what_a_worker_has():
-    text = "queues: {q: {policy: unordered, activation: {handler: 'a:b', run_length: 7, rate: 30/m, mode: leased, lease: 1m}}}"
+    text = "queues: {q: {policy: unordered, activation: {handler: 'a:b', pace: {run_length: 7, rate: 30/m}, mode: leased, lease: 1m}}}"
     (found,) = box_file.examine(written(text))[0].queues
-    assert found.activation == Activation("a:b", run_length=7, rate=0.5, mode="leased", lease=60.0)
+    assert found.activation == Activation("a:b", pace=Pace(run_length=7, rate=0.5), mode="leased", lease=60.0)
 
 
 def test_an_activation():

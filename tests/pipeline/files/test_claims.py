@@ -65,7 +65,11 @@ def test_two_runs_deliver_in_turn():
             {"order": ORDER.replace("}", ", late: deliver}")},
             "a late message has a number through which all is delivered",
         ),
-        (TOP, {"order": ORDER.replace("}", ", expire_after: 1d, expire_to: nothing}")}, "begin their numbers again"),
+        (
+            TOP,
+            {"order": ORDER.replace("group: parcel", "group: {by: parcel, expire_after: 1d, expire_to: nothing}")},
+            "begin their numbers again",
+        ),
         (TOP, {"deliver": "deliver: {format: json, path: out/all}"}, "two runs can't write one folder"),
         (TOP, {"deliver": "deliver: {service: s, from_service: t}"}, "what is sent in a dialog is sent once"),
         (TOP, {"deliver": "deliver: {format: table, table: a.b.c}"}, "'a.b.c' is not the name of a table"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import psycopg
 import pytest
@@ -12,12 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg.types.json import Jsonb
 
+from seriatim import FaultKinds, Group, Keep, Lease, Limit, Pace, Recover, Retry
 from seriatim.errors import SchemaMismatch, UsageError
+from seriatim.kernel.fields import LONGEST_DAYS
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered, remembering
 from seriatim.kernel.groups.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.activation import MOST_READERS, Activation
 from seriatim.pipeline.declared.location import Location
-from seriatim.pipeline.declared.queue import ERRORS, EVENTS, KEEP, LONGEST_DAYS, MOST_MESSAGES, WHEN_FULL, Queue
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.queue_parts import KEEP
 from seriatim.pipeline.declared.subscription import STATES, Subscription
 from seriatim.pipeline.declared.work_limits import MOST_RUN, Mode
 from seriatim.pipeline.files.json_form import from_json, storable, to_json
@@ -68,48 +70,63 @@ def activations(draw: st.DrawFn) -> Activation:
     handler, role = draw(st.none() | st.sampled_from(["a:b", "a.b:c"])), draw(st.none() | NAMES)
     flags = draw(st.booleans()), draw(st.booleans())
     port = draw(st.none() | NAMES) if handler is None else None
-    limits: dict[str, Any] = {
-        "run_length": draw(st.none() | st.integers(1, MOST_RUN)),
-        "rate": draw(st.none() | st.integers(1, 1000) | st.floats(0.001, 1e6)),
-        "mode": draw(st.sampled_from(Mode)).value if handler or port else "transactional",
-        "turn_limit": draw(st.none() | st.sampled_from([0.5, "60s", 86_400])),
-        "lease": draw(st.sampled_from([30.0, "5m", 3])),
-        "heartbeat": draw(st.sampled_from([None, 1, "0.5s"])),
-    }
-    said = st.lists(st.sampled_from(["a:E", "a.b:C", "OSError", "ValueError"]), max_size=2)
+    pace = Pace(
+        draw(st.none() | st.integers(1, MOST_RUN)),
+        rate=draw(st.none() | st.integers(1, 1000) | st.floats(0.001, 1e6)),
+        turn_limit=draw(st.none() | st.sampled_from([0.5, "60s", 86_400])),
+    )
+    lease = Lease(draw(st.sampled_from([30.0, "5m", 3])), heartbeat=draw(st.sampled_from([None, 1, "0.5s"])))
+    mode = draw(st.sampled_from(Mode)).value if handler or port else "transactional"
+    said = draw(st.lists(st.sampled_from(["a:E", "a.b:C", "OSError", "ValueError"]), max_size=4, unique=True))
     return Activation(
-        handler, minimum=draw(st.integers(0, maximum)), maximum=maximum, batch=flags[0], run_as=role, enabled=flags[1],
-        port=port, transient=draw(said), business=draw(said), **limits,
-    )  # fmt: skip
+        handler,
+        minimum=draw(st.integers(0, maximum)),
+        maximum=maximum,
+        batch=flags[0],
+        run_as=role,
+        enabled=flags[1],
+        port=port,
+        faults=FaultKinds(transient=said[:2], business=said[2:]),
+        pace=pace,
+        mode=mode,
+        lease=lease,
+    )
 
 
 @st.composite
 def queues(draw: st.DrawFn) -> Queue:
-    keep, most = draw(st.sampled_from(KEEP)), draw(st.none() | st.integers(1, MOST_MESSAGES))
+    keep, most = draw(st.sampled_from(KEEP)), draw(st.none() | st.integers(1, 2**53))
     policy = draw(policies())
-    fields: dict[str, Any] = {
-        "default_group": draw(st.none() | NAMES.filter(lambda name: len(name.encode()) <= 1024)),
-        "errors": draw(st.sampled_from(ERRORS)),
-        "priority": draw(st.none() | NAMES),
-        "keep": keep,
-        "keep_for": draw(st.none() | PERIODS) if keep != "nothing" else None,
-        "events": draw(st.sampled_from(EVENTS)),
-        "max_messages": most,
-        "when_full": draw(st.sampled_from(WHEN_FULL)) if most else "wait",
-        "enabled": draw(st.booleans()),
-        "expire_after": None if isinstance(policy, Unordered) else draw(st.none() | PERIODS),
-        "attempts": draw(st.integers(1, 1000)),
-        "retry_delay": draw(PERIODS),
-        "retry_factor": draw(st.floats(1, 100)),
-        "retry_ceiling": draw(PERIODS),
-        "retry_jitter": draw(st.floats(0, 1)),
-        "recoveries": draw(st.integers(0, 1000)),
-        "recover_delay": draw(PERIODS),
-        "recover_factor": draw(st.floats(1, 100)),
-        "activation": draw(st.none() | activations()),
-        "rollbacks": draw(st.none() | st.integers(1, 1000)),
-    }  # fmt: skip
-    return Queue(draw(NAMES), policy, draw(NAMES), draw(NAMES), **fields)
+    group = Group(
+        draw(NAMES),
+        default=draw(st.none() | NAMES.filter(lambda name: len(name.encode()) <= 1024)),
+        expire_after=None if isinstance(policy, Unordered) else draw(st.none() | PERIODS),
+    )
+    return Queue(
+        draw(NAMES),
+        policy,
+        group,
+        draw(NAMES),
+        errors=draw(st.sampled_from(("suspend", "continue", "stop"))),
+        priority=draw(st.none() | NAMES),
+        keep=Keep(
+            keep,
+            done_for=draw(st.none() | PERIODS) if keep != "nothing" else None,
+            events=draw(st.sampled_from(("usual", "all"))),
+        ),
+        max_messages=most and Limit(most, when_full=draw(st.sampled_from(("wait", "refuse")))),
+        enabled=draw(st.booleans()),
+        retry=Retry(
+            draw(st.integers(1, 1000)),
+            delay=draw(PERIODS),
+            factor=draw(st.floats(1, 100)),
+            ceiling=draw(PERIODS),
+            jitter=draw(st.floats(0, 1)),
+            rollbacks=draw(st.none() | st.integers(1, 1000)),
+        ),
+        recover=Recover(draw(st.integers(0, 1000)), draw(PERIODS), draw(st.floats(1, 100))),
+        activation=draw(st.none() | activations()),
+    )
 
 
 @st.composite
@@ -152,8 +169,9 @@ def judged(definition):
     """A declaration as a box judges by it: a queue with the number of messages that it remembers."""
     if not isinstance(definition, Queue):
         return definition
-    policies = {kind: remembering(one) for kind, one in definition.policies.items()}
-    return replace(definition, policy=remembering(definition.policy), policies=policies)
+    of_types = definition.group.by_type
+    of_types = None if of_types is None else {kind: remembering(one) for kind, one in of_types.items()}
+    return replace(definition, policy=remembering(definition.policy), group=replace(definition.group, by_type=of_types))
 
 
 @given(DECLARATIONS)
@@ -180,7 +198,7 @@ def test_postgresql_keeps_it_as_it_is(postgresql, definitions):
 
 
 def test_the_format_does_not_change_unnoticed():
-    queue = Queue("q", Standard(hole_timeout="100s"), "key", "n", keep="faults", keep_for="7d")
+    queue = Queue("q", Standard(hole_timeout="100s"), "key", "n", keep=Keep("faults", done_for="7d"))
     assert to_json(queue) == {
         "version": 1,
         "name": "q",
@@ -232,7 +250,7 @@ def test_the_format_does_not_change_unnoticed():
         "remote": None,
         "lanes": 16,
     }
-    by_type = to_json(Queue("q", Standard(), "key", "n", level="type", policies={"note": Fifo()}))
+    by_type = to_json(Queue("q", Standard(), Group("key", by_type={"note": Fifo()}), "n"))
     assert (by_type["level"], by_type["policies"]) == ("type", {"note": {"name": "fifo"}})
     best = {"name": "best_effort", "by": "number", "window": 5.0, "buffer": 0.1, "max_rows": None, "late": "set_aside"}
     unit = {"name": "unit_of_work", "size": None, "last": "end", "timeout": None}
@@ -288,10 +306,10 @@ def test_several_paths_are_kept_as_a_list():
         (Queue("q", UnitOfWork(size=""), "key", "n"), "'' is not a property (size of queue 'q')"),
         (Queue("q", group="x" * 129), "is not a property (group of queue 'q')"),
         (Queue("q", group="key", priority="a\0"), "is not a property (priority of queue 'q')"),
-        (Queue("q", group="key", default_group="é" * 513), "queue 'q': default_group can't be a key"),
-        (Queue("q", group="key", default_group="a\0"), "queue 'q': default_group can't be a key"),
+        (Queue("q", group=Group("key", default="é" * 513)), "queue 'q': default can't be a key"),
+        (Queue("q", group=Group("key", default="a\0")), "queue 'q': default can't be a key"),
         (
-            Queue("q", group="key", expire_after="1h", expire_to="nothing"),
+            Queue("q", group=Group("key", expire_after="1h", expire_to="nothing")),
             "queue 'q': expire_to is for destinations of pipelines",
         ),
         (Queue("q", Standard(hole_timeout="10001d"), "key", "n"), "queue 'q': hole_timeout is too long"),
@@ -345,10 +363,17 @@ def test_what_somebody_else_wrote_is_refused(changed):
     assert error.value.remedy == "define it again"
 
 
-def test_what_lacks_a_key_is_refused():
-    for key in (kept := to_json(Subscription("s", "TRUE", "q"))):
-        with pytest.raises(SchemaMismatch):
-            from_json(Subscription, {name: value for name, value in kept.items() if name != key})
+def test_what_lacks_a_key_has_its_default_and_what_it_needs_is_refused():
+    kept = to_json(Subscription("s", "TRUE", "q"))
+    for key in kept:
+        lacking = {name: value for name, value in kept.items() if name != key}
+        if key in {"version", "name", "where", "to"}:
+            with pytest.raises(SchemaMismatch):
+                from_json(Subscription, lacking)
+        else:
+            assert from_json(Subscription, lacking) == Subscription("s", "TRUE", "q")
+    with pytest.raises(SchemaMismatch, match="colour is unknown"):
+        from_json(Subscription, {**kept, "colour": "red"})
     with pytest.raises(SchemaMismatch):
         from_json(Subscription, [])  # type: ignore[arg-type]
 

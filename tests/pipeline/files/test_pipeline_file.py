@@ -9,7 +9,8 @@ import pytest
 from seriatim.errors import DeclarationError
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
 from seriatim.pipeline.declared.pipeline import Deliver, Promotion, StartFrom
-from seriatim.pipeline.declared.queue import WHOLE_QUEUE, Queue
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.queue_parts import WHOLE_QUEUE, Group
 from seriatim.pipeline.files import pipeline_file
 
 FULL = """\
@@ -37,9 +38,8 @@ route:
     where: "TRUE"
     resequence:
       policy: standard
-      group: customer_id
+      group: {by: customer_id, default: nobody}
       sequence: version
-      default_group: nobody
       hole_timeout: 100s
       on_hole: skip
       start_from: {format: csv, path: first.csv, group: customer, next: number}
@@ -106,7 +106,7 @@ def test_reads_the_example_of_the_design():
     assert Promotion("amount", "$['total sum']", "decimal(12,2)") in received.promote
     fulfilment, archive = pipeline.route
     assert fulfilment.queue.policy == Standard(hole_timeout=100.0, on_hole="skip")
-    assert fulfilment.queue.default_group == "nobody"
+    assert fulfilment.queue.group.default == "nobody"
     assert fulfilment.start_from == StartFrom("csv", Path("first.csv"), "customer", "number")
     assert fulfilment.deliver == Deliver("json", Path("out/fulfilment"), {"compression": "gzip"})
     assert (archive.queue.policy, archive.where) == (Fifo(), "TRUE")
@@ -237,32 +237,32 @@ FAULTS = [
     ("sequence: number", "sequence: key", "8:58: route[0].resequence.sequence: 'key' is string, but has to be long"),
     ("sequence: number", "sequence: number, window: 5", "8:66: standard takes no window (best_effort does)"),
     (
-        "policy: standard, ",
-        "opens: \"kez = 'x'\", policy: standard, ",
-        "8:25: route[0].resequence.opens, 1:1 of the filter: there is no property 'kez'",
+        "group: key",
+        "group: {by: key, opens: \"kez = 'x'\"}",
+        "8:60: route[0].resequence.group.opens, 1:1 of the filter: there is no property 'kez'",
     ),
     (
-        "policy: standard",
-        "closes: \"key = 'x'\", policy: best_effort",
-        "8:26: queue 'all': opens and closes are for Fifo and Standard, not for BestEffort",
+        "policy: standard, group: key",
+        "policy: best_effort, group: {by: key, closes: \"key = 'x'\"}",
+        "8:64: queue 'all': opens and closes are for Fifo and Standard, not for BestEffort",
     ),
-    ("sequence: number", "sequence: number, closes: 7", "8:74: route[0].resequence.closes must be text, not 7"),
+    ("group: key", "group: {by: key, closes: 7}", "8:61: route[0].resequence.group.closes must be text, not 7"),
     (
-        "sequence: number",
-        "sequence: number, unopened_timeout: 5s",
-        "8:84: queue 'all': unopened_timeout is for groups that a message opens",
+        "group: key",
+        "group: {by: key, unopened_timeout: 5s}",
+        "8:71: queue 'all': unopened_timeout is for groups that a message opens",
     ),
-    ("sequence: number", "sequence: number, expire_after: 0", "8:80: queue 'all': expire_after can't be 0.0"),
-    ("sequence: number", "sequence: number, expire_after: 1y", "8:80: route[0].resequence.expire_after: '1y'"),
+    ("group: key", "group: {by: key, expire_after: 0}", "8:67: expire_after can't be 0.0"),
+    ("group: key", "group: {by: key, expire_after: 1y}", "8:67: route[0].resequence.group.expire_after: '1y'"),
     (
-        "sequence: number",
-        "sequence: number, expire_to: nothing",
-        "8:77: queue 'all': expire_to says what expired groups",
+        "group: key",
+        "group: {by: key, expire_to: nothing}",
+        "8:64: expire_to says what expired groups",
     ),
     (
-        "sequence: number",
-        "sequence: number, expire_after: 1d, expire_to: dust",
-        "8:95: route[0].resequence.expire_to can't be 'dust'",
+        "group: key",
+        "group: {by: key, expire_after: 1d, expire_to: dust}",
+        "8:82: route[0].resequence.group.expire_to can't be 'dust'",
     ),
     (
         "sequence: number",
@@ -353,7 +353,7 @@ def test_a_port_may_be_any_sink_and_needs_to_work_only_later(port, path, options
 def test_a_destination_may_drop_what_it_gets():
     dropping = small("deliver: {format: json, path: out/all}", "deliver: drop")
     (one,) = pipeline_file.load(written(dropping)).route
-    assert (one.deliver, one.queue.policy, one.queue.group) == (Deliver("drop"), Standard(), "key")
+    assert (one.deliver, one.queue.policy, one.queue.group.by) == (Deliver("drop"), Standard(), "key")
     loose = dropping.replace("    resequence: {policy: standard, group: key, sequence: number}\n", "")
     (one,) = pipeline_file.load(written(loose)).route
     assert (one.deliver, one.queue) == (Deliver("drop"), Queue("all", Unordered()))
@@ -417,7 +417,7 @@ def test_all_faults_are_told_at_once_in_the_order_of_lines():
     text = FULL.replace("trigger: 250ms", "trigger: soon").replace("path: inbox/", "path: outbox/")
     text = text.replace("on_hole: skip", "on_hole: jump").replace("to: archive", "to: fulfilment")
     lines = [int(one.split(":")[1]) for one in faults(text)]
-    assert lines == [3, 13, 29, 32]
+    assert lines == [3, 13, 28, 31]
 
 
 def test_several_parameters_of_one_policy_are_all_told():
@@ -513,7 +513,7 @@ def test_a_filter_is_read_where_a_location_has_a_fault():
 def test_a_destination_may_be_one_order():
     whole = small("group: key", "group: {whole_queue: true}")
     (one,) = pipeline_file.load(written(whole)).route
-    assert one.queue == Queue("all", Standard(), WHOLE_QUEUE, "number", "all")
+    assert one.queue == Queue("all", Standard(), Group(WHOLE_QUEUE, default="all"), "number")
     told = "route[0].resequence.group must be a property's name, or {whole_queue: true}"
     assert told in fault(whole.replace("true", "false"))
     assert "unknown key 'whole' in route[0].resequence.group" in " ".join(faults(whole.replace("whole_queue", "whole")))

@@ -161,7 +161,7 @@ def test_an_envelope_tells_properties_and_goes_with_others(location):
     tail = TAIL.replace("{policy: fifo, group: key}", "{policy: best_effort, group: table, sequence: position}")
     tail = tail.replace("- to: all", "- to: all\n    where: \"op <> 'tombstone' AND NOT snapshot\"")
     assert (
-        pipeline_file.load(written(*location, "promote: {envelope: debezium}", tail=tail)).route[0].queue.group
+        pipeline_file.load(written(*location, "promote: {envelope: debezium}", tail=tail)).route[0].queue.group.by
         == "table"
     )
 
@@ -190,7 +190,7 @@ def test_what_parts_have_is_there_for_order():
         "{policy: fifo, group: key}", "{policy: unit_of_work, group: parent_id, sequence: part, size: parts}"
     )
     pipeline = pipeline_file.load(written(*JSON, "split: $.lines", tail=tail))
-    assert (pipeline.route[0].queue.group, pipeline.route[0].queue.sequence) == ("parent_id", "part")
+    assert (pipeline.route[0].queue.group.by, pipeline.route[0].queue.sequence) == ("parent_id", "part")
     found = [str(one) for one in pipeline_file.check(written(*JSON, "promote: {n: $.n}", tail=tail))]
     assert [one.split(": ")[2] for one in found] == [
         f"no location promotes a property '{name}' (promote it under receive)"

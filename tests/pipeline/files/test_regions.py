@@ -103,7 +103,7 @@ UNORDERED = "resequence: {policy: unordered}"
         (entry("a", "box: {dsn: x}") + entry("b"), {}, "the messages come from no box"),
         (boxed("a", "box: {schema: x}") + boxed("b"), {}, "box.dsn is missing"),
         (BOTH, {"order": UNORDERED}, "ordered by Standard or Fifo, not by Unordered"),
-        (BOTH, {"order": ORDER.replace("}", ', opens: "number = 1"}')}, "can't open or close groups"),
+        (BOTH, {"order": ORDER.replace("group: parcel", 'group: {by: parcel, opens: "number = 1"}')}, "can't open or close groups"),
         (BOTH, {"top": "horizon: 0s\n"}, "horizon must be above 0"),
         (entry("", said=""), {"top": "horizon: 1h\n"}, "horizon is for messages of two regions"),
     ],

@@ -28,10 +28,10 @@ receive:
     promote: {{customer: $.customer, version: {{path: $.version, type: long}}}}
 route:
   - to: kept
-    resequence: {{policy: standard, group: customer, sequence: version, expire_after: 1ms}}
+    resequence: {{policy: standard, group: {{by: customer, expire_after: 1ms}}, sequence: version}}
     deliver: {{format: json, path: {folder}/out/kept}}
   - to: anew
-    resequence: {{policy: standard, group: customer, sequence: version, expire_after: 1ms, expire_to: nothing}}
+    resequence: {{policy: standard, group: {{by: customer, expire_after: 1ms, expire_to: nothing}}, sequence: version}}
     deliver: {{format: parquet, path: {folder}/out/anew}}
 """
 #: More than have to have expired before any leaves the index.

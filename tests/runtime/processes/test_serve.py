@@ -222,7 +222,7 @@ def test_a_port_is_served(box, activated, tmp_path):
 @pytest.mark.dear
 def test_readers_obey_what_is_set_and_what_the_activation_says_of_their_limits(box, activated, monkeypatch):
     monkeypatch.setattr(reader_count, "IDLE_S", 1.0)
-    activated("hold", minimum=1, maximum=1, run_length=3, rate=400)
+    activated("hold", minimum=1, maximum=1, pace=sq.Pace(run_length=3, rate=400))
     with serving(box):
         for customer in "abcd":
             publish(box, 1, 2, customer=customer)
@@ -250,9 +250,11 @@ def test_an_activation_may_have_readers_work_under_leases(box, activated):
 
 
 def test_what_an_activation_and_the_command_name_fails_at_once(box):
-    activation = sq.Activation("tests.runtime.started:moody", business=["tests.runtime.started:OutOfStockError"])
+    activation = sq.Activation(
+        "tests.runtime.started:moody", faults=sq.FaultKinds(business=["tests.runtime.started:OutOfStockError"])
+    )
     define(box, activation=activation)
-    serve = Serve(box, ["shop"], folders=[str(ROOT)], business=["RuntimeError"])
+    serve = Serve(box, ["shop"], folders=[str(ROOT)], faults=sq.FaultKinds(business=["RuntimeError"]))
     publish(box, 1, customer="empty")
     publish(box, 1, customer="bad")
     thread = threading.Thread(target=serve.run)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import asdict
 from uuid import uuid4
 
 import pytest
 
 import seriatim as sq
+from seriatim.kernel.fields import to_stored
+from seriatim.pipeline.declared.work_limits import Limits
 from seriatim.runtime.processes.worker_process import Orders
 from seriatim.runtime.workers.scoreboard import Scoreboard
-from seriatim.runtime.workers.worker import Limits
 from tests.command import environment
 
 #: A process that gets the signal when it has just opened the box.
@@ -37,7 +37,7 @@ def test_told_to_end_while_it_opens_the_box_it_ends(box):
     box.define(sq.Queue("q", policy=sq.Unordered()))
     scoreboard = Scoreboard.make(100)
     orders = Orders(
-        box.dsn, box.schema, ["q"], "builtins:print", asdict(Limits()), "w",
+        box.dsn, box.schema, ["q"], "builtins:print", to_stored(Limits()), "w",
         scoreboard=scoreboard.file, process_id=str(uuid4()),
     )  # fmt: skip
     process = subprocess.Popen(

@@ -13,6 +13,8 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import faults, invariants, messages
+from seriatim.operations.grants import grant
+from seriatim.operations.tick import tick
 from seriatim.pipeline.types.message import Part
 from seriatim.runtime.workers import answers, turn_size
 from seriatim.testing.work import work_off
@@ -25,7 +27,7 @@ from tests.runtime.workers.test_worker import DEADLINE_S, until, work, working
 
 def prepare(box, **options):
     """A shop whose orders are told to one group of another queue."""
-    define(box, retry_delay=0, **options)
+    define(box, retry=sq.Retry(delay=0), **options)
     box.define(
         sq.MessageType("note", {"customer": "string", "of": "long"}),
         sq.Queue("told", policy=sq.Fifo(), group="customer"),
@@ -103,7 +105,7 @@ def test_answers_stand_where_their_messages_do(told):
         return None if n == 2 else [note(message, f"{n} first"), note(message, f"{n} last")]
 
     work_off(told, "shop", handle)
-    told.tick()  # routes what came by SQL
+    tick(told)  # routes what came by SQL
     expected = ["1 first", "1 last", "3 published", "3 first", "3 last", "4 first", "4 last", "5 by SQL"]
     expected += ["5 first", "5 last", "6 published", "6 again", "6 first", "6 last", "7 first", "7 last"]
     found = rows(
@@ -180,7 +182,7 @@ def test_a_turn_is_freed_when_it_is_over(told):
 
     gc.disable()
     try:
-        work_off(told, "shop", handle, run_length=3)
+        work_off(told, "shop", handle, pace=sq.Pace(run_length=3))
         assert [one() for one in deliveries] == [None] * 5
     finally:
         gc.enable()
@@ -204,7 +206,7 @@ def refuse(box, how):
             box.define(sq.BoxSettings(unrouted="refuse"))
         case "full":
             box.define(
-                sq.Queue("tight", policy=sq.Unordered(), max_messages=1, when_full="refuse"),
+                sq.Queue("tight", policy=sq.Unordered(), max_messages=sq.Limit(1, when_full="refuse")),
                 sq.Subscription("tight", where="type = 'tight'", to="tight"),
             )
             box.publish(sq.Message(type="tight"))
@@ -238,7 +240,7 @@ def refused(how, message):
 @pytest.mark.parametrize("how", list(HOW))
 def test_who_returned_what_can_not_be_published_has_the_fault(told, how, bad, errors):
     """Those before it are done, and those behind it wait, or go on."""
-    define(told, errors=errors, attempts=2, retry_delay=0)
+    define(told, errors=errors, retry=sq.Retry(2, delay=0))
     refuse(told, how)
     publish(told, 1, 2, 3)
     handled = []
@@ -259,7 +261,7 @@ def test_who_returned_what_can_not_be_published_has_the_fault(told, how, bad, er
 @pytest.mark.parametrize(("how", "calls"), [("trigger", 2), ("address", 1), ("full", 1)])
 def test_who_is_alone_in_a_turn_is_called_again_only_if_the_server_has_refused_the_answer(told, how, calls, caplog):
     """The transaction is of no use then: it has no savepoint, as the handler has written nothing."""
-    define(told, attempts=1)
+    define(told, retry=sq.Retry(1))
     refuse(told, how)
     publish(told, 1)
     handled = []
@@ -276,7 +278,7 @@ def test_who_is_alone_in_a_turn_is_called_again_only_if_the_server_has_refused_t
 
 def test_other_threads_know_that_a_group_s_answers_were_refused(told):
     """They check each message then, in place of having a turn refused, each of them in its turn."""
-    define(told, attempts=2, retry_delay=0)
+    define(told, retry=sq.Retry(2, delay=0))
     refuse(told, "address")
     publish(told, 1, 2, 3, 4)
     handled = []
@@ -315,7 +317,7 @@ def goes_on(box, message, tx):
 @pytest.mark.parametrize("has_used", [False, True])
 @pytest.mark.parametrize("how", ["address", "full", "trigger"])
 def test_whose_handler_meets_the_refusal_of_another_one_s_answer_is_not_blamed(told, how, has_used, does, then, caplog):
-    define(told, attempts=1, errors="continue")
+    define(told, retry=sq.Retry(1), errors="continue")
     refuse(told, how)
     publish(told, 1, 2, 3, 4)
 
@@ -359,7 +361,7 @@ FAILS = {
 @pytest.mark.parametrize("how", list(FAILS))
 def test_what_came_before_a_failure_is_published(told, how, bad, has_used):
     """Once, and nothing of what fails."""
-    define(told, attempts=1, errors="continue")
+    define(told, retry=sq.Retry(1), errors="continue")
     publish(told, 1, 2, 3)
 
     def handle(message, tx):
@@ -394,7 +396,7 @@ def test_what_came_before_a_postponed_message_is_published(told):
 @pytest.mark.parametrize("ends", [sq.Postpone("1d"), sq.Business("no")])
 def test_a_refused_answer_and_a_later_message_that_fails_by_itself(told, ends):
     """The later one isn't tried before the earlier one is judged."""
-    define(told, attempts=1)
+    define(told, retry=sq.Retry(1))
     refuse(told, "address")
     publish(told, 1, 2, 3)
 
@@ -410,7 +412,7 @@ def test_a_refused_answer_and_a_later_message_that_fails_by_itself(told, ends):
 
 
 def test_a_refused_answer_in_a_queue_without_groups(box):
-    prepare(box, policy=sq.Unordered(), group=None, sequence=None, attempts=1)
+    prepare(box, policy=sq.Unordered(), group=None, sequence=None, retry=sq.Retry(1))
     publish(box, *range(1, 41))
     wrong, ids = {7, 8, 20, 40}, {}
 
@@ -426,7 +428,7 @@ def test_a_refused_answer_in_a_queue_without_groups(box):
 
 def test_an_answer_to_a_queue_that_has_room_later(told):
     """A turn doesn't wait for as long as it may take: then its end would be put down to the wrong message."""
-    define(told, attempts=1)
+    define(told, retry=sq.Retry(1))
     told.define(
         sq.Queue("tight", policy=sq.Unordered(), max_messages=1),
         sq.Subscription("tight", where="type = 'tight'", to="tight"),
@@ -502,7 +504,7 @@ def test_a_run_that_is_longer_than_a_queue_has_room(told):
 
 def test_two_workers_that_lock_each_other_out(told):
     """Each has published an id that the other one publishes, too: one of them is refused, and does it again."""
-    define(told, attempts=1)
+    define(told, retry=sq.Retry(1))
     publish(told, 1, 2, 3, customer="a")
     publish(told, 1, 2, 3, customer="b")
     both, met = threading.Barrier(2), set()
@@ -546,7 +548,7 @@ def test_a_worker_that_knows_old_definitions(told):
 
 def test_instances_have_one_message_in_a_turn(told):
     told.define(
-        sq.Queue("flow", policy=sq.Fifo(), group="customer", errors="continue", attempts=1),
+        sq.Queue("flow", policy=sq.Fifo(), group="customer", errors="continue", retry=sq.Retry(1)),
         sq.Subscription("start", where="type = 'order'", to="flow", starts="a:b", correlate=["customer"]),
     )
     publish(told, 1, 2, 3, 4)
@@ -562,9 +564,11 @@ def test_instances_have_one_message_in_a_turn(told):
     assert len(failed(told, "flow")) == 1
 
 
-@pytest.mark.parametrize("options", [{"rate": 1000}, {"run_length": 2}, {"batch": True}, {"mode": "leased"}])
+@pytest.mark.parametrize(
+    "options", [{"pace": sq.Pace(rate=1000)}, {"pace": sq.Pace(run_length=2)}, {"batch": True}, {"mode": "leased"}]
+)
 def test_other_ways_to_work_come_to_the_same(told, options):
-    define(told, attempts=2, errors="continue", retry_delay=0)
+    define(told, retry=sq.Retry(2, delay=0), errors="continue")
     publish(told, *range(1, 8))
 
     def handle(given, tx):
@@ -582,7 +586,7 @@ def test_other_ways_to_work_come_to_the_same(told, options):
 
 
 def test_a_coroutine_that_gives_up_while_an_earlier_answer_is_published(told):
-    define(told, attempts=1, errors="continue")
+    define(told, retry=sq.Retry(1), errors="continue")
     publish(told, 1, 2, 3)
     handled = []
 
@@ -610,7 +614,7 @@ def test_a_coroutine_that_gives_up_while_an_earlier_answer_is_published(told):
 
 @pytest.mark.parametrize("how", ["address", "trigger"])
 def test_coroutines(told, how):
-    define(told, attempts=1, errors="continue")
+    define(told, retry=sq.Retry(1), errors="continue")
     refuse(told, how)
     publish(told, *range(1, 7))
 
@@ -662,7 +666,7 @@ def test_each_answer_has_the_origin_of_its_own_message(gated):  # noqa: F811
 def test_two_messages_in_hand_with_the_same_id_have_their_own_origins(gated):  # noqa: F811
     """Each role that publishes has its own ids."""
     roles.make(gated, "eve")
-    gated.grant("eve", publish=["work"])
+    grant(gated, "eve", publish=["work"])
     with roles.as_role(gated, "eve") as eve:
         for box, n in ((gated, "1"), (eve, "2")):
             box.publish(job(n, message_id="same"))
@@ -673,7 +677,7 @@ def test_two_messages_in_hand_with_the_same_id_have_their_own_origins(gated):  #
 
 def test_a_cause_is_the_message_that_is_named_not_another_one_with_its_id(gated):  # noqa: F811
     roles.make(gated, "eve")
-    gated.grant("eve", publish=["work"])
+    grant(gated, "eve", publish=["work"])
     with roles.as_role(gated, "eve") as eve:
         for box, n in ((gated, "1"), (eve, "2")):
             box.publish(job(n, message_id="same"))
@@ -687,7 +691,14 @@ def test_a_cause_is_the_message_that_is_named_not_another_one_with_its_id(gated)
 
 def test_an_answer_whose_cause_is_not_in_hand(gated):  # noqa: F811
     gated.define(
-        sq.Queue("work", sq.Fifo(), group="location_key", gate="out", through=["price"], errors="continue", attempts=1)
+        sq.Queue(
+            "work",
+            sq.Fifo(),
+            group="location_key",
+            gate=sq.Gate("out", through=["price"]),
+            errors="continue",
+            retry=sq.Retry(1),
+        )
     )
     gated.publish([job(str(n)) for n in range(1, 4)])
     with gated.session() as tx:

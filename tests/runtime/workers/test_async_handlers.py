@@ -10,13 +10,14 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import faults
+from seriatim.operations.peek import peek
 from tests.databases import box_with
 
 
 def _orders(box):
     box.define(
         sq.MessageType("order", properties={"customer": "string", "version": "long"}),
-        sq.Queue("orders", policy=sq.Fifo(), group="customer", attempts=2, retry_delay="0s"),
+        sq.Queue("orders", policy=sq.Fifo(), group="customer", retry=sq.Retry(2, delay="0s")),
         sq.Subscription("orders", where="type = 'order'", to="orders"),
         sq.MessageType("shipped", properties={"customer": "string"}),
         sq.Queue("shipped", policy=sq.Fifo(), group="customer"),
@@ -77,8 +78,8 @@ def test_it_publishes_and_writes_in_the_turn(box, mode):
 
     run(use())
     assert written(box) == list(range(9))
-    assert [len(box.peek("shipped", group)) for group in ("published", "returned")] == [9, 9]
-    assert box.peek("orders") == []
+    assert [len(peek(box, "shipped", group)) for group in ("published", "returned")] == [9, 9]
+    assert peek(box, "orders") == []
 
 
 def test_it_works_until_nothing_is_left_and_the_publisher_waits_for_that(box):
@@ -153,7 +154,7 @@ def test_a_batch_is_an_asynchronous_delivery(box):
         await _working(box, handle, got, batch=True)
 
     run(use())
-    assert [one.message.context["version"] for one in box.peek("orders")] == [2]
+    assert [one.message.context["version"] for one in peek(box, "orders")] == [2]
 
 
 @pytest.mark.parametrize("mode", ["transactional", "leased"])
@@ -234,7 +235,7 @@ def test_one_that_takes_too_long_is_cancelled(box, mode):
                     ended.set()
                 raise
 
-        await _working(box, handle, ended, turn_limit=0.3, mode=mode)
+        await _working(box, handle, ended, pace=sq.Pace(turn_limit=0.3), mode=mode)
         assert cancelled[:2] == [1, 2]
 
     run(use())
@@ -283,7 +284,7 @@ def test_a_session_ends_with_its_handler(box):
         await _working(box, handle, told)
 
     run(use())
-    assert box.peek("orders") == []
+    assert peek(box, "orders") == []
 
 
 def test_a_worker_without_a_loop_has_one_for_the_process(box):

@@ -8,6 +8,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.workers.chore import ChoreTaken, alone
+from seriatim.operations.grants import grant
 from seriatim.runtime.workers import chores
 from tests.box.shop import define, rows
 
@@ -18,7 +19,7 @@ def test_what_the_role_may_not_do_is_told_once_and_done_when_it_may(box, monkeyp
     define(box)
     name = f"{box.schema}_worker"
     rows(box, f"CREATE ROLE {name} LOGIN")
-    box.grant(name, receive=["shop"])
+    grant(box, name, receive=["shop"])
     with sq.MessageBox.open(box.dsn.replace("seriatim@", f"{name}@"), schema=box.schema) as own:
         beside = chores.Chores(own)
         for _ in range(3):

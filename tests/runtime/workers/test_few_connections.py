@@ -10,6 +10,7 @@ from psycopg.conninfo import make_conninfo
 import seriatim as sq
 from seriatim.box.faults.lease import claim
 from seriatim.operations import invariants
+from seriatim.operations.tick import tick
 from seriatim.runtime.workers.chores import Chores
 from tests.box.given_up import given_up
 from tests.box.shop import define, left, publish, rows, see, seen
@@ -118,7 +119,7 @@ def test_what_has_to_be_done_first_is_done_on_the_one_there_is(box, limited):
             assert delivery is not None
             found += [(message.context["customer"], message.sequence) for message in delivery]
     assert in_order(found)
-    assert few.tick().routed == 0
+    assert tick(few).routed == 0
     assert invariants.broken(box) == []
 
 
@@ -138,7 +139,7 @@ def test_in_the_midst_of_a_transaction_it_is_done_in_that(box, limited):
 
 
 def test_a_lease_that_ran_out_is_taken_away_on_the_one_there_is(box, limited):
-    define(box, retry_delay="0s", attempts=5)
+    define(box, retry=sq.Retry(5, delay="0s"))
     publish(box, 1, 2)
     few = limited(1)
     handled = []
@@ -160,7 +161,7 @@ def test_a_lease_that_ran_out_is_taken_away_on_the_one_there_is(box, limited):
 def test_a_rollback_is_counted_where_nothing_else_can_be_opened(box, limited):
     box.define(
         sq.Contract("AddItem", {"AddItem": "initiator"}),
-        sq.Queue("inventory", group="conversation_group", rollbacks=3),
+        sq.Queue("inventory", group="conversation_group", retry=sq.Retry(rollbacks=3)),
         sq.Service("Orders", queue="orders"),
         sq.Service("Inventory", queue="inventory", contracts=["AddItem"]),
     )

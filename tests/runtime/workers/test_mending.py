@@ -9,6 +9,7 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.cli.main import main
 from seriatim.operations import groups, invariants, trace
+from seriatim.operations.tick import tick
 from tests.box.shop import rows
 from tests.runtime.workers.test_worker import until, working
 
@@ -67,7 +68,7 @@ def test_an_order_that_failed_is_mended_and_its_customer_goes_on(box, tmp_path):
 def test_a_worker_gets_what_a_tick_recovers(box):
     box.define(
         sq.MessageType("order", properties={"customer": "string", "version": "long"}),
-        sq.Queue("shop", sq.Fifo(), group="customer", recoveries=1, recover_delay=0),
+        sq.Queue("shop", sq.Fifo(), group="customer", recover=sq.Recover(1, delay=0)),
         sq.Subscription("shop", where="type = 'order'", to="shop"),
     )
     failures = [sq.Business("once")]
@@ -81,5 +82,5 @@ def test_a_worker_gets_what_a_tick_recovers(box):
     with working(sq.Worker(box, "shop", handle, workers=1)):
         until(lambda: rows(box, "SELECT FROM {schema}.faults"))
         until(lambda: groups.group_view(box, "shop", "c1").state == "faulted")
-        assert box.tick().recovered == 1
+        assert tick(box).recovered == 1
         until(lambda: not rows(box, "SELECT FROM {schema}.entries"))

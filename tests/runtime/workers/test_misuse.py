@@ -13,7 +13,7 @@ from tests.databases import box_with
 def _prepared(box):
     box.define(
         sq.MessageType("order", properties={"customer": "string"}),
-        sq.Queue("orders", sq.Fifo(), group="customer", attempts=5),
+        sq.Queue("orders", sq.Fifo(), group="customer", retry=sq.Retry(5)),
         sq.Subscription("orders", where="type = 'order'", to="orders"),
     )
 
@@ -68,5 +68,7 @@ def test_a_class_that_the_user_names_counts(box):
     import psycopg
 
     box.publish(sq.Message(type="order", context={"customer": "c1"}))
-    work_off(box, "orders", HANDLERS["a commit"][0], fails=True, transient=[psycopg.ProgrammingError])
+    work_off(
+        box, "orders", HANDLERS["a commit"][0], fails=True, faults=sq.FaultKinds(transient=[psycopg.ProgrammingError])
+    )
     assert [one.kind for one in faults(box, "orders")] == ["transient"]

@@ -12,7 +12,10 @@ from seriatim.operations import groups, invariants, messages
 from tests.box.shop import define, left, publish, rows, see, seen
 from tests.runtime.workers.test_worker import work
 
-MODES = {"transaction": {"workers": 1}, "lease": {"workers": 1, "mode": "leased", "lease": 600.0, "heartbeat": 0.2}}
+MODES = {
+    "transaction": {"workers": 1},
+    "lease": {"workers": 1, "mode": "leased", "lease": sq.Lease(600.0, heartbeat=0.2)},
+}
 POLICIES = {
     "standard": (sq.Standard(), {}),
     "fifo": (sq.Fifo(), {"sequence": None}),
@@ -20,7 +23,11 @@ POLICIES = {
     "unit_of_work": (sq.UnitOfWork(size=4), {}),
     "unordered": (sq.Unordered(), {"group": None, "sequence": None}),
 }
-SHAPES = {"single": {"run_length": 1}, "run": {"run_length": 4}, "batch": {"run_length": 4, "batch": True}}
+SHAPES = {
+    "single": {"pace": sq.Pace(run_length=1)},
+    "run": {"pace": sq.Pace(run_length=4)},
+    "batch": {"pace": sq.Pace(run_length=4), "batch": True},
+}
 in_each_mode = pytest.mark.parametrize("mode", MODES)
 
 
@@ -41,7 +48,7 @@ def is_postponed(box):
 def test_what_is_done_stays_done_and_the_rest_waits(box, mode, policy, shape):
     """The third message isn't for now. Once its time has come it is handled, and nothing was counted."""
     declared, more = POLICIES[policy]
-    define(box, policy=declared, attempts=1, **more)
+    define(box, policy=declared, retry=sq.Retry(1), **more)
     publish(box, 1, 2, 3, 4)
     calls, together = [], shape == "batch" or policy == "unit_of_work"
 
@@ -125,7 +132,7 @@ def test_a_batch_says_what_is_done_and_what_waits(box, mode, policy):
 @pytest.mark.parametrize(("policy", "shape"), [*((policy, "run") for policy in POLICIES), ("standard", "batch")])
 def test_a_dead_letter_goes_alone(box, mode, policy, shape):
     declared, more = POLICIES[policy]
-    define(box, policy=declared, attempts=5, **more)
+    define(box, policy=declared, retry=sq.Retry(5), **more)
     publish(box, 1, 2, 3, 4)
     whole = policy == "unit_of_work"
     together = shape == "batch" or whole
@@ -149,7 +156,7 @@ def test_a_dead_letter_goes_alone(box, mode, policy, shape):
 @in_each_mode
 @pytest.mark.parametrize("delay", ["soon", -1, None])
 def test_a_delay_that_is_none_is_the_handler_s_fault(box, mode, delay):
-    define(box, attempts=1)
+    define(box, retry=sq.Retry(1))
     publish(box, 1)
 
     def handle(message, tx):

@@ -6,6 +6,7 @@ import pytest
 from psycopg import sql
 
 import seriatim as sq
+from seriatim.operations.grants import grant
 from tests.box.operators.test_roles import team  # noqa: F401 -- a fixture
 from tests.box.shop import left, publish, rows
 from tests.runtime.workers.test_worker import work
@@ -16,7 +17,7 @@ def clerk(team):  # noqa: F811
     """A box, and the name of a role that may write into one table, and publish for one queue."""
     box, role = team
     name, _ = role("clerk", "NOLOGIN")
-    box.grant(name, publish=["pick"])
+    grant(box, name, publish=["pick"])
     rows(box, "CREATE TABLE {schema}_done (who text, version bigint)")
     rows(box, "CREATE TABLE {schema}_not (who text)")
     with box.session() as tx:
@@ -88,7 +89,7 @@ def test_a_role_that_cannot_be_taken_is_said_at_once(clerk, team):  # noqa: F811
     with pytest.raises(sq.EnvironmentProblem, match=r"the handler can't run as 'nobody_such': role .* does not exist"):
         sq.Worker(box, "shop", print, run_as="nobody_such")
     other, dsn = team[1]("other")
-    box.grant(other, receive=["shop"])
+    grant(box, other, receive=["shop"])
     with (
         sq.MessageBox.open(dsn, schema=box.schema) as theirs,
         pytest.raises(sq.EnvironmentProblem, match="permission denied to set role"),

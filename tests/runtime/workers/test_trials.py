@@ -27,7 +27,7 @@ ENDING = {
 
 @pytest.mark.parametrize("setting", ENDING)
 def test_a_setting_that_ends_each_turn_is_named_by_the_fault(box, setting):
-    define(box, policy=sq.Fifo(), sequence=None, attempts=2)
+    define(box, policy=sq.Fifo(), sequence=None, retry=sq.Retry(2))
     publish(box, 1, 2, customer="bad")
     publish(box, 1, 2, customer="good")
 

@@ -104,7 +104,7 @@ def test_who_ended_the_transaction_has_failed_for_good():
 
 @pytest.mark.parametrize("mode", ["transactional", "leased"])
 def test_an_error_is_tried_until_the_attempts_are_used_up_and_told_each_time(box, mode, caplog):
-    define(box, attempts=3, retry_delay=0.01)
+    define(box, retry=sq.Retry(3, delay=0.01))
     publish(box, 1, 2)
     attempts = []
 
@@ -129,7 +129,7 @@ def test_an_error_is_tried_until_the_attempts_are_used_up_and_told_each_time(box
 
 
 def test_a_mistake_in_the_code_is_tried_twice_and_what_is_said_counts_more(box):
-    define(box, retry_delay=0, errors="continue")
+    define(box, retry=sq.Retry(delay=0), errors="continue")
     publish(box, *range(1, 6))
     calls = []
 
@@ -154,7 +154,7 @@ def test_a_mistake_in_the_code_is_tried_twice_and_what_is_said_counts_more(box):
 
 
 def test_what_the_database_refuses_at_the_commit_is_tried_again_after_a_pause(box):
-    define(box, attempts=2, retry_delay=0.01, retry_jitter=0)
+    define(box, retry=sq.Retry(2, delay=0.01, jitter=0))
     rows(box, "CREATE TABLE {schema}_heads (v int PRIMARY KEY)")
     rows(box, "CREATE TABLE {schema}_lines (v int REFERENCES {schema}_heads DEFERRABLE INITIALLY DEFERRED)")
     publish(box, 1, 2)
@@ -175,24 +175,34 @@ def test_what_the_database_refuses_at_the_commit_is_tried_again_after_a_pause(bo
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"business": ["tests.runtime.workers.test_tried_again:own"]}, "is not a class of exceptions"),
-        ({"business": ["tests.nowhere:Error"]}, "there is no module 'tests.nowhere'"),
-        ({"transient": ["NoSuchError"]}, "transient: Python has no class 'NoSuchError'"),
-        ({"transient": "ValueError"}, "transient can't be 'ValueError'"),
-        ({"transient": [OSError], "business": ["OSError"]}, "OSError can't be both transient and business"),
-        ({"transient": ["int"]}, "int is not a class of exceptions"),
+        (
+            lambda: sq.FaultKinds(business=["tests.runtime.workers.test_tried_again:own"]),
+            "is not a class of exceptions",
+        ),
+        (lambda: sq.FaultKinds(business=["tests.nowhere:Error"]), "there is no module 'tests.nowhere'"),
+        (
+            lambda: sq.FaultKinds(transient=["NoSuchError"]),
+            "transient: 'NoSuchError' doesn't name a class of exceptions",
+        ),
+        (lambda: sq.FaultKinds(transient="ValueError"), "transient can't be 'ValueError'"),
+        (
+            lambda: sq.FaultKinds(transient=[OSError], business=["OSError"]),
+            "OSError can't be both transient and business",
+        ),
+        (lambda: sq.FaultKinds(transient=["int"]), "int is not a class of exceptions"),
+        (lambda: [OSError], "faults can't be"),
     ],
 )
 def test_what_is_no_class_of_exceptions_is_refused(box, given, told):
     define(box)
     with pytest.raises(sq.UsageError, match=told):
-        sq.Worker(box, "shop", own, **given)
+        sq.Worker(box, "shop", own, faults=given())
 
 
 @pytest.mark.parametrize("mode", ["transactional", "leased"])
 @pytest.mark.parametrize(("kind", "alone"), [("poison", True), ("timeout", True), ("unexpected", False)])
 def test_the_last_attempt_is_made_alone_where_one_has_ended_its_worker(box, kind, alone, mode):
-    define(box, attempts=2, retry_delay=0)
+    define(box, retry=sq.Retry(2, delay=0))
     publish(box, 1)
     (row,) = rows(box, "SELECT entry_id FROM {schema}.entries")
     with box.session() as tx:

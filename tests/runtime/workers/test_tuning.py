@@ -10,6 +10,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import queues, retention, workers
+from seriatim.operations.grants import grant
 from seriatim.operations.workers import idle_queues
 from seriatim.runtime.workers import heartbeat
 from tests.box.shop import define, left, publish, rows, see, seen
@@ -54,7 +55,7 @@ def test_who_works_on_a_queue_and_what_is_in_hand_is_told(box, mode):
     gate = Gate()
     publish(box, 1, 2, customer="a")
     assert workers.workers(box) == []
-    with working(sq.Worker(box, "shop", gate.handle, workers=2, run_length=3, rate=50, mode=mode)):
+    with working(sq.Worker(box, "shop", gate.handle, workers=2, pace=sq.Pace(run_length=3, rate=50), mode=mode)):
         until(lambda: any(one.in_hand for one in workers.workers(box, "shop")))
         (found,) = workers.workers(box)
         assert (found.queue, found.pid, found.workers, found.threads) == ("shop", os.getpid(), 2, 2)
@@ -244,7 +245,7 @@ def test_a_role_may_tell_of_the_queues_that_it_receives_from_and_of_its_own_proc
     role = f"{box.schema}_beating"
     rows(box, f"CREATE ROLE {role} LOGIN")
     try:
-        box.grant(role, receive=["shop"])
+        grant(box, role, receive=["shop"])
         with sq.MessageBox.open(box.dsn.replace("seriatim@", f"{role}@"), schema=box.schema) as limited:
             publish(box, 1)
             work(limited, lambda message, tx: None, done=lambda: not left(box))

@@ -48,9 +48,11 @@ REFUSED = [("foreign key", "ForeignKeyViolation"), ("unique", "UniqueViolation")
 
 
 @pytest.mark.parametrize(("kind", "error_class"), REFUSED)
-@pytest.mark.parametrize("options", [{}, {"batch": True}, {"run_length": 1}, {"rate": 1000}])
+@pytest.mark.parametrize(
+    "options", [{}, {"batch": True}, {"pace": sq.Pace(run_length=1)}, {"pace": sq.Pace(rate=1000)}]
+)
 def test_what_the_database_refuses_at_the_commit_is_the_message_s_fault(box, kind, error_class, options):
-    define(box, attempts=1)
+    define(box, retry=sq.Retry(1))
     make_lines(box, kind)
     publish(box, 1, 2, 3)
     publish(box, 1, customer="good")
@@ -71,7 +73,7 @@ def test_what_the_database_refuses_at_the_commit_is_the_message_s_fault(box, kin
 
 
 def test_a_queue_that_continues_goes_on_after_what_the_commit_refuses(box):
-    define(box, errors="continue", attempts=1)
+    define(box, errors="continue", retry=sq.Retry(1))
     make_lines(box, "foreign key")
     publish(box, 1, 2, 3)
     work(box, lambda message, tx: line(box, message, tx))
@@ -82,7 +84,7 @@ def test_a_queue_that_continues_goes_on_after_what_the_commit_refuses(box):
 
 def test_a_commit_that_is_refused_after_another_one_has_failed(box):
     """The transaction that writes the failure of the later one down is refused, too."""
-    define(box, errors="continue", attempts=1)
+    define(box, errors="continue", retry=sq.Retry(1))
     make_lines(box, "foreign key")
     publish(box, 2, 3, customer="c1")
     publish(box, 1)
@@ -101,7 +103,7 @@ def test_a_commit_that_is_refused_after_another_one_has_failed(box):
 
 
 def test_a_refused_commit_in_a_queue_without_groups(box):
-    define(box, policy=sq.Unordered(), group=None, sequence=None, attempts=1)
+    define(box, policy=sq.Unordered(), group=None, sequence=None, retry=sq.Retry(1))
     make_lines(box, "foreign key")
     publish(box, 1, 2, 3)
 
@@ -152,7 +154,7 @@ SPOILED = [
 def test_whose_handler_spoils_the_transaction_has_the_fault(box, spoil, error_class, told, then, bad):
     """And not the message whose handler finds it spoiled."""
     has_ended = error_class == "TurnEnded"  # then it fails at once, however many attempts there are
-    define(box, attempts=3 if has_ended else 1)
+    define(box, retry=sq.Retry(3 if has_ended else 1))
     publish(box, 1, 2, 3)
     calls = []
 
@@ -214,7 +216,7 @@ GONE = [
 @pytest.mark.parametrize("uses", [True, False])
 @pytest.mark.parametrize(("how", "told"), GONE)
 def test_a_handler_that_receives_or_ends_what_was_received(box, how, told, uses):
-    define(box, attempts=1)
+    define(box, retry=sq.Retry(1))
     define(box, "other")
     publish(box, 1, 2, 3)
 
@@ -235,7 +237,7 @@ def test_a_handler_that_receives_or_ends_what_was_received(box, how, told, uses)
 
 @pytest.mark.parametrize(("how", "told"), GONE)
 def test_who_passes_over_that_it_was_refused(box, how, told):
-    define(box, attempts=1)
+    define(box, retry=sq.Retry(1))
     define(box, "other")
     publish(box, 1, 2, 3)
     joined = []
@@ -258,7 +260,7 @@ def test_who_passes_over_that_it_was_refused(box, how, told):
 
 
 def test_in_a_lease_a_handler_can_not_receive_either(box):
-    define(box, attempts=1)
+    define(box, retry=sq.Retry(1))
     publish(box, 1)
     work(box, lambda message, tx: tx.receive("shop"), mode="leased", done=lambda: faulted(box))
     (fault,) = faults(box)
@@ -269,7 +271,7 @@ def test_in_a_lease_a_handler_can_not_receive_either(box):
 @pytest.mark.parametrize("mode", ["transactional", "leased"])
 @pytest.mark.parametrize("errors", ["suspend", "continue"])
 def test_a_set_whose_commit_is_refused_fails_as_a_whole(box, mode, errors):
-    define(box, policy=sq.UnitOfWork(size=3), errors=errors, attempts=1)
+    define(box, policy=sq.UnitOfWork(size=3), errors=errors, retry=sq.Retry(1))
     make_lines(box, "foreign key")
     publish(box, 3, 1, 2)
     publish(box, 1, 2, 3, customer="good")

@@ -39,9 +39,9 @@ def test_it_ends_when_nothing_is_left(box, mode):
 
 
 def test_it_waits_for_no_time_no_number_and_no_operator(box):
-    define(box, attempts=3, retry_delay=3600, retry_ceiling=3600)
+    define(box, retry=sq.Retry(3, delay=3600, ceiling=3600))
     define(box, "off", enabled=False)
-    box.define(sq.Queue("loose", policy=sq.Unordered(), retry_delay=3600, retry_ceiling=3600),
+    box.define(sq.Queue("loose", policy=sq.Unordered(), retry=sq.Retry(delay=3600, ceiling=3600)),
                sq.Subscription("loose", where="type = 'order'", to="loose"))  # fmt: skip
     publish(box, 1, 3, customer="hole")
     publish(box, 1, 2, customer="again")
@@ -84,11 +84,11 @@ def test_what_another_has_in_hand_isn_t_waited_for(box, policy):
 
 
 def test_a_handler_that_is_stuck_isn_t_waited_for_either(box):
-    define(box, attempts=1)
+    define(box, retry=sq.Retry(1))
     publish(box, 1)
     free = threading.Event()
     try:
-        worker = sq.Worker(box, "shop", lambda message, tx: free.wait(120), workers=1, turn_limit=0.3)
+        worker = sq.Worker(box, "shop", lambda message, tx: free.wait(120), workers=1, pace=sq.Pace(turn_limit=0.3))
         assert worker.run(until_idle=True) == 0
     finally:
         free.set()
@@ -98,7 +98,7 @@ def test_a_handler_that_is_stuck_isn_t_waited_for_either(box):
 @pytest.mark.parametrize("mode", ["transactional", "leased"])
 def test_it_goes_on_with_another_thread_where_all_handlers_are_stuck(box, mode):
     """Also where none of them has been replaced yet."""
-    define(box, attempts=1)
+    define(box, retry=sq.Retry(1))
     for customer in ("a", "b", "c"):
         publish(box, 1, customer=customer)
     free, tried = threading.Event(), []
@@ -109,7 +109,7 @@ def test_it_goes_on_with_another_thread_where_all_handlers_are_stuck(box, mode):
             free.wait(120)
 
     try:
-        sq.Worker(box, "shop", handle, workers=1, turn_limit=0.5, mode=mode).run(until_idle=True)
+        sq.Worker(box, "shop", handle, workers=1, pace=sq.Pace(turn_limit=0.5), mode=mode).run(until_idle=True)
     finally:
         free.set()
     assert sorted(tried) == ["a", "b", "c"]

@@ -11,6 +11,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import invariants, messages, queues
+from seriatim.operations.grants import grant
 from seriatim.runtime.workers import turn, worker_threads
 from seriatim.runtime.workers import worker as worker_module
 from tests.box.shop import define, left, publish, rows, see, seen
@@ -109,7 +110,7 @@ def test_what_a_failed_message_wrote_is_rolled_back_and_no_more(box):
 
 @pytest.mark.parametrize("uses", [True, False])
 def test_transient_faults_are_tried_again(box, uses):
-    define(box, retry_delay=0.05)
+    define(box, retry=sq.Retry(delay=0.05))
     publish(box, 1, 2, 3)
     attempts = []
 
@@ -127,7 +128,7 @@ def test_transient_faults_are_tried_again(box, uses):
 
 
 def test_a_failed_statement_is_the_message_s_fault(box):
-    define(box, errors="continue", attempts=1)
+    define(box, errors="continue", retry=sq.Retry(1))
     publish(box, 1, 2, 3)
 
     def handle(message, tx):
@@ -175,7 +176,7 @@ def test_a_batch_comes_with_all_that_is_there(box):
 
 
 def test_a_batch_that_fails_is_tried_one_by_one(box):
-    define(box, attempts=2)
+    define(box, retry=sq.Retry(2))
     publish(box, 1, 2, 3, 4)
     given = []
 
@@ -194,7 +195,7 @@ def test_a_batch_that_fails_is_tried_one_by_one(box):
 
 
 def test_a_set_comes_whole(box):
-    define(box, policy=sq.UnitOfWork(size=3), retry_delay=0)
+    define(box, policy=sq.UnitOfWork(size=3), retry=sq.Retry(delay=0))
     given = []
 
     def handle(delivery, tx):
@@ -212,7 +213,7 @@ def test_a_set_comes_whole(box):
 
 
 def test_without_groups(box):
-    define(box, policy=sq.Unordered(), group=None, sequence=None, retry_delay=0)
+    define(box, policy=sq.Unordered(), group=None, sequence=None, retry=sq.Retry(delay=0))
     publish(box, *range(1, 31))
 
     def handle(message, tx):
@@ -258,7 +259,7 @@ def test_the_handler_of_an_activation(box):
 def test_an_instance_that_can_not_be_kept_is_a_fault(box):
     define(box)
     box.define(
-        sq.Queue("flow", policy=sq.Fifo(), group="customer", attempts=1),
+        sq.Queue("flow", policy=sq.Fifo(), group="customer", retry=sq.Retry(1)),
         sq.Subscription("start", where="type = 'order'", to="flow", starts="a:b", correlate=["customer"]),
     )
     publish(box, 1)
@@ -287,11 +288,11 @@ def test_a_time_to_retry_that_can_not_be(box, after):
 
 def test_a_role_that_may_only_receive(box):
     """It writes faults down, stops queues and counts attempts, through functions that look whether it may."""
-    define(box, errors="stop", attempts=2, retry_delay=0)
+    define(box, errors="stop", retry=sq.Retry(2, delay=0))
     name = f"{box.schema}_worker"
     rows(box, f"CREATE ROLE {name} LOGIN")
     rows(box, f"GRANT ALL ON {{schema}}_seen TO {name}")
-    box.grant(name, receive=["shop"])
+    grant(box, name, receive=["shop"])
     publish(box, 1, 2)
     free = threading.Event()
 
@@ -304,7 +305,13 @@ def test_a_role_that_may_only_receive(box):
 
     with sq.MessageBox.open(box.dsn.replace("seriatim@", f"{name}@"), schema=box.schema) as own:
         try:
-            work(own, handle, workers=1, turn_limit=0.5, done=lambda: not box.definitions().queue("shop").enabled)
+            work(
+                own,
+                handle,
+                workers=1,
+                pace=sq.Pace(turn_limit=0.5),
+                done=lambda: not box.definitions().queue("shop").enabled,
+            )
         finally:
             free.set()
     faults = rows(box, "SELECT kind, sequence, attempt, error FROM {schema}.faults ORDER BY fault_id")
@@ -328,7 +335,7 @@ def test_what_is_past_its_turn_limit_is_ended_and_goes_on_elsewhere(box):
             free.wait(DEADLINE_S)
 
     try:
-        work(box, handle, workers=1, turn_limit=0.5)
+        work(box, handle, workers=1, pace=sq.Pace(turn_limit=0.5))
     finally:
         free.set()
     assert attempts == [(1, 1), (1, 2), (2, 1)]
@@ -339,7 +346,7 @@ def test_what_is_past_its_turn_limit_is_ended_and_goes_on_elsewhere(box):
 
 def test_an_attempt_that_took_too_long_is_counted_before_the_next_one_begins(box):
     """Also where somebody else asks for the message all the time."""
-    define(box, attempts=100)
+    define(box, retry=sq.Retry(100))
     publish(box, 1)
     begun, free, attempts, asked = threading.Event(), threading.Event(), [], []
 
@@ -355,7 +362,7 @@ def test_an_attempt_that_took_too_long_is_counted_before_the_next_one_begins(box
 
     asking = threading.Thread(target=ask)
     try:
-        with working(sq.Worker(box, "shop", handle, workers=1, turn_limit=0.5)):
+        with working(sq.Worker(box, "shop", handle, workers=1, pace=sq.Pace(turn_limit=0.5))):
             assert begun.wait(DEADLINE_S)
             asking.start()
             until(lambda: asked)
@@ -366,14 +373,17 @@ def test_an_attempt_that_took_too_long_is_counted_before_the_next_one_begins(box
 
 
 def test_what_always_takes_too_long_stops_its_group(box):
-    define(box, attempts=2)
+    define(box, retry=sq.Retry(2))
     publish(box, 1)
     free = threading.Event()
     try:
         work(
-            box, lambda message, tx: free.wait(DEADLINE_S), workers=1, turn_limit=0.3,
+            box,
+            lambda message, tx: free.wait(DEADLINE_S),
+            workers=1,
+            pace=sq.Pace(turn_limit=0.3),
             done=lambda: rows(box, "SELECT FROM {schema}.groups WHERE state = 'faulted'"),
-        )  # fmt: skip
+        )
     finally:
         free.set()
     assert [row.attempt for row in rows(box, "SELECT attempt FROM {schema}.faults")] == [1, 2]
@@ -383,7 +393,7 @@ def test_what_took_too_long_and_ended_is_forgotten(box, monkeypatch):
     """Only handlers that never return use spare threads up."""
     monkeypatch.setattr(worker_threads, "SPARE_THREADS", 2)
     monkeypatch.setattr(worker_module, "SPARE_THREADS", 2)
-    define(box, attempts=1)
+    define(box, retry=sq.Retry(1))
     for at in range(8):
         publish(box, 1, customer=f"slow{at}")
 
@@ -392,7 +402,7 @@ def test_what_took_too_long_and_ended_is_forgotten(box, monkeypatch):
             tx.connection.execute("SELECT pg_sleep(600)")
         see(box, message, tx)
 
-    worker = sq.Worker(box, "shop", handle, workers=2, turn_limit=0.3)
+    worker = sq.Worker(box, "shop", handle, workers=2, pace=sq.Pace(turn_limit=0.3))
     with working(worker) as ended:
         until(lambda: ended or rows(box, "SELECT count(*) AS n FROM {schema}.faults")[0].n == 8)
         assert not ended
@@ -404,7 +414,7 @@ def test_what_took_too_long_and_ended_is_forgotten(box, monkeypatch):
 @pytest.mark.parametrize("error", [sq.Unavailable, sq.EnvironmentProblem])
 @pytest.mark.parametrize("step", ["fence", "end_backend", "note_lost"])
 def test_a_turn_that_could_not_be_ended_at_once_is_ended_later(box, monkeypatch, step, error):
-    define(box, attempts=3)
+    define(box, retry=sq.Retry(3))
     publish(box, 1)
     attempts, tried, does = [], [], getattr(turn, step)
 
@@ -421,7 +431,7 @@ def test_a_turn_that_could_not_be_ended_at_once_is_ended_later(box, monkeypatch,
         see(box, message, tx)
 
     monkeypatch.setattr(turn, step, fails_twice)
-    assert sq.Worker(box, "shop", handle, workers=1, turn_limit=0.5).run(until_idle=True) == 1
+    assert sq.Worker(box, "shop", handle, workers=1, pace=sq.Pace(turn_limit=0.5)).run(until_idle=True) == 1
     assert attempts == [1, 2]
     assert seen(box) == [("c1", 1)]
     (fault,) = rows(box, "SELECT kind, attempt, error FROM {schema}.faults")
@@ -430,7 +440,7 @@ def test_a_turn_that_could_not_be_ended_at_once_is_ended_later(box, monkeypatch,
 
 
 def test_a_lease_that_could_not_be_revoked_at_once_is_revoked_later(box, monkeypatch):
-    define(box, attempts=3)
+    define(box, retry=sq.Retry(3))
     publish(box, 1)
     free, attempts, tried, note_lost = threading.Event(), [], [], turn.note_lost
 
@@ -447,7 +457,7 @@ def test_a_lease_that_could_not_be_revoked_at_once_is_revoked_later(box, monkeyp
 
     monkeypatch.setattr(turn, "note_lost", fails_twice)
     try:
-        sq.Worker(box, "shop", handle, workers=1, turn_limit=0.5, mode="leased").run(until_idle=True)
+        sq.Worker(box, "shop", handle, workers=1, pace=sq.Pace(turn_limit=0.5), mode="leased").run(until_idle=True)
     finally:
         free.set()
     assert attempts == [1, 2]
@@ -471,7 +481,7 @@ def test_a_turn_that_ends_by_itself_before_it_could_be_ended_is_blamed_for_nothi
         see(box, message, tx)
 
     monkeypatch.setattr(turn, step, fails)
-    sq.Worker(box, "shop", handle, workers=1, turn_limit=0.5, run_length=1).run(until_idle=True)
+    sq.Worker(box, "shop", handle, workers=1, pace=sq.Pace(run_length=1, turn_limit=0.5)).run(until_idle=True)
     assert seen(box) == [("c1", 1), ("c1", 2)]
     assert rows(box, "SELECT FROM {schema}.faults") == rows(box, "SELECT FROM {schema}.leases") == []
 
@@ -504,7 +514,7 @@ def left_open(tx):
     ],
 )
 def test_bad_handlers_are_faults(box, spoil, told):
-    define(box, attempts=1)
+    define(box, retry=sq.Retry(1))
     publish(box, 1)
     publish(box, 1, customer="good")
 
@@ -549,12 +559,10 @@ def test_what_is_no_handler_is_refused(box, handler, told):
     ("options", "told"),
     [
         ({"workers": 0}, "workers can't be 0"),
-        ({"run_length": 1.5}, "run_length can't be 1.5"),
-        ({"rate": 0}, "rate can't be 0"),
-        ({"turn_limit": "soon"}, "not a duration"),
-        ({"turn_limit": 0}, "turn_limit can't be 0"),
+        ({"pace": 5}, "pace can't be 5"),
+        ({"lease": 0}, "lease can't be 0"),
         ({"batch": 1}, "batch can't be 1"),
-        ({"transient": [5]}, "5 is not a class of exceptions"),
+        ({"faults": 5}, "faults can't be 5"),
     ],
 )
 def test_limits_that_can_not_be_are_refused(box, options, told):
@@ -580,14 +588,14 @@ def test_a_queue_that_is_off_is_waited_for(box):
 
 
 def test_other_errors_may_be_transient_too(box):
-    define(box, retry_delay=0)
+    define(box, retry=sq.Retry(delay=0))
     publish(box, 1)
 
     def handle(message, tx):
         if message.attempt == 1:
             raise KeyError("x")
 
-    work(box, handle, transient=[LookupError])
+    work(box, handle, faults=sq.FaultKinds(transient=[LookupError]))
     assert [row.kind for row in rows(box, "SELECT kind FROM {schema}.faults")] == ["transient"]
 
 
@@ -595,7 +603,7 @@ def test_the_rate_is_kept(box):
     define(box)
     publish(box, *range(1, 41))
     began = time.monotonic()
-    work(box, lambda message, tx: see(box, message, tx), rate=40, run_length=5)
+    work(box, lambda message, tx: see(box, message, tx), pace=sq.Pace(run_length=5, rate=40))
     assert time.monotonic() - began >= 0.8  # 40 messages, of which a second's worth at most was saved up
     assert len(seen(box)) == 40
 
@@ -637,7 +645,7 @@ def test_a_session_that_a_handler_keeps_has_ended_with_its_turn(box, run_length)
         kept.append(tx)
         see(box, message, tx)
 
-    work(box, handle, workers=1, run_length=run_length)
+    work(box, handle, workers=1, pace=sq.Pace(run_length=run_length))
     assert [customer for customer, _ in told] == ["b", "c", "c"]
     assert all("the session has ended" in why for _, why in told)
     assert seen(box) == [("a", 1), ("b", 1), ("c", 1)]

@@ -120,7 +120,11 @@ def test_a_pipeline_ends_in_queues_with_its_ordinals(spark, queues, tmp_path):
 def test_a_full_queue_makes_its_own_destination_wait_and_says_so(spark, queues, tmp_path):
     queues.define(
         sq.Queue(
-            "orders", policy=sq.Standard(), group="customer", sequence="version", max_messages=2, when_full="refuse"
+            "orders",
+            policy=sq.Standard(),
+            group="customer",
+            sequence="version",
+            max_messages=sq.Limit(2, when_full="refuse"),
         )
     )
     declared = pipeline(INTO_QUEUE, queues, tmp_path)

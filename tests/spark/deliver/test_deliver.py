@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from seriatim import BestEffort, Queue, Standard, Unordered
+from seriatim import BestEffort, Group, Queue, Standard, Unordered
 from seriatim.errors import CheckpointMismatch, UsageError
 from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Promotion, Receive, Source
 from seriatim.spark.deliver import file_parts
@@ -167,7 +167,7 @@ def test_destinations_of_several_formats_in_one_batch(spark, tmp_path):
 
 @pytest.mark.parametrize("kind", ["json", "parquet", None])
 def test_what_is_dropped_is_counted_and_lies_nowhere(spark, tmp_path, kind):
-    noise = Destination(Queue("noise", Standard(), "customer", "version", default_group="none"), Deliver("drop"))
+    noise = Destination(Queue("noise", Standard(), Group("customer", default="none"), "version"), Deliver("drop"))
     others = () if kind is None else (destination(tmp_path, kind),)
     deliver, delivered = sink(tmp_path, noise, *others)
     late = row(3, to="noise", disposition="late")
@@ -201,7 +201,7 @@ def test_reports_are_counted_nowhere_and_handed_on(spark, tmp_path):
 
 @pytest.mark.parametrize("kind", ["json", "parquet"])
 def test_a_default_group_is_the_delivered_group(spark, tmp_path, kind):
-    queue = Queue("orders", Standard(), "customer", "version", default_group="none")
+    queue = Queue("orders", Standard(), Group("customer", default="none"), "version")
     deliver, _ = sink(tmp_path, destination(tmp_path, kind, queue=queue))
     deliver(frame(spark, [row(1, None), row(2, ""), row(3, "x" * 1025), row(4, "a\0b"), row(5, "ä" * 512)]), 0)
     found = ds.dataset(tmp_path / "orders", format=kind).to_table(columns=["group"]).column("group").to_pylist()
@@ -209,7 +209,7 @@ def test_a_default_group_is_the_delivered_group(spark, tmp_path, kind):
 
 
 def test_the_group_of_an_output_is_the_message_s(spark, tmp_path):
-    queue = Queue("orders", Standard(), "customer", "version", default_group="none")
+    queue = Queue("orders", Standard(), Group("customer", default="none"), "version")
     deliver, _ = sink(tmp_path, destination(tmp_path, "parquet", queue=queue))
     schema = f"{SCHEMA}, _outputs array<struct<customer: string, body: binary>>"
     rows = [(*row(1), [("x", b"1"), ("y", b"2")]), (*row(2, ""), [("z", b"3")])]
@@ -334,7 +334,7 @@ def test_a_body_that_is_no_text(spark, tmp_path):
 
 def test_many_destinations_of_several_shapes(spark, tmp_path):
     queues = [
-        Queue(f"d{n}", Standard(), "customer", "version", default_group="none" if n % 2 else None) for n in range(150)
+        Queue(f"d{n}", Standard(), Group("customer", default="none" if n % 2 else None), "version") for n in range(150)
     ]
     made = [destination(tmp_path, ("json", "parquet", "csv")[number % 3], queue) for number, queue in enumerate(queues)]
     deliver, delivered = sink(tmp_path, *made)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from seriatim import BestEffort, Fifo, Queue, Standard, UnitOfWork
+from seriatim import BestEffort, Fifo, Group, Queue, Standard, UnitOfWork
 from seriatim.spark.control.commands import LOOK, Command
 from seriatim.spark.resequence import bucket, commands
 from seriatim.spark.state.cold_groups import cold_counts
@@ -25,7 +25,7 @@ class Operator(OneBucket):
 
     def __init__(self, policy: Any, to: str = "tombstone", after: float | None = 10) -> None:
         # Of a policy that takes messages by arrival, the number is only that.
-        super().__init__(Queue("q", policy, "key", "number", expire_after=after, expire_to=to))  # type: ignore[arg-type]
+        super().__init__(Queue("q", policy, Group("key", expire_after=after, expire_to=to), "number"))  # type: ignore[arg-type]
         self.arrived = 0
         self.report: dict[str, Any] = {}
 

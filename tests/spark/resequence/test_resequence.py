@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from seriatim import BestEffort, ColumnError, Fifo, Queue, Standard, UnitOfWork, Unordered, UsageError
+from seriatim import BestEffort, ColumnError, Fifo, Group, Queue, Standard, UnitOfWork, Unordered, UsageError
 from seriatim.spark import held, resequence
 
 EVERY_TYPE = """
@@ -154,7 +154,7 @@ def test_a_query_goes_on_with_all_that_its_rules_keep(spark: SparkSession, tmp_p
     numbered = Standard(remember=2, restart_after=2, on_restart="suspend")
     queues = [
         Queue("numbered", numbered, "g", "n", compare="v"),
-        Queue("stays", Fifo(), "g", opens="v = 'check-in'", closes="v = 'check-out'"),
+        Queue("stays", Fifo(), Group("g", opens="v = 'check-in'", closes="v = 'check-out'")),
     ]
     ordered = resequence(source, queues=queues, destination="to", void="nothing", arrival="at", output="all", buckets=2)
     checkpoint = tmp_path / "checkpoint"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from seriatim.box.postgres.statements import Statements
+from seriatim.kernel.fields import from_stored
 from seriatim.pipeline.declared.activation import MOST_READERS, Activation
 
 __all__ = ["Activated", "activations_of"]
@@ -49,4 +50,4 @@ class Activated:
 def activations_of(statements: Statements) -> list[Activated]:
     """The activations of all queues from which the role may receive, by queue name."""
     rows = sorted(statements.rows("activations"), key=lambda row: row.queue)
-    return [Activated(number, name, Activation(**said), *rest) for number, name, said, *rest in rows]
+    return [Activated(number, name, from_stored(Activation, said), *rest) for number, name, said, *rest in rows]

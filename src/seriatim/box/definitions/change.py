@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from seriatim.kernel.fields import keys_of
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
 from seriatim.pipeline.declared.link import Link
@@ -76,14 +77,16 @@ def kind_of(definition: Definition) -> Kind:
 
 
 def changed_fields(old: Definition, new: Definition) -> tuple[str, ...]:
-    """The fields in which two declarations differ, by name; for two policies of one kind, their parameters."""
-    before, after = to_json(old), to_json(new)
+    """The fields in which two declarations differ, by name, behind that of the value with them: ``retry.delay``; for two policies of
+    one kind, their parameters.
+    """
+    before, after, fields = to_json(old), to_json(new), keys_of(type(old))
     names: list[str] = []
-    for name in before:
-        if before[name] == after[name]:
+    for key in before:
+        if before[key] == after[key]:
             continue
-        if name == "policy" and before[name]["name"] == after[name]["name"]:
-            names += [one for one in before[name] if before[name][one] != after[name][one]]
+        if key == "policy" and before[key]["name"] == after[key]["name"]:
+            names += [one for one in before[key] if before[key][one] != after[key][one]]
         else:
-            names.append(name)
-    return tuple(names)
+            names.append(fields.get(key, key))
+    return tuple(dict.fromkeys(names))

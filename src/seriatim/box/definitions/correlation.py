@@ -18,7 +18,6 @@ from seriatim.errors import UsageError
 from seriatim.kernel.filters.filter import Kind, Type
 from seriatim.kernel.groups.policy import UnitOfWork, Unordered
 from seriatim.kernel.groups.sequence import key_problem
-from seriatim.pipeline.declared.queue_level import TYPE
 from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.property_columns import Column
 from seriatim.pipeline.types.python_values import given_converter
@@ -94,15 +93,15 @@ class Correlation:
         if isinstance(queue.policy, Unordered | UnitOfWork):
             what = f"instances can't be in queue {queue.name!r}, which is {type(queue.policy).__name__}"
             raise UsageError(what, where=where, remedy="an instance has a group of its own, in order: such as Fifo()")
-        if queue.level == TYPE:
+        if queue.group.by_type is not None:
             what = f"queue {queue.name!r} puts each type in order by itself, and an instance gets messages of several"
-            raise UsageError(what, where=where, remedy='let it lead to a queue of level="queue"')
-        if queue.default_group is not None:
-            what = f"queue {queue.name!r} has a default_group, and all that is in it would be one instance"
-            raise UsageError(what, where=where, remedy="leave the default_group out")
-        if subscription.correlate[0] != queue.group:
-            what = f"it correlates by {subscription.correlate[0]!r}, and the group of queue {queue.name!r} is {queue.group!r}"
-            raise UsageError(what, where=where, remedy=f"name {queue.group!r} first")
+            raise UsageError(what, where=where, remedy="let it lead to a queue without by_type")
+        if queue.group.default is not None:
+            what = f"queue {queue.name!r} has a default group, and all that is in it would be one instance"
+            raise UsageError(what, where=where, remedy="leave the default out")
+        if subscription.correlate[0] != queue.group.by:
+            what = f"it correlates by {subscription.correlate[0]!r}, and the group of queue {queue.name!r} is {queue.group.by!r}"
+            raise UsageError(what, where=where, remedy=f"name {queue.group.by!r} first")
         for one in subscription.correlate:
             if one not in self._properties or one in _UNFIT:
                 known = self._properties.keys() - _UNFIT

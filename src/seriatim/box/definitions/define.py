@@ -149,13 +149,13 @@ class _Defining:
 
     def _as_kept(self, one: Definition) -> Definition:
         """A queue that doesn't say what it keeps: as the box has it, so that a new default changes no queue that is there."""
-        if not isinstance(one, Queue) or one.keep is not None:
+        if not isinstance(one, Queue) or one.keep.done is not None:
             return one
         old = None if (Kind.QUEUE, one.name) in self._gone else self._before.queues.get(one.name)
         keep = one.keeps if old is None else old.declared.keeps
-        if keep == "nothing" and one.keep_for is not None:  # which says for how long something is kept
+        if keep == "nothing" and one.keep.done_for is not None:  # which says for how long something is kept
             keep = one.keeps
-        return replace(one, keep=keep)
+        return replace(one, keep=replace(one.keep, done=keep))
 
     # ---- adding and changing
 

@@ -70,7 +70,13 @@ class BoxQueue:
     @property
     def most(self) -> int | None:
         """How many messages it may have: what it says itself, or the link of a queue of another box; None: any number."""
-        return min((one for one in (self.declared.max_messages, self.link_most) if one is not None), default=None)
+        own = None if self.declared.max_messages is None else self.declared.max_messages.messages
+        return min((one for one in (own, self.link_most) if one is not None), default=None)
+
+    @property
+    def publishers_wait(self) -> bool:
+        """Whether publishers wait while it is full, as far as it says so."""
+        return self.declared.max_messages is None or self.declared.max_messages.when_full == "wait"
 
     @property
     def is_filled_later(self) -> bool:
@@ -80,7 +86,7 @@ class BoxQueue:
     @cached_property
     def counts_rollbacks(self) -> bool:
         """Whether rollbacks suspend the group of their messages: those of workers and of applications."""
-        return self.serves and self.declared.rollbacks is not None
+        return self.serves and self.declared.retry.rollbacks is not None
 
     @cached_property
     def is_open(self) -> bool:
@@ -92,7 +98,7 @@ class BoxQueue:
         if self.declared.at is not None:
             raise ActionRefused(
                 f"queue {self.declared.name!r} is in another box, and what waits in it here is sent there",
-                remedy=f"receive from queue {self.declared.remote or self.declared.name!r} in the box of link {self.declared.at!r}",
+                remedy=f"receive from queue {self.declared.at.queue or self.declared.name!r} in the box of link {self.declared.at.link!r}",
             )
 
     @cached_property
@@ -119,7 +125,7 @@ class BoxQueue:
     def holds(self) -> bool:
         """Whether a message may wait for another message, and be handed out long after later messages."""
         waits = not all(isinstance(policy, Fifo | Unordered) for policy in self.declared.all_policies())
-        return waits or self.declared.opens is not None
+        return waits or self.declared.group.opens is not None
 
     def at_most(self, limit: int) -> int:
         """The most messages of a delivery for a given limit; a set is always handed out whole."""
@@ -229,7 +235,7 @@ class Definitions:
     @cached_property
     def gates(self) -> Mapping[str, BoxQueue]:
         """The origin queue of each gate, by the gate's name."""
-        return {str(one.declared.gate): one for one in self.queues.values() if one.has_gate}
+        return {str(one.declared.gate_name): one for one in self.queues.values() if one.has_gate}
 
     @cached_property
     def ways(self) -> Mapping[str, BoxQueue]:

@@ -21,14 +21,14 @@ _GROUP, _SEQUENCE = "origin_group", "origin_ordinal"
 
 def other_way(old: Queue | None, new: Queue | None) -> list[str]:
     """The fields by which the messages of a queue would go another way to a gate; None: there is no such queue."""
-    before, after = ((None, set()) if one is None else (one.gate, set(one.through)) for one in (old, new))
-    return [name for name, was, is_now in zip(("gate", "through"), before, after, strict=True) if was != is_now]
+    before, after = ((None, set()) if one is None else (one.gate_name, set(one.through)) for one in (old, new))
+    return [name for name, was, is_now in zip(("gate", "gate.through"), before, after, strict=True) if was != is_now]
 
 
 def check_unused_gate(statements: Statements, before: Definitions, name: str, fields: list[str]) -> None:
     """Refuse to change the way from a queue to its gate while messages are on it. The caller holds off publishers."""
     queue = before.queues[name]
-    gate = before.queues.get(queue.declared.gate or "")
+    gate = before.queues.get(queue.declared.gate_name or "")
     found = statements.one("gate_contents", queue_id=queue.queue_id, gate_id=None if gate is None else gate.queue_id)
     if found.waiting:
         raise ActionRefused(
@@ -41,7 +41,7 @@ def check_unused_gate(statements: Statements, before: Definitions, name: str, fi
     if found.open:
         raise ActionRefused(
             f"{' and '.join(fields)} can't change: {counted(found.open, 'message')} of its places "
-            f"{'is' if found.open == 1 else 'are'} on the way to gate {queue.declared.gate!r}, or wait there",
+            f"{'is' if found.open == 1 else 'are'} on the way to gate {queue.declared.gate_name!r}, or wait there",
             where=f"queue {name!r}",
             remedy="let workers finish them",
         )
@@ -54,7 +54,7 @@ def check_gates(after: Definitions, changed: Collection[str]) -> None:
     for name, queue in after.queues.items():
         if not queue.has_gate:
             continue
-        where, gate = f"queue {name!r}", str(queue.declared.gate)
+        where, gate = f"queue {name!r}", str(queue.declared.gate_name)
         if (other := origin_of.setdefault(gate, name)) != name:
             raise UsageError(
                 f"gate {gate!r} is that of queue {other!r}, and takes the places of one queue",
@@ -107,14 +107,14 @@ def _unfit_gate(gate: BoxQueue) -> Iterator[str]:
         yield f"start is {policy.start} and increment {policy.increment}, and places are 1, 2, 3 …"
     elif policy.capacity is not None:
         yield "it has a capacity, which would reject what has a place"
-    if one.policies or one.level != "queue":
+    if one.group.by_type is not None:
         yield "it puts each type in order by itself"
-    if (one.group, one.sequence) != (_GROUP, _SEQUENCE):
-        yield f"its group is {one.group} and its sequence {one.sequence}, and not {_GROUP} and {_SEQUENCE}"
+    if (one.group.by, one.sequence) != (_GROUP, _SEQUENCE):
+        yield f"its group is {one.group.by} and its sequence {one.sequence}, and not {_GROUP} and {_SEQUENCE}"
     refused = (
-        (one.default_group, "it has a default_group, and what comes to a gate has a group"),
+        (one.group.default, "it has a default group, and what comes to a gate has a group"),
         (
-            one.expire_after,
+            one.group.expire_after,
             "it has an expire_after, and its groups are forgotten with those of its origin queue, which may have one",
         ),
     )
@@ -143,7 +143,7 @@ def _check_through(after: Definitions, name: str, where: str) -> None:
         )
     what = None
     if queue.has_gate:
-        what = f"it has a gate of its own, {queue.declared.gate!r}"
+        what = f"it has a gate of its own, {queue.declared.gate_name!r}"
     elif name in after.gates:
         what = f"it is the gate of queue {after.gates[name].declared.name!r}"
     elif queue.serves:
@@ -161,7 +161,7 @@ def _check_through(after: Definitions, name: str, where: str) -> None:
 def way_refused(name: str, origin: BoxQueue) -> UsageError:
     """The error for a pipeline that is to read a queue whose messages are on the way to a gate."""
     return UsageError(
-        f"a pipeline can't read queue {name!r}: its messages are on the way to gate {origin.declared.gate!r}, and workers work on them",
+        f"a pipeline can't read queue {name!r}: its messages are on the way to gate {origin.declared.gate_name!r}, and workers work on them",
         where=f"queue {name!r}",
         remedy="let the pipeline read the gate: its ordinals are the sequence",
     )
@@ -170,7 +170,7 @@ def way_refused(name: str, origin: BoxQueue) -> UsageError:
 def _check_circles(after: Definitions) -> None:
     for name, queue in after.queues.items():
         seen, one = [name], queue
-        while one.has_gate and (gate := str(one.declared.gate)) in after.queues:
+        while one.has_gate and (gate := str(one.declared.gate_name)) in after.queues:
             if gate in seen:
                 raise UsageError(
                     f"its gate leads to itself: {' → '.join([*seen, gate])}",

@@ -28,9 +28,9 @@ class Gates:
         #: name of the origin queue, and whether it is that.
         self._at_gate = {ids[gate]: origin for gate, origin in self._origins.items() if gate in ids}
         self._to_gate = {
-            ids[name]: (ids[one.declared.gate], one.declared.name, one.declared.name == name)
+            ids[name]: (ids[str(one.declared.gate_name)], one.declared.name, one.declared.name == name)
             for name, one in definitions.ways.items()
-            if name in ids and one.declared.gate in ids
+            if name in ids and one.declared.gate_name in ids
         }
 
     def __bool__(self) -> bool:

@@ -107,9 +107,10 @@ def _set_roles(queues: dict[str, BoxQueue], services: dict[str, Service]) -> Non
     """Let the queues of services know that they are, and gates, whose."""
     for queue in {one.queue for one in services.values()}:
         queues[queue] = replace(queues[queue], serves=True)
-    for origin in [one for one in queues.values() if one.has_gate]:
-        if (gate := queues.get(str(origin.declared.gate))) is not None:
-            most = origin.declared.open_at_most
+    for origin in list(queues.values()):
+        way = origin.declared.gate
+        if way is not None and (gate := queues.get(way.queue)) is not None:
+            most = way.open_at_most
             queues[gate.declared.name] = replace(gate, origin_id=origin.queue_id, open_at_most=most)
             before = queues[origin.declared.name]
             queues[origin.declared.name] = replace(before, gate_id=gate.queue_id, open_at_most=most)
@@ -118,8 +119,8 @@ def _set_roles(queues: dict[str, BoxQueue], services: dict[str, Service]) -> Non
 def _limit_links(queues: dict[str, BoxQueue], mosts: Mapping[str, int]) -> None:
     """Let the queues of other boxes know how many of their messages may wait."""
     for name, one in list(queues.items()):
-        if (at := one.declared.at) in mosts:
-            queues[name] = replace(one, link_most=mosts[str(at)])
+        if one.declared.at is not None and (most := mosts.get(one.declared.at.link)) is not None:
+            queues[name] = replace(one, link_most=most)
 
 
 def _settings(definition: str, unreadable: dict[tuple[str, str], BrokenDefinition]) -> BoxSettings | None:

@@ -69,29 +69,29 @@ def drop(statements: Statements, name: str) -> None:
 
 def check_place(statements: Statements, old: BoxQueue | None, new: Queue) -> None:
     """Refuse to move a queue to another box while messages wait in it."""
-    if old is None or (old.declared.at, old.declared.remote, old.declared.lanes) == (new.at, new.remote, new.lanes):
+    if old is None or old.declared.at == new.at:
         return
     if statements.value("link_queue_in_use", queue_id=old.queue_id):
         raise ActionRefused(
-            f"queue {new.name!r}: at, remote and lanes can't change: messages wait in it, or are on their way",
+            f"queue {new.name!r}: at can't change: messages wait in it, or are on their way",
             remedy="define another queue, and let the subscriptions lead there",
         )
 
 
 def check_remote(statements: Statements, after: Definitions, given: Collection[str]) -> None:
     """Refuse queues that lead over a missing link, and uses that a queue of another box can't have."""
-    remote = {name: one for name, one in after.queues.items() if one.declared.at is not None}
+    remote = {name: at.link for name, one in after.queues.items() if (at := one.declared.at) is not None}
     if not remote:
         return
     there = linked(statements)
-    for name, one in remote.items():
-        if name in given and one.declared.at not in there:
+    for name, link in remote.items():
+        if name in given and link not in there:
             raise NotFound(
-                f"there is no link {one.declared.at!r}",
+                f"there is no link {link!r}",
                 where=f"queue {name!r}",
-                remedy=likely(str(one.declared.at), there) or "define it: sq.Link(…)",
+                remedy=likely(link, there) or "define it: sq.Link(…)",
             )
-        if one.serves:
+        if after.queues[name].serves:
             raise UsageError(
                 f"queue {name!r} is in another box, and a service has its queue here",
                 remedy="give the service another queue",

@@ -5,7 +5,7 @@ Pure functions of declarations, without rows or connections.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from seriatim.kernel.groups.policy import BestEffort, Policy, Standard, UnitOfWork
 from seriatim.pipeline.declared.queue import Queue
@@ -15,7 +15,14 @@ from seriatim.pipeline.types.message_type import MessageType
 __all__ = ["frozen", "judged_by", "moves_timers", "named_by", "retyped"]
 
 #: By these a queue has judged its groups, and would have judged otherwise.
-_FROZEN_OF_QUEUE = ("group", "sequence", "level")
+_FROZEN_OF_QUEUE: Mapping[str, Callable[[Queue], object]] = {
+    "group": lambda one: one.group.by,
+    "sequence": lambda one: one.sequence,
+    "group.by_type": lambda one: one.group.by_type is None,
+    # Groups are open or not; another filter is for messages that come.
+    "group.opens": lambda one: one.group.opens is None,
+    "group.closes": lambda one: one.group.closes is None,
+}
 _FROZEN_OF_POLICY: Mapping[type[Policy], tuple[str, ...]] = {
     Standard: ("start", "increment"),
     BestEffort: ("by",),
@@ -27,9 +34,7 @@ _TIMERS = ("hole_timeout", "hole_retries", "on_hole", "window", "buffer", "max_r
 
 def frozen(old: Queue, new: Queue) -> list[str]:
     """The changed fields that may not change while the queue has groups."""
-    found = [name for name in _FROZEN_OF_QUEUE if getattr(old, name) != getattr(new, name)]
-    # Groups are open or not; another filter is for messages that come.
-    found += [name for name in ("opens", "closes") if (getattr(old, name) is None) != (getattr(new, name) is None)]
+    found = [name for name, its in _FROZEN_OF_QUEUE.items() if its(old) != its(new)]
     for before, after in _policies(old, new):
         found += [name for name in _frozen(before, after) if name not in found]
     return sorted(found, key=lambda name: name != "policy")  # which says most
@@ -55,7 +60,7 @@ def _frozen(old: Policy, new: Policy) -> list[str]:
 
 def moves_timers(old: Queue, new: Queue) -> bool:
     """Whether waiting groups have to be judged again, because their timers have changed."""
-    return old.unopened_timeout != new.unopened_timeout or any(
+    return old.group.unopened_timeout != new.group.unopened_timeout or any(
         getattr(before, name, None) != getattr(after, name, None)
         for before, after in _policies(old, new)
         for name in _TIMERS
@@ -71,11 +76,12 @@ def retyped(old: MessageType, new: MessageType) -> set[str]:
 def judged_by(queue: Queue) -> set[str]:
     """The properties whose values a queue has stored: groups, sequences and sizes."""
     sizes = [one.size for one in queue.all_policies() if isinstance(one, UnitOfWork)]
-    return {name for name in (queue.group, queue.sequence, *sizes) if isinstance(name, str)}
+    return {name for name in (queue.group.by, queue.sequence, *sizes) if isinstance(name, str)}
 
 
 def named_by(queue: Queue) -> set[str]:
     """All properties that a queue names."""
     found = judged_by(queue) | ({queue.priority} if queue.priority else set()) | set(queue.compare or ())
-    filters = [one.last for one in queue.all_policies() if isinstance(one, UnitOfWork)] + [queue.opens, queue.closes]
+    filters = [one.last for one in queue.all_policies() if isinstance(one, UnitOfWork)]
+    filters += [queue.group.opens, queue.group.closes]
     return found.union(*(named(one) for one in filters if isinstance(one, str)))

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import UsageError, shown
-from seriatim.pipeline.declared.work_limits import (
-    MOST_IN_FLIGHT,
-    MOST_RUN,
-    MOST_WORKERS,
-    check_rate,
-    check_whole,
-    rate_text,
-)
+from seriatim.kernel.fields import Declaration, Kind, Wrong, rows, takes
+from seriatim.pipeline.declared.work_limits import IN_FLIGHT, RATE, RUN_LENGTH, WORKERS, rate_text
 
 __all__ = ["SETTINGS", "QueueSettings", "check_setting", "settings_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class QueueSettings:
+class QueueSettings(Declaration):
     """The settings of a queue; None: not set, so that each process works as it was started.
 
     Args:
@@ -33,12 +27,12 @@ class QueueSettings:
         set_at: the time at which that was.
     """
 
-    workers: int | None = None
-    in_flight: int | None = None
-    rate: float | None = None
-    run_length: int | None = None
-    set_by: str | None = None
-    set_at: datetime | None = None
+    workers: int | None = takes(WORKERS, None)
+    in_flight: int | None = takes(IN_FLIGHT, None)
+    rate: float | None = takes(RATE, None)
+    run_length: int | None = takes(RUN_LENGTH, None)
+    set_by: str | None = takes(Kind(), None)
+    set_at: datetime | None = takes(Kind(), None)
 
     @property
     def values(self) -> dict[str, Any]:
@@ -51,20 +45,19 @@ class QueueSettings:
 
 
 #: What can be set.
-SETTINGS = tuple(one.name for one in fields(QueueSettings) if not one.name.startswith("set_"))
-_MOST = {"workers": MOST_WORKERS, "in_flight": MOST_IN_FLIGHT, "run_length": MOST_RUN}
+SETTINGS = tuple(one.name for one in rows(QueueSettings) if not one.name.startswith("set_"))
 
 
 def check_setting(name: str, value: object) -> None:
     """Raises `UsageError` unless there is a setting of that name, and it can have this value; None unsets it."""
     if name not in SETTINGS:
         raise UsageError(f"there is no setting {shown(name)}", remedy=f"one of {', '.join(SETTINGS)}")
-    if value is None:
-        return
-    if name == "rate":
-        check_rate(value)
-    else:
-        check_whole(name, value, _MOST[name])
+    for row in rows(QueueSettings):
+        if row.name == name and value is not None:
+            try:
+                row.kind.check(value)
+            except Wrong as wrong:
+                raise UsageError(wrong.of(name, value), remedy=wrong.remedy, argument=name) from None
 
 
 def settings_of(statements: Statements, queue: str) -> QueueSettings:

@@ -35,7 +35,7 @@ from seriatim.kernel.values.fingerprint import of_value
 from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.pipeline.bodies.property_values import problem_text
 from seriatim.pipeline.declared.queue import Queue
-from seriatim.pipeline.declared.queue_level import TYPE, group_of_type
+from seriatim.pipeline.declared.queue_level import group_of_type
 from seriatim.pipeline.filters.syntax import parsed
 from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.box_properties import UNFIT, UNIQUE_KEY, by_ticket, clashes, misfits
@@ -151,10 +151,14 @@ class Router:
             for policy in queue.declared.all_policies()
             if isinstance(policy, UnitOfWork) and isinstance(policy.last, str)
         }
+        self._types_apart: dict[tuple[str, str], Queue] = {}
         self._stays: dict[str, list[tuple[int, Expression]]] = {
             name: [
                 (bit, self._filter(text, f"queue {name!r}: {what}"))
-                for bit, what, text in ((OPENS, "opens", one.declared.opens), (CLOSES, "closes", one.declared.closes))
+                for bit, what, text in (
+                    (OPENS, "opens", one.declared.group.opens),
+                    (CLOSES, "closes", one.declared.group.closes),
+                )
                 if text is not None
             ]
             for name, one in definitions.queues.items()
@@ -349,11 +353,13 @@ class Router:
         for queue in self._queues.values():
             one = queue.declared
             sizes = [policy.size for policy in one.all_policies() if isinstance(policy, UnitOfWork)]
-            kind = "type" if one.level == TYPE else None
-            named = (one.group, one.sequence, one.priority, kind, *sizes, *(one.compare or ()))
+            kind = "type" if one.group.by_type is not None else None
+            named = (one.group.by, one.sequence, one.priority, kind, *sizes, *(one.compare or ()))
             names |= {name for name in named if isinstance(name, str)}
             names |= (
-                {str(one.group), *self._correlation.names[one.name]} if one.name in self._correlation.names else set()
+                {str(one.group.by), *self._correlation.names[one.name]}
+                if one.name in self._correlation.names
+                else set()
             )
         names |= {each.name for last in self._lasts.values() for each in properties(last)}
         names |= {each.name for its in self._stays.values() for _, one in its for each in properties(one)}
@@ -398,7 +404,7 @@ class Router:
             if names is None:
                 continue
             mine = rows[queues == number].tolist()
-            keys = self._keys(queue.declared.group, found, mine)
+            keys = self._keys(queue.declared.group.by, found, mine)
             free = fine.copy()
             free[[row for row, one in zip(mine, keys, strict=True) if not key_problem(one)]] = False
             at, wanted = self._correlation.asked(queue.queue_id, names, found, np.flatnonzero(free).tolist())
@@ -448,7 +454,7 @@ class Router:
                 n = len(rows)
                 made.append(([None] * n, [None] * n, [None] * n, [_MIDDLE] * n, [wrong] * n))
                 continue
-            columns_of = self._columns_by_type if queue.level == TYPE else self._columns_of
+            columns_of = self._columns_by_type if queue.group.by_type is not None else self._columns_of
             made.append(columns_of(queue, found, rows, groups_led, messages))
             if queue.name in self._gates:
                 made[-1] = self._refused(queue.name, typed, rows, made[-1])
@@ -482,8 +488,9 @@ class Router:
         made: list[list[Any]] = [[None] * len(rows) for _ in range(5)]
         for kind in dict.fromkeys(kinds):
             mine = [at for at, its in enumerate(kinds) if its == kind]
-            declared = replace(one, policy=one.policies.get(kind, one.policy), level="queue", policies={})
-            groups, *others, problems = self._columns_of(declared, found, [rows[at] for at in mine], None, messages)
+            groups, *others, problems = self._columns_of(
+                self._of_type(one, kind), found, [rows[at] for at in mine], None, messages
+            )
             for at, inner, problem, *values in zip(mine, groups, problems, *others, strict=True):
                 whole, why = None if inner is None else group_of_type(kind, inner), problem
                 if whole is not None and why is None and (reason := key_problem(whole)):
@@ -492,6 +499,14 @@ class Router:
                     column[at] = value
         groups, sequences, sizes, priorities, problems = made
         return groups, sequences, sizes, priorities, problems
+
+    def _of_type(self, one: Queue, kind: str) -> Queue:
+        """A queue as it orders the messages of one type."""
+        if (found := self._types_apart.get((one.name, kind))) is None:
+            group = replace(one.group, by_type=None)
+            found = replace(one, policy=one.policies.get(kind, one.policy), group=group)
+            self._types_apart[one.name, kind] = found
+        return found
 
     def _columns_of(
         self,
@@ -509,12 +524,12 @@ class Router:
             priorities = [_MIDDLE if level is None else min(max(level, 1), 10) for level in levels]
         if isinstance(one.policy, Unordered) and one.gate is None:
             return [_NO_GROUP] * n, [None] * n, [None] * n, priorities, [None] * n
-        keys = self._keys(one.group, found, rows)
+        keys = self._keys(str(one.group.by), found, rows)
         if led is not None:
             keys = [key if to is None else to.group for key, to in zip(keys, led, strict=True)]
         reasons = [key_problem(key) for key in keys]
-        if one.default_group is not None:
-            keys = [one.default_group if why else key for key, why in zip(keys, reasons, strict=True)]
+        if (default := one.group.default) is not None:
+            keys = [default if why else key for key, why in zip(keys, reasons, strict=True)]
             reasons = [Reason.NONE] * n
         sequences: list[int | None] = [None] * n
         if not isinstance(one.policy, Fifo | Unordered) and not by_ticket(one):

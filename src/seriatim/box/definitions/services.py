@@ -11,7 +11,6 @@ from seriatim.errors import ActionRefused, NotFound, UsageError
 from seriatim.kernel.groups.policy import Fifo
 from seriatim.pipeline.declared.contract import DEFAULT, Contract, default_contract
 from seriatim.pipeline.declared.queue import CONVERSATION_GROUP, Queue
-from seriatim.pipeline.declared.queue_level import TYPE
 from seriatim.pipeline.declared.service import Service, queue_of
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.section import likely
@@ -55,10 +54,10 @@ def check_services(before: Definitions, after: Definitions, given: Collection[st
         if after.queues[service.queue].problem is not None and name not in given:
             continue
         policy = after.queue(service.queue).declared.policy
-        if after.queue(service.queue).declared.level == TYPE:
+        if after.queue(service.queue).declared.group.by_type is not None:
             raise UsageError(
                 f"queue {service.queue!r} puts each type in order by itself, and a dialog has several",
-                where=where, remedy='leave level="queue"',
+                where=where, remedy="leave out by_type",
             )  # fmt: skip
         if after.queue(service.queue).declared.has_stays:
             raise UsageError(
@@ -73,7 +72,7 @@ def check_services(before: Definitions, after: Definitions, given: Collection[st
             )
     for name, subscription in after.subscriptions.items():
         queue = after.queues.get(subscription.declared.to)
-        if queue is not None and queue.declared.group == CONVERSATION_GROUP:
+        if queue is not None and queue.declared.group.by == CONVERSATION_GROUP:
             raise UsageError(
                 f"queue {queue.declared.name!r} is for the messages of dialogs alone",
                 where=f"subscription {name!r}",

@@ -34,13 +34,13 @@ def take_in_hand(
         mark = transaction.one("take_in_hand", Mark, **entry, begun=list(begun))
     if mark.rolled_back is None:
         return True
-    counting = entry | {"rolled_back": mark.rolled_back, "own": mark.own, "at_most": queue.declared.rollbacks}
+    counting = entry | {"rolled_back": mark.rolled_back, "own": mark.own, "at_most": queue.declared.retry.rollbacks}
     if apart.is_free:
         delivery.put_back()
     with apart() as other:
         suspends = other.value("note_rollback", **counting)
         if suspends:
-            message, times = delivery.messages[0], queue.declared.rollbacks or 0
+            message, times = delivery.messages[0], queue.declared.retry.rollbacks or 0
             what = Failed(
                 delivery.queue, delivery.group, kind="poison", error_class="RolledBack",
                 error=f"it was rolled back {times} times in a row", attempts=times, ordinal=message.ordinal,
@@ -49,7 +49,7 @@ def take_in_hand(
     if suspends:
         _LOG.error(
             "queue %r, group %r is suspended after %d rollbacks in a row", delivery.queue, delivery.group,
-            queue.declared.rollbacks, extra=fields("poison", queue=delivery.queue, group=delivery.group),
+            queue.declared.retry.rollbacks, extra=fields("poison", queue=delivery.queue, group=delivery.group),
         )  # fmt: skip
         delivery.put_back()
     return delivery.is_open

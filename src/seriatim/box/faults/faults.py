@@ -149,7 +149,7 @@ def _note_lost(
     attempts, message_id = noted
     gives_up = noting.delay(what, attempts) is None
     # Once more it may have been tried behind others; whatever is wrong with it then, it comes to an end.
-    entry_ids = noting.first(lost.entry_id, anyway=attempts > queue.declared.attempts + 1) if gives_up else []
+    entry_ids = noting.first(lost.entry_id, anyway=attempts > queue.declared.retry.attempts + 1) if gives_up else []
     then = noting.give_up(entry_ids, what, message_id) if entry_ids else Then.RETRY
     told = failure_message.Failed(
         lost.queue, lost.group, kind=what.kind, error_class=what.error_class, error=what.error, attempts=attempts,
@@ -195,11 +195,11 @@ class _Noting:
         if what.is_dead:
             return None
         chance = random.random()  # noqa: S311 -- nobody gains by guessing it
-        return retry_delay(self.queue.declared.retry(), what.kind, attempt, what.retry_after, chance)
+        return retry_delay(self.queue.declared.retry, what.kind, attempt, what.retry_after, chance)
 
     def most(self, what: Fault) -> int:
         """The largest number of attempts after such a fault."""
-        return attempts_of(self.queue.declared.retry(), what.kind)
+        return attempts_of(self.queue.declared.retry, what.kind)
 
     def note(self, entry_ids: list[int], what: Fault, delay_us: int) -> tuple[int, str] | None:
         """Write it down and count the attempt: how many there were, and the id of the message; None: it isn't there.

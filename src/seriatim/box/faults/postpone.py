@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.turns.delivery import Delivery
 from seriatim.errors import UsageError, shown
+from seriatim.kernel.fields import LONGEST_DAYS
 from seriatim.kernel.groups.policy import UnitOfWork
 from seriatim.kernel.values.time import micros
-from seriatim.pipeline.declared.queue import LONGEST_DAYS
 
 if TYPE_CHECKING:
     from seriatim.box.connection.access import Transaction

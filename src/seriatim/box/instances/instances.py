@@ -241,5 +241,5 @@ class Instances:
 
     def _own_group(self, message: Received) -> str | None:
         """The message's own group key."""
-        name = str(self._queue.declared.group)
+        name = str(self._queue.declared.group.by)
         return key_of(message.context.get(name), router_of(self._definitions).properties[name])

@@ -315,16 +315,16 @@ def _fixed(definitions: Definitions, queue: BoxQueue) -> dict[str, str]:
     declared = queue.declared
     found = dict.fromkeys(OWN, "the box or its publisher says with it where the message is from")
     del found[_FREE]
-    for what in ("group", "sequence", "priority"):
-        if (name := getattr(declared, what)) is not None:
+    for what, name in (("group", declared.group.by), ("sequence", declared.sequence), ("priority", declared.priority)):
+        if name is not None:
             found[name] = f"queue {declared.name!r} takes the {what} of messages from it"
     for policy in declared.all_policies():
         if isinstance(policy, UnitOfWork):
             names = {policy.size} if isinstance(policy.size, str) else set()
             names |= named(policy.last) if isinstance(policy.last, str) else set()
             found |= dict.fromkeys(names, f"queue {declared.name!r} takes the size of sets from it")
-    for what in ("opens", "closes"):
-        if (text := getattr(declared, what)) is not None:
+    for what, text in (("opens", declared.group.opens), ("closes", declared.group.closes)):
+        if text is not None:
             found |= dict.fromkeys(named(text), f"queue {declared.name!r} tells from it which message {what} its group")
     led = dict.fromkeys(router_of(definitions).leading(declared.name), "it leads to the instance of the message")
     return found | {name: why for name, why in led.items() if name not in found}

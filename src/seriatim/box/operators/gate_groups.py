@@ -23,7 +23,7 @@ def check_passed(transaction: Transaction, queue: BoxQueue, group: str) -> BoxQu
     """Refuse an action on the group of an origin queue while one of its places is open, or waits at the gate."""
     if queue.declared.gate is None:
         return None
-    gate = read_definitions(transaction).queue(queue.declared.gate)
+    gate = read_definitions(transaction).queue(queue.declared.gate.queue)
     turns = Turns(transaction)
     turns.judge_all(gate, locked_at_gate(turns, gate, group))  # what has ended passes
     left = transaction.value("places_left", of_gate=gate.queue_id, of_origin=queue.queue_id, of_group=group)

@@ -109,7 +109,7 @@ def grant(transaction: Transaction, role: str, rights: Rights, id_space: str | N
     if id_space is None and (others := transaction.rows("id_space_taken", role=role)):
         raise UsageError(
             f"the id space {role!r} is that of the role {others[0].role!r}",
-            remedy="say which the role has: box.grant(…, id_space=…), or --id-space",
+            remedy="say which the role has: grant(box, …, id_space=…), or --id-space",
         )
     transaction.do("give_id_space", role=role, id_space=id_space)
     if rights.types:

@@ -21,8 +21,9 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.postgres.translate import translated
 from seriatim.errors import Unavailable, UsageError, shown
+from seriatim.kernel.fields import LONGEST_DAYS
 from seriatim.kernel.values.time import micros
-from seriatim.pipeline.declared.queue import LONGEST_DAYS, Queue
+from seriatim.pipeline.declared.queue import Queue
 
 __all__ = ["Purgeable", "Purged", "keep_events", "keep_faults", "keep_message_ids", "purgeable", "run"]
 
@@ -136,7 +137,7 @@ def purgeable(
         found = transaction.one("purgeable", Purgeable, **parameters)
         groups, definitions = 0, access.known.current(transaction)
         for one, before in _expired(transaction, queue, moment):
-            looked_at = definitions.queue(str(one.declared.gate)) if one.numbers else one
+            looked_at = definitions.queue(str(one.declared.gate_name)) if one.numbers else one
             named = {"queue_id": looked_at.queue_id, "before": before}
             groups += transaction.value("count_expired", **named)
         return replace(found, groups=groups)
@@ -401,7 +402,7 @@ def _expired(transaction: Transaction, queue: str | None, moment: datetime) -> l
     return [
         (one, moment - period)
         for one in definitions.queues.values()
-        if only in (None, one) and (period := _period(one.declared.expire_after)) is not None
+        if only in (None, one) and (period := _period(one.declared.group.expire_after)) is not None
     ]
 
 
@@ -412,8 +413,8 @@ def _kept(queue: Queue | None, faults_for: timedelta) -> timedelta | None:
     """
     if queue is None or queue.keeps == "nothing":
         return timedelta(0)
-    if queue.keep_for is not None:
-        return _period(queue.keep_for)
+    if queue.keep.done_for is not None:
+        return _period(queue.keep.done_for)
     return faults_for if queue.keeps == "faults" else None
 
 

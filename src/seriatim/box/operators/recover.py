@@ -1,4 +1,4 @@
-"""Retry faulted groups and messages automatically, if their queue has `recoveries`. Workers and `tick` do it."""
+"""Retry faulted groups and messages automatically, as their queue says (`Recover`). Workers and `tick` do it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ACTOR = "seriatim"
 
 
 def recover(access: Access, *, ahead: bool = False) -> int:
-    """Retry each faulted group that is due, in queues with `recoveries`; each group in a separate transaction. Where messages are
+    """Retry each faulted group that is due, in queues with recoveries; each group in a separate transaction. Where messages are
     faulted by themselves, retry each message.
     """
     try:
@@ -29,7 +29,7 @@ def recover(access: Access, *, ahead: bool = False) -> int:
 def _recovered(access: Access, *, ahead: bool) -> int:
     with access.transaction() as transaction:
         definitions = access.known.current(transaction)
-        queues = {one.queue_id: one.declared for one in definitions.queues.values() if one.declared.recoveries}
+        queues = {one.queue_id: one.declared for one in definitions.queues.values() if one.declared.recover.limit}
         if not queues:
             return 0
         parameters = {"queue_ids": list(queues), "actor": _ACTOR}
@@ -41,10 +41,10 @@ def _recovered(access: Access, *, ahead: bool) -> int:
     for row, message_id in found:
         queue_id, group, failed_at, done, now = row.queue_id, row.group, row.failed_at, row.done, row.now
         queue = queues[queue_id]
-        due = recovery_at(queue.recover(), done, failed_at)
+        due = recovery_at(queue.recover, done, failed_at)
         if due is None or (due > now and not (ahead and failed_at > now)):
             continue
-        reason = f"recovery {done + 1} of {queue.recoveries}"
+        reason = f"recovery {done + 1} of {queue.recover.limit}"
         try:
             with access.transaction() as transaction:
                 asked = ActionRequest(Action.RETRY, queue.name, group, _ACTOR, reason, {"message": message_id})

@@ -92,7 +92,7 @@ class Reopening:
     ) -> Reopening:
         """Lock the gate's groups of entries that are set aside in a queue on the way."""
         origin = definitions.ways.get(queue.declared.name)
-        gate = None if origin is None else definitions.queues.get(str(origin.declared.gate))
+        gate = None if origin is None else definitions.queues.get(str(origin.declared.gate_name))
         if gate is None:
             return cls()
         rows = transaction.rows("aside_places", _Place, of_queue=queue.queue_id, of_entries=list(entry_ids))

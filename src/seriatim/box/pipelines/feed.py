@@ -36,7 +36,6 @@ from seriatim.box.turns.turn_result import HandedMessages
 from seriatim.box.turns.turns import Turns
 from seriatim.errors import ActionRefused, NotFound, UsageError
 from seriatim.kernel.groups.policy import Policy, UnitOfWork
-from seriatim.pipeline.declared.queue_level import TYPE
 from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.box_properties import DIALOG, declared
 from seriatim.pipeline.types.origin import ORIGIN
@@ -272,10 +271,10 @@ class Feed(Closing):
     def _claimed(self, reader: str, batch: int) -> tuple[str, int]:
         """Make the queue the reader's own; return the reader, and the last batch that it has or will never get."""
         mine = reader or self._reader or str(uuid.uuid4())
-        if (queue := self._queue().declared).level == TYPE:
+        if (queue := self._queue().declared).group.by_type is not None:
             raise UsageError(
                 f"queue {queue.name!r} puts each type in order by itself, which a pipeline doesn't",
-                remedy='give the pipeline a queue of level="queue"',
+                remedy="give the pipeline a queue without by_type",
             )
         with self._transaction() as transaction:
             if mine != self._reader:

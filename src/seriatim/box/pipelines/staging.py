@@ -38,7 +38,6 @@ from seriatim.kernel.groups.sequence import key_problem
 from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.bodies.property_values import problem_text
-from seriatim.pipeline.declared.queue_level import TYPE
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.box_properties import by_ticket
@@ -156,9 +155,9 @@ class Staging(Closing):
             if full is None:
                 return
             left_s = until - time.monotonic()
-            if left_s <= 0 or full.declared.when_full == "refuse":
+            if left_s <= 0 or not full.publishers_wait:
                 raise QueueFull(
-                    f"batch {batch} waits outside: it may have {counted(full.declared.max_messages or 0, 'message')}, and has them",
+                    f"batch {batch} waits outside: it may have {counted(full.most or 0, 'message')}, and has them",
                     where=f"queue {full.declared.name!r}",
                     remedy="let something receive from it, or raise max_messages; the next run goes on where this one stopped",
                 )
@@ -316,10 +315,10 @@ class Staging(Closing):
     def _ordered(self, entries: Entries, placed: PartRows, definitions: Definitions) -> Entries:
         """The entries, with the groups and sequences of the rows, unchanged."""
         queue = definitions.queue(str(self._queue)).declared
-        if queue.level == TYPE:
+        if queue.group.by_type is not None:
             raise UsageError(
                 f"queue {queue.name!r} puts each type in order by itself, and a pipeline has ordered already",
-                remedy='let it deliver to a queue of level="queue", or route: box',
+                remedy="let it deliver to a queue without by_type, or route: box",
             )
         policy = queue.policy
         # A gate takes none of them.

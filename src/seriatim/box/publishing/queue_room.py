@@ -35,7 +35,7 @@ class FullQueue:
     @property
     def may_wait(self) -> bool:
         """Whether it can have room later, and publishers have to wait for that."""
-        waits = self.queue.declared.when_full == "wait" and self.queue.link_most is None
+        waits = self.queue.publishers_wait and self.queue.link_most is None
         return waits and self.messages <= self.most
 
     def error(self) -> QueueFull:

@@ -222,7 +222,7 @@ class Turns:
         """Put events on record, as many as the queue keeps. If there are none, nothing is executed."""
         if not len(events):
             return
-        if queue.declared.events != "all":
+        if queue.declared.keep.events != "all":
             events = events.take(events.kept)
         if rows := list(events.rows()):
             self._transaction.do(
@@ -310,7 +310,7 @@ class Turns:
         """Put events on record that operators' actions on several groups caused, in one statement, or in none."""
         rows = []
         for (key, one), number in zip(acted.items(), numbers or [None] * len(acted), strict=True):
-            kept = one.caused if queue.declared.events == "all" else one.caused.take(one.caused.kept)
+            kept = one.caused if queue.declared.keep.events == "all" else one.caused.take(one.caused.kept)
             rows += [(key, number, event) for event in kept.rows()]
         if rows:
             self._transaction.do(

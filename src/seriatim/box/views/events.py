@@ -38,7 +38,7 @@ class EventView:
 
     Args:
         event_id: its number; of one group in the order in which they happened.
-        position: its place in the order in which `MessageBox.events` reads; None: nobody has read so far.
+        position: its place in the order in which `events_after` reads; None: nobody has read so far.
         queue: the queue's name; None if the queue was dropped.
         group: the group's key.
         incarnation: the group's incarnation.

@@ -179,6 +179,6 @@ def _variants(text: str) -> list[str]:
 
 def _keys(definitions: Definitions, text: str) -> Sequence[str]:
     """The keys of groups that are meant: of a queue by types, the type and the key."""
-    if not any(queue.declared.level == "type" for queue in definitions.queues.values()):
+    if not any(queue.declared.group.by_type is not None for queue in definitions.queues.values()):
         return [text]
     return [text, *(f"{kind}/{text}" for kind in sorted(definitions.types))]

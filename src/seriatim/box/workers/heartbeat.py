@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from seriatim.box.connection.access import Transaction
-from seriatim.box.definitions.queue_settings import QueueSettings
+from seriatim.box.definitions.queue_settings import SETTINGS, QueueSettings
 
 __all__ = ["Answer", "Process", "Report", "beat", "forget"]
 
@@ -76,7 +76,7 @@ def beat(transaction: Transaction, process: Process, reports: Sequence[Report]) 
     )
     return {
         row.queue: Answer(
-            QueueSettings(row.workers, row.in_flight, row.rate, row.run_length),
+            QueueSettings(**{name: getattr(row, name) for name in SETTINGS}),
             tuple(row.capacities or ()),
             row.place or 0,
         )

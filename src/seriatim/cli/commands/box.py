@@ -19,6 +19,7 @@ from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.which import on_box, which_box, which_schema
 from seriatim.cli.shown.table import Column, Table, as_json, json_only, json_option
 from seriatim.operations import identity, retention
+from seriatim.operations.box_status import box_status
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _status(box: MessageBox, *, json_: bool) -> None:
     """Show the box's id and where it lives, its version, the rows, bytes and growth of each table, the space that a purge
     would free, and the next number of each location.
     """
-    found, free, who = box.status(), retention.purgeable(box), identity.identity(box)
+    found, free, who = box_status(box), retention.purgeable(box), identity.identity(box)
     if json_:
         STATUS.print_object(found, purgeable=free, identity=who)
         return

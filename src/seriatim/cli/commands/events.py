@@ -54,7 +54,7 @@ def events(
         return
     with opened(dsn, schema) as box:
         if after is not None:
-            rows = box.events(after, queue=given["queue"], kinds=given["kinds"] or None, limit=limit)
+            rows = operations.events_after(box, after, queue=given["queue"], kinds=given["kinds"] or None, limit=limit)
             EVENTS.print(rows, json_=json_, limit=limit)
         elif by is not None:
             KIND_COUNTS.print(operations.events_by_kind(box, **given), json_=json_, limit=limit)

@@ -9,6 +9,7 @@ import click
 
 from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.table import Column, Table, json_option
+from seriatim.operations import grants as operations
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
@@ -70,7 +71,7 @@ def _rights(command: Callable[..., Any]) -> Callable[..., Any]:
 @on_box
 def grant(box: MessageBox, *, role: str, **rights: Any) -> None:
     """Grant the ROLE of an application further rights on a box."""
-    box.grant(role, **rights)
+    operations.grant(box, role, **rights)
 
 
 @click.command("revoke")
@@ -79,7 +80,7 @@ def grant(box: MessageBox, *, role: str, **rights: Any) -> None:
 @on_box
 def revoke(box: MessageBox, *, role: str, **rights: Any) -> None:
     """Revoke rights of a ROLE: the rights that the options name, or all rights if they name none."""
-    box.revoke(role, **rights)
+    operations.revoke(box, role, **rights)
 
 
 @click.command("grants")
@@ -87,4 +88,4 @@ def revoke(box: MessageBox, *, role: str, **rights: Any) -> None:
 @json_option("Print a JSON list.", GRANTS)
 def grants(box: MessageBox, *, json_: bool) -> None:
     """List the roles of applications with their rights on queues and locations."""
-    GRANTS.print(box.grants(), json_=json_)
+    GRANTS.print(operations.grants(box), json_=json_)

@@ -108,7 +108,7 @@ def _status(box: MessageBox, name: str | None, *, json_: bool) -> None:
 @on_box
 def _transmit(box: MessageBox, name: str | None, *, at_once: bool, json_: bool) -> None:
     """Make one round over the links whose address this box has; seriatim serve does it again and again."""
-    done = box.transmit(name, at_once=at_once)
+    done = links.transmit(box, name, at_once=at_once)
     ROUNDS.print(done, json_=json_)
     if any(one.error is not None for one in done):
         click.get_current_context().exit(1)

@@ -216,9 +216,9 @@ def _addressed(box: MessageBox, queue: str | None, group: str | None) -> dict[st
     declared = box.definitions().queue(queue).declared
     if group is None:
         return {"to": queue}
-    if declared.group is None:
+    if declared.group.by is None:
         raise UsageError("the queue has no groups", where=f"queue {queue!r}", remedy="leave --group out")
-    return {"to": queue, declared.group: group}
+    return {"to": queue, declared.group.by: group}
 
 
 def _when(given: str | None) -> dict[str, Any]:

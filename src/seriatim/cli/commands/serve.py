@@ -13,11 +13,12 @@ from seriatim.cli.options.worker_options import worker_options
 from seriatim.cli.shown.telling import telling_work
 from seriatim.errors import UsageError
 from seriatim.operations.queues import activations
+from seriatim.pipeline.declared.error_class import FaultKinds
+from seriatim.pipeline.declared.work_limits import Limits, Pace
 from seriatim.regions.regions import Regions
 from seriatim.runtime.processes.link_server import LinkServer
 from seriatim.runtime.processes.log import log_to_stderr
 from seriatim.runtime.processes.serve import Serve
-from seriatim.runtime.workers.worker import Limits
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
@@ -72,7 +73,7 @@ def serve(
     if listen is not None and missing:
         raise UsageError(f"--listen needs {', '.join(missing)}", remedy="paths of PEM files")
     log_to_stderr(log_level, log_format)
-    limits = Limits(1, run_length, None, turn_limit)
+    limits = Limits(1, pace=Pace(run_length, turn_limit=turn_limit))
     with opened_patiently(dsn, schema, waits=not no_wait) as box, _regions(regions_file, box) as regions:
         if box is None:
             return
@@ -85,8 +86,7 @@ def serve(
             box,
             queues,
             limits=limits,
-            transient=transient,
-            business=business,
+            faults=FaultKinds(transient, business),
             log_level=log_level.upper(),
             log_format=log_format,
             links=links,

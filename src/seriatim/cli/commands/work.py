@@ -14,14 +14,14 @@ from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.telling import telling_work
 from seriatim.errors import EnvironmentProblem, UsageError
 from seriatim.operations.queues import not_done
-from seriatim.pipeline.declared.work_limits import rate_of
+from seriatim.pipeline.declared.error_class import FaultKinds
+from seriatim.pipeline.declared.work_limits import Lease, Limits, Pace
 from seriatim.pipeline.text.counted import counted
 from seriatim.regions.regions import Regions
 from seriatim.runtime.processes.log import log_to_stderr
 from seriatim.runtime.processes.supervisor import Supervisor
 from seriatim.runtime.regional.place import RegionalPlace, box_patiently
 from seriatim.runtime.stop_signal import Stop
-from seriatim.runtime.workers.worker import Limits
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
@@ -123,16 +123,15 @@ def work(
     place = _place(regions_file, region, claims, recheck, port=port, run_as=run_as, dsn=dsn)
     if place is not None:
         mode, lease = "leased", "10s" if _is_default("lease") else lease
-    limits = Limits(
-        workers, run_length, None if rate is None else rate_of(rate), turn_limit, batch, mode, lease, heartbeat
-    )
+    pace = Pace(run_length, rate=rate, turn_limit=turn_limit)
+    limits = Limits(workers, batch, pace, mode, Lease(lease, heartbeat=heartbeat))
     opened = opened_patiently(dsn, schema, waits=not no_wait) if place is None else _of_region(place, waits=not no_wait)
     with opened as box:
         if box is None:
             return
         supervisor = Supervisor(
             box, queues, _handler(handlers), processes=processes, limits=limits, run_as=run_as, port=port,
-            transient=transient, business=business, log_level=log_level.upper(), log_format=log_format, until_idle=once,
+            faults=FaultKinds(transient, business), log_level=log_level.upper(), log_format=log_format, until_idle=once,
             regional=place,
         )  # fmt: skip
         many = f"{counted(processes, 'process')} of {counted(workers, 'thread')}"

@@ -10,21 +10,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from typing import assert_never
 
 import numpy as np
 
-from seriatim.errors import Business, DeadLetter, Transient
+from seriatim.errors import Business, DeadLetter, Transient, UsageError
+from seriatim.kernel.arguments import refusing
+from seriatim.kernel.fields import Declaration, Number, Period, Plain, Whole, takes
 from seriatim.kernel.groups.state import Flag, State
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.values.columns import empty_ints
 from seriatim.kernel.values.outcome import no_events, no_messages
-from seriatim.kernel.values.time import NEVER
+from seriatim.kernel.values.time import NEVER, micros
 
-__all__ = ["ErrorClasses", "FaultKind", "Retry", "attempts_of", "fault", "kind_of", "retry_delay"]
+__all__ = [
+    "MOST_ATTEMPTS",
+    "MOST_FACTOR",
+    "ErrorClasses",
+    "FaultKind",
+    "Retry",
+    "attempts_of",
+    "fault",
+    "kind_of",
+    "retry_delay",
+]
 
+#: A message is handed to a handler at most so often; and a delay grows at most by that factor.
+MOST_ATTEMPTS, MOST_FACTOR = 1_000, 100
 #: Errors that nearly always mean a mistake in the code that raises them.
 _MISTAKES = (TypeError, AttributeError, NameError, ImportError)
 #: A handler with such a mistake is called so often: once more, because the data that it met may have changed.
@@ -48,23 +62,33 @@ class FaultKind(StrEnum):
     TIMEOUT = "timeout"
 
 
+@refusing(UsageError)
 @dataclass(frozen=True, slots=True)
-class Retry:
-    """The retry rule of a queue; times in microseconds.
+class Retry(Declaration):
+    """The retries of a failing message.
 
     Args:
-        attempts: how often a message is handed to a handler, the first time included.
-        delay: before the second attempt.
-        factor: by which the delay grows from attempt to attempt.
-        ceiling: it doesn't grow beyond that.
-        jitter: by how much of itself a delay may be shorter.
+        attempts: the number of calls of a handler, the first call included, after which a message has failed permanently;
+            1 to 1,000.
+        delay: seconds (or ``"5s"``) before the second attempt; its group waits, and no worker for it. With the defaults a failing
+            message keeps its group for 15 seconds at most.
+        factor: the factor by which the delay grows with each attempt; 1 to 100.
+        ceiling: the longest delay, in seconds (or ``"5m"``).
+        jitter: the share of a delay by which it is shorter at random, 0 to 1.
+        rollbacks: for the queue of a service: the number of rollbacks in a row, with the same message in hand, after which
+            the conversation group is suspended; 1 to 1,000, None (or 0): never.
+
+    Raises:
+        UsageError: a value is invalid.
     """
 
-    attempts: int
-    delay: int
-    factor: float
-    ceiling: int
-    jitter: float
+    attempts: int = takes(Whole(1, MOST_ATTEMPTS), 5)
+    _: KW_ONLY
+    delay: Plain[float, str] = takes(Period(), 1.0, key="retry_delay")
+    factor: float = takes(Number(1, MOST_FACTOR), 2.0, key="retry_factor")
+    ceiling: Plain[float, str] = takes(Period(), 300.0, key="retry_ceiling")
+    jitter: float = takes(Number(0, 1), 0.2, key="retry_jitter")
+    rollbacks: int | None = takes(Whole(0, MOST_ATTEMPTS, zero=True), 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +177,7 @@ def retry_delay(retry: Retry, kind: FaultKind, attempt: int, wanted: int | None,
         return wanted
     # Beyond that a power may be no float any more, and the ceiling was reached long before.
     times = min((attempt - 1) * math.log2(retry.factor), 1_000.0)
-    return round(min(retry.delay * 2.0**times, retry.ceiling) * (1 - retry.jitter * chance))
+    return round(min(micros(retry.delay) * 2.0**times, micros(retry.ceiling)) * (1 - retry.jitter * chance))
 
 
 def fault(state: State, now: int) -> Outcome:

@@ -5,16 +5,32 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from seriatim.errors import UsageError
+from seriatim.kernel.arguments import refusing
+from seriatim.kernel.fields import Declaration, Number, Period, Plain, Whole, takes
+from seriatim.kernel.operators.fault import MOST_ATTEMPTS, MOST_FACTOR
+from seriatim.kernel.values.time import micros
+
 __all__ = ["Recover", "recovery_at"]
 
 
+@refusing(UsageError)
 @dataclass(frozen=True, slots=True)
-class Recover:
-    """The recovery rule of a queue: the most recoveries, the delay (microseconds), and the factor by which it grows each time."""
+class Recover(Declaration):
+    """The automatic retries of a faulted group.
 
-    limit: int
-    delay: int
-    factor: float
+    Args:
+        limit: the number of automatic retries of a faulted group, before it waits for an operator; 0 to 1,000.
+        delay: seconds (or ``"5m"``) from the fault to the first recovery.
+        factor: the factor by which this delay grows with each recovery; 1 to 100.
+
+    Raises:
+        UsageError: a value is invalid.
+    """
+
+    limit: int = takes(Whole(0, MOST_ATTEMPTS), 0, key="recoveries")
+    delay: Plain[float, str] = takes(Period(), 60.0, key="recover_delay")
+    factor: float = takes(Number(1, MOST_FACTOR), 2.0, key="recover_factor")
 
 
 def recovery_at(recover: Recover, done: int, failed_at: int) -> int | None:
@@ -29,4 +45,4 @@ def recovery_at(recover: Recover, done: int, failed_at: int) -> int | None:
         return None
     # Beyond that a power may be no float any more, and nobody waits for so long.
     times = min(done * math.log2(recover.factor), 100.0)
-    return failed_at + round(min(recover.delay * 2.0**times, float(2**61)))
+    return failed_at + round(min(micros(recover.delay) * 2.0**times, float(2**61)))

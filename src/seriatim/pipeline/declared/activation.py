@@ -2,35 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from seriatim.errors import UsageError, shown
+from seriatim.errors import UsageError
 from seriatim.kernel.arguments import refusing
-from seriatim.pipeline.declared.error_class import checked_error_classes
-from seriatim.pipeline.declared.function import checked_function
-from seriatim.pipeline.declared.work_limits import (
-    MOST_RUN,
-    Mode,
-    check_lease,
-    check_mode,
-    check_rate,
-    check_turn_limit,
-    check_whole,
+from seriatim.kernel.fields import (
+    Declaration,
+    Flagged,
+    Kind,
+    Plain,
+    Text,
+    Value,
+    Whole,
+    Wrong,
+    from_stored,
+    takes,
+    to_stored,
 )
-from seriatim.pipeline.text.name import checked_name
+from seriatim.pipeline.declared.error_class import FaultKinds
+from seriatim.pipeline.declared.function import checked_function
+from seriatim.pipeline.declared.kinds import Name
+from seriatim.pipeline.declared.work_limits import MODE, Lease, Mode, Pace
 
-__all__ = ["MOST_READERS", "Activation"]
+__all__ = ["MOST_READERS", "Activation", "OfActivation"]
 
 #: The largest number of readers of a queue.
 MOST_READERS = 256
-_LONGEST = 10_000
+
+
+@dataclass(frozen=True)
+class _Port(Text):
+    """A port as text, which a file gives with its ``$${NAME}``."""
+
+    remedy: str = "text, such as 'http: {url: https://…}'"
+
+    def check(self, value: Any) -> Any:
+        if len(super().check(value)) > 10_000 or "\0" in value:
+            raise Wrong(self.remedy, "port can't be that", bare=True)
+        return value
 
 
 @refusing(UsageError)
 @dataclass(frozen=True, slots=True)
-class Activation:
+class Activation(Declaration):
     """The readers of a queue; ``seriatim serve`` starts and stops them as the load requires.
 
     A reader is a process that works on one group at a time. The numbers count the readers on all machines together.
@@ -45,91 +61,65 @@ class Activation:
         enabled: whether readers are started.
         port: the port that gets the messages in place of a handler, as text (``docs/reference/ports.md``). A reader
             replaces ``${NAME}`` in it by its own environment's value.
-        run_length: the largest number of messages of a group in one transaction; None: as ``seriatim serve`` was started.
-        rate: the largest number of messages a second, of all readers together; None: no limit.
+        pace: how much is worked on at a time, and how fast, as of a `Worker`; the rate is that of all readers together.
         mode: ``"transactional"``, or ``"leased"`` for long handlers, as of a `Worker`.
-        turn_limit: seconds (or ``"60s"``) of a turn, as of a `Worker`; None: as ``seriatim serve`` was started, and no
-            limit under leases.
-        lease: seconds (or ``"30s"``) after which another reader takes over the group of a lost reader.
-        heartbeat: seconds between renewals of a lease, at most a third of `lease`; None: a fifth of it.
-        transient: names of classes of exceptions, ``module:Class``, after which a retry may succeed, as of a `Worker`.
-        business: names of classes of exceptions after which a retry won't help, as of a `Worker`.
+        lease: a `Lease`, or its seconds (or ``"30s"``), as of a `Worker`.
+        faults: the kinds of faults by their classes of exceptions, as of a `Worker`; classes are named.
 
     Raises:
         UsageError: a value is invalid.
     """
 
-    handler: str | None = None
+    handler: str | None = takes(Text(further=checked_function), None)
     _: KW_ONLY
-    minimum: int = 0
-    maximum: int = 1
-    batch: bool = False
-    run_as: str | None = None
-    enabled: bool = True
-    port: str | None = None
-    run_length: int | None = None
-    rate: float | None = None
-    mode: str = Mode.TRANSACTIONAL.value
-    turn_limit: float | str | None = None
-    lease: float | str = 30.0
-    heartbeat: float | str | None = None
-    transient: Sequence[str] = ()
-    business: Sequence[str] = ()
+    minimum: int = takes(Whole(0, MOST_READERS), 0)
+    maximum: int = takes(Whole(1, MOST_READERS), 1)
+    batch: bool = takes(Flagged(), False)
+    run_as: str | None = takes(Name("the name of a role"), None)
+    enabled: bool = takes(Flagged(), True)
+    port: str | None = takes(_Port(), None)
+    pace: Pace = takes(Value(Pace, "Pace(run_length=10)", plain=False), factory=Pace)
+    mode: str = takes(MODE, Mode.TRANSACTIONAL.value)
+    lease: Plain[Lease, float | str] = takes(Value(Lease, "'30s', or Lease('30s', heartbeat='5s')"), factory=Lease)
+    faults: FaultKinds = takes(Value(FaultKinds, "FaultKinds(transient=[…])", plain=False), factory=FaultKinds)
 
     def __post_init__(self) -> None:
-        if self.handler is not None:
-            checked_function(self.handler, "handler")
-        self._check_port()
-        for what, least in (("minimum", 0), ("maximum", 1)):
-            value = getattr(self, what)
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST_READERS:
-                raise UsageError(
-                    f"{what} can't be {shown(value)}",
-                    remedy=f"a whole number from {least} to {MOST_READERS}",
-                    argument=what,
-                )
+        self._check_fields()
+        if self.port is not None and self.handler is not None:
+            raise self._wrong(
+                ("port", "handler"), "an activation takes a port or a handler, not both", "give one of them"
+            )
         if self.minimum > self.maximum:
-            raise UsageError(
-                f"minimum is {self.minimum}, and maximum {self.maximum}",
-                remedy="raise maximum",
-                argument=("minimum", "maximum"),
+            raise self._wrong(
+                ("minimum", "maximum"), f"minimum is {self.minimum}, and maximum {self.maximum}", "raise maximum"
             )
-        if self.run_as is not None:
-            checked_name(self.run_as, "the name of a role (run_as)", "run_as")
-        for what in ("batch", "enabled"):
-            if not isinstance(value := getattr(self, what), bool):
-                raise UsageError(f"{what} can't be {shown(value)}", remedy="True or False", argument=what)
-        self._check_limits()
-        for what in ("transient", "business"):
-            object.__setattr__(self, what, checked_error_classes(getattr(self, what), what))
-
-    def _check_limits(self) -> None:
-        if self.run_length is not None:
-            check_whole("run_length", self.run_length, MOST_RUN)
-        check_rate(self.rate)
-        check_turn_limit(self.turn_limit)
-        check_lease(self.lease, self.heartbeat)
-        check_mode(self.mode)
         if self.mode == Mode.LEASED and self.handler is None and self.port is None:
-            raise UsageError(
+            raise self._wrong(
+                ("mode", "handler"),
                 "mode can't be 'leased' where the handlers are those of starting subscriptions",
-                remedy="name a handler, or leave mode out",
-                argument=("mode", "handler"),
+                "name a handler, or leave mode out",
             )
+        for name in ("transient", "business"):
+            if not all(isinstance(one, str) for one in getattr(self.faults, name)):
+                raise self._wrong(
+                    f"faults.{name}", f"{name} has a class, which no box can keep", "name it, as module:Class"
+                )
 
-    def _check_port(self) -> None:
-        if self.port is None:
-            return
-        if not isinstance(self.port, str) or not 0 < len(self.port) <= _LONGEST or "\0" in self.port:
-            raise UsageError("port can't be that", remedy="text, such as 'http: {url: https://…}'", argument="port")
-        if self.handler is not None:
-            raise UsageError(
-                "an activation takes a port or a handler, not both",
-                remedy="give one of them",
-                argument=("port", "handler"),
-            )
 
-    def as_json(self) -> dict[str, Any]:
-        """As a mapping of JSON values."""
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
-        return found | {"transient": list(self.transient), "business": list(self.business)}
+@dataclass(frozen=True)
+class OfActivation(Kind):
+    """An activation, which is stored as a mapping of its own."""
+
+    def check(self, value: Any) -> Any:
+        """As of every kind, as those that follow."""
+        if not isinstance(value, Activation):
+            raise Wrong("such as Activation('orders:handle', maximum=4)")
+        return value
+
+    def stored(self, key: str, value: Any) -> dict[str, Any]:
+        """A mapping in the mapping."""
+        return {key: None if value is None else to_stored(value)}
+
+    def restored(self, key: str, stored: Mapping[str, Any]) -> Any:
+        """The activation of that mapping."""
+        return None if stored[key] is None else from_stored(Activation, stored[key])

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.arguments import refusing
+from seriatim.kernel.fields import Choice, Declaration, takes
 
 __all__ = ["UNROUTED", "BoxSettings", "Unroutable", "checked_unrouted"]
 
@@ -17,7 +18,7 @@ UNROUTED: tuple[str, ...] = get_args(Unroutable)
 
 @refusing(UsageError)
 @dataclass(frozen=True, slots=True)
-class BoxSettings:
+class BoxSettings(Declaration):
     """Settings that hold for a whole message box, whoever uses it.
 
     Args:
@@ -28,10 +29,7 @@ class BoxSettings:
         UsageError: a value is invalid.
     """
 
-    unrouted: Unroutable = "keep"
-
-    def __post_init__(self) -> None:
-        checked_unrouted(self.unrouted)
+    unrouted: Unroutable = takes(Choice(UNROUTED), "keep")
 
     @property
     def name(self) -> str:

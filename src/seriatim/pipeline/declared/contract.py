@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from seriatim.errors import UsageError, entry_of, shown
+from seriatim.errors import Argument, UsageError, entry_of, shown
 from seriatim.kernel.arguments import refusing
 from seriatim.kernel.dialog import OURS
+from seriatim.kernel.fields import Declaration, Kind, takes
+from seriatim.pipeline.declared.kinds import OwnName
 from seriatim.pipeline.text.name import checked_name
 
 __all__ = ["DEFAULT", "SENDERS", "Contract", "default_contract"]
@@ -20,7 +22,7 @@ DEFAULT = "DEFAULT"
 
 @refusing(UsageError)
 @dataclass(frozen=True, slots=True)
-class Contract:
+class Contract(Declaration):
     """The message types of a dialog, and the sender of each. A contract never changes: a new version needs a new name.
 
     Args:
@@ -32,11 +34,11 @@ class Contract:
         UsageError: an invalid name or sender, or no type that the initiator may send.
     """
 
-    name: str
-    types: Mapping[str, Literal["initiator", "target", "any"]]
+    name: str = takes(OwnName("a contract's name"))
+    types: Mapping[str, Literal["initiator", "target", "any"]] = takes(Kind(), hash=False)
 
     def __post_init__(self) -> None:
-        checked_name(self.name, "a contract's name", "name")
+        self._check_fields()
         if not isinstance(self.types, Mapping) or not self.types:
             raise self._wrong("types", f"types can't be {shown(self.types, 80)}", "such as {'AddItem': 'initiator'}")
         for kind, sender in self.types.items():
@@ -55,7 +57,7 @@ class Contract:
             )
         object.__setattr__(self, "types", dict(self.types))
 
-    def _wrong(self, argument: str, what: str, remedy: str) -> UsageError:
+    def _wrong(self, argument: Argument, what: str, remedy: str) -> UsageError:
         return UsageError(what, where=f"contract {self.name!r}", remedy=remedy, argument=argument)
 
 

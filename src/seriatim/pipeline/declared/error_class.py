@@ -4,44 +4,80 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from seriatim.errors import UsageError, shown
+from seriatim.kernel.arguments import refusing
+from seriatim.kernel.fields import Declaration, Kind, Texts, Wrong, takes
 from seriatim.pipeline.declared.function import checked_function, load_function
 
-__all__ = ["checked_error_classes", "load_error_class"]
+__all__ = ["FaultKinds", "load_error_class"]
 
 _REMEDY = "write module:Class, such as httpx:TransportError, or ValueError"
 
 
-def checked_error_classes(names: object, what: str) -> tuple[str, ...]:
-    """Check that a value is a list of names of classes of exceptions. The classes need not exist."""
-    if isinstance(names, str) or not isinstance(names, Sequence):
-        raise UsageError(f"{what} can't be {shown(names)}", remedy=f"a list: {_REMEDY}", argument=what)
-    for one in names:
-        if not isinstance(one, str):
-            raise UsageError(f"{what}: {shown(one)} doesn't name a class of exceptions", remedy=_REMEDY, argument=what)
-        _checked(one, what)
-    return tuple(names)
+@dataclass(frozen=True)
+class _ErrorClass(Kind):
+    """A class of exceptions, or its name. A class that is named need not exist."""
+
+    def check(self, value: Any) -> Any:
+        if isinstance(value, type) and issubclass(value, BaseException):
+            return value
+        if not isinstance(value, str) or not _names_a_class(value):
+            raise Wrong(_REMEDY, f"{shown(value)} doesn't name a class of exceptions")
+        return value
 
 
-def load_error_class(name: str, folders: Sequence[Path], what: str) -> type[BaseException]:
+_CLASSES = Texts(_ErrorClass(), f"a list: {_REMEDY}")
+
+
+@refusing(UsageError)
+@dataclass(frozen=True, slots=True)
+class FaultKinds(Declaration):
+    """What kind of fault a class of exceptions is, besides `Transient` and `Business`. Of two classes that say different things, the one
+    that is nearer to the exception's own counts.
+
+    Args:
+        transient: classes of exceptions after which a retry may succeed, or their names (``module:Class``, or
+            ``ValueError``): they are tried as often as `Retry` says even where the handler's own code raised them. Every other
+            exception is, too; but a `TypeError`, `AttributeError`, `NameError` or `ImportError` that the handler's own code
+            raised is tried twice.
+        business: classes of exceptions, or their names, after which a retry won't help: the message fails at once, as at
+            `Business`.
+
+    Raises:
+        UsageError: something doesn't name a class of exceptions, or a class is both.
+    """
+
+    transient: Sequence[type[BaseException] | str] = takes(_CLASSES, ())
+    business: Sequence[type[BaseException] | str] = takes(_CLASSES, ())
+
+    def __post_init__(self) -> None:
+        self._check_fields()
+        for one in self.transient:
+            if one in self.business:
+                raise self._wrong(
+                    ("transient", "business"),
+                    f"{one if isinstance(one, str) else one.__name__} can't be both transient and business",
+                    "leave it out of one of them",
+                )
+
+
+def load_error_class(name: str, folders: Sequence[Path]) -> type[BaseException]:
     """Import a class of exceptions."""
-    _checked(name, what)
     found = load_function(name if ":" in name else f"builtins:{name}", folders)
     if not (isinstance(found, type) and issubclass(found, BaseException)):
         raise UsageError(f"{name} is not a class of exceptions", remedy=_REMEDY)
     return found
 
 
-def _checked(name: str, what: str) -> None:
-    """Refuse what can't name a class."""
-    if ":" in name:
-        try:
-            checked_function(name)
-        except UsageError as error:
-            raise UsageError(
-                f"{what}: {shown(name)} doesn't name a class of exceptions", remedy=_REMEDY, argument=what
-            ) from error
-    elif not isinstance(getattr(builtins, name, None), type):
-        raise UsageError(f"{what}: Python has no class {shown(name)}", remedy=_REMEDY, argument=what)
+def _names_a_class(name: str) -> bool:
+    if ":" not in name:
+        return isinstance(getattr(builtins, name, None), type)
+    try:
+        checked_function(name)
+    except UsageError:
+        return False
+    return True

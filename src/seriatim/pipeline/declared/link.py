@@ -4,36 +4,72 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from seriatim.errors import Argument, UsageError, shown
+from seriatim.errors import Argument, UsageError
 from seriatim.kernel.arguments import refusing
-from seriatim.kernel.values.time import micros
+from seriatim.kernel.fields import (
+    DAY_S,
+    LONGEST_DAYS,
+    Declaration,
+    Flagged,
+    Kind,
+    Period,
+    Plain,
+    Text,
+    Texts,
+    Whole,
+    Wrong,
+    takes,
+)
+from seriatim.pipeline.declared.kinds import Name, OwnName
 from seriatim.pipeline.declared.link_address import VARIABLE, checked_address
-from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.text.secret import secret_in
 
-__all__ = ["LONGEST_KEPT_S", "MOST_WAITING", "Link"]
+__all__ = ["Link"]
 
-#: The largest `max_waiting`.
-MOST_WAITING = 2**53
 #: What is sent is kept for 30 days at most: it is kept twice.
 LONGEST_KEPT_S = 30 * 86_400
 _FILES = ("certificate", "key", "authority")
 
 
+@dataclass(frozen=True)
+class _Path(Kind):
+    """The absolute path of a file; it may begin with a variable."""
+
+    def check(self, value: Any) -> str:
+        try:
+            path = os.fspath(value)
+        except TypeError:
+            raise Wrong("url needs certificate, key and authority: paths of PEM files") from None
+        if not isinstance(path, str) or not (Path(path).is_absolute() or VARIABLE.match(path)):
+            raise Wrong("an absolute path: processes in other folders read it, too")
+        return path
+
+
+@dataclass(frozen=True)
+class _BoxId(Kind):
+    """The id of a box."""
+
+    def check(self, value: Any) -> str:
+        try:
+            return str(UUID(str(value)))
+        except ValueError:
+            raise Wrong("the id of the other box: seriatim box status") from None
+
+
 @refusing(UsageError)
 @dataclass(frozen=True, slots=True)
-class Link:
+class Link(Declaration):
     """The road to another message box, whose address this one has. The other box accepts it by ``seriatim link accept``.
 
     The address is a DSN of its PostgreSQL, or the URL at which a ``seriatim serve --listen`` of that box listens.
 
     Args:
-        name: its name here; queues name it in `Queue.at`. At most 100 characters.
+        name: its name here; queues name it in `at`. At most 100 characters.
         dsn: where the other box is, as libpq writes it. No secret stands in it: ``${NAME}`` and ``file:`` are read by the process that
             transmits. To another host it has ``sslmode=verify-full``.
         url: ``https://host:port``, in place of `dsn`. ``${NAME}`` is read by the process that transmits, here and in the three paths.
@@ -55,23 +91,27 @@ class Link:
         UsageError: a value is invalid, there is no address or are two, or there is a password in the DSN.
     """
 
-    name: str
+    name: str = takes(OwnName("a link's name"))
     _: KW_ONLY
-    dsn: str | None = field(default=None, repr=False)
-    url: str | None = None
-    certificate: str | os.PathLike[str] | None = None
-    key: str | os.PathLike[str] | None = None
-    authority: str | os.PathLike[str] | None = None
-    box: str | None = None
-    queues: Sequence[str] = ()
-    keep_sent: float | str = 0
-    max_waiting: int | None = None
-    stream_idle: float | str = 3600.0
-    insecure: bool = False
-    schema: str = "seriatim"
+    dsn: str | None = takes(
+        Text("where the other box is: postgresql://role@host/database", blank=False), None, repr=False
+    )
+    url: str | None = takes(Kind(), None)
+    certificate: str | os.PathLike[str] | None = takes(_Path(), None)
+    key: str | os.PathLike[str] | None = takes(_Path(), None)
+    authority: str | os.PathLike[str] | None = takes(_Path(), None)
+    box: str | None = takes(_BoxId(), None)
+    queues: Plain[tuple[str, ...], Sequence[str]] = takes(
+        Texts(Name("a queue's name"), "a list of names of queues"), ()
+    )
+    keep_sent: Plain[float, str] = takes(Period(0, LONGEST_KEPT_S, f"from 0 to {LONGEST_KEPT_S:,} seconds"), 0)
+    max_waiting: int | None = takes(Whole(1, 2**53), None)
+    stream_idle: Plain[float, str] = takes(Period(1, bounds=f"from 1 to {LONGEST_DAYS * DAY_S:,} seconds"), 3600.0)
+    insecure: bool = takes(Flagged(), False)
+    schema: str = takes(Name("a schema"), "seriatim")
 
     def __post_init__(self) -> None:
-        checked_name(self.name, "a link's name", "name")
+        self._check_fields()
         if len(self.name) > 100:
             raise self._wrong("name", f"its name has {len(self.name)} characters", "at most 100")
         if (self.dsn is None) == (self.url is None):
@@ -84,38 +124,12 @@ class Link:
             self._check_dsn()
         else:
             self._check_url()
-        if self.box is not None:
-            try:
-                object.__setattr__(self, "box", str(UUID(str(self.box))))
-            except ValueError:
-                raise self._wrong(
-                    "box", f"box can't be {shown(self.box)}", "the id of the other box: seriatim box status"
-                ) from None
-        if isinstance(self.queues, str) or not isinstance(self.queues, Sequence):
-            raise self._wrong("queues", f"queues can't be {shown(self.queues)}", "a list of names of queues")
-        for one in self.queues:
-            checked_name(one, f"a queue's name (queues of link {self.name!r})", "queues")
-        object.__setattr__(self, "queues", tuple(dict.fromkeys(self.queues)))
-        self._set_period("keep_sent", 0, LONGEST_KEPT_S)
-        self._set_period("stream_idle", 1, 10_000 * 86_400)
-        most = self.max_waiting
-        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_WAITING):
-            raise self._wrong(
-                "max_waiting", f"max_waiting can't be {shown(most)}", f"a whole number from 1 to {MOST_WAITING:,}"
-            )
-        if not isinstance(self.insecure, bool):
-            raise self._wrong("insecure", f"insecure can't be {shown(self.insecure)}", "True or False")
-        checked_name(self.schema, f"a schema (of link {self.name!r})", "schema")
 
     def _check_dsn(self) -> None:
-        if not isinstance(self.dsn, str) or not self.dsn.strip():
-            raise self._wrong(
-                "dsn", f"dsn can't be {shown(self.dsn)}", "where the other box is: postgresql://role@host/database"
-            )
         for what in _FILES:
             if getattr(self, what) is not None:
                 raise self._wrong(what, f"{what} is for a url", "in a DSN: sslcert=…, sslkey=… and sslrootcert=…")
-        if (secret := secret_in(self.dsn)) is not None:
+        if self.dsn is not None and (secret := secret_in(self.dsn)) is not None:
             raise self._wrong(
                 "dsn",
                 f"its DSN would be kept in the box, and shown: {secret}",
@@ -132,49 +146,12 @@ class Link:
         if self.schema != "seriatim":
             raise self._wrong("schema", "schema is for a dsn", "a process that listens serves one box: leave it out")
         for what in _FILES:
-            path = getattr(self, what)
-            try:
-                path = os.fspath(path)
-            except TypeError:
+            if getattr(self, what) is None:
                 raise self._wrong(
                     (what, "url"),
-                    f"{what} can't be {shown(path)}",
+                    f"{what} can't be None",
                     "url needs certificate, key and authority: paths of PEM files",
-                ) from None
-            if not isinstance(path, str) or not (Path(path).is_absolute() or VARIABLE.match(path)):
-                raise self._wrong(
-                    what, f"{what} can't be {shown(path)}", "an absolute path: processes in other folders read it, too"
                 )
-            object.__setattr__(self, what, path)
-
-    def _set_period(self, what: str, least_s: float, most_s: float) -> None:
-        try:
-            period_us = micros(getattr(self, what))
-        except UsageError as error:
-            raise self._wrong(what, f"{what}: {error.what}", error.remedy) from error
-        if not least_s * 10**6 <= period_us <= most_s * 10**6:
-            raise self._wrong(
-                what, f"{what} can't be {shown(getattr(self, what))}", f"from {least_s:,} to {most_s:,} seconds"
-            )
-        object.__setattr__(self, what, period_us / 10**6)
 
     def _wrong(self, argument: Argument, what: str, remedy: str) -> UsageError:
         return UsageError(f"link {self.name!r}: {what}", remedy=remedy, argument=argument)
-
-    def as_json(self) -> dict[str, Any]:
-        """As a mapping of JSON values."""
-        return {
-            "name": self.name,
-            "dsn": self.dsn,
-            "url": self.url,
-            "certificate": self.certificate,
-            "key": self.key,
-            "authority": self.authority,
-            "box": self.box,
-            "queues": list(self.queues),
-            "keep_sent": self.keep_sent,
-            "max_waiting": self.max_waiting,
-            "stream_idle": self.stream_idle,
-            "insecure": self.insecure,
-            "schema": self.schema,
-        }

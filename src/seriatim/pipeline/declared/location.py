@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from seriatim.errors import Argument, UsageError, shown
 from seriatim.kernel.arguments import refusing
+from seriatim.kernel.fields import Declaration, Kind, Whole, takes
 from seriatim.kernel.groups.sequence import LAST_NUMBER
 
 __all__ = ["DEFAULT_LOCATION", "Location", "checked_location"]
@@ -15,9 +17,17 @@ DEFAULT_LOCATION = "box"
 _LONGEST_NAME = 128
 
 
+@dataclass(frozen=True)
+class _LocationName(Kind):
+    """The name of a location."""
+
+    def check(self, value: Any) -> str:
+        return checked_location(value, "name")
+
+
 @refusing(UsageError)
 @dataclass(frozen=True, slots=True)
-class Location:
+class Location(Declaration):
     """A place where messages are received, with a ticket counter of its own.
 
     Args:
@@ -28,18 +38,8 @@ class Location:
         UsageError: a name that is empty or too long, or a last number out of range.
     """
 
-    name: str
-    last_number: int = LAST_NUMBER
-
-    def __post_init__(self) -> None:
-        checked_location(self.name, "name")
-        last = self.last_number
-        if isinstance(last, bool) or not isinstance(last, int) or not 1 <= last <= LAST_NUMBER:
-            raise UsageError(
-                f"{shown(last)} can't be the last number of a location",
-                remedy=f"an integer from 1 to {LAST_NUMBER}",
-                argument="last_number",
-            )
+    name: str = takes(_LocationName())
+    last_number: int = takes(Whole(1, LAST_NUMBER), LAST_NUMBER)
 
 
 def checked_location(name: object, argument: Argument = ()) -> str:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import fields
 
 from seriatim.errors import UsageError
+from seriatim.kernel.fields import For, leaves
 from seriatim.kernel.groups.policy import Standard
-from seriatim.pipeline.declared.queue import MOST_ATTEMPTS, Queue
+from seriatim.kernel.operators.fault import MOST_ATTEMPTS
+from seriatim.pipeline.declared.queue import Queue
 
 __all__ = ["check_decides_nothing"]
 
-_ALLOWED = frozenset({"name", "policy", "group", "sequence", "keep", "keep_for", "events", "priority", "enabled"})
 #: `restart_after` only reports. What is late is over, however it is handed out.
 _ALLOWED_OF_POLICY = frozenset({"start", "increment", "remember", "restart_after", "late"})
 #: Rules that lie in the journal, and what they are called there.
 _IN_JOURNAL = {
-    "attempts": "attempts", "errors": "errors", "retry_delay": "retry_delay", "hole_timeout": "hole_timeout",
-    "on_hole": "hole_timeout", "hole_retries": "hole_timeout", "recoveries": "attempts",
+    "retry.attempts": "attempts", "errors": "errors", "retry.delay": "retry_delay", "hole_timeout": "hole_timeout",
+    "on_hole": "hole_timeout", "hole_retries": "hole_timeout", "recover.limit": "attempts",
 }  # fmt: skip
 
 
@@ -36,10 +36,14 @@ def check_decides_nothing(queue: Queue) -> None:
             remedy="give the first number", argument="start",
         )  # fmt: skip
     # A worker that dies is counted in the journal: so no number of them is the last in a box.
-    plain = Queue(queue.name, Standard(), queue.group, queue.sequence)
-    if queue.attempts == MOST_ATTEMPTS:
-        plain = replace(plain, attempts=MOST_ATTEMPTS)
-    for name in (*_changed(queue, plain, _ALLOWED), *_changed(policy, Standard(), _ALLOWED_OF_POLICY)):
+    decided = [
+        one.path
+        for one in leaves(queue)
+        if one.is_given
+        and not one.row.engines & For.REGIONAL
+        and (one.path, one.value) != ("retry.attempts", MOST_ATTEMPTS)
+    ]
+    for name in (*decided, *_changed(policy)):
         known = _IN_JOURNAL.get(name)
         raise UsageError(
             f"{name} would be decided by each box, and in two regions the journal decides", where=where,
@@ -48,8 +52,9 @@ def check_decides_nothing(queue: Queue) -> None:
         )  # fmt: skip
 
 
-def _changed(one: Any, plain: Any, allowed: frozenset[str]) -> Iterator[str]:
-    """The fields in which something differs from what is plain, beside those that may."""
-    for field in fields(one):
-        if field.name not in allowed and getattr(one, field.name) != getattr(plain, field.name):
+def _changed(policy: Standard) -> Iterator[str]:
+    """The parameters that aren't as by default, beside those that may be so."""
+    plain = Standard()
+    for field in fields(policy):
+        if field.name not in _ALLOWED_OF_POLICY and getattr(policy, field.name) != getattr(plain, field.name):
             yield field.name

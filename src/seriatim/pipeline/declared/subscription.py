@@ -8,8 +8,9 @@ from typing import Literal
 
 from seriatim.errors import Argument, UsageError, shown
 from seriatim.kernel.arguments import refusing
+from seriatim.kernel.fields import Choice, Declaration, Plain, Text, Texts, takes
 from seriatim.pipeline.declared.function import checked_function
-from seriatim.pipeline.text.name import checked_name
+from seriatim.pipeline.declared.kinds import Name, OwnName
 
 __all__ = ["STATES", "Subscription", "distinct"]
 
@@ -18,7 +19,7 @@ STATES = ("started", "stopped", "enlisted", "unenlisted")
 
 @refusing(UsageError)
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(Declaration):
     """A filter that leads matching messages to a queue.
 
     Args:
@@ -37,47 +38,31 @@ class Subscription:
             or `starts` is given without `correlate`.
     """
 
-    name: str
-    where: str
-    to: str
-    state: Literal["started", "stopped", "enlisted", "unenlisted"] = "started"
+    name: str = takes(OwnName("a subscription's name"))
+    where: str = takes(Text("a filter; TRUE for all messages", blank=False))
+    to: str = takes(Name("a subscription's destination"))
+    state: Literal["started", "stopped", "enlisted", "unenlisted"] = takes(Choice(STATES), "started")
     _: KW_ONLY
-    starts: str | None = None
-    correlate: Sequence[str] = ()
+    starts: str | None = takes(Text(further=checked_function), None)
+    correlate: Plain[tuple[str, ...], Sequence[str]] = takes(
+        Texts(Name("a property"), "a list of names of properties", once=True), ()
+    )
 
     def __post_init__(self) -> None:
-        checked_name(self.name, "a subscription's name", "name")
-        checked_name(self.to, "a subscription's destination", "to")
-        if not isinstance(self.where, str) or not self.where.strip():
-            raise self._wrong("where", f"{shown(self.where)} is not a filter", "write TRUE for all messages")
-        if self.state not in STATES:
-            raise self._wrong("state", f"state can't be {shown(self.state)}", f"one of {', '.join(STATES)}")
-        object.__setattr__(self, "correlate", self._checked_correlation())
+        self._check_fields()
+        if self.starts is None and self.correlate:
+            raise self._wrong(("correlate", "starts"), "correlate needs starts", "give starts, as module:function")
+        if self.starts is not None and not self.correlate:
+            raise self._wrong(
+                ("starts", "correlate"),
+                "starts needs correlate: the properties that lead messages to an instance",
+                "name the properties by which messages find the instance: the group of the queue first",
+            )
 
     @property
     def collects(self) -> bool:
         """Whether messages that pass the filter go to the destination."""
         return self.state != "unenlisted"
-
-    def _checked_correlation(self) -> tuple[str, ...]:
-        names = self.correlate
-        if isinstance(names, str) or not isinstance(names, Sequence):
-            raise self._wrong("correlate", f"correlate can't be {shown(names)}", "a list of names of properties")
-        for name in names:
-            checked_name(name, f"a property (correlate of subscription {self.name!r})", "correlate")
-        if len(set(names)) != len(names):
-            raise self._wrong("correlate", "correlate names a property twice", "name each once")
-        if self.starts is None and names:
-            raise self._wrong(("correlate", "starts"), "correlate needs starts", "give starts, as module:function")
-        if self.starts is not None:
-            checked_function(self.starts, "starts")
-            if not names:
-                raise self._wrong(
-                    ("starts", "correlate"),
-                    "starts needs correlate: the properties that lead messages to an instance",
-                    "name the properties by which messages find the instance: the group of the queue first",
-                )
-        return tuple(names)
 
     def _wrong(self, argument: Argument, what: str, remedy: str) -> UsageError:
         return UsageError(what, where=f"subscription {self.name!r}", remedy=remedy, argument=argument)

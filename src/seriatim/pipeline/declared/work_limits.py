@@ -1,34 +1,42 @@
-"""Which numbers of workers, which rates and which leases there may be; for workers, activations and settings of queues alike."""
+"""How much and how fast workers work: for workers, activations and settings of queues alike."""
 
 from __future__ import annotations
 
+import math
 import re
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
+from typing import Any
 
-from seriatim.errors import UsageError, shown
-from seriatim.kernel.values.time import micros, seconds
+from seriatim.errors import Argument, UsageError, shown
+from seriatim.kernel.arguments import refusing
+from seriatim.kernel.fields import DAY_S, Choice, Declaration, Flagged, Kind, Period, Plain, Value, Whole, Wrong, takes
 
 __all__ = [
-    "MOST_IN_FLIGHT",
+    "IN_FLIGHT",
+    "MODE",
     "MOST_RUN",
     "MOST_WORKERS",
+    "RATE",
+    "RUN_LENGTH",
     "TURN_LIMIT_S",
+    "WORKERS",
+    "Lease",
+    "Limits",
     "Mode",
-    "check_lease",
-    "check_mode",
-    "check_rate",
-    "check_turn_limit",
-    "check_whole",
+    "Pace",
     "rate_of",
     "rate_text",
 ]
 
-MOST_WORKERS, MOST_RUN, MOST_IN_FLIGHT = 1_000, 100_000, 100_000
+MOST_WORKERS, MOST_RUN = 1_000, 100_000
 #: How long a turn may take unless something else is said, seconds.
 TURN_LIMIT_S = 60.0
+_IDLE_GRACE_S = 1.0
+#: How many messages are in a transaction unless something else is said.
+_RUN = 50
 #: Messages a second: fewer than these.
 _TOO_FAST = 1e9
-_SHORTEST_TURN_S, _SHORTEST_LEASE_S, _LONGEST_S = 0.1, 0.5, 86_400
 #: The least number of heartbeats in a lease.
 _BEATS = 3
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(?:/\s*([smh]))?", re.ASCII)
@@ -42,62 +50,119 @@ class Mode(StrEnum):
     LEASED = "leased"
 
 
-def check_whole(what: str, value: object, most: int) -> None:
-    """Raises `UsageError` unless the value is a whole number from 1 to `most`."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise UsageError(f"{what} can't be {shown(value)}", remedy=f"a whole number from 1 to {most:,}", argument=what)
+@dataclass(frozen=True)
+class _Rate(Kind):
+    """Messages a second, or text such as ``30/m``."""
+
+    def check(self, value: Any) -> Any:
+        if isinstance(value, str):
+            try:
+                return rate_of(value)
+            except UsageError as error:
+                raise Wrong(error.remedy) from None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _TOO_FAST:
+            raise Wrong("messages a second, more than 0, or None")
+        return value
 
 
-def check_rate(rate: object) -> None:
-    """Raises `UsageError` unless it is a number of messages a second, or None."""
-    if rate is not None and (isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < _TOO_FAST):
-        raise UsageError(
-            f"rate can't be {shown(rate)}", remedy="messages a second, more than 0, or None", argument="rate"
-        )
+RATE = _Rate()
+MODE = Choice([one.value for one in Mode])
+WORKERS, IN_FLIGHT, RUN_LENGTH = Whole(1, MOST_WORKERS), Whole(1, 100_000), Whole(1, MOST_RUN)
 
 
-def check_turn_limit(turn_limit: float | str | None) -> None:
-    """Raises `UsageError` unless it is a time that a turn may take, or None."""
-    if turn_limit is not None and not _SHORTEST_TURN_S <= _seconds("turn_limit", turn_limit) <= _LONGEST_S:
-        raise UsageError(
-            f"turn_limit can't be {shown(turn_limit)}",
-            remedy=f"from {_SHORTEST_TURN_S} s to a day",
-            argument="turn_limit",
-        )
+@refusing(UsageError)
+@dataclass(frozen=True, slots=True)
+class Pace(Declaration):
+    """How much is worked on at a time, and how fast.
+
+    Args:
+        run_length: the largest number of messages of a group in one transaction, or in one claim; None: 50, and of an `Activation` as
+            ``seriatim serve`` was started. In a queue without groups, unless handlers get batches, a thread takes only about 20 ms of
+            work, and at least one message, so that other threads get the rest.
+        rate: the largest number of messages a second, or text such as ``"30/m"``; None: no limit.
+        turn_limit: seconds (or ``"60s"``) after which a transaction is ended, and another worker takes the group. Under
+            leases: the limit of a handler. None: 60 s, and of an `Activation` as ``seriatim serve`` was started; under leases no limit.
+
+    Raises:
+        UsageError: a value is invalid.
+    """
+
+    run_length: int | None = takes(RUN_LENGTH, None)
+    _: KW_ONLY
+    rate: Plain[float | None, str] = takes(RATE, None)
+    turn_limit: Plain[float | None, str] = takes(Period(0.1, DAY_S, "from 0.1 s to a day"), None)
 
 
-def check_mode(mode: object) -> None:
-    """Raises `UsageError` unless it is one of the modes."""
-    if mode not in list(Mode):
-        raise UsageError(
-            f"mode can't be {shown(mode)}", remedy=" or ".join(repr(one.value) for one in Mode), argument="mode"
-        )
+@refusing(UsageError)
+@dataclass(frozen=True, slots=True)
+class Lease(Declaration):
+    """How long a worker has a group that it claims by a lease.
+
+    Args:
+        time: seconds (or ``"30s"``) after which another worker takes over the group of a lost worker.
+        heartbeat: seconds between renewals of a lease, at most a third of `time`; None: a fifth of it.
+
+    Raises:
+        UsageError: a value is invalid.
+    """
+
+    time: Plain[float, str] = takes(Period(0.5, DAY_S, "from 0.5 s to a day"), 30.0, key="lease")
+    _: KW_ONLY
+    heartbeat: Plain[float | None, str] = takes(Period.above_0(), None)
+
+    def __post_init__(self) -> None:
+        self._check_fields()
+        if self.heartbeat is not None and _BEATS * self.heartbeat > self.time:
+            raise self._wrong(
+                ("heartbeat", "time"),
+                f"a lease of {self.time:g} s is too short for a heartbeat of {self.heartbeat:g} s",
+                f"a lease needs at least {_BEATS} heartbeats, so that one late heartbeat does no harm",
+            )
+
+    @property
+    def heartbeat_s(self) -> float:
+        """The time between two renewals of a lease, in seconds."""
+        return self.time / 5 if self.heartbeat is None else self.heartbeat
 
 
-def check_lease(lease: float | str, heartbeat: float | str | None) -> None:
-    """Raises `UsageError` unless it is the time of a lease, and there are enough heartbeats in it."""
-    lease_s = _seconds("lease", lease)
-    if not _SHORTEST_LEASE_S <= lease_s <= _LONGEST_S:
-        raise UsageError(
-            f"lease can't be {shown(lease)}", remedy=f"from {_SHORTEST_LEASE_S} s to a day", argument="lease"
-        )
-    if heartbeat is None:
-        return
-    heartbeat_s = _seconds("heartbeat", heartbeat)
-    if not 0 < _BEATS * heartbeat_s <= lease_s:
-        raise UsageError(
-            f"a lease of {lease_s:g} s is too short for a heartbeat of {heartbeat_s:g} s",
-            remedy=f"a lease needs at least {_BEATS} heartbeats, so that one late heartbeat does no harm",
-            argument=("heartbeat", "lease"),
-        )
+@dataclass(frozen=True, slots=True)
+class Limits(Declaration):
+    """The limits of a worker; see `Worker`."""
 
+    workers: int = takes(WORKERS, 8)
+    batch: bool = takes(Flagged(), False)
+    pace: Plain[Pace, Pace | None] = takes(Value(Pace, "Pace(run_length=10)", plain=False), factory=Pace)
+    mode: str = takes(MODE, Mode.TRANSACTIONAL.value)
+    lease: Plain[Lease, float | str] = takes(Value(Lease, "'30s', or Lease('30s', heartbeat='5s')"), factory=Lease)
 
-def _seconds(what: str, value: float | str) -> float:
-    """The seconds of a period; `what`: the parameter."""
-    try:
-        return seconds(micros(value))
-    except UsageError as error:
-        raise UsageError(f"{what}: {error.what}", remedy=error.remedy, argument=what) from error
+    def _wrong(self, argument: Argument, what: str, remedy: str) -> UsageError:
+        return UsageError(what, remedy=remedy, argument=argument)
+
+    @property
+    def is_leased(self) -> bool:
+        """Whether no transaction is open while handlers work."""
+        return self.mode == Mode.LEASED
+
+    @property
+    def run_length(self) -> int:
+        """The largest number of messages of a group in one transaction."""
+        return _RUN if self.pace.run_length is None else self.pace.run_length
+
+    @property
+    def turn_limit_s(self) -> float:
+        """The longest time of a turn, or of a handler in a lease; seconds, perhaps infinite."""
+        if self.pace.turn_limit is None:
+            return math.inf if self.is_leased else TURN_LIMIT_S
+        return self.pace.turn_limit
+
+    @property
+    def idle_limit_s(self) -> float:
+        """The longest time for which a transaction may idle, in seconds.
+
+        That is for processes that are frozen: a worker that isn't ends its turns itself, before, and counts the attempt.
+        """
+        limit_s = TURN_LIMIT_S if self.pace.turn_limit is None else self.pace.turn_limit
+        return limit_s if self.is_leased else limit_s + _IDLE_GRACE_S
 
 
 def rate_of(text: str) -> float:

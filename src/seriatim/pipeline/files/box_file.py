@@ -1,7 +1,7 @@
 """Read the file of a message box: from YAML to declarations, or to the list of all its faults.
 
-This module knows the parts of such a file, and compares them; each part is read by `type_entry.py`, `queue_entry.py` or
-`service_entry.py`, or here.
+This module knows the parts of such a file, and compares them; an entry is read by the fields of its declaration (`declared.py`), and where
+there is more to it by `type_entry.py` or `entries.py`.
 """
 
 from __future__ import annotations
@@ -11,21 +11,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 from seriatim.errors import DeclarationError, UsageError
-from seriatim.kernel.groups.sequence import LAST_NUMBER
-from seriatim.pipeline.declared.box_settings import UNROUTED, BoxSettings
+from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import DEFAULT, Contract
 from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.service import Service
-from seriatim.pipeline.declared.subscription import STATES, Subscription
-from seriatim.pipeline.files.link_entry import link_entry
-from seriatim.pipeline.files.queue_entry import queue_entry
-from seriatim.pipeline.files.schedule_entry import schedule_entry
-from seriatim.pipeline.files.service_entry import contract_entry, service_entry
+from seriatim.pipeline.declared.subscription import Subscription
+from seriatim.pipeline.files.declared import read_declared
+from seriatim.pipeline.files.entries import contract_entry, link_entry, queue_entry, schedule_entry
 from seriatim.pipeline.files.type_entry import type_entry
 from seriatim.pipeline.files.where import where
 from seriatim.pipeline.text.document import Language, Problems, read
@@ -56,6 +53,7 @@ _PARTS: Mapping[str, str] = {
     "links": "a link's name",
 }
 _Declared = TypeVar("_Declared")
+_Named = TypeVar("_Named", Service, Location)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +118,9 @@ class _Reading:
         read_subscription = partial(_subscription, types=known, whole=whole)
         subscriptions = self._entries("subscriptions", read_subscription)
         self._check_destinations(queues, subscriptions)
-        contracts, services = self._entries("contracts", contract_entry), self._entries("services", service_entry)
+        contracts, services = self._entries("contracts", contract_entry), self._entries("services", _named(Service))
         self._check_contracts(contracts, services)
-        locations = self._entries("locations", _location)
+        locations = self._entries("locations", _named(Location))
         schedules = self._entries("schedules", schedule_entry)
         self._check_schedules(types, schedules)
         links = self._entries("links", link_entry)
@@ -200,39 +198,24 @@ class _Reading:
 
 
 def _settings(section: Section) -> tuple[BoxSettings, ...]:
-    unrouted = section.choice("unrouted", UNROUTED)
-    section.finish()
-    return (BoxSettings(cast("Any", unrouted or "keep")),)
+    found = read_declared(section, BoxSettings)
+    return () if found is None else (found,)
 
 
-def _location(entry: Section, name: str) -> Location | None:
-    last_number = entry.whole("last_number", 1, LAST_NUMBER)
-    entry.finish()
-    if entry.has("last_number") and last_number is None:
-        return None
-    return Location(name, last_number or LAST_NUMBER)
+def _named(kind: type[_Named]) -> Callable[[Section, str], _Named | None]:
+    """The reader of entries that are the fields of a declaration and no more."""
+    return lambda entry, name: read_declared(entry, kind, {"name": name})
 
 
 def _checked_queue(entry: Section, name: str, *, types: Mapping[str, str], whole: bool) -> Queue | None:
     queue = queue_entry(entry, name)
     for wrong in misfits(queue, types, whole=whole) if queue else ():
-        entry.fault(wrong.field, f"{entry.full(wrong.field)}: {wrong.what}", wrong.remedy)
+        section, key = entry.inside(wrong.field)
+        section.fault(key, f"{section.title if key is None else section.full(key)}: {wrong.what}", wrong.remedy)
     return queue
 
 
 def _subscription(entry: Section, name: str, *, types: Mapping[str, str], whole: bool) -> Subscription | None:
     given = entry.plain("where", required=True) is not None
     text = where(entry, types, unknown=None if whole else lambda _: True, unfit=UNFIT)
-    to, state = entry.text("to", required=True), entry.choice("state", STATES)
-    starts, correlate = entry.text("starts"), entry.texts("correlate")
-    entry.finish()
-    unread = (
-        entry.has(key) and one is None for key, one in (("state", state), ("starts", starts), ("correlate", correlate))
-    )
-    if not given or to is None or any(unread):
-        return None
-    try:
-        return Subscription(name, text, to, cast("Any", state or "started"), starts=starts, correlate=correlate or ())
-    except UsageError as error:
-        entry.refuse(error)
-        return None
+    return read_declared(entry, Subscription, {"name": name, "where": text if given else None})

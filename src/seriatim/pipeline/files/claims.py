@@ -83,7 +83,7 @@ def _misfits(one: Destination) -> Iterator[tuple[str, str, str]]:
     if queue.policy.late == "deliver":
         what = "a late message has a number through which all is delivered already, so it would be left out"
         yield "resequence", what, "late: set_aside"
-    if queue.expire_to == "nothing":
+    if queue.group.expire_to == "nothing":
         what = "groups that are forgotten begin their numbers again, and these are delivered already"
         yield "resequence", what, "leave out expire_to"
     if port.format in PORT_FORMATS:

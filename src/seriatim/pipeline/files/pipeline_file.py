@@ -200,7 +200,7 @@ def _remark_groups_in_columns(section: Section, received: Sequence[Receive], rou
     """Remark on groups of rows whose end isn't seen where an update moves the row, because they aren't read from the body."""
     if isinstance(section.tree("route"), Scalar):
         return
-    groups = {one.queue.name: one.queue.group for one in routed}
+    groups = {one.queue.name: one.queue.group.by for one in routed}
     for place in section.sections("route"):
         group = groups.get(str(place.plain("to")))
         for entry in received:

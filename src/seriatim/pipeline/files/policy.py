@@ -1,4 +1,4 @@
-"""A policy in YAML: its name under ``policy``, and its parameters and its group beside it."""
+"""A policy in YAML: its name under ``policy``, and its parameters beside it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Any
 
 from seriatim.errors import PolicyError
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered, policy_from
-from seriatim.pipeline.declared.queue import WHOLE_QUEUE
-from seriatim.pipeline.text.document import Table
 from seriatim.pipeline.text.section import Section
 
-__all__ = ["read_group", "read_policy"]
+__all__ = ["read_policy"]
 
 _POLICIES: Mapping[str, type[Policy]] = {
     kind.name: kind for kind in (BestEffort, Fifo, Standard, UnitOfWork, Unordered)
@@ -28,20 +26,6 @@ def read_policy(section: Section) -> tuple[type[Policy] | None, Policy | None]:
         _any_parameter(section)
         return None, None
     return kind, _policy(section, kind)
-
-
-def read_group(section: Section) -> str | None:
-    """The property of a section's ``group``; ``{whole_queue: true}`` is `WHOLE_QUEUE`. None: there is none, or it is wrong."""
-    if not isinstance(section.tree("group"), Table):
-        return section.text("group")
-    inner = section.section("group")
-    if inner is None:
-        return None
-    is_whole = inner.flag("whole_queue")
-    if is_whole is False or not inner.has("whole_queue"):
-        section.fault("group", f"{section.full('group')} must be a property's name, or {{whole_queue: true}}")
-    inner.finish()
-    return WHOLE_QUEUE if is_whole else None
 
 
 def _policy(section: Section, kind: type[Policy]) -> Policy | None:

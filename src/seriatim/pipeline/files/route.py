@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
-from seriatim.errors import UsageError
+from seriatim.kernel.fields import For
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.pipeline.declared.pipeline import BOX, DROP, MOST_DESTINATIONS, TABLE, Deliver, Destination, StartFrom
-from seriatim.pipeline.declared.queue import EXPIRE_TO, WHOLE_QUEUE, Queue
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.queue_parts import WHOLE_QUEUE, Group
 from seriatim.pipeline.files import kafka
 from seriatim.pipeline.files.box_place import by_subscriptions, queue_port, service_port
+from seriatim.pipeline.files.declared import made, read_fields
 from seriatim.pipeline.files.paths import PORT_FORMATS, Paths, file_format
-from seriatim.pipeline.files.policy import read_group, read_policy
+from seriatim.pipeline.files.policy import read_policy
 from seriatim.pipeline.files.process import process, returning
 from seriatim.pipeline.files.receive import LATER
 from seriatim.pipeline.files.where import filter_types, where
@@ -69,7 +70,7 @@ def route(
 
 def _check_expiry(section: Section, queue: Queue, port: Deliver) -> None:
     """Report a destination whose ordinals begin again, where another queue goes by them."""
-    if queue.expire_to == "nothing" and port.format == BOX:
+    if queue.group.expire_to == "nothing" and port.format == BOX:
         what = f"destination {queue.name!r} forgets groups, whose ordinals begin again, and a queue of a box goes by the ordinals"
         section.fault(
             "resequence", what, "leave out expire_to: then a group that has expired goes on with its ordinals"
@@ -166,7 +167,7 @@ def _check_key(port: Section, properties: Properties, queue: Queue | None) -> No
     key = port.text("dialog_by")
     if key is not None:
         require_property(port, "dialog_by", key, properties, ("string", "long"))
-    elif queue is not None and queue.group is None:
+    elif queue is not None and queue.group.by is None:
         what = f"{port.full('dialog_by')} is missing, and {queue.policy.name} has no groups"
         port.fault("service", what, "name the property with a dialog for each value")
 
@@ -193,35 +194,19 @@ def _resequence(
         return (Queue(name or "", Unordered()), None, False) if none else None
     kind, policy = read_policy(section)
     start_from = _start_from(section, paths)
-    content: dict[str, Any] = {
-        "group": read_group(section),
-        "sequence": section.text("sequence"),
-        "default_group": section.text("default_group"),
-        "compare": section.texts("compare"),
-        "opens": section.text("opens"),
-        "closes": section.text("closes"),
-        "unopened_timeout": section.duration_s("unopened_timeout"),
-        "expire_after": section.duration_s("expire_after"),
-        "expire_to": section.choice("expire_to", EXPIRE_TO),
-    }
-    section.finish(LATER)
-    _check_columns(section, kind, policy, properties, group=content["group"], sequence=content["sequence"])
-    for key in ("opens", "closes"):
-        if content[key] is not None:
-            where(section, filter_types(properties), key=key, unknown=properties.unknown)
-    for one in content["compare"] or ():
+    values = read_fields(section, Queue, {"name": name, "policy": policy}, For.PIPELINE, LATER)
+    group = values["group"].by if isinstance(values["group"], Group) else values["group"]
+    _check_columns(section, kind, policy, properties, group=group, sequence=values["sequence"])
+    if isinstance(values["group"], Group) and (inner := section.section("group")) is not None:
+        for key in ("opens", "closes"):
+            where(inner, filter_types(properties), key=key, unknown=properties.unknown)
+    for one in values["compare"] or ():
         if one != "body":
             require_property(section, "compare", one, properties)
     if start_from is not None and kind is not None and kind is not Standard:
         section.fault("start_from", f"{kind.name} has no first numbers", "start_from goes with policy: standard")
-    if policy is None or name is None or any(section.has(key) and value is None for key, value in content.items()):
-        return None
-    given = {key: value for key, value in content.items() if value is not None}
-    try:
-        return Queue(name, policy, **given), start_from, section.has("start")
-    except UsageError as error:
-        section.refuse(error)
-        return None
+    queue = None if policy is None or name is None else made(section, Queue, values)
+    return None if queue is None else (queue, start_from, section.has("start"))
 
 
 def _check_columns(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from seriatim.errors import UsageError
-from seriatim.pipeline.bodies.body_check import VALIDATIONS
 from seriatim.pipeline.bodies.json_paths import path_steps
+from seriatim.pipeline.files.declared import read_declared
 from seriatim.pipeline.files.promote import usable_xpath
 from seriatim.pipeline.files.receive import read_namespaces
 from seriatim.pipeline.text.document import Items, Table
@@ -26,17 +26,10 @@ def type_entry(entry: Section, name: str) -> MessageType | None:
     """The message type that an entry of the file declares; None if it is wrong, which is reported."""
     namespaces = read_namespaces(entry, None)
     properties = _properties(entry, namespaces)
-    validation = entry.choice("validation", VALIDATIONS)
-    schema = _schema(entry)
-    entry.finish()
-    faulty = any(entry.has(key) and value is None for key, value in (("validation", validation), ("schema", schema)))
-    if properties is None or faulty:
-        return None
-    try:
-        return MessageType(name, properties, cast("Any", validation or "none"), schema, namespaces)
-    except UsageError as error:
-        entry.refuse(error)
-        return None
+    given = {"name": name, "properties": properties, "namespaces": namespaces}
+    if entry.has("schema"):
+        given["schema"] = _schema(entry)
+    return read_declared(entry, MessageType, given)
 
 
 def _properties(entry: Section, namespaces: Mapping[str, str]) -> dict[str, Any] | None:

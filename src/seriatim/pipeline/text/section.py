@@ -6,14 +6,19 @@ unknown. A wrong value is reported and read as None.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 
 from seriatim.errors import UsageError
 from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.text.document import Items, Place, Problems, Scalar, Table, Tree
+from seriatim.pipeline.text.secret import secret_in
 
 __all__ = ["Section", "likely"]
+
+#: A variable that is replaced when the file is read.
+_REPLACED = re.compile(r"(?<!\$)\$\{")
 
 
 def likely(name: object, known: Collection[str]) -> str:
@@ -59,13 +64,20 @@ class Section:
     def refuse(self, error: UsageError, otherwise: str | None = None) -> None:
         """Report the error of a declaration: at the first of its arguments that the section has, else at `otherwise`, or the section."""
         for argument in error.arguments:
-            key, _, inner = argument.partition(".")
-            if self.has(key):
-                value = self._table.entries.get(key)
-                place = Section(value, self.problems).place(inner) if isinstance(value, Table) else self.place(key)
-                self.problems.add(place, error.what, error.remedy)
+            if self.has(argument.partition(".")[0]):
+                section, key = self.inside(argument)
+                section.fault(key, error.what, error.remedy)
                 return
         self.fault(otherwise, error.what, error.remedy)
+
+    def inside(self, path: str) -> tuple[Section, str | None]:
+        """The section and the key of a path such as ``retry.delay``, as far as there are sections."""
+        key, _, inner = path.partition(".")
+        value = self._table.entries.get(key)
+        if not isinstance(value, Table):
+            return self, key
+        section = Section(value, self.problems, self.full(key))
+        return section.inside(inner) if inner else (section, None)
 
     def known(self, key: str) -> None:
         """Mark the key as known, whether it is read or not."""
@@ -105,6 +117,21 @@ class Section:
             return value
         remedy = "put it in quotes" if not isinstance(value, str) else ""
         self.fault(key, f"{self.full(key)} must be text, not {_shown(value)}", remedy)
+        return None
+
+    def unreplaced(self, key: str, by: str) -> str | None:
+        """Text that is kept as it is written: its ``${NAME}`` are for `by`, because the values may be passwords."""
+        value = self.text(key)
+        if value is None:
+            return None
+        if (secret := secret_in(value)) is not None:
+            what = f"{self.full(key)} would be kept in the box, and shown: {secret}"
+            self.fault(key, what, f"write $${{NAME}} in place of the secret: it is replaced by {by}")
+        elif _REPLACED.search(self.written(key)):
+            what = "the value of ${NAME} would be stored in the box"
+            self.fault(key, what, f"write $${{NAME}}: it is replaced by {by}")
+        else:
+            return value
         return None
 
     def written(self, key: str) -> str:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from seriatim.errors import UsageError
 from seriatim.kernel.filters.filter import type_from
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
-from seriatim.pipeline.declared.queue import CONVERSATION_GROUP, WHOLE_QUEUE, Queue
+from seriatim.pipeline.declared.queue import CONVERSATION_GROUP, Queue
+from seriatim.pipeline.declared.queue_parts import WHOLE_QUEUE
 from seriatim.pipeline.filters.syntax import named, parsed
 from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.failure_message import FAILURE_PROPERTIES
@@ -131,7 +132,7 @@ def misfits(queue: Queue, types: Mapping[str, str], *, whole: bool = True) -> It
     """The parts of a queue that don't fit the properties of a box."""
     for policy in queue.all_policies():
         yield from _misfits(queue, policy, types, whole=whole)
-    for field, text in (("opens", queue.opens), ("closes", queue.closes)):
+    for field, text in (("group.opens", queue.group.opens), ("group.closes", queue.group.closes)):
         if text is not None:
             yield from _wrong_filter(field, text, types, whole=whole)
 
@@ -142,7 +143,7 @@ def by_ticket(queue: Queue) -> bool:
 
 
 def _misfits(queue: Queue, policy: Policy, types: Mapping[str, str], *, whole: bool) -> Iterator[Misfit]:
-    if by_ticket(queue) and (queue.group != "location" or queue.level != "queue"):
+    if by_ticket(queue) and (queue.group.by != "location" or queue.group.by_type is not None):
         what = "tickets are numbered by location, so they are a sequence of the groups of 'location' alone"
         yield Misfit("sequence", what, 'group="location", or another sequence')
     for field, name, fitting in [*_needed(queue, policy), ("priority", queue.priority, "long")]:
@@ -170,8 +171,8 @@ def _needed(queue: Queue, policy: Policy) -> list[tuple[str, str | None, str]]:
     if isinstance(policy, Unordered) and queue.gate is None:
         return []
     needed: list[tuple[str, str | None, str]] = []
-    if queue.group not in {CONVERSATION_GROUP, WHOLE_QUEUE}:
-        needed.append(("group", queue.group, ""))
+    if queue.group.by not in {CONVERSATION_GROUP, WHOLE_QUEUE}:
+        needed.append(("group.by", queue.group.by, ""))
     if not isinstance(policy, Fifo | Unordered) and not by_ticket(queue):
         by_time = isinstance(policy, BestEffort) and policy.by == "time"
         needed.append(("sequence", queue.sequence, "timestamp" if by_time else "long"))

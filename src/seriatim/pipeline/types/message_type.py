@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from seriatim.errors import Argument, UsageError, entry_of, shown
 from seriatim.kernel.arguments import refusing
+from seriatim.kernel.fields import Choice, Declaration, Kind, takes
 from seriatim.pipeline.bodies.body_check import FORMATS, VALIDATIONS, WITH_SCHEMA, Format, body_reader, schema_check
 from seriatim.pipeline.bodies.json_paths import path_steps
 from seriatim.pipeline.bodies.property_values import Unreadable, problem_text
 from seriatim.pipeline.bodies.xpath import compiled, is_prefix
+from seriatim.pipeline.declared.kinds import OwnName
 from seriatim.pipeline.declared.pipeline import Promotion
-from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.types.properties import OF_MESSAGES, checked_property, checked_type
 
 __all__ = ["MessageType"]
@@ -21,9 +22,17 @@ __all__ = ["MessageType"]
 _WRITTEN = "a type, such as 'string', or {'type': 'long', 'path': '$.customer.id'}"
 
 
+@dataclass(frozen=True)
+class _Properties(Kind):
+    """Properties by name."""
+
+    def stored(self, key: str, value: Any) -> dict[str, Any]:
+        return {key: {name: _plain(one) for name, one in value.items()}}
+
+
 @refusing(UsageError)
 @dataclass(frozen=True, slots=True)
-class MessageType:
+class MessageType(Declaration):
     """The properties of the messages of one type, and the check of their bodies.
 
     Args:
@@ -42,18 +51,16 @@ class MessageType:
             error names the type and the property.
     """
 
-    name: str
-    properties: Mapping[str, str | Mapping[str, str | Sequence[str]]] = field(default_factory=dict)
-    validation: Literal["none", "empty", "well_formed_json", "valid_json", "well_formed_xml", "valid_xml"] = "none"
-    schema: str | None = None
-    namespaces: Mapping[str, str] = field(default_factory=dict)
+    name: str = takes(OwnName("a message type's name"))
+    properties: Mapping[str, str | Mapping[str, str | Sequence[str]]] = takes(_Properties(), factory=dict)
+    validation: Literal["none", "empty", "well_formed_json", "valid_json", "well_formed_xml", "valid_xml"] = takes(
+        Choice(VALIDATIONS), "none"
+    )
+    schema: str | None = takes(Kind(), None)
+    namespaces: Mapping[str, str] = takes(Kind(), factory=dict)
 
     def __post_init__(self) -> None:
-        checked_name(self.name, "a message type's name", "name")
-        if self.validation not in VALIDATIONS:
-            raise self._wrong(
-                "validation", f"validation can't be {shown(self.validation)}", f"one of {', '.join(VALIDATIONS)}"
-            )
+        self._check_fields()
         object.__setattr__(self, "namespaces", self._checked_namespaces())
         object.__setattr__(self, "properties", self._checked_properties())
         self._check_format()
@@ -214,3 +221,9 @@ class MessageType:
 
 def _format_of(path: str) -> Format:
     return "json" if path.startswith("$") else "xml"
+
+
+def _plain(declared: str | Mapping[str, Any]) -> Any:
+    if isinstance(declared, str):
+        return declared
+    return {key: value if isinstance(value, str) else list(value) for key, value in declared.items()}

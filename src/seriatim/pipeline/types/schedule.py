@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import takewhile
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
 from seriatim.errors import Argument, UsageError, entry_of, shown
 from seriatim.kernel.arguments import refusing
-from seriatim.pipeline.text.name import checked_name
+from seriatim.kernel.fields import Choice, Declaration, Kind, Text, takes
+from seriatim.pipeline.declared.kinds import Name, OwnName
 from seriatim.pipeline.types.message import Message
 from seriatim.pipeline.types.origin import ORIGIN
 from seriatim.pipeline.types.sent_by import LINK
@@ -34,19 +35,33 @@ _SPANS = tuple(timedelta(**one) for one in ({"hours": 1}, {"days": 1}, {"days": 
 _NOT_GIVEN = frozenset({"type", "message_id", "ticket", "epoch", "received_at", *ORIGIN, *LINK})
 
 
+@dataclass(frozen=True)
+class _Body(Kind):
+    """The content of a message; in JSON in Base64."""
+
+    def check(self, value: Any) -> Any:
+        return value.encode() if isinstance(value, str) else value
+
+    def stored(self, key: str, value: Any) -> dict[str, Any]:
+        return {key: base64.b64encode(value).decode("ascii")}
+
+    def restored(self, key: str, stored: Mapping[str, Any]) -> bytes:
+        return base64.b64decode(stored[key], validate=True)
+
+
 @refusing(UsageError)
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Declaration):
     """A message that the box publishes at each time that `cron` names, once in the whole box.
 
-    ``seriatim serve`` publishes it, and so do workers and `MessageBox.tick` once a minute.
+    ``seriatim serve`` publishes it, and so do workers and `operations.tick` once a minute.
 
     Args:
         name: its name.
         cron: five fields: minute, hour, day of the month, month, day of the week, as Debian's cron reads them.
         type: the type of the message.
         timezone: the time zone of `cron`, by its IANA name. An hour that the clock skips or repeats counts once.
-        body: the content of the message; at most 1,000,000 bytes.
+        body: the content of the message, bytes or text; at most 1,000,000 bytes of UTF-8.
         context: the properties of the message: texts, numbers, booleans or None. ``to`` names a queue, ``unique_key`` keeps a
             second message from waiting beside the first.
         content_type: the media type of the body.
@@ -58,24 +73,20 @@ class Schedule:
         UsageError: a value is invalid.
     """
 
-    name: str
-    cron: str
-    type: str
+    name: str = takes(OwnName("a schedule's name"))
+    cron: str = takes(Kind())
+    type: str = takes(Text())
     _: KW_ONLY
-    timezone: str = "UTC"
-    body: bytes = field(default=b"", repr=False)
-    context: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    content_type: str | None = None
-    due_property: str | None = None
-    catch_up: CatchUp = "one"
+    timezone: str = takes(Kind(), "UTC")
+    body: bytes = takes(_Body(), b"", repr=False)
+    context: Mapping[str, Any] = takes(Kind(), factory=dict, hash=False)
+    content_type: str | None = takes(Text(), None)
+    due_property: str | None = takes(Name("a property"), None)
+    catch_up: CatchUp = takes(Choice(CATCH_UP), "one")
 
     def __post_init__(self) -> None:
-        checked_name(self.name, "a schedule's name", "name")
+        self._check_fields()
         self._check_times()
-        if self.catch_up not in CATCH_UP:
-            raise self._wrong("catch_up", f"catch_up can't be {shown(self.catch_up)}", f"one of {', '.join(CATCH_UP)}")
-        if self.due_property is not None:
-            checked_name(self.due_property, f"a property (due_property of schedule {self.name!r})", "due_property")
         self._check_message()
 
     def message(self, due: datetime) -> Message:
@@ -109,25 +120,6 @@ class Schedule:
             if found or begin == since:
                 return found[-1] if found else None
         return None
-
-    def as_json(self) -> dict[str, Any]:
-        """As a mapping of JSON values; the body in Base64."""
-        return {
-            "name": self.name,
-            "cron": self.cron,
-            "timezone": self.timezone,
-            "type": self.type,
-            "body": base64.b64encode(self.body).decode("ascii"),
-            "context": dict(self.context),
-            "content_type": self.content_type,
-            "due_property": self.due_property,
-            "catch_up": self.catch_up,
-        }
-
-    @classmethod
-    def as_stored(cls, body: str, **fields: Any) -> Self:
-        """The schedule that `as_json` made a mapping of."""
-        return cls(**fields, body=base64.b64decode(body, validate=True))
 
     def _wrong(self, argument: Argument, what: str, remedy: str) -> UsageError:
         return UsageError(f"schedule {self.name!r}: {what}", remedy=remedy, argument=argument)

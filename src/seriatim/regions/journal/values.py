@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass, field
 
 from seriatim.errors import UsageError, shown
+from seriatim.kernel.fields import Choice, Declaration, Period, Plain, Whole, takes
 from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
 from seriatim.kernel.regions.claims import Answer, EntryState
 from seriatim.kernel.regions.votes import Vote
@@ -45,38 +46,19 @@ def digest_of(kind: str, content_type: str | None, body: bytes) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueRules:
+class QueueRules(Declaration):
     """What both regions say of a queue of sessions."""
 
-    start: int = 1
+    start: int = takes(Whole(-_LARGEST, _LARGEST), 1)
     #: From one number to the next, at least 1.
-    increment: int = 1
+    increment: int = takes(Whole(1, _LARGEST), 1)
     #: How often a message is handed to a handler, before it has failed for good.
-    attempts: int = 5
+    attempts: int = takes(Whole(1, _LARGEST), 5)
     #: ``"suspend"``: the session stands in both regions; ``"continue"``: the number is over, and the session goes on.
-    errors: str = "suspend"
-    retry_delay: float | str = 1.0
+    errors: str = takes(Choice(("suspend", "continue")), "suspend")
+    retry_delay: Plain[float, str] = takes(Period(), 1.0)
     #: Seconds, or ``"5m"``, after which a hole is skipped; None: never.
-    hole_timeout: float | str | None = None
-
-    def __post_init__(self) -> None:
-        for name, least in (("start", -_LARGEST), ("increment", 1), ("attempts", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _LARGEST:
-                raise UsageError(
-                    f"{name} can't be {shown(value, 80)}",
-                    remedy=f"a whole number, at least {least}",
-                    argument=name,
-                )
-        if self.errors not in ("suspend", "continue"):
-            raise UsageError(
-                f"errors can't be {shown(self.errors, 80)}",
-                remedy='"suspend" or "continue": a queue that stops would stop in one region only',
-                argument="errors",
-            )
-        _check_period("retry_delay", self.retry_delay, 0)
-        if self.hole_timeout is not None:
-            _check_period("hole_timeout", self.hole_timeout, 1)
+    hole_timeout: Plain[float | None, str] = takes(Period.above_0(), None)
 
     def as_columns(self) -> dict[str, int | bool]:
         """The same as the journal keeps it."""
@@ -88,16 +70,6 @@ class QueueRules:
             "retry_after": micros(self.retry_delay),
             "hole_timeout": 0 if self.hole_timeout is None else micros(self.hole_timeout),
         }
-
-
-def _check_period(what: str, value: float | str, least_us: int) -> None:
-    try:
-        period_us = micros(value)
-    except UsageError as error:
-        raise UsageError(f"{what}: {error.what}", remedy=error.remedy, argument=what) from error
-    if period_us < least_us:
-        limit = "a duration above 0, or None" if least_us else "a duration, not negative"
-        raise UsageError(f"{what} can't be {shown(value, 80)}", remedy=limit, argument=what)
 
 
 @dataclass(frozen=True, slots=True)

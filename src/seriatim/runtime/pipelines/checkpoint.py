@@ -276,9 +276,13 @@ class Checkpoint:
                     folder = self.root / "first-numbers" / f"{folder_name(name)}-{incarnation}"
                     begin(one, folder)
                     histories[name]["first_numbers"] = folder.name
-            told = {"group": one.queue.group, "sequence": one.queue.sequence, "default_group": one.queue.default_group}
+            told = {
+                "group": one.queue.group.by,
+                "sequence": one.queue.sequence,
+                "default_group": one.queue.group.default,
+            }
             histories[name] |= {**told, "feeds": feeds_of(pipeline).get(name, histories[name].get("feeds"))}
-            if one.queue.expire_to == "nothing":
+            if one.queue.group.expire_to == "nothing":
                 histories[name]["forgets"] = True
         for name in found["queues"]:
             if name not in queues and name in abandon:

@@ -239,13 +239,13 @@ class Passage:
         return int(time)
 
     def _group(self, queue: Queue, message: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
-        name = str(queue.group)
+        name = str(queue.group.by)
         value = message.get(name)
         known = fields.get("group") if as_plain(value) == as_plain(self._message(fields).get(name)) else None
         key = known if isinstance(known, str) else _as_text(name, value)
         problem = key_problem(key)
-        if problem and queue.default_group is not None:
-            return queue.default_group
+        if problem and queue.group.default is not None:
+            return queue.group.default
         if problem or key is None:
             raise Refusal(f"it is still invalid: {REASONS[problem]}")
         return key
@@ -267,7 +267,7 @@ class Passage:
         policy = queue.policy
         if queue.has_stays:
             bits = 0
-            for bit, text in ((OPENS, queue.opens), (CLOSES, queue.closes)):
+            for bit, text in ((OPENS, queue.group.opens), (CLOSES, queue.group.closes)):
                 bits |= int(bit) if text is not None and self._says(text, message) is True else 0
             return bits
         if not isinstance(policy, UnitOfWork):

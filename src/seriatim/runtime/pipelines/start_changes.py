@@ -100,9 +100,9 @@ def destination_changes(
                 "give the destination another name, which takes this one away and adds the other; or change it back"
             )
             yield Change(_place(name), "policy", known.ordered, ordered[name], "refused", reason, remedy)
-        elif known.forgets and one.queue.expire_to != "nothing":
+        elif known.forgets and one.queue.group.expire_to != "nothing":
             reason = "groups of it were forgotten and have begun again, so its rows need their incarnations"
-            yield Change(_place(name), "expire_to", "nothing", one.queue.expire_to, "refused", reason, "leave it")
+            yield Change(_place(name), "expire_to", "nothing", one.queue.group.expire_to, "refused", reason, "leave it")
     for name, known in before.items():
         if known.ordered is not None and name not in ordered:
             yield _taken_away(name, known, known.ordered, is_abandoned=name in abandoned)
@@ -183,12 +183,12 @@ def _of_place(one: Destination) -> dict[str, Any]:
     port = " ".join(str(part) for part in (one.deliver.format, _place_of(one)) if part)
     function = None if one.process is None else f"{one.process.function}, on error {one.process.on_error}"
     later = {name: value for name, value in parameters.items() if name not in _FIXED}
-    expiry = {name: getattr(one.queue, name) for name in ("expire_after", "expire_to")}
+    expiry = {name: getattr(one.queue.group, name) for name in ("expire_after", "expire_to")}
     return {
         "where": one.where,
         "to": port,
         "process": function,
-        "default_group": one.queue.default_group,
+        "default_group": one.queue.group.default,
         **expiry,
         **later,
     }

@@ -14,13 +14,13 @@ from seriatim.box.measures import Snapshot
 from seriatim.box.workers.reader_places import Slots
 from seriatim.errors import BoxMigrated, SeriatimError
 from seriatim.pipeline.declared.activation import Activation
-from seriatim.pipeline.declared.work_limits import Mode
+from seriatim.pipeline.declared.error_class import FaultKinds
+from seriatim.pipeline.declared.work_limits import Limits, Mode
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.processes.reader_count import Readers, after_look
 from seriatim.runtime.processes.supervisor import Supervisor
 from seriatim.runtime.workers.scoreboard import Work
-from seriatim.runtime.workers.worker import Limits
 
 __all__ = ["ReaderPool"]
 
@@ -41,7 +41,7 @@ class ReaderPool:
         limits: Limits,
         *,
         folders: Sequence[str],
-        classes: tuple[Sequence[str], Sequence[str]] = ((), ()),
+        faults: FaultKinds,
         log_level: str = "INFO",
         log_format: str = "text",
     ) -> None:
@@ -49,9 +49,8 @@ class ReaderPool:
         self._queue = queue
         self._limits = replace(limits, workers=1)
         self._folders = folders
-        #: Names of classes of exceptions after which a retry may succeed, and of those after which it won't, besides those of the
-        #: activation.
-        self._classes = classes
+        #: Besides those of the activation.
+        self._faults = faults
         self._log_level = log_level
         self._log_format = log_format
         #: What readers that are gone have measured.
@@ -133,14 +132,19 @@ class ReaderPool:
         own = self._limits
         try:
             limits = replace(
-                own, batch=orders.batch, mode=orders.mode, lease=orders.lease, heartbeat=orders.heartbeat, rate=orders.rate,
-                run_length=own.run_length if orders.run_length is None else orders.run_length,
-                turn_limit=own.turn_limit if orders.turn_limit is None and orders.mode != Mode.LEASED else orders.turn_limit,
+                own, batch=orders.batch, mode=orders.mode, lease=orders.lease,
+                pace=replace(
+                    orders.pace,
+                    run_length=own.run_length if orders.pace.run_length is None else orders.pace.run_length,
+                    turn_limit=own.pace.turn_limit if orders.pace.turn_limit is None and orders.mode != Mode.LEASED else orders.pace.turn_limit,
+                ),
             )  # fmt: skip
             supervisor = Supervisor(
                 self._box, [self._queue], orders.handler, processes=here, folders=self._folders, run_as=orders.run_as,
                 limits=limits, port=orders.port, is_reader=True,
-                transient=[*orders.transient, *self._classes[0]], business=[*orders.business, *self._classes[1]],
+                faults=FaultKinds(
+                    (*orders.faults.transient, *self._faults.transient), (*orders.faults.business, *self._faults.business)
+                ),
                 log_level=self._log_level, log_format=self._log_format,
             )  # fmt: skip
         except SeriatimError as error:

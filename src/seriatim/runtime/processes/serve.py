@@ -11,7 +11,8 @@ from seriatim.box.box import MessageBox
 from seriatim.box.measures import Snapshot
 from seriatim.box.workers.reader_places import Slots
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
-from seriatim.pipeline.declared.error_class import checked_error_classes
+from seriatim.pipeline.declared.error_class import FaultKinds
+from seriatim.pipeline.declared.work_limits import Limits
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.regions.regions import Regions
 from seriatim.runtime.processes.link_server import LinkServer
@@ -22,7 +23,6 @@ from seriatim.runtime.regional.tending import TendingThread
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.chores import Chores
 from seriatim.runtime.workers.scoreboard import Work
-from seriatim.runtime.workers.worker import Limits
 
 __all__ = ["Serve"]
 
@@ -43,8 +43,7 @@ class Serve:
         *,
         limits: Limits | None = None,
         folders: Sequence[str] = (),
-        transient: Sequence[str] = (),
-        business: Sequence[str] = (),
+        faults: FaultKinds | None = None,
         log_level: str = "INFO",
         log_format: str = "text",
         links: LinkServer | None = None,
@@ -65,7 +64,7 @@ class Serve:
         self._limits = limits or Limits()
         #: Where modules are looked for besides Python's own path; default: the current directory.
         self._folders = folders
-        self._classes = checked_error_classes(transient, "transient"), checked_error_classes(business, "business")
+        self._faults = faults or FaultKinds()
         #: What the readers log, at least: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
         self._log_level = log_level
         self._log_format = log_format
@@ -138,7 +137,7 @@ class Serve:
                         one.queue,
                         self._limits,
                         folders=self._folders,
-                        classes=self._classes,
+                        faults=self._faults,
                         log_level=self._log_level,
                         log_format=self._log_format,
                     )

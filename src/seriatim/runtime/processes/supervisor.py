@@ -30,14 +30,16 @@ from seriatim.box.measures import MEASURES, Measure, Snapshot
 from seriatim.box.session import Session
 from seriatim.box.workers.heartbeat import forget
 from seriatim.errors import BoxMigrated, EnvironmentProblem, SeriatimError, Unavailable, UsageError, shown
+from seriatim.kernel.fields import to_stored
 from seriatim.kernel.operators.fault import FaultKind
+from seriatim.pipeline.declared.error_class import FaultKinds
+from seriatim.pipeline.declared.work_limits import Limits
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.processes.worker_process import REFUSED, Orders
 from seriatim.runtime.regional.place import RegionalPlace
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.measures_page import MeasuresPage
 from seriatim.runtime.workers.scoreboard import Scoreboard, Work
-from seriatim.runtime.workers.worker import Limits
 
 __all__ = ["Supervisor"]
 
@@ -95,8 +97,7 @@ class Supervisor:
         run_as: str | None = None,
         port: str | None = None,
         is_reader: bool = False,
-        transient: Sequence[str] = (),
-        business: Sequence[str] = (),
+        faults: FaultKinds | None = None,
         log_level: str = "INFO",
         log_format: str = "text",
         until_idle: bool = False,
@@ -113,16 +114,17 @@ class Supervisor:
         for queue in queues:
             definitions.queue(queue).check_received_here()
         limits = limits or Limits()
-        if limits.rate is not None and not is_reader:
-            limits = replace(limits, rate=limits.rate / processes)
+        faults = faults or FaultKinds()
+        if limits.pace.rate is not None and not is_reader:
+            limits = replace(limits, pace=replace(limits.pace, rate=limits.pace.rate / processes))
         self._box = box
         #: Those of each process; the rate is that of all of them together.
         self._limits = limits
         self._orders = Orders(
             box.dsn, box.schema, list(queues), dict(handler) if isinstance(handler, Mapping) else handler,
-            asdict(limits), "", list(folders) or [os.getcwd()], run_as=run_as, port=port,  # noqa: PTH109 -- as text
+            to_stored(limits), "", list(folders) or [os.getcwd()], run_as=run_as, port=port,  # noqa: PTH109 -- as text
             is_reader=is_reader,
-            transient=list(transient), business=list(business), log_level=log_level, log_format=log_format, until_idle=until_idle,
+            **to_stored(faults), log_level=log_level, log_format=log_format, until_idle=until_idle,
             regional=None if regional is None else asdict(regional),
         )  # fmt: skip
         self._processes = processes
@@ -292,7 +294,7 @@ class Supervisor:
         still_s = now - worker.still_since
         if not works and still_s > _STILL_S:
             return f"it has nothing in hand, and has stood still for {still_s:.0f} s"
-        if limits.is_leased and still_s > limits.lease_s + _FROZEN_S:
+        if limits.is_leased and still_s > limits.lease.time + _FROZEN_S:
             return f"it has stood still for {still_s:.0f} s, so its leases have run out"
         return None
 

@@ -21,7 +21,9 @@ from uuid import UUID
 from seriatim.box.measures import MEASURES
 from seriatim.errors import BoxMigrated, DeploymentError, SeriatimError, UsageError
 from seriatim.extras import is_chosen
-from seriatim.pipeline.declared.work_limits import MOST_WORKERS
+from seriatim.kernel.fields import from_stored, rows
+from seriatim.pipeline.declared.error_class import FaultKinds
+from seriatim.pipeline.declared.work_limits import MOST_WORKERS, Limits
 from seriatim.regions.regions import Regions
 from seriatim.runtime.processes.log import log_to_stderr
 from seriatim.runtime.processes.patient_opening import open_patiently
@@ -51,7 +53,7 @@ class Orders:
     queues: list[str]
     #: The handler's name; names by message types; None: the handlers that starting subscriptions name.
     handler: str | dict[str, str] | None
-    #: The fields of `Limits`; the rate is this process's share.
+    #: `Limits` as they are stored; the rate is this process's share.
     limits: dict[str, Any]
     name: str
     folders: list[str] = field(default_factory=list)
@@ -94,7 +96,7 @@ def work(orders: Orders) -> None:
     early = Stop()
     with ExitStack() as around:
         with early.listening():
-            workers = _workers(orders, handler, scoreboard, early, around)
+            workers, reporting = _workers(orders, handler, scoreboard, early, around)
         if not workers or early.requested:  # while something was opened
             return
         idleness = Idleness(len(workers)) if orders.until_idle else None
@@ -105,7 +107,7 @@ def work(orders: Orders) -> None:
 
         def run(worker: Worker) -> None:
             try:
-                worker.run_with(idleness)
+                worker.run_with(idleness, reporting)
             except BaseException as error:  # noqa: BLE001 -- it is raised below
                 failed.append(error)
             stop()
@@ -121,7 +123,9 @@ def work(orders: Orders) -> None:
         raise failed[0]
 
 
-def _workers(orders: Orders, handler: Any, scoreboard: Scoreboard, stop: Stop, around: ExitStack) -> Sequence[Worker]:
+def _workers(
+    orders: Orders, handler: Any, scoreboard: Scoreboard, stop: Stop, around: ExitStack
+) -> tuple[Sequence[Worker], Reporting | None]:
     """A worker for each queue; none if it was stopped before what they need was there."""
     place = None if orders.regional is None else RegionalPlace(**orders.regional)
     if place is None:
@@ -131,20 +135,17 @@ def _workers(orders: Orders, handler: Any, scoreboard: Scoreboard, stop: Stop, a
         regions = around.enter_context(Regions.from_file(place.file))
         box = box_patiently(regions, place.region, stop)
     if box is None or stop.requested:
-        return []
+        return [], None
     heartbeat = Heartbeat(box, orders.name, UUID(orders.process_id), is_reader=orders.is_reader)
     reporting = Reporting(scoreboard, heartbeat)
     shared: dict[str, Any] = {
-        "name": orders.name, "folders": orders.folders, "transient": orders.transient, "business": orders.business,
+        "name": orders.name, "folders": orders.folders, "faults": FaultKinds(orders.transient, orders.business),
     }  # fmt: skip
+    limits = from_stored(Limits, orders.limits)
     if place is not None:
-        return workers_patiently(
-            regions, place, orders.queues, handler, stop, reporting=reporting, limits=orders.limits, **shared
-        )
-    return [
-        Worker(box, queue, handler, run_as=orders.run_as, reporting=reporting, **orders.limits, **shared)
-        for queue in orders.queues
-    ]
+        return workers_patiently(regions, place, orders.queues, handler, stop, limits=limits, **shared), reporting
+    own = {one.name: getattr(limits, one.name) for one in rows(Limits)}
+    return [Worker(box, queue, handler, run_as=orders.run_as, **own, **shared) for queue in orders.queues], reporting
 
 
 def main() -> int:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from seriatim.box.box import MessageBox
 from seriatim.errors import EnvironmentProblem, Unavailable
+from seriatim.pipeline.declared.work_limits import Limits
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.regions.regions import Regions
 from seriatim.runtime.regional.worker import RegionalWorker
 from seriatim.runtime.stop_signal import Stop
-from seriatim.runtime.workers.heartbeat import Reporting
 
 __all__ = ["RegionalPlace", "box_patiently", "workers_patiently"]
 
@@ -46,18 +46,16 @@ def box_patiently(regions: Regions, region: str, stop: Stop, *, waits: bool = Tr
 
 
 def workers_patiently(
-    regions: Regions, place: RegionalPlace, queues: Sequence[str], handler: Any, stop: Stop, *, reporting: Reporting,
-    limits: Mapping[str, Any], **options: Any,
+    regions: Regions, place: RegionalPlace, queues: Sequence[str], handler: Any, stop: Stop, *, limits: Limits, **options: Any,
 ) -> list[RegionalWorker]:  # fmt: skip
     """A worker for each queue; while the journal is away it is waited for. None: it was stopped before."""
     told = ""
-    given = {key: value for key, value in limits.items() if key not in ("workers", "mode")}
     while not stop.requested:
         try:
             return [
                 RegionalWorker(
                     regions, queue, handler, region=place.region, claims=place.claims, recheck=place.recheck,
-                    workers=limits["workers"], reporting=reporting, **given, **options,
+                    workers=limits.workers, batch=limits.batch, pace=limits.pace, lease=limits.lease, **options,
                 )
                 for queue in queues
             ]  # fmt: skip

@@ -10,7 +10,8 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.groups.policy import Standard
 from seriatim.kernel.values.time import micros, seconds
-from seriatim.pipeline.declared.work_limits import Mode
+from seriatim.pipeline.declared.error_class import FaultKinds
+from seriatim.pipeline.declared.work_limits import Lease, Mode, Pace
 from seriatim.regions.journal.values import QueueRules
 from seriatim.regions.regions import Regions
 from seriatim.runtime.regional.claims import ClaimKeeper
@@ -18,7 +19,6 @@ from seriatim.runtime.regional.holes import Holes
 from seriatim.runtime.regional.intake import Intake
 from seriatim.runtime.regional.run import RegionalTurns
 from seriatim.runtime.workers.handlers import GivenHandler
-from seriatim.runtime.workers.heartbeat import Reporting
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
 from seriatim.runtime.workers.turn import TransactionalTurns
 from seriatim.runtime.workers.worker import Worker
@@ -45,15 +45,14 @@ class RegionalWorker(Worker):
         queue: the queue's name.
         handler: as of `Worker`: a function of a message and a `HandlerTransaction`, its name, or a mapping by types; no coroutine function.
         region: where it works, ``"a"`` or ``"b"``.
-        lease: seconds (or ``"10s"``) after which the other region takes over the session of a worker that was lost.
+        lease: a `Lease`, or its seconds (or ``"10s"``), after which the other region takes over the session of a worker that was lost.
         claims: ``"session"``: a claim has the messages that follow without a gap, *n* + 1 commits for *n* messages; ``"message"``: one message,
             and another region may have the next one; twice *n* commits.
         batch: call the handler with a `Delivery` of all messages that a claim has.
         workers: the number of threads; each works on one session at a time.
         recheck: the longest pause (seconds, or ``"1s"``) before a session that is worked on elsewhere is asked about again; sessions that stand
             are asked about less and less often, down to a sixteenth of that.
-        run_length: the largest number of messages of a session in a claim.
-        rate, turn_limit, transient, business, name, folders, heartbeat, reporting: as of `Worker`.
+        pace, faults, name, folders: as of `Worker`; the run's length is that of a claim.
 
     Raises:
         UsageError: an argument is invalid; there is no such queue; or it is defined otherwise in the box than in the journal.
@@ -69,20 +68,15 @@ class RegionalWorker(Worker):
         handler: GivenHandler | str | Mapping[str, GivenHandler | str],
         *,
         region: str,
-        lease: float | str = 10.0,
+        lease: Lease | float | str = 10.0,
         claims: str = "session",
         batch: bool = False,
         workers: int = 8,
         recheck: float | str = 1.0,
-        run_length: int = 50,
-        rate: float | None = None,
-        turn_limit: float | str | None = None,
-        transient: Sequence[type[BaseException] | str] = (),
-        business: Sequence[type[BaseException] | str] = (),
+        pace: Pace | None = None,
+        faults: FaultKinds | None = None,
         name: str | None = None,
         folders: Sequence[str] = (),
-        heartbeat: float | str | None = None,
-        reporting: Reporting | None = None,
     ) -> None:
         if claims not in CLAIMS:
             raise UsageError(f"claims can't be by {shown(claims, 80)}", remedy='"session" or "message"')
@@ -95,19 +89,18 @@ class RegionalWorker(Worker):
         box = regions.box(region)
         check_queue(box.definitions().queue(queue), regions.journal.rules(regions.name, queue))
         super().__init__(
-            box, queue, handler, workers=workers, batch=batch, run_length=run_length, rate=rate,
-            turn_limit=turn_limit, transient=transient, business=business, name=name, folders=folders, mode=Mode.LEASED,
-            lease=lease, heartbeat=heartbeat, reporting=reporting,
+            box, queue, handler, workers=workers, batch=batch, pace=pace, mode=Mode.LEASED, lease=lease, faults=faults,
+            name=name, folders=folders,
         )  # fmt: skip
 
     @contextmanager
     def _turns_of(self, box: MessageBox, keeper: LeaseKeeper) -> Iterator[Callable[[TransactionalTurns], Turns]]:
         limits, regions = self._limits, self._regions
         journal = regions.journal
-        claims = ClaimKeeper(journal, self._queue, limits.heartbeat_s)
+        claims = ClaimKeeper(journal, self._queue, limits.lease.heartbeat_s)
         holes = Holes(box, journal, regions.name, self._queue, self._region, self._recheck_s)
         intake = Intake(
-            box, journal, regions.name, self._queue, self._region, self._claims, limits.lease_s, self._recheck_s, keeper,
+            box, journal, regions.name, self._queue, self._region, self._claims, limits.lease.time, self._recheck_s, keeper,
             claims, holes,
         )  # fmt: skip
         with journal.more(_CONNECTIONS * limits.workers + _MORE_CONNECTIONS):
@@ -133,10 +126,10 @@ def check_queue(queue: BoxQueue, rules: QueueRules) -> None:
         ("increment", policy.increment, rules.increment),
         ("hole_timeout", policy.hole_timeout, None),
         ("on_restart", policy.on_restart, "report"),
-        ("opens", declared.opens, None),
-        ("closes", declared.closes, None),
+        ("opens", declared.group.opens, None),
+        ("closes", declared.group.closes, None),
         ("gate", declared.gate, None),
-        ("level", declared.level, "queue"),
+        ("by_type", declared.group.by_type, None),
     ):
         if ours != theirs:
             raise UsageError(

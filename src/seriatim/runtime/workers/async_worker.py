@@ -10,8 +10,10 @@ from contextlib import suppress
 
 from seriatim.aio.message_box import AsyncMessageBox
 from seriatim.errors import UsageError
+from seriatim.pipeline.declared.error_class import FaultKinds
+from seriatim.pipeline.declared.work_limits import Lease, Mode, Pace
 from seriatim.runtime.workers.handlers import GivenHandler
-from seriatim.runtime.workers.worker import Mode, Worker
+from seriatim.runtime.workers.worker import Worker
 
 __all__ = ["AsyncWorker"]
 
@@ -35,25 +37,20 @@ class AsyncWorker:
         *,
         workers: int = 8,
         batch: bool = False,
-        run_length: int = 50,
-        rate: float | None = None,
-        turn_limit: float | str | None = None,
-        transient: Sequence[type[BaseException] | str] = (),
-        business: Sequence[type[BaseException] | str] = (),
+        pace: Pace | None = None,
+        mode: str = Mode.TRANSACTIONAL,
+        lease: Lease | float | str = 30.0,
+        faults: FaultKinds | None = None,
         name: str | None = None,
         folders: Sequence[str] = (),
         run_as: str | None = None,
-        mode: str = Mode.TRANSACTIONAL,
-        lease: float | str = 30.0,
-        heartbeat: float | str | None = None,
     ) -> None:
         self._box = box
 
-        def made(loop: asyncio.AbstractEventLoop) -> Worker:
+        def made() -> Worker:
             return Worker(
-                box.sync, queue, handler, workers=workers, batch=batch, run_length=run_length, rate=rate,
-                turn_limit=turn_limit, transient=transient, business=business, name=name, folders=folders, run_as=run_as, mode=mode,
-                lease=lease, heartbeat=heartbeat, loop=loop,
+                box.sync, queue, handler, workers=workers, batch=batch, pace=pace, mode=mode, lease=lease, faults=faults,
+                name=name, folders=folders, run_as=run_as,
             )  # fmt: skip
 
         self._made = made
@@ -81,18 +78,18 @@ class AsyncWorker:
         self._is_running = True
         try:
             loop = asyncio.get_running_loop()
-            self._worker = worker = await self._box.run(lambda _: self._made(loop))
-            return 0 if self._is_asked else await self._run(worker, until_idle=until_idle)
+            self._worker = worker = await self._box.run(lambda _: self._made())
+            return 0 if self._is_asked else await self._run(worker, loop, until_idle=until_idle)
         finally:
             self._worker, self._is_running, self._is_asked = None, False, False
 
-    async def _run(self, worker: Worker, *, until_idle: bool) -> int:
+    async def _run(self, worker: Worker, loop: asyncio.AbstractEventLoop, *, until_idle: bool) -> int:
         ended: Future[int] = Future()
         ended.set_running_or_notify_cancel()  # the thread has its say, whoever is cancelled
 
         def run() -> None:
             try:
-                ended.set_result(worker.run(until_idle=until_idle))
+                ended.set_result(worker.run(until_idle=until_idle, loop=loop))
             except BaseException as error:  # noqa: BLE001 -- it is raised where `run` is awaited
                 ended.set_exception(error)
 

@@ -75,12 +75,11 @@ class Handlers:
         self,
         given: GivenHandler | str | Mapping[str, GivenHandler | str] | None,
         folders: Sequence[str] = (),
-        loop: HandlerLoop | None = None,
         *,
         takes_coroutines: bool = True,
     ) -> None:
         #: Runs coroutine functions; None: the loop of this process.
-        self._loop = loop
+        self._loop: HandlerLoop | None = None
         self._takes_coroutines = takes_coroutines
         #: Folders to import modules from, besides Python's own path.
         self._folders = [Path(one) for one in folders] or [Path.cwd()]
@@ -108,6 +107,10 @@ class Handlers:
     def names(self, kind: str) -> bool:
         """Whether a handler is named for this message type."""
         return kind in self._by_type
+
+    def run_on(self, loop: HandlerLoop) -> None:
+        """Let this loop run the handlers that are coroutine functions."""
+        self._loop = loop
 
     def _loop_in_use(self) -> HandlerLoop:
         """Runs the handlers that are coroutine functions."""

@@ -223,7 +223,7 @@ class TransactionalTurns:
         """Around the handlers of a turn: where an attempt of its first message has ended its process, or took too long, the
         last one is made while nobody else is at work in the process.
         """
-        attempts = self.box.access.known.definitions.queue(self.queue).declared.attempts
+        attempts = self.box.access.known.definitions.queue(self.queue).declared.retry.attempts
         alone = has_ended_worker and delivery.messages[0].attempt >= attempts
         return EXCLUSION.at_work(alone=alone, patience_s=min(PATIENCE_S, self.turn_limit_s / 2))
 

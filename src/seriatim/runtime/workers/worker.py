@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import math
 import os
 import socket
 import threading
@@ -18,20 +17,10 @@ from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.lease import check_leasable
 from seriatim.box.workers.heartbeat import Answer, Report
 from seriatim.box.workers.steps import check_role
-from seriatim.errors import UsageError, shown
+from seriatim.errors import UsageError
 from seriatim.kernel.groups.policy import UnitOfWork
-from seriatim.kernel.values.time import micros, seconds
-from seriatim.pipeline.declared.work_limits import (
-    MOST_RUN,
-    MOST_WORKERS,
-    TURN_LIMIT_S,
-    Mode,
-    check_lease,
-    check_mode,
-    check_rate,
-    check_turn_limit,
-    check_whole,
-)
+from seriatim.pipeline.declared.error_class import FaultKinds
+from seriatim.pipeline.declared.work_limits import MOST_WORKERS, Lease, Limits, Mode, Pace
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.chores import Chores
 from seriatim.runtime.workers.coroutines import HandlerLoop
@@ -59,61 +48,6 @@ _GRACE_S = 5.0
 _IDLE_GRACE_S = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of a worker; see `Worker`."""
-
-    workers: int = 8
-    run_length: int = 50
-    rate: float | None = None
-    turn_limit: float | str | None = None
-    batch: bool = False
-    mode: str = Mode.TRANSACTIONAL
-    lease: float | str = 30.0
-    heartbeat: float | str | None = None
-
-    def __post_init__(self) -> None:
-        check_whole("workers", self.workers, MOST_WORKERS)
-        check_whole("run_length", self.run_length, MOST_RUN)
-        check_rate(self.rate)
-        check_turn_limit(self.turn_limit)
-        if not isinstance(self.batch, bool):
-            raise UsageError(f"batch can't be {shown(self.batch)}", remedy="True or False")
-        check_mode(self.mode)
-        check_lease(self.lease, self.heartbeat)
-
-    @property
-    def is_leased(self) -> bool:
-        """Whether no transaction is open while handlers work."""
-        return self.mode == Mode.LEASED
-
-    @property
-    def turn_limit_s(self) -> float:
-        """The longest time of a turn, or of a handler in a lease; seconds, perhaps infinite."""
-        if self.turn_limit is None:
-            return math.inf if self.is_leased else TURN_LIMIT_S
-        return seconds(micros(self.turn_limit))
-
-    @property
-    def idle_limit_s(self) -> float:
-        """The longest time for which a transaction may idle, in seconds.
-
-        That is for processes that are frozen: a worker that isn't ends its turns itself, before, and counts the attempt.
-        """
-        limit_s = TURN_LIMIT_S if self.turn_limit is None else self.turn_limit_s
-        return limit_s if self.is_leased else limit_s + _IDLE_GRACE_S
-
-    @property
-    def lease_s(self) -> float:
-        """The time after which a lease ends if it isn't renewed, in seconds."""
-        return seconds(micros(self.lease))
-
-    @property
-    def heartbeat_s(self) -> float:
-        """The time between two renewals of a lease, in seconds."""
-        return self.lease_s / 5 if self.heartbeat is None else seconds(micros(self.heartbeat))
-
-
 class Worker:
     """Works on a queue: locks a ready group, calls the handler with its messages in order, and commits.
 
@@ -127,27 +61,14 @@ class Worker:
         workers: the number of threads; each works on one group at a time.
         batch: call the handler with a `Delivery` of all messages of a run, in place of one message. A `UnitOfWork` is
             always handed out as a `Delivery`.
-        run_length: the largest number of messages of a group in one transaction. In a queue without groups, unless
-            `batch` is set, a thread takes only about 20 ms of work, and at least one message, so that other threads get
-            the rest.
-        rate: the largest number of messages a second; None: no limit.
-        turn_limit: seconds (or ``"60s"``) after which a transaction is ended, and another worker takes the group. Under
-            leases: the limit of a handler. None: 60 s; under leases no limit.
-        transient: classes of exceptions after which a retry may succeed, or their names (``module:Class``, or
-            ``ValueError``): they are tried `Queue.attempts` times even where the handler's own code raised them. Every other
-            exception is, too; but a `TypeError`, `AttributeError`, `NameError` or `ImportError` that the handler's own code
-            raised is tried twice.
-        business: classes of exceptions, or their names, after which a retry won't help: the message fails at once, as at
-            `Business`. Of two classes that say different things, the one that is nearer to the exception's own counts.
+        pace: how much is worked on at a time, and how fast: a `Pace`.
+        faults: the kinds of faults by their classes of exceptions: a `FaultKinds`.
         name: the worker's name in faults; default: the machine and the process.
         folders: folders to import handlers from, besides Python's own path; default: the current directory.
-        reporting: how it tells what it does, in a process of a supervisor; None: it has a heartbeat of its own.
         run_as: the database role of the handler, for its statements through `tx`; None: the worker's role.
         mode: ``"transactional"``, or ``"leased"`` for long handlers: a lease claims the group, and no transaction is open
             until the handler uses one.
-        lease: seconds (or ``"30s"``) after which another worker takes over the group of a lost worker.
-        heartbeat: seconds between renewals of a lease, at most a third of `lease`; None: a fifth of it.
-        loop: the event loop of ``async def`` handlers, running in another thread; None: one that lives as long as the process.
+        lease: a `Lease`, or its seconds (or ``"30s"``), after which another worker takes over the group of a lost worker.
 
     Raises:
         UsageError: a handler that isn't callable, a missing queue, or an invalid value.
@@ -164,21 +85,15 @@ class Worker:
         *,
         workers: int = 8,
         batch: bool = False,
-        run_length: int = 50,
-        rate: float | None = None,
-        turn_limit: float | str | None = None,
-        transient: Sequence[type[BaseException] | str] = (),
-        business: Sequence[type[BaseException] | str] = (),
+        pace: Pace | None = None,
+        mode: str = Mode.TRANSACTIONAL,
+        lease: Lease | float | str = 30.0,
+        faults: FaultKinds | None = None,
         name: str | None = None,
         folders: Sequence[str] = (),
-        reporting: Reporting | None = None,
         run_as: str | None = None,
-        mode: str = Mode.TRANSACTIONAL,
-        lease: float | str = 30.0,
-        heartbeat: float | str | None = None,
-        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        self._limits = Limits(workers, run_length, rate, turn_limit, batch, mode, lease, heartbeat)
+        self._limits = Limits(workers, batch, pace, mode, lease)
         definitions = box.definitions()
         definitions.queue(queue).check_received_here()
         declared = definitions.queue(queue).declared
@@ -186,16 +101,14 @@ class Worker:
             check_leasable(definitions.queue(queue), is_led=queue in definitions.starting)
         if handler is None and queue not in definitions.starting:
             raise UsageError("there is no handler", where=f"queue {queue!r}", remedy="name one, as module:function")
-        self._handlers = Handlers(
-            handler, folders, None if loop is None else HandlerLoop(loop), takes_coroutines=self._takes_coroutines
-        )
+        self._handlers = Handlers(handler, folders, takes_coroutines=self._takes_coroutines)
         whole = isinstance(declared.policy, UnitOfWork)
         if (whole or batch) and self._handlers.by_type:
             raise UsageError(
                 "a queue whose messages are handed out together needs one handler for all types", where=f"queue {queue!r}",
                 remedy="give one handler",
             )  # fmt: skip
-        self._classes = error_classes(transient, business, folders)
+        self._classes = error_classes(FaultKinds() if faults is None else faults, folders)
         if run_as is not None:
             check_role(box, run_as)
         self._run_as = run_as
@@ -205,12 +118,11 @@ class Worker:
         self._turn_size = TurnSize(declared, batch=batch)
         self._suspects: set[str | None] = set()
         self._name = name or f"{socket.gethostname()}:{os.getpid()}"
-        self._reporting = reporting
         self._ending = threading.Event()
         self._stop = Stop()
         self._at_work = threading.Lock()
 
-    def run(self, *, until_idle: bool = False) -> int:
+    def run(self, *, until_idle: bool = False, loop: asyncio.AbstractEventLoop | None = None) -> int:
         """Work until `stop` is called, or SIGTERM or SIGINT arrives (in the main thread); then finish the current turns.
 
         It can be called again after it has returned.
@@ -218,6 +130,7 @@ class Worker:
         Args:
             until_idle: return when nothing can be handed out. Messages that wait for a retry or a delay, for a number that is
                 missing, for an operator, or for another worker, aren't waited for.
+            loop: the event loop of ``async def`` handlers, running in another thread; None: one that lives as long as the process.
 
         Returns:
             the number of messages that the handler got in this call.
@@ -227,14 +140,19 @@ class Worker:
             BoxDisabled: the box isn't on the server that it remembers.
             Unavailable: all handlers are stuck.
         """
+        if loop is not None:
+            self._handlers.run_on(HandlerLoop(loop))
         return self.run_with(Idleness() if until_idle else None)
 
-    def run_with(self, idleness: Idleness | None) -> int:
-        """As `run`, until all threads of one or more workers are idle; for a process that has several workers."""
+    def run_with(self, idleness: Idleness | None, reporting: Reporting | None = None) -> int:
+        """As `run`, until all threads of one or more workers are idle; for a process that has several workers.
+
+        `reporting`: how it tells what it does, in a process of a supervisor; None: it has a heartbeat of its own.
+        """
         if not self._at_work.acquire(blocking=False):
             raise UsageError("the worker runs already", remedy="create another worker, or raise its `workers`")
         try:
-            return 0 if self._stop.requested else self._run_once(idleness)
+            return 0 if self._stop.requested else self._run_once(idleness, reporting)
         finally:
             # Threads that are stuck keep theirs.
             self._stop, self._ending = Stop(), threading.Event()
@@ -253,12 +171,11 @@ class Worker:
         self.stop()
         self._handlers.stop()
 
-    def _run_once(self, idleness: Idleness | None) -> int:
+    def _run_once(self, idleness: Idleness | None, reporting: Reporting | None) -> int:
         limits = self._limits
         self._box.access.check_enabled()
         with ExitStack() as around:
             box = around.enter_context(self._box.more(limits.workers + _MORE_CONNECTIONS, limits.idle_limit_s))
-            reporting = self._reporting
             if reporting is None:
                 reporting = Reporting(Scoreboard.make(MOST_WORKERS + SPARE_THREADS), Heartbeat(box, self._name))
                 around.callback(reporting.scoreboard.close)
@@ -270,10 +187,10 @@ class Worker:
         tuning = Tuning(
             self._queue,
             limits.mode,
-            Obeyed(limits.workers, limits.workers, limits.run_length, limits.rate),
+            Obeyed(limits.workers, limits.workers, limits.run_length, limits.pace.rate),
             is_reader=reporting.heartbeat.process.is_reader,
         )
-        keeper = LeaseKeeper(box, self._queue, round(limits.lease_s * 1e6), limits.heartbeat_s)
+        keeper = LeaseKeeper(box, self._queue, round(limits.lease.time * 1e6), limits.lease.heartbeat_s)
         if limits.is_leased:
             keeper.start()
         numbers, connected, has_begun = itertools.count(1), limits.workers, False

@@ -21,7 +21,8 @@ from pyspark.sql import types as T
 
 from seriatim.pipeline.bodies.envelopes.registry import has_parts
 from seriatim.pipeline.declared.pipeline import DROP, TABLE, Pipeline
-from seriatim.pipeline.declared.queue import WHOLE_QUEUE, Queue
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.queue_parts import WHOLE_QUEUE
 from seriatim.spark.deliver.set_aside_reasons import without_place
 from seriatim.spark.process.stage import properties, spread
 from seriatim.spark.process.step import OUTPUTS
@@ -79,10 +80,12 @@ class Layout:
         known = {*self._properties, "location", "type", "message_id", "ticket", "parent_id", "part", "parts"}
 
         def shape(queue: Queue | DepartedQueue) -> _Shape:
-            gone = isinstance(queue, DepartedQueue)
-            group, sequence = (None if gone and one not in known else one for one in (queue.group, queue.sequence))
-            forgets = isinstance(queue, Queue) and queue.expire_to == "nothing"
-            return _Shape(group, queue.default_group, sequence, (incarnations or {}).get(queue.name, 0), forgets)
+            incarnation = (incarnations or {}).get(queue.name, 0)
+            if isinstance(queue, Queue):
+                own = queue.group
+                return _Shape(own.by, own.default, queue.sequence, incarnation, own.expire_to == "nothing")
+            group, sequence = (one if one in known else None for one in (queue.group, queue.sequence))
+            return _Shape(group, queue.default_group, sequence, incarnation, forgets=False)
 
         self._shapes = {one.name: shape(one) for one in departed} | {queue.name: shape(queue) for queue in queues}
         self._lines = {queue.name for queue, kind in zip(queues, formats, strict=True) if kind == "json"}

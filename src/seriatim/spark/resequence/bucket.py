@@ -114,12 +114,12 @@ class Plan:
     @property
     def expires(self) -> bool:
         """Whether idle groups of a queue expire."""
-        return any(queue.expire_after is not None for queue in self.queues)
+        return any(queue.group.expire_after is not None for queue in self.queues)
 
     @property
     def forgets(self) -> bool:
         """Whether groups of a queue are forgotten, so that released messages have an incarnation."""
-        return any(queue.expire_to == "nothing" for queue in self.queues)
+        return any(queue.group.expire_to == "nothing" for queue in self.queues)
 
     @property
     def steps(self) -> dict[str, int]:
@@ -330,9 +330,9 @@ class Bucket:
 
     def _without_forgotten(self, queue: Queue, known: QueueState, now: int) -> QueueState:
         """The groups without those that have expired to nothing; whichever of them gets a message begins as a new incarnation."""
-        if queue.expire_after is None or queue.expire_to != "nothing" or self._cold is None:
+        if queue.group.expire_after is None or queue.group.expire_to != "nothing" or self._cold is None:
             return known
-        gone = expired(queue.policy, known.state, now, micros(queue.expire_after))
+        gone = expired(queue.policy, known.state, now, micros(queue.group.expire_after))
         if not len(gone):
             return known
         kept = np.ones(len(known.state), np.bool_)
@@ -355,9 +355,9 @@ class Bucket:
         away: dict[str, QueueState] = {}
         for queue in self._plan.queues:
             known = self._index.queues.get(queue.name)
-            if known is None or queue.expire_after is None or queue.expire_to != "tombstone":
+            if known is None or queue.group.expire_after is None or queue.group.expire_to != "tombstone":
                 continue
-            rows = expired(queue.policy, known.state, now, micros(queue.expire_after))
+            rows = expired(queue.policy, known.state, now, micros(queue.group.expire_after))
             if len(rows) < max(LEAST_PUT_AWAY, (len(known.state) - len(rows)) // 8):
                 continue
             kept = np.ones(len(known.state), np.bool_)

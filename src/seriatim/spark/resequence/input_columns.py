@@ -16,7 +16,8 @@ from seriatim.kernel.policies.copies import REGIONS, region_bit
 from seriatim.kernel.policies.stays import CLOSES, OPENS
 from seriatim.kernel.values.outcome import Reason
 from seriatim.kernel.values.reading import of_size
-from seriatim.pipeline.declared.queue import WHOLE_QUEUE, Queue
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.queue_parts import WHOLE_QUEUE
 from seriatim.spark.frames.columns import NESTED, located, microseconds, quoted, type_of
 from seriatim.spark.frames.readings import Numbers, moments, sequence_numbers, whole_numbers
 from seriatim.spark.resequence import bucket as names
@@ -55,24 +56,24 @@ class Merge:
 
 
 def _key(df: DataFrame, queue: Queue) -> Column | None:
-    if queue.group is None or isinstance(queue.policy, Unordered):
+    if queue.group.by is None or isinstance(queue.policy, Unordered):
         return None
-    if queue.group == WHOLE_QUEUE:
-        return F.lit(queue.default_group).cast("binary")
-    field, column = located(df, queue.group, "group")
+    if queue.group.by == WHOLE_QUEUE:
+        return F.lit(queue.group.default).cast("binary")
+    field, column = located(df, queue.group.by, "group")
     kind = field.dataType
     if isinstance(kind, NESTED):
         raise ColumnError(
             f"a group key can't be a {kind.simpleString()}",
-            where=f"column {queue.group!r}",
+            where=f"column {queue.group.by!r}",
             remedy="name a field of it",
         )
     key = column if isinstance(kind, T.BinaryType) else column.cast("string").cast("binary")
-    if queue.default_group is None:
+    if queue.group.default is None:
         return key
     text = key.cast("string")
     fits = F.octet_length(key).between(1, MAX_KEY_BYTES) & F.is_valid_utf8(text) & (F.locate("\0", text) == 0)
-    return F.when(F.coalesce(fits, F.lit(False)), key).otherwise(F.lit(queue.default_group).cast("binary"))
+    return F.when(F.coalesce(fits, F.lit(False)), key).otherwise(F.lit(queue.group.default).cast("binary"))
 
 
 def _sequence(df: DataFrame, queue: Queue) -> Numbers | None:
@@ -137,7 +138,7 @@ def _bits(df: DataFrame, queue: Queue) -> Column | None:
         return None
     properties = Properties.of(df)
     bits = F.lit(0)
-    for bit, what, text in ((OPENS, "opens", queue.opens), (CLOSES, "closes", queue.closes)):
+    for bit, what, text in ((OPENS, "opens", queue.group.opens), (CLOSES, "closes", queue.group.closes)):
         if text is not None:
             says = condition(properties.parsed(text, f"queue {queue.name!r}: {what}"), properties.columns)
             bits = bits + F.when(says, F.lit(bit)).otherwise(F.lit(0))
@@ -198,7 +199,7 @@ def compared(queue: Queue) -> tuple[str, ...] | None:
     if not isinstance(queue.policy, Standard):
         return None
     if queue.compare is not None:
-        return (queue.compare,) if isinstance(queue.compare, str) else tuple(queue.compare)
+        return queue.compare
     return (BODY,) if queue.policy.remember else None
 
 
@@ -350,7 +351,7 @@ def _spread(
 
 def _key_source(queue: Queue) -> object:
     """A value that is equal for queues that find groups in the same way; the next two functions do so for sequences and sizes."""
-    return None if isinstance(queue.policy, Unordered) else (queue.group, queue.default_group)
+    return None if isinstance(queue.policy, Unordered) else (queue.group.by, queue.group.default)
 
 
 def _sequence_source(queue: Queue) -> object:
@@ -366,7 +367,7 @@ def _problem_source(queue: Queue) -> object:
 def _size_source(queue: Queue) -> object:
     policy = queue.policy
     if queue.has_stays:
-        return queue.opens, queue.closes
+        return queue.group.opens, queue.group.closes
     return (policy.size, policy.last, queue.sequence) if isinstance(policy, UnitOfWork) else None
 
 

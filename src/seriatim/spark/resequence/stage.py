@@ -5,10 +5,10 @@ The plan of the query: rows → packets by bucket, and the control source → th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -19,6 +19,7 @@ from seriatim.kernel.groups.policy import Fifo, Policy, Standard, Unordered, rem
 from seriatim.kernel.values.time import micros
 from seriatim.pipeline.declared.pipeline import MOST_BUCKETS
 from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.queue_parts import Group
 from seriatim.spark.control.clock import controlled, observed
 from seriatim.spark.frames.columns import (
     NESTED,
@@ -57,13 +58,10 @@ _BUCKET, _UNTIL = "__sq_bucket", "__sq_until"
 def resequence(
     df: DataFrame,
     *,
-    group: str | None = None,
+    group: str | Group | None = None,
     sequence: str | None = None,
     policy: Policy | None = None,
     compare: str | Sequence[str] | None = None,
-    opens: str | None = None,
-    closes: str | None = None,
-    unopened_timeout: float | str | None = None,
     queues: Sequence[Queue] | None = None,
     destination: str = "destination",
     arrival: str | Sequence[str] | None = None,
@@ -82,12 +80,10 @@ def resequence(
 ) -> DataFrame:
     """Puts messages in order per group."""
     check_frame(df, "resequence")
-    own = {"compare": compare, "opens": opens, "closes": closes, "unopened_timeout": unopened_timeout}
-    own = {name: given for name, given in own.items() if given is not None}
     return put_in_order(
         df,
         Ordering(
-            queues=_queues(group, sequence, policy, own, queues),
+            queues=_queues(group, sequence, policy, compare, queues),
             destination=None if queues is None else destination,
             arrival=arrival,
             clock=clock,
@@ -115,7 +111,7 @@ def put_in_order(df: DataFrame, ordering: Ordering) -> DataFrame:
     if output not in ("released", "all"):
         raise UsageError(f'output must be "released" or "all", not {output!r}')
     _check_clock(clock, time)
-    forgets = any(queue.expire_to == "nothing" for queue in chosen)
+    forgets = any(queue.group.expire_to == "nothing" for queue in chosen)
     added = ["ordinal", "late", *(["incarnation"] if forgets else [])]
     check_columns(df, [*added, *(["disposition", "reason"] if output == "all" else [])])
     order = _arrival(df, ordering.arrival)
@@ -167,24 +163,22 @@ def put_in_order(df: DataFrame, ordering: Ordering) -> DataFrame:
 
 
 def _queues(
-    group: str | None,
+    group: str | Group | None,
     sequence: str | None,
     policy: Policy | None,
-    own: Mapping[str, Any],
+    compare: str | Sequence[str] | None,
     queues: Sequence[Queue] | None,
 ) -> list[Queue]:
     if queues is None:
         if policy is None:
             raise UsageError("the policy is missing", remedy="give policy=, or queues=")
-        return [Queue("main", policy, group, sequence, **own)]
+        return [Queue("main", policy, group, sequence, compare=compare)]
     if policy is not None or group is not None or sequence is not None:
         raise UsageError(
             "queues= can't be combined with group=, sequence= and policy=", remedy="give either queues= or the others"
         )
-    if own:
-        raise UsageError(
-            f"queues= can't be combined with {min(own)}=", remedy=f"give it to the queues: Queue(…, {min(own)}=…)"
-        )
+    if compare is not None:
+        raise UsageError("queues= can't be combined with compare=", remedy="give it to the queues: Queue(…, compare=…)")
     chosen = list(queues)
     if not chosen:
         raise UsageError("queues= is empty")
@@ -208,7 +202,7 @@ def judged_here(queue: Queue, *, merged: bool = False, horizon: float | str | No
     policy = remembering(policy, 0)
     if policy is queue.policy:
         return queue
-    return replace(queue, policy=policy, opens=None, closes=None, unopened_timeout=None)
+    return replace(queue, policy=policy, group=replace(queue.group, opens=None, closes=None, unopened_timeout=None))
 
 
 def _merged(

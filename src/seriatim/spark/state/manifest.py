@@ -40,8 +40,8 @@ def identity(
 
 def _identity_of(queue: Queue) -> dict[str, Any]:
     # A group that isn't opened holds messages that only a message can free.
-    stays = [what for what in ("opens", "closes") if getattr(queue, what) is not None]
-    return {"policy": queue.policy.name, "group": queue.group, **({"by messages": stays} if stays else {})}
+    stays = [what for what in ("opens", "closes") if getattr(queue.group, what) is not None]
+    return {"policy": queue.policy.name, "group": queue.group.by, **({"by messages": stays} if stays else {})}
 
 
 def fingerprint(
