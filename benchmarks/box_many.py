@@ -30,7 +30,6 @@ from seriatim.operations import groups, queues
 from seriatim.operations.doctor import examine
 from seriatim.operations.finding import State
 from seriatim.operations.grants import grant
-from seriatim.operations.peek import peek
 
 __all__ = ["many"]
 
@@ -117,7 +116,7 @@ def _of_a_role(box: MessageBox, dsn: str, queue: str) -> Iterator[Claim]:
         grant(box, "many_looker", see=[queue], see_bodies=[queue])
         with MessageBox.open(dsn.replace(f"//{user}@", "//many_looker@")) as own:
             for what, look in {
-                "a page of messages": lambda one: peek(one, queue, limit=_PAGE),
+                "a page of messages": lambda one: one.peek(queue, limit=_PAGE),
                 "a page of stopped groups": lambda one: groups.stopped(one, queue, limit=_PAGE),
             }.items():
                 owners, its = (_seconds(partial(look, one)) for one in (box, own))

@@ -9,7 +9,6 @@ from psycopg.conninfo import make_conninfo
 
 import seriatim as sq
 from seriatim.operations import links
-from seriatim.operations.tick import tick
 
 __all__ = ["copied", "handled", "linked", "order"]
 
@@ -58,6 +57,6 @@ def order(version: int) -> sq.Message:
 
 def handled(box: sq.MessageBox) -> list[tuple[int, bool]]:
     """Handle all that waits in the queue: the version of each order, and whether it is marked as replayed."""
-    tick(box)
+    box.tick()
     with box.session() as tx:
         return [(one.context["version"], one.replayed) for one in tx.receive("orders", limit=100) or ()]

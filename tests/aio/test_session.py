@@ -9,7 +9,6 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.operations.peek import peek
 from tests.box.shop import rows
 from tests.databases import box_with
 
@@ -69,7 +68,7 @@ def test_a_session_is_one_transaction(box):
             async with face.session() as tx:
                 assert await tx.execute("SELECT version FROM shipped") == [(1,), (2,)]
                 assert [one.sequence for one in (await tx.receive("fulfilment")).messages] == [3]
-            return await face.run(peek, "fulfilment")
+            return await face.peek("fulfilment")
 
     (left,) = run(use())
     assert left.message.sequence == 3
@@ -86,7 +85,7 @@ def test_an_exception_rolls_back_and_passes_unchanged(box):
     with pytest.raises(ValueError) as raised:
         run(use())
     assert raised.value is mine
-    assert peek(box, "fulfilment") == []
+    assert box.peek("fulfilment") == []
 
     async def refused():
         async with sq.AsyncMessageBox(box) as face, face.session() as tx:
@@ -126,7 +125,7 @@ def test_a_cancelled_session_is_rolled_back_and_its_messages_are_free_at_once(bo
                     await face.run(_sleep)
 
     run(use())
-    assert [one.message.sequence for one in peek(box, "fulfilment")] == [1]
+    assert [one.message.sequence for one in box.peek("fulfilment")] == [1]
 
 
 def test_all_connections_are_back_after_many_cancellations(box):
@@ -149,7 +148,7 @@ def test_all_connections_are_back_after_many_cancellations(box):
             await asyncio.gather(*(face.publish(order(n)) for n in range(1, 21)))
 
     run(use())
-    assert len(peek(box, "fulfilment")) == 20
+    assert len(box.peek("fulfilment")) == 20
 
 
 def _sleep(box):
@@ -182,7 +181,7 @@ def test_who_goes_on_after_a_cancelled_call_is_told(box):
 
     with pytest.raises(sq.UsageError, match="was cancelled, and its transaction is rolled back"):
         run(use())
-    assert peek(box, "fulfilment") == []
+    assert box.peek("fulfilment") == []
 
 
 def test_a_publisher_that_waits_for_room_is_interrupted(box):
@@ -194,7 +193,7 @@ def test_a_publisher_that_waits_for_room_is_interrupted(box):
                     await face.publish(sq.Message(type="note"), wait=600)
 
     run(use())
-    assert len(peek(box, "full")) == 1
+    assert len(box.peek("full")) == 1
 
 
 def test_a_thousand_that_wait_hold_no_thread_and_no_connection(box):
@@ -228,7 +227,7 @@ def test_a_thousand_that_wait_hold_no_thread_and_no_connection(box):
             await asyncio.gather(*tasks, return_exceptions=True)
 
     run(use())
-    assert peek(box, "fulfilment") == []
+    assert box.peek("fulfilment") == []
 
 
 def test_one_that_waits_for_a_group_lets_others_have_what_comes(box):
@@ -285,7 +284,7 @@ def test_it_takes_part_in_a_transaction_of_psycopg_for_asyncio(box):
                     await tx.publish(order(3))
 
     run(use())
-    assert [one.message.sequence for one in peek(box, "fulfilment")] == [1, 2, 3, 4, 5, 6, 7]
+    assert [one.message.sequence for one in box.peek("fulfilment")] == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_a_cancelled_call_on_the_caller_s_connection_leaves_it_usable(box):
@@ -305,7 +304,7 @@ def test_a_cancelled_call_on_the_caller_s_connection_leaves_it_usable(box):
             await connection.commit()
 
     run(use())
-    assert [one.message.sequence for one in peek(box, "fulfilment")] == [2]
+    assert [one.message.sequence for one in box.peek("fulfilment")] == [2]
 
 
 def test_several_event_loops_may_use_one_box(box):
@@ -335,7 +334,7 @@ def test_a_session_ends_also_where_the_box_was_closed_before(box):
             await face.close()
 
     run(use())
-    assert len(peek(box, "fulfilment")) == 1
+    assert len(box.peek("fulfilment")) == 1
 
 
 def test_those_who_wait_are_told_that_the_box_is_closed(box):
@@ -409,7 +408,7 @@ def test_who_finds_no_connection_waits_for_one(box, monkeypatch):
             await asyncio.gather(*(face.publish(order(n)) for n in range(4, 12)))
 
     run(use())
-    assert peek(box, "fulfilment")[0].message.sequence == 1
+    assert box.peek("fulfilment")[0].message.sequence == 1
 
 
 def test_those_who_wait_are_called_also_after_the_connection_broke_that_listened(box):

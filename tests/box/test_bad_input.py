@@ -31,8 +31,6 @@ from seriatim.operations.faults import fault_view
 from seriatim.operations.grants import grant
 from seriatim.operations.instances import instances
 from seriatim.operations.messages import resubmit
-from seriatim.operations.peek import peek
-from seriatim.operations.tick import tick
 from tests.command import environment
 from tests.databases import box_with
 from tests.soak import sized
@@ -100,7 +98,7 @@ def received_none(box, name):
     ("call", "what"),
     [
         (lambda box: received_none(box, "ordres"), "there is no queue 'ordres'.*did you mean 'orders'"),
-        (lambda box: peek(box, "ordres"), "there is no queue 'ordres'"),
+        (lambda box: box.peek("ordres"), "there is no queue 'ordres'"),
         (lambda box: queues.turn_off(box, "ordres"), "no queue 'ordres'"),
         (lambda box: groups.forget(box, "ordres", "a"), "there is no queue 'ordres'"),
         (lambda box: subscriptions.stop(box, "al"), "no subscription 'al'"),
@@ -179,7 +177,7 @@ def test_nothing_that_is_given_becomes_sql(queue, text):
     publish(queue, sq.Message(type="free", context={text: text}))  # a type that nobody has declared
     assert [message.context for message in received(queue, "rest")] == [{text: text}]
     publish(queue, given)
-    assert [(one.group, one.message.parts) for one in peek(queue, text, text)] == [(text, given.parts)]
+    assert [(one.group, one.message.parts) for one in queue.peek(text, text)] == [(text, given.parts)]
     assert [one.queue for one in message_operations.messages(queue, queue=text, group=text, message_type=text)] == [
         text
     ]
@@ -246,8 +244,8 @@ NUL = "a\0b"
         lambda box: dispense(box, NUL),
         lambda box: received_none(box, NUL),
         lambda box: received(box, "orders", group=NUL),
-        lambda box: peek(box, NUL),
-        lambda box: peek(box, "orders", NUL),
+        lambda box: box.peek(NUL),
+        lambda box: box.peek("orders", NUL),
         lambda box: subscriptions.stop(box, NUL),
         lambda box: queues.turn_off(box, NUL),
         lambda box: box.drop(queue=NUL),
@@ -343,7 +341,7 @@ def test_whole_numbers_from_sql_that_are_no_long_are_resubmitted(queue):
     with queue.session() as tx:
         publish_sql = f"SELECT {queue.schema}.publish('poison', '', jsonb_build_object('x', 10::numeric ^ 30))"
         tx.connection.execute(publish_sql)
-    tick(queue)
+    queue.tick()
     assert resubmit(queue).left == 1
 
 
@@ -374,7 +372,7 @@ def test_a_message_id_that_is_as_long_as_can_be(queue):
         tx.connection.execute(
             f"SELECT {queue.schema}.publish('order', '', %s::jsonb, message_id => %s)", [context, named[1]]
         )
-    tick(queue)
+    queue.tick()
     assert sorted(one.message_id for one in message_operations.messages(queue)) == sorted(named)
 
 
@@ -458,9 +456,9 @@ HALF = "a\ud800"
         lambda box: received_none(box, ["orders"]),
         lambda box: received_none(box, HALF),
         lambda box: received(box, "orders", group=HALF),
-        lambda box: peek(box, HALF),
-        lambda box: peek(box, ["orders"]),
-        lambda box: peek(box, "orders", HALF),
+        lambda box: box.peek(HALF),
+        lambda box: box.peek(["orders"]),
+        lambda box: box.peek("orders", HALF),
         lambda box: message_operations.messages(box, message_type=HALF),
         lambda box: message_operations.messages(box, message_type=5),
         lambda box: message_operations.messages(box, group=5),

@@ -14,7 +14,6 @@ from seriatim.operations import bulk, dead_letters
 from seriatim.operations import bulk_operations as operations
 from seriatim.operations.groups import Action, GroupFilter
 from seriatim.operations.links import transmit as transmit_of_box
-from seriatim.operations.tick import tick
 from tests.box.links.pairs import order, paired
 from tests.soak import sized
 
@@ -124,7 +123,7 @@ def end_dialogs(box, many):
 
 
 def route(box, many):
-    tick(box)
+    box.tick()
 
 
 def fail(queue):

@@ -11,7 +11,6 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.cli.commands import publish as command
 from seriatim.cli.main import main
-from seriatim.operations.peek import peek
 from tests.databases import box_with
 
 
@@ -42,7 +41,7 @@ def call(box):
 
 
 def messages(box, queue="orders"):
-    return [one.message for one in peek(box, queue)]
+    return [one.message for one in box.peek(queue)]
 
 
 def test_a_message_of_arguments(box, call):

@@ -12,7 +12,6 @@ import seriatim as sq
 from seriatim.cli.main import main
 from seriatim.operations import dialogs
 from seriatim.operations.grants import grant
-from seriatim.operations.tick import tick
 from tests.dialogs.talking import begun, far_of, let_expire, taken
 
 FILE = """
@@ -146,8 +145,8 @@ def test_tick_does_what_time_does(talk):
             f"UPDATE {talk.schema}.endpoints SET closed_at = now() - interval '31 min' WHERE state = 'CD'"
         )
     let_expire(talk, second)
-    assert tick(talk).dialogs == 2
-    assert tick(talk).dialogs == 0
+    assert talk.tick().dialogs == 2
+    assert talk.tick().dialogs == 0
     assert {one.handle for one in dialogs.dialogs(talk)} == {first, second, far_of(talk, second)}
     assert {kind for kind, _ in taken(talk, "orders") + taken(talk, "orders")} == {"Error", "Timer"}
 

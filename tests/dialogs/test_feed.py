@@ -8,7 +8,6 @@ import seriatim as sq
 from seriatim.box.pipelines.feed import Feed
 from seriatim.box.postgres import statements
 from seriatim.operations import dialogs, invariants, messages
-from seriatim.operations.tick import tick
 from tests.dialogs.talking import begun, far_of, let_expire, states
 
 
@@ -96,7 +95,7 @@ def test_a_batch_stays_as_it_is_when_its_dialog_ends(talk, feed):
     reader = Reader(feed)
     rows = short(reader.next())
     let_expire(talk, handle)
-    tick(talk)
+    talk.tick()
     assert set(states(talk).values()) == {"ER"}
     assert short(reader.rows(0)) == rows
     assert [row["type"] for row in reader.next()] == ["Error"]

@@ -8,7 +8,6 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import dialogs, invariants
-from seriatim.operations.tick import tick
 from tests.box.given_up import given_up
 from tests.dialogs.talking import begun, far_of, let_expire, states, taken
 
@@ -155,7 +154,7 @@ def test_an_error_and_the_end_of_a_lifetime_wait_for_no_room(narrow):
     assert taken(narrow, "inventory", limit=1)[0][0] == "Error"
     other = begun(narrow, b"0", b"1", b"2")
     let_expire(narrow, other)
-    tick(narrow)
+    narrow.tick()
     assert states(narrow)[other] == "ER"
 
 
@@ -171,7 +170,7 @@ def test_a_tick_and_a_wider_queue_deliver_too(narrow):
     handle = begun(narrow, b"0", b"1", b"2")
     send(narrow, handle, b"3", b"4", b"5", b"6")
     taken(narrow, "inventory", limit=2)
-    tick(narrow)
+    narrow.tick()
     assert waiting(narrow, handle)[0] == 2
     limit(narrow, None)
     assert waiting(narrow, handle) == (0, None)

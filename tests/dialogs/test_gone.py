@@ -6,7 +6,6 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import dialogs, invariants
-from seriatim.operations.tick import tick
 from tests.dialogs.talking import begun, far_of, states, taken
 
 
@@ -56,7 +55,7 @@ def test_a_listener_that_ended_stays_away_once_it_is_forgotten(two):
     end_listener(two, "Listener")
     assert forget(two) == 1
     send(two, handle, b"1", b"2")
-    tick(two)
+    two.tick()
     assert waiting(two, handle) == (0, None)
     assert dialogs.dialogs(two, service="Listener") == []
     end(two, handle)
@@ -73,7 +72,7 @@ def test_a_listener_of_a_dropped_service_stays_away(two):
     send(two, handle, b"1")
     two.define(sq.Service("Listener", queue="listener", contracts=["AddItem"]))
     send(two, handle, b"2")
-    tick(two)
+    two.tick()
     assert dialogs.dialogs(two, service="Listener") == []
     assert waiting(two, handle) == (0, None)
 
@@ -85,7 +84,7 @@ def test_who_comes_later_begins_with_the_first_though_another_is_gone(two):
     send(two, handle, b"1")
     two.define(sq.Service("Later", queue="later", contracts=["AddItem"]))
     send(two, handle, b"2")
-    tick(two)
+    two.tick()
     end(two, handle)
     assert [body for _, body in taken(two, "later")] == [b"0", b"1", b"2", b""]
     assert dialogs.dialogs(two, service="Listener") == []
@@ -109,7 +108,7 @@ def test_a_listener_that_ended_before_a_full_queue_stays_away(two):
     end_listener(two, "Listener")
     forget(two)
     send(two, handle, b"2")
-    tick(two)
+    two.tick()
     assert dialogs.dialogs(two, service="Listener") == []
     assert waiting(two, handle) == (0, None)
 
@@ -119,7 +118,7 @@ def test_a_side_that_was_cleaned_up_stays_away_once_it_is_forgotten(talk):
     end(talk, far_of(talk, handle), cleanup=True)
     assert forget(talk) == 1
     send(talk, handle, b"2")
-    tick(talk)
+    talk.tick()
     assert taken(talk, "inventory") == []
     assert list(states(talk)) == [handle]
     assert waiting(talk, handle) == (1, 'the dialog was cleaned up at the service "Inventory"')
@@ -148,5 +147,5 @@ def test_a_dialog_that_nobody_takes_yet_ends_behind_its_first_message(talk):
     end(talk, handle)
     assert states(talk) == {handle: "DO"}
     talk.define(sq.Service("Later", queue="later", contracts=["AddItem"]))
-    tick(talk)
+    talk.tick()
     assert [body for _, body in taken(talk, "later")] == [b"0", b""]

@@ -15,7 +15,6 @@ from seriatim.box.pipelines.dialog_staging import DialogStaging, Speaker
 from seriatim.box.pipelines.incoming import Incoming
 from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations.grants import grant
-from seriatim.operations.tick import tick
 from tests.box.faults.test_failures import ask, failures
 from tests.box.given_up import given_up
 from tests.dialogs.talking import begun, far_of, let_expire, states, taken
@@ -55,11 +54,11 @@ def test_what_is_unread_when_the_lifetime_is_over(talk):
     ask(talk)
     handle = begun(talk, b"1", b"2", lifetime="1h")
     let_expire(talk, handle)
-    tick(talk)
+    talk.tick()
     assert short(failures(talk)) == [
         ("dead", number, True, "the lifetime of its dialog has ended") for number in (0, 1)
     ]
-    tick(talk)
+    talk.tick()
     assert failures(talk) == []
 
 

@@ -7,7 +7,6 @@ import pytest
 import seriatim as sq
 from seriatim.errors import ActionRefused, DeclarationError, UsageError
 from seriatim.operations import dead_letters, groups
-from seriatim.operations.tick import tick
 from seriatim.regions.journal.values import QueueRules
 from tests.regions.two import NAME, Two, message
 
@@ -63,7 +62,7 @@ def test_verbs_of_a_box_that_would_decide_name_the_journals(two: Two) -> None:
     two.regions.publish([message("s", 1), message("s", 3)])
     by = {"actor": "ann", "reason": "test"}
     box = two.first
-    tick(box)
+    box.tick()
     for act in (
         lambda: groups.skip_message(box, "status", "s", **by),
         lambda: groups.skip_hole(box, "status", "s", **by),

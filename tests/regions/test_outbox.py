@@ -8,7 +8,6 @@ from decimal import Decimal
 
 import seriatim as sq
 from seriatim.box.views.invariants import broken
-from seriatim.operations.tick import tick
 from seriatim.regions.journal.values import Asked, digest_of
 from tests.regions.away import away
 from tests.regions.two import NAME, Two, message
@@ -90,7 +89,7 @@ def test_two_messages_with_one_number_are_both_kept(two: Two) -> None:
     assert claimed(two, "b", "s", 1, "other") == "CONFLICT"
     assert two.has(two.first) == two.has(two.second) == [("s", 1, "mine")]
     assert claimed(two, "b", "s", 1, "mine") == "TAKEN"
-    tick(two.second)
+    two.second.tick()
     two.regions.tend()
     aside = "SELECT disposition, message_id FROM {0}.aside JOIN {0}.spool USING (arrival_id, position)"
     assert [two.rows(box, aside) for box in two.boxes] == [[("duplicate", "other")]] * 2

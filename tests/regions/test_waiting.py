@@ -14,7 +14,6 @@ import pytest
 import seriatim as sq
 from seriatim.errors import Unavailable, UsageError
 from seriatim.kernel.values.time import micros
-from seriatim.operations.peek import peek
 from seriatim.regions import waiting
 from seriatim.regions.outbox import Copied
 from tests.regions.away import away
@@ -80,7 +79,7 @@ def test_what_is_committed_is_confirmed_and_comes_to_both_boxes(sender: Two) -> 
         ("s", 1, "m1"), ("s", 2, "m2"), ("s", 3, "m4"), ("t", 1, "m3"),
     ]  # fmt: skip
     for box in sender.boxes:
-        got = peek(box, "status")[0].message
+        got = box.peek("status")[0].message
         assert (got.body, got.content_type, got.context["price"], got.context["at"]) == (
             b"\x00\xff",
             "a/b",
@@ -124,7 +123,7 @@ def test_a_message_whose_transaction_took_too_long_gets_another_number_and_is_ha
     assert sender.regions.tend()[0].sent == 2
     assert sender.regions.tend()[0].sent == 0
     assert _numbers(sender) == [(3, "m3"), (4, "m1"), (5, "m2")]
-    assert [one.message.context["number"] for one in peek(sender.second, "status")] == [3, 4, 5]
+    assert [one.message.context["number"] for one in sender.second.peek("status")] == [3, 4, 5]
     assert handled.work("b") == [("s", 3), ("s", 4), ("s", 5)]
     assert handled.work("a") == []
     assert handled.of("s") == [3, 4, 5]

@@ -15,7 +15,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 import seriatim as sq
 from seriatim.kernel.regions.claims import Action, Answer
 from seriatim.operations.dead_letters import dead_letters as listed
-from seriatim.operations.peek import peek
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Asked, digest_of
 from seriatim.runtime.regional.worker import check_queue
@@ -287,7 +286,7 @@ def test_what_a_handler_returns_is_published_under_the_same_ids_at_each_attempt(
     assert worked(two, "a", handle) == 2
     assert calls == [1, 1, 2]
     for box in two.boxes:
-        assert [one.message.message_id for one in peek(box, "result")] == [
+        assert [one.message.message_id for one in box.peek("result")] == [
             f"status/s/{number}/{place}" for number in (1, 2) for place in (0, 1)
         ]
 

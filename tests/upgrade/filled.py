@@ -27,7 +27,6 @@ from seriatim.box.workers.heartbeat import Process, Report, beat
 from seriatim.operations import bulk_operations, dead_letters, groups, instances, links, messages, queues, retention
 from seriatim.operations.grants import grant
 from seriatim.operations.links import transmit
-from seriatim.operations.tick import tick
 from tests.box.given_up import given_up
 
 __all__ = ["DEFINED", "ROLES", "SCHEMA", "empty_tables", "filled", "make_roles"]
@@ -231,7 +230,7 @@ def _place(box: sq.MessageBox, numbers: _Numbers) -> None:
     first, second = (numbers.order("gated", "a") for _ in range(2))
     box.publish([first, second])
     messages.take_out(box, [first.message_id], queue="gated", **_BY)
-    tick(box)
+    box.tick()
     (dead,) = dead_letters.dead_letters(box, "gated")
     dead_letters.requeue(box, dead.entry_id, **_BY)
     with box.session() as tx:
@@ -367,7 +366,7 @@ def _link(box: sq.MessageBox, numbers: _Numbers) -> None:
         # Of a large one the first fragments have come.
         far.publish(sq.Message(type="order", body=bytes(5 * 2**20), context={"to": "linked", "customer": "b"}))
         assert transmit(box)[0].received == 1
-        tick(box)
+        box.tick()
     with psycopg.connect(box.dsn) as connection:
         connection.execute("DROP SCHEMA far CASCADE")
 

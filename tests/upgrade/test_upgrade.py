@@ -15,7 +15,6 @@ from seriatim.box.pipelines.staging import Staging
 from seriatim.box.postgres.migrate import migrations
 from seriatim.operations import identity, invariants, queues, retention
 from seriatim.operations.grants import grants
-from seriatim.operations.tick import tick
 from tests.box.schema_text import schema_text
 from tests.upgrade.dump import DUMPS, noted, present
 from tests.upgrade.filled import DEFINED, ROLES, SCHEMA, empty_tables, filled, make_roles
@@ -105,7 +104,7 @@ def brought_up_to_date(dsn, fresh, version):
         assert invariants.broken(box) == invariants.silent_triggers(box) == []
         assert {change.what for change in box.define(*DEFINED)} <= {"added"}
         assert {one.role for one in grants(box)} == set(ROLES)
-        tick(box)
+        box.tick()
         assert invariants.never_numbered(box) == []
         found = received(box)
         assert sum(map(len, found.values())) + in_queues(dsn) == before

@@ -176,7 +176,7 @@ class AsyncMessageBox(OnlyAsyncWith):
         )
 
     async def run(self, function: Callable[Concatenate[MessageBox, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a plain function with the `MessageBox` itself, in a thread, such as those of `seriatim.operations`: ``await box.run(tick)``.
+        """Call a plain function with the `MessageBox` itself, in a thread, such as those of `seriatim.operations`.
 
         Returns:
             what the function returns; its exception passes through.
@@ -207,6 +207,8 @@ class AsyncMessageBox(OnlyAsyncWith):
     define = counterpart(MessageBox.define)
     apply = counterpart(MessageBox.apply)
     definitions = counterpart(MessageBox.definitions)
+    peek = counterpart(MessageBox.peek)
+    tick = counterpart(MessageBox.tick)
 
     def stop_receiving(self) -> None:
         """End each ``receive(wait="forever")`` of this object, and each later one: they return None. Everything else goes on.

@@ -28,8 +28,10 @@ from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.publish_result import Published
 from seriatim.box.publishing.publisher import PATIENCE_S, Publisher
 from seriatim.box.session import Session, SessionBlock, Sessions, checked_connection
+from seriatim.box.tick import Tick, tick
 from seriatim.box.views.box_status import BoxStatus, read_status
 from seriatim.box.views.message_status import MessageStatus, status_of
+from seriatim.box.views.peek import Peeked, peek
 from seriatim.pipeline.declared.box_settings import Unroutable, checked_unrouted
 from seriatim.pipeline.types.message import Message
 
@@ -283,6 +285,31 @@ class MessageBox(OnlyWith, Closing):
         """The present definitions: types, queues, subscriptions, contracts and services by name."""
         with self._transaction() as transaction:
             return self._access.known.current(transaction)
+
+    def peek(self, queue: str, group: str | None = None, *, limit: int = 100) -> list[Peeked]:
+        """Show the messages in a queue or a group, without locks: by group, in the order of leaving.
+
+        Messages in a worker's open transaction are shown as they were before it.
+
+        Raises:
+            UsageError: there is no such queue, or the limit is invalid.
+        """
+        with self._transaction() as transaction:
+            return peek(transaction, self._access.known.current(transaction), queue, group, limit)
+
+    def tick(self, *, at_once: bool = False) -> Tick:
+        """Do due work without receiving: route messages published through SQL, judge what has arrived, fire timers, retry
+        faulted groups.
+
+        Args:
+            at_once: first count from now what waits by a time of the database's clock when that was ahead.
+
+        Raises:
+            EnvironmentProblem: the box's role may not do this work.
+            Unavailable: call it again.
+        """
+        with translated(self._place):
+            return tick(self._access, at_once=at_once)
 
     def status_of(
         self, message_id: str, *, wait: float | str | None = None, id_space: str | None = None

@@ -22,8 +22,13 @@ def refusing(error: type[UsageError]) -> Callable[[Kind], Kind]:
         init = kind.__init__  # type: ignore[misc]
         signature = inspect.signature(init)
 
+        names = signature.parameters.keys()
+        arguments = getattr(kind, "arguments", None)  # of a declaration whose fields have fields
+
         @functools.wraps(init)
         def checked(self: object, *args: Any, **given: Any) -> None:
+            if arguments is not None and not given.keys() <= names:
+                args, given = (), arguments(args, given)
             try:
                 init(self, *args, **given)
             except TypeError as raised:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from enum import Flag, auto
-from functools import cache
+from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from seriatim.errors import Argument, UsageError, shown
@@ -33,6 +33,8 @@ __all__ = [
     "Value",
     "Whole",
     "Wrong",
+    "fields_apart",
+    "folded",
     "from_stored",
     "keys_of",
     "leaves",
@@ -48,6 +50,7 @@ LONGEST_DAYS = 10_000
 Stored = TypeVar("Stored")
 Written = TypeVar("Written")
 Of = TypeVar("Of", bound="Declaration")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 if TYPE_CHECKING:
 
@@ -328,10 +331,49 @@ def _table(kind: Any) -> tuple[Row, ...]:
     return tuple(found)
 
 
+def folded(kind: type[Declaration], named: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a declaration, in which a field of a value may stand by its own key: ``attempts=3`` for ``retry=Retry(attempts=3)``.
+
+    These are the keys of the stored form, and of files; they save a name where one field is all that is said.
+    """
+    given = dict(named)
+    for row in rows(kind):
+        if not isinstance(row.kind, Value):
+            continue
+        first, *_ = inner = rows(row.kind.kind)
+        apart = {one.name: given.pop(one.key) for one in inner if one.key != row.name and one.key in given}
+        if not apart:
+            continue
+        value = given.get(row.name, row.default)
+        if isinstance(value, row.kind.kind):
+            given[row.name] = replace(cast("Any", value), **apart)
+        else:
+            given[row.name] = row.kind.kind(**({} if value is None else {first.name: value}) | apart)
+    return given
+
+
+def fields_apart(kind: type[Declaration]) -> Callable[[Function], Function]:
+    """Decorate a function that takes the fields of a declaration: fields of their values may be given by their own keys."""
+
+    def decorated(function: Function) -> Function:
+        @wraps(function)
+        def called(*given: Any, **named: Any) -> Any:
+            return function(*given, **folded(kind, named))
+
+        return cast("Function", called)
+
+    return decorated
+
+
 class Declaration:
     """The base of declarations: dataclasses whose fields are made by `takes`."""
 
     __slots__ = ()
+
+    @classmethod
+    def arguments(cls, given: Sequence[Any], named: Mapping[str, Any]) -> Mapping[str, Any]:
+        """All arguments by their names; a field of a value may be given by its own key (see `folded`)."""
+        return folded(cls, {**dict(zip([row.name for row in rows(cls)], given, strict=False)), **named})
 
     def __post_init__(self) -> None:
         self._check_fields()

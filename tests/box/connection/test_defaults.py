@@ -11,7 +11,6 @@ from psycopg import sql
 import seriatim as sq
 from seriatim.operations import dialogs, invariants, messages, retention
 from seriatim.operations.box_status import box_status
-from seriatim.operations.tick import tick
 
 NUMBERS = itertools.count(1)
 #: What a role may have as its default, and most of which breaks what reads values or keeps transactions apart.
@@ -109,7 +108,7 @@ def test_the_box_sets_what_it_relies_on(shop):
     assert (stored.body, stored.context["share"]) == (b"\0\\'\xff", 0.1 + 0.2)
     assert box_status(shop).locations
     retention.purge(shop)
-    tick(shop)
+    shop.tick()
     assert sq.MessageBox.check(shop.dsn, schema="defaults").schema == "defaults"
     assert invariants.broken(shop) == []
 

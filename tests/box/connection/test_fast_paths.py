@@ -13,7 +13,6 @@ import pytest
 import seriatim as sq
 from seriatim.box.connection.fast_paths import EARLY_COMMIT, FAST_PATHS, QUEUE_HEAD, FastPath, HeadOfQueue
 from seriatim.operations import groups, queues, subscriptions
-from seriatim.operations.tick import tick
 from tests.databases import fresh_box
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long"})
@@ -181,7 +180,7 @@ def sent(*calls: tuple[tuple[int, str], ...]) -> Act:
 
 def failing(box: Any) -> list[object]:
     box.publish(sq.Message(type="order", context={"version": 1}))  # it has no group
-    tick(box)
+    box.tick()
     with box.session() as tx:
         return sorted(one.type for one in tx.receive("alarms", limit=9) or ())
 

@@ -21,8 +21,6 @@ from seriatim.operations import dead_letters, doctor, events, groups, identity, 
 from seriatim.operations.box_status import box_status
 from seriatim.operations.events import events_after
 from seriatim.operations.grants import grant
-from seriatim.operations.peek import peek
-from seriatim.operations.tick import tick
 from seriatim.runtime.serve import Serve
 from seriatim.runtime.supervisor import Supervisor
 from tests.command import environment
@@ -101,7 +99,7 @@ USES = {
     "dialog": begun,
     "define": lambda box: box.define(sq.Queue("more", policy=sq.Unordered())),
     "drop": lambda box: box.drop(subscription="too"),
-    "tick": tick,
+    "tick": sq.MessageBox.tick,
     "worker": lambda box: sq.Worker(box, "fifo", print).run(until_idle=True),
     "processes": lambda box: Supervisor(box, ["fifo"], "builtins:print", until_idle=True).run(),
     "serve": lambda box: Serve(box).run(),
@@ -131,7 +129,7 @@ def test_a_copy_of_the_database_is_disabled(copy):
 
 def test_a_disabled_box_can_be_read(copy):
     assert [one.queue for one in queues.queues(copy)] == ["fifo", "loose", "talks"]
-    assert len(peek(copy, "fifo")) == len(messages.messages(copy, queue="fifo")) == 1
+    assert len(copy.peek("fifo")) == len(messages.messages(copy, queue="fifo")) == 1
     assert [one.group for one in groups.groups(copy)] == ["c1"]
     assert dead_letters.dead_letters(copy) == events_after(copy) == events.events(copy) == []
     assert copy.definitions().queues.keys() == {"fifo", "loose", "talks"}
@@ -230,7 +228,7 @@ def test_each_database_of_a_template_has_a_box_of_its_own(box, databases):
         assert isinstance(other.id, UUID)
         assert other.id != box.id
         assert (other.incarnation, box.incarnation) == (1, 1)
-        tick(other)
+        other.tick()
     found = identity.identity(box)
     assert (found.id, found.incarnation, found.enabled, found.is_standby, found.unknown) == (box.id, 1, True, False, ())
     assert found.timeline == found.timeline_here >= 1
@@ -290,7 +288,7 @@ def test_another_timeline_is_a_new_incarnation(box):
         tx.connection.execute(f"UPDATE {SCHEMA}.box_identity SET timeline = timeline + 100")
     with open_again(box) as again:
         assert (again.id, again.incarnation) == (box.id, 2)
-        tick(again)
+        again.tick()
         (entry,) = logged(again)
         assert (entry.actor, entry.action) == ("seriatim", "new incarnation")
         assert entry.details["incarnation"] == 2

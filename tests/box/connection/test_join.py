@@ -12,7 +12,6 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session, declarative_base
 
 import seriatim as sq
-from seriatim.operations.peek import peek
 from tests.databases import box_with
 
 Base = declarative_base()
@@ -50,7 +49,7 @@ def engine(box):
 def there(box):
     with box.session() as tx:
         rows = tx.connection.execute("SELECT id FROM joined ORDER BY id").fetchall()
-    return [row[0] for row in rows], len(peek(box, "orders"))
+    return [row[0] for row in rows], len(box.peek("orders"))
 
 
 def publish(box, connection):

@@ -12,7 +12,6 @@ from psycopg.types.string import TextLoader
 
 import seriatim as sq
 from seriatim.operations import invariants
-from seriatim.operations.peek import peek
 
 
 class OwnCursor(psycopg.ClientCursor):
@@ -64,7 +63,7 @@ def test_a_connection_in_the_applications_way(box, connection, policy):
         with fresh.session(connection=connection) as tx:
             assert [one.context["version"] for one in tx.receive("q")] == [1]
         connection.commit()
-    assert [one.message.context["version"] for one in peek(box, "q")] == [2]
+    assert [one.message.context["version"] for one in box.peek("q")] == [2]
     assert invariants.broken(box) == []
 
 

@@ -8,7 +8,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import seriatim as sq
 from seriatim.operations.grants import grant, revoke
-from seriatim.operations.peek import peek
 
 
 @pytest.fixture
@@ -55,9 +54,9 @@ def test_another_database(box, elsewhere, use):
     assert name_of(elsewhere) in caught.value.what
     assert caught.value.remedy
     box.publish(sq.Message(type="order"))
-    assert len(peek(box, "ours")) == 1
+    assert len(box.peek("ours")) == 1
     with sq.MessageBox.open(elsewhere, schema=box.schema) as other:
-        assert peek(other, "theirs") == []
+        assert other.peek("theirs") == []
         with (
             pytest.raises(sq.UsageError, match="another message box"),
             other.session() as theirs,  # nor is it one that another box has opened
@@ -100,7 +99,7 @@ def test_a_role_that_may_only_publish(box, elsewhere):
             box.session(connection) as tx,
         ):
             tx.publish(sq.Message(type="order"))
-        assert len(peek(box, "ours")) == 1
+        assert len(box.peek("ours")) == 1
     finally:
         revoke(box, role)
         with box.session() as tx:
@@ -143,4 +142,4 @@ def test_a_box_that_was_made_anew(box):
         with box.session(connection) as tx:
             tx.publish(sq.Message(type="order", message_id="3"))
         connection.commit()
-    assert [one.message.message_id for one in peek(box, "after")] == ["1", "2", "3"]
+    assert [one.message.message_id for one in box.peek("after")] == ["1", "2", "3"]

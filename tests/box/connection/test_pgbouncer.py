@@ -18,7 +18,6 @@ import seriatim as sq
 from seriatim.box.pipelines.feed import Feed
 from seriatim.box.workers.reader_places import Slots
 from seriatim.operations import invariants
-from seriatim.operations.tick import tick
 from seriatim.runtime.processes.serve import Serve
 from tests.box.given_up import given_up
 from tests.box.shop import define, publish, rows, see, seen
@@ -201,7 +200,7 @@ def test_what_came_through_sql_is_routed(box, pooled):
     with pooled.session() as tx:
         assert [message.sequence for message in tx.receive("shop")] == [1]
     rows(box, "SELECT {schema}.publish('order', '', %s)", '{"customer": "c1", "version": 2}')
-    assert tick(pooled).routed == 1
+    assert pooled.tick().routed == 1
 
 
 def test_an_application_s_connection_through_it_can_be_joined(pooled):

@@ -15,7 +15,6 @@ from seriatim.cli.main import main
 from seriatim.operations import messages, queues, retention, subscriptions
 from seriatim.operations.box_status import box_status
 from seriatim.operations.grants import grants
-from seriatim.operations.peek import peek
 
 #: What has to be quoted in a URI, too, and how it stands there.
 SECRET, WRITTEN = "s3cret-wört&/x", "s3cret-w%C3%B6rt%26%2Fx"
@@ -72,7 +71,7 @@ def work(box):
         repr(box_status(box)),
         repr(queues.queues(box)),
         repr(messages.messages(box)),
-        repr(peek(box, "orders")),
+        repr(box.peek("orders")),
         repr(box.definitions()),
     ]
     seen += [

@@ -8,7 +8,6 @@ from sqlalchemy.orm import Session as OrmSession
 from sqlalchemy.pool import NullPool
 
 import seriatim as sq
-from seriatim.operations.peek import peek
 from tests.box.given_up import given_up
 
 
@@ -33,7 +32,7 @@ def order(number):
 
 
 def waiting(box):
-    return [one.message.context["id"] for one in peek(box, "orders")]
+    return [one.message.context["id"] for one in box.peek("orders")]
 
 
 def test_what_is_written_and_what_is_published_commit_together(shop):

@@ -23,7 +23,6 @@ from seriatim.operations import (
     trace,
 )
 from seriatim.operations.grants import grant
-from seriatim.operations.peek import peek
 
 #: Python doesn't write out a whole number of so many digits.
 LARGE = 10**5_000
@@ -62,7 +61,7 @@ def test_a_number_that_is_too_large_is_told(box: Any) -> None:
         in_session(lambda tx: tx.receive("shop", group=LARGE)),
         in_session(lambda tx: tx.receive(LARGE)),
         in_session(lambda tx: tx.commit_and_receive(limit=LARGE)),
-        lambda: peek(box, "shop", limit=LARGE),
+        lambda: box.peek("shop", limit=LARGE),
         lambda: messages.messages(box, limit=LARGE),
         lambda: messages.message(box, LARGE),
         lambda: dialogs.dialogs(box, limit=LARGE),

@@ -11,7 +11,6 @@ import seriatim as sq
 from seriatim.box.definitions.route import broken_in
 from seriatim.operations import doctor, groups, invariants, messages, queues, subscriptions
 from seriatim.operations.grants import grant
-from seriatim.operations.tick import tick
 from seriatim.pipeline.files.json_form import to_json
 from tests.box.roles import as_role, in_sql, make, rows
 from tests.databases import box_with
@@ -107,7 +106,7 @@ def test_others_go_on_beside_a_row_with_rubbish(box, place):
         assert {one.queue for one in queues.queues(box)} >= {"fine", "broken"}
         assert groups.groups(box)
         queues.activations(box)
-        tick(box)
+        box.tick()
     assert set(RUBBISH) <= set(told)
     assert len(told) > len(RUBBISH) + 3
     finding = found(box, "definitions")

@@ -15,7 +15,6 @@ import seriatim as sq
 from seriatim.box.definitions import define as defining
 from seriatim.kernel.groups.policy import remembering
 from seriatim.operations import messages, queues, subscriptions
-from seriatim.operations.peek import peek
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "amount": "decimal(12,2)"})
 QUEUE = sq.Queue("q", policy=sq.Standard(), group="customer", sequence="version")
@@ -490,7 +489,7 @@ def test_stopped_later_it_keeps_what_is_still_there(box):
         tx.receive("q", limit=1).done()
         subscriptions.stop(box, "all")
     assert received(box) == []
-    assert [one.waits for one in peek(box, "q")] == [True, True]
+    assert [one.waits for one in box.peek("q")] == [True, True]
     subscriptions.start(box, "all")
     assert received(box) == [2, 3]
 

@@ -11,7 +11,6 @@ import seriatim as sq
 from seriatim.box.faults.faults import Fault, LostTurn, fail, note_lost
 from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import bulk_operations, groups, messages
-from seriatim.operations.tick import tick
 from tests.box.given_up import given_up
 from tests.box.shop import define, publish, rows
 
@@ -36,7 +35,7 @@ def failures(box):
 def eventually(box):
     deadline = time.monotonic() + DEADLINE_S
     while True:
-        tick(box)
+        box.tick()
         if found := failures(box):
             return found
         assert time.monotonic() < deadline
@@ -67,7 +66,7 @@ def test_a_hole_whose_time_is_over(box, on_hole, told, by_receiving):
     assert (one["failed_queue"], one["failed_group"], one["failed_type"]) == ("shop", "c1", "order")
     assert (one["fault_kind"], one["error_class"], one["error"]) == ("hole", told, "the numbers 2 to 3 are missing")
     assert (one["version"], one["attempts"], one["dead_letter"], one["will_retry"]) == (4, 0, False, False)
-    tick(box)
+    box.tick()
     assert failures(box) == []
 
 
@@ -146,7 +145,7 @@ def by_sql(box, message):
             f'SELECT {box.schema}.publish(%s, %s, \'{{"customer": "c1"}}\', message_id => %s)',
             [message.type, message.body, message.message_id],
         )
-    tick(box)
+    box.tick()
 
 
 @pytest.mark.parametrize("how", [by_session, by_itself, by_sql])
@@ -191,7 +190,7 @@ def test_where_nobody_asks_nothing_is_published(box):
     box.publish(stray())
     deadline = time.monotonic() + DEADLINE_S
     while not messages.messages(box, status="dead"):
-        tick(box)
+        box.tick()
         assert time.monotonic() < deadline
     assert rows(box, "SELECT FROM {schema}.spool WHERE type = 'seriatim.failure'") == []
 

@@ -17,7 +17,6 @@ from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import dead_letters, invariants
 from seriatim.operations import messages as message_operations
 from seriatim.operations.messages import resubmit
-from seriatim.operations.tick import tick
 from tests.box.faults.test_failures import ask, by_itself, by_session, by_sql, failures, stray
 from tests.box.shop import define
 
@@ -169,7 +168,7 @@ def test_holes_of_many_groups_are_looked_up_together(box, asked):
     box.publish([sq.Message(type="order", context={"customer": f"c{one}", "version": 3}) for one in range(20)])
     found, deadline = [], time.monotonic() + DEADLINE_S
     while len(found) < 20:
-        tick(box)  # judges all of them, and some time later again
+        box.tick()  # judges all of them, and some time later again
         with box.session() as tx:
             tx.receive("shop")
         found += failures(box)

@@ -15,7 +15,6 @@ from seriatim.cli.main import main
 from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import dead_letters, edits, faults, groups, messages, queues, work_findings
 from seriatim.operations.grants import grant
-from seriatim.operations.tick import tick
 from seriatim.testing.work import work_off
 from tests.box.gates.test_numbers import WORK, message, numbers, prepare
 from tests.box.roles import as_role, make
@@ -184,9 +183,9 @@ def test_recovered_by_itself_so_many_times(box):
     publish(box, "a", "b", bad="ab")
     work(box)
     for _ in range(2):
-        assert tick(box).recovered == 2
+        assert box.tick().recovered == 2
         assert [one[0] for one in work(box)] == ["a", "b"]
-    assert tick(box).recovered == 0
+    assert box.tick().recovered == 0
     assert [one.message_id for one in messages.messages(box, status="faulted")] == ["a", "b"]
 
 

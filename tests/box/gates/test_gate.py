@@ -11,7 +11,6 @@ import pytest
 import seriatim as sq
 from seriatim import MessageBox
 from seriatim.operations import dead_letters, events, groups, invariants, messages, retention
-from seriatim.operations.tick import tick
 from seriatim.testing.clock import SEARCH_PATH, Clock, make_movable
 from tests.box.fed import feed
 from tests.box.shop import rows
@@ -141,10 +140,10 @@ def test_a_hole_is_skipped_by_its_time_out(moving):
     work(moving, "p1 x1", "p2", "", "p4", "x5", "p6")
     assert received(moving) == []  # the fifth place is closed
     clock.move(5)
-    tick(moving)
+    moving.tick()
     assert received(moving) == []
     clock.move(5)
-    assert tick(moving).groups == 1
+    assert moving.tick().groups == 1
     assert received(moving) == [("x1", 1, False)]
     clock.move(6)  # the third place is closed: the fourth is a hole of its own
     assert received(moving) == [("x5", 2, False)]
@@ -175,7 +174,7 @@ def test_the_clock_of_a_hole_begins_when_a_place_behind_it_closes(patient):
     work(patient, "p1", "p2 x2", "")
     assert received(patient) == []
     clock.move("20m")
-    tick(patient)
+    patient.tick()
     assert received(patient) == []
     assert all(view.hole_since is None for view in groups.groups(patient, "out"))
     work(patient, "y2", queue="price", group="p2")
@@ -184,7 +183,7 @@ def test_the_clock_of_a_hole_begins_when_a_place_behind_it_closes(patient):
     assert view.hole_since is not None
     assert view.due_at > clock.now()
     clock.move("9m")
-    tick(patient)
+    patient.tick()
     assert received(patient) == []
     work(patient, "y1", queue="price", group="p1")
     assert received(patient) == [("y1", 1, False), ("x2", 2, False), ("y2", 3, False)]
@@ -253,11 +252,11 @@ def test_a_group_at_its_bound_is_looked_at_the_less_the_longer_it_waits(moving):
     moving.define(replace(WORK, gate=replace(WORK.gate, through=["price"], open_at_most=2)))
     publish(moving, 3)
     work(moving, "p1", "p2")
-    tick(moving)
+    moving.tick()
     rest = []
     for waited in (1, 1200, 3600 * 24):
         clock.move(waited)
-        assert (tick(moving).groups, tick(moving).groups) == (1, 0)
+        assert (moving.tick().groups, moving.tick().groups) == (1, 0)
         (view,) = groups.groups(moving, "work")
         rest.append(round((view.due_at - clock.now()).total_seconds()))
     assert rest == [1, 20, 60]
@@ -266,7 +265,7 @@ def test_a_group_at_its_bound_is_looked_at_the_less_the_longer_it_waits(moving):
 def test_what_nobody_receives_is_judged_by_a_tick(gated):
     publish(gated, 3)
     work(gated, "a", "", "c")
-    tick(gated)
+    gated.tick()
     assert [(view.queue, view.next, view.queued) for view in groups.groups(gated, "out")] == [("out", 4, 2)]
 
 
@@ -292,7 +291,7 @@ def test_a_group_is_forgotten_with_its_group_at_the_gate(gated):
     publish(gated, 2)
     work(gated, "a")
     work(gated, "")
-    tick(gated)
+    gated.tick()
     publish(gated, 1)
     for forget, done in ((groups.forget, "forgotten"), (groups.restart, "restarted")):
         with pytest.raises(sq.ActionRefused, match=f"{done} by itself"):
@@ -359,7 +358,7 @@ def test_no_more_places_are_opened_than_that(gated):
     work(gated, *"fghij", limit=10)
     with gated.session() as tx:
         assert tx.receive("work") is None
-    tick(gated)
+    gated.tick()
     work(gated, *"klmno", limit=10)
 
 
@@ -440,7 +439,7 @@ def test_a_requeued_message_goes_back_to_its_place(gated, policy):
     work(gated, "p1")  # the first place is open
     publish(gated, 2)
     killed(gated, "work", "x2")
-    tick(gated)
+    gated.tick()
     (dead,) = dead_letters.dead_letters(gated, "work")
     dead_letters.requeue(gated, dead.entry_id, **BY)
     publish(gated, 1)
@@ -588,7 +587,7 @@ def test_one_result_that_waits_is_taken_out(gated):
     gated.define(WAY, replace(WORK, gate=replace(WORK.gate, through=["price"])))
     publish(gated, 4)
     work(gated, "p1 x1", "x2 y2", "x3", "x4")
-    tick(gated)
+    gated.tick()
     waiting = rows(
         gated,
         """SELECT message_id FROM {schema}.entries JOIN {schema}.spool USING (arrival_id, position)
@@ -749,7 +748,7 @@ def worked_on(box, *answers):
 
 def looked(box):
     """What leaves, after everybody has looked: nothing waits that no place keeps, and no clock."""
-    tick(box)
+    box.tick()
     assert invariants.broken(box) == []
     return [name for name, _, _ in received(box)]
 

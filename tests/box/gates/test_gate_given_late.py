@@ -8,7 +8,6 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import events, groups, invariants
-from seriatim.operations.tick import tick
 from tests.box.gates.test_gate import ALL, BY, OUT, publish, received, work
 from tests.box.shop import rows
 
@@ -166,7 +165,7 @@ def test_groups_of_before_and_of_now_are_judged_together(made):
     answered(box, "a")
     assert received(box) == [("a", 1, False)]
     answered(box, *"abc")
-    assert tick(box).groups == 3
+    assert box.tick().groups == 3
     assert sorted(name for name, _, _ in received(box)) == ["a", "b", "c"]
 
 

@@ -16,7 +16,6 @@ import pytest
 import seriatim as sq
 from seriatim.box.pipelines.staging import Staging
 from seriatim.operations import dead_letters, messages, retention
-from seriatim.operations.tick import tick
 from tests.box.given_up import given_up
 from tests.databases import box_with
 
@@ -156,7 +155,7 @@ def test_messages_through_sql_are_numbered_when_they_are_routed(box):
                 [to_all, name],
             )
     box.publish(message("c"))
-    tick(box)
+    box.tick()
     assert numbers(box) == [("c", 1, "c"), ("c", 2, "a"), ("c", 3, "b")]
     assert numbers(box, "strict") == [("c", 1, "a")]
 
@@ -171,7 +170,7 @@ def test_what_was_unrouted_or_is_put_back_when_its_place_has_passed_gets_the_nex
     messages.take_out(box, ["a"], queue="work", actor="me", reason="to see")
     (dead,) = dead_letters.dead_letters(box, "work")
     assert (dead.message_id, dead.group) == ("a", "c")
-    tick(box)  # the gate has passed its place
+    box.tick()  # the gate has passed its place
     dead_letters.requeue(box, dead.entry_id, actor="me", reason="to see")
     assert numbers(box) == [("c", 2, "b"), ("c", 3, "c"), ("c", 4, "a")]
 

@@ -18,7 +18,6 @@ from seriatim.box.pipelines.staging import Staging
 from seriatim.box.publishing.publisher import Publisher
 from seriatim.operations import dead_letters, edits, groups, messages
 from seriatim.operations.grants import grant
-from seriatim.operations.tick import tick
 from seriatim.pipeline.types.origin import ORIGIN
 from seriatim.testing.work import work_off
 from tests.box import roles
@@ -365,7 +364,7 @@ def test_what_is_routed_later_has_its_place_too(gated):
     with gated.session() as tx:
         for context in ({"location_key": "a"}, {}):
             tx.connection.execute(f"SELECT {gated.schema}.publish('order', '', %s)", [Jsonb(context)])
-    tick(gated)
+    gated.tick()
     with Staging(gated.dsn, gated.schema, incoming=Incoming("order")) as staging:
         rows_of = pa.RecordBatch.from_pydict({"location_key": ["b"], "kind": ["staged"]})
         staging.merge("writer", 0, [staging.stage("writer", 0, [rows_of])])

@@ -10,7 +10,6 @@ import pytest
 import seriatim as sq
 from seriatim.box.pipelines.staging import Staging
 from seriatim.operations import dead_letters, groups, invariants, messages
-from seriatim.operations.tick import tick
 from tests.box.given_up import given_up
 from tests.databases import box_with
 
@@ -61,7 +60,7 @@ def test_positions_go_on_over_the_epochs_however_it_is_published(box):
         tx.connection.execute(
             f"SELECT {box.schema}.publish('order', ''::bytea, '{{\"kept\": true, \"location\": \"till\"}}'::jsonb, 'i')"
         )
-    tick(box)
+    box.tick()
     found = received(box, limit=3)
     assert [one for one in found if one[2][0] == "till"] == [
         (name, n, ("till", (n - 1) // 3, (n - 1) % 3 + 1)) for n, name in enumerate("abcdefi", 1)
@@ -81,7 +80,7 @@ def test_a_number_that_went_elsewhere_is_a_hole(box):
 
 def test_put_back_or_routed_later_a_message_has_its_position(box):
     box.publish([message("a"), message("b"), message("c")])
-    tick(box)
+    box.tick()
     messages.take_out(box, "b", queue="line", **WHO)
     (dead,) = dead_letters.dead_letters(box, "line")
     dead_letters.requeue(box, dead.entry_id, **WHO)

@@ -13,7 +13,6 @@ from seriatim.cli.main import main
 from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import find, groups, invariants, messages, queues, trace, work_findings
 from seriatim.operations.grants import grant
-from seriatim.operations.peek import peek
 from tests.box import roles
 from tests.box.gates.test_gate import ALL, BY, OUT, WAY, WORK, publish, received, work
 from tests.box.shop import rows
@@ -77,7 +76,7 @@ def test_results_of_an_open_place_are_held(seen):
     (held, _) = messages.messages(seen, queue="out", status="held")
     assert (held.status, held.reason, held.sequence) == ("held", "place_open", 1)
     assert counts(seen).held == 2
-    assert [(one.status, one.message.sequence) for one in peek(seen, "out")] == [("held", 1), ("held", 2)]
+    assert [(one.status, one.message.sequence) for one in seen.peek("out")] == [("held", 1), ("held", 2)]
     found = seen.status_of(held.message_id)
     assert (found.state, found.reason.partition(",")[0]) == ("waiting", "its place at the gate is open")
     (one,) = queues.not_done(seen, "out")

@@ -13,7 +13,6 @@ from psycopg import sql
 
 import seriatim as sq
 from seriatim.operations import links
-from seriatim.operations.tick import tick
 from tests.box import roles
 from tests.databases import fresh_box
 
@@ -66,7 +65,7 @@ def paired(databases: Any, **fields: Any) -> Iterator[Pair]:
 
 def carried(box: Any, queue: str = "orders") -> list[tuple[str | None, int, bool]]:
     """What a box hands out of a queue now, in order: group, number, whether it is marked as replayed."""
-    tick(box)
+    box.tick()
     found = []
     while True:
         with box.session() as tx:

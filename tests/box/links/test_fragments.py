@@ -9,7 +9,6 @@ import pytest
 import seriatim as sq
 from seriatim.operations import links
 from seriatim.operations.links import transmit
-from seriatim.operations.tick import tick
 from tests.box import roles
 from tests.box.links.pairs import Pair, order, paired
 
@@ -40,7 +39,7 @@ def _rounds(pair: Pair) -> int:
 
 
 def _bodies(box, queue: str = "orders") -> list:
-    tick(box)
+    box.tick()
     with box.session() as tx:
         return [(message.body, *(one.body for one in message.parts)) for message in tx.receive(queue, limit=10) or ()]
 

@@ -29,7 +29,6 @@ from seriatim.network import UNACKNOWLEDGED_S, watch
 from seriatim.operations import links
 from seriatim.operations.links import transmit as transmit_of_box
 from seriatim.operations.looking import open_to_look
-from seriatim.operations.tick import tick
 from seriatim.runtime.processes.link_server import LinkLimits, LinkServer
 from tests import soak
 from tests.box import roles
@@ -101,7 +100,7 @@ def test_large_bodies_arrive_in_parts(pair: HttpsPair):
     pair.near.publish(sent)
     while transmit_of_box(pair.near, at_once=True)[0].more:
         pass
-    tick(pair.far)
+    pair.far.tick()
     with pair.far.session() as tx:
         (message,) = list(tx.receive("orders"))
     assert message.body == body

@@ -11,7 +11,6 @@ import pytest
 import seriatim as sq
 from seriatim.operations import links, set_aside
 from seriatim.operations.links import transmit
-from seriatim.operations.tick import tick
 from tests.box import roles
 from tests.box.links.pairs import ORDER, Pair, carried, order, paired
 
@@ -85,7 +84,7 @@ def test_a_message_keeps_what_it_was_published_with(pair: Pair):
     )
     pair.near.publish(sent)
     transmit(pair.near)
-    tick(pair.far)
+    pair.far.tick()
     with pair.far.session() as tx:
         (message,) = list(tx.receive("orders"))
     assert (message.message_id, message.type, message.body, message.content_type) == (
@@ -142,7 +141,7 @@ def test_unordered_queues_travel_in_lanes(pair: Pair):
     transmit(pair.near)
     streams = links.transmission(pair.near)
     assert {one.key for one in streams} == {"0", "1", "2", "3"}
-    tick(pair.far)
+    pair.far.tick()
     with pair.far.session() as tx:
         assert sorted(message.message_id for message in tx.receive("events", limit=100)) == sorted(ids)
 
@@ -192,7 +191,7 @@ def test_a_remote_queue_hands_nothing_out_here(pair: Pair):
         tx.receive("orders")
     with pytest.raises(sq.ActionRefused, match="is in another box"):
         sq.Worker(pair.near, "orders", lambda message, tx: None)
-    tick(pair.near)
+    pair.near.tick()
     assert transmit(pair.near)[0].acknowledged == 1
 
 
@@ -224,7 +223,7 @@ def test_a_message_that_was_here_before_is_a_loop(pair: Pair):
     )
     pair.send(1, queue="out")
     transmit(pair.near)
-    tick(pair.far)
+    pair.far.tick()
     assert transmit(pair.near)[0].received == 1
     assert carried(pair.near, "back") == []
     (aside,) = roles.rows(pair.near, "SELECT reason FROM box.aside")
@@ -392,7 +391,7 @@ def test_a_stream_that_waits_by_a_clock_that_was_ahead_is_tried_again(pair: Pair
     roles.rows(pair.near, "UPDATE box.link_streams_out SET next_try_at = clock_timestamp() + interval '1 day'")
     assert transmit(pair.near)[0].acknowledged == 0
     assert "1 stream, until " in CHECKS["times"](pair.near).found
-    assert tick(pair.near, at_once=True).put_right == 1
+    assert pair.near.tick(at_once=True).put_right == 1
     assert transmit(pair.near)[0].acknowledged == 1
     assert CHECKS["times"](pair.near).found == "nothing counts from a time that is still to come"
 
@@ -418,7 +417,7 @@ def test_publishers_are_refused_where_too_much_waits_for_a_link(databases):
         assert [nth for _, nth, _ in carried(pair.far)] == [1, 2, 3, 4, 5, 6, 7]
         publish = 'SELECT test.publish(\'order\', \'x\', context => \'{"to": "orders", "customer": "c1", "nth": 8}\') FROM generate_series(1, 6)'
         roles.rows(pair.near, publish)
-        tick(pair.near)
+        pair.near.tick()
         with pytest.raises(psycopg.Error, match="full"):
             roles.rows(pair.near, publish)
 
@@ -446,11 +445,11 @@ def test_what_leaves_by_a_remote_queue_leaves_its_gate(pair: Pair):
         for message in tx.receive("front", limit=2):
             # The first result goes to the other box, the second one to the gate.
             tx.publish(order(message.context["nth"], queue="orders" if message.context["nth"] == 1 else "gate"))
-    tick(pair.near)
+    pair.near.tick()
     assert transmit(pair.near)[0].acknowledged == 1
     with pair.near.session() as tx:
         assert [message.context["nth"] for message in tx.receive("gate")] == [2]
-    tick(pair.far)
+    pair.far.tick()
     with pair.far.session() as tx:
         (message,) = list(tx.receive("orders"))
     assert not {name for name in message.context if name.startswith("origin_")}

@@ -11,7 +11,6 @@ import seriatim as sq
 from seriatim.box.links.carrier import Carrier
 from seriatim.operations import links
 from seriatim.operations.links import transmit
-from seriatim.operations.tick import tick
 from seriatim.operations.trace import trace_message
 from seriatim.testing import work_off
 from tests.box import roles
@@ -59,7 +58,7 @@ def test_a_trace_goes_on_in_the_other_box(pair: Pair):
     assert links.status(pair.far)[0].traces
     one, two = pair.send(1, 2)
     transmit(pair.near)
-    tick(pair.far)
+    pair.far.tick()
     steps = trace_message(pair.near, one)
     # What isn't kept here any more, the other box knows.
     assert _told(steps) == [
@@ -210,7 +209,7 @@ def test_the_same_over_https(databases, tmp_path):
                 status, body = received(connection)
                 assert (status, recorder.read(body)[2]) == (200, b"nothing is known of this")
         links.accept(pair.far, "near", trace=True, **accepted)
-        tick(pair.far)
+        pair.far.tick()
         assert _told(trace_message(pair.near, message_id))[-2:] == [("routed", "far"), ("waits", "far")]
         unknown = pair.authority.issued("unknown")
         with asked_over_tls(pair.port, unknown) as connection:

@@ -7,7 +7,6 @@ import pytest
 import seriatim as sq
 from seriatim.operations import bulk, dead_letters, faults, groups, invariants, messages, retention
 from seriatim.operations.groups import Action
-from seriatim.operations.peek import peek
 from tests.box.console import (
     BY,
     TRANSIENT,
@@ -51,7 +50,7 @@ def test_retried_with_another_body_the_original_is_kept(box):
     groups.retry(box, "shop", "c1", body=b'{"mended": true}', **BY)
     failing(box)  # that wasn't it
     groups.retry(box, "shop", "c1", body=b'{"mended": "again"}', **BY)
-    assert [one.message.body for one in peek(box, "shop")] == [b'{"mended": "again"}', b"{}"]
+    assert [one.message.body for one in box.peek("shop")] == [b'{"mended": "again"}', b"{}"]
     assert deliveries(box) == [(1, 1, False, b'{"mended": "again"}'), (2, 2, False, b"{}")]
     message, _ = messages.message(box, first)
     assert (message.body, dict(message.context)["version"]) == (b"{}", 1)

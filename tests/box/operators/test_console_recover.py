@@ -10,7 +10,6 @@ import seriatim as sq
 from seriatim.kernel.operators.recover import Recover, recovery_at
 from seriatim.operations import groups
 from seriatim.operations.grants import grant
-from seriatim.operations.tick import tick
 from tests.box.console import BY, define, failing, publish, received, rows
 
 HOUR = 3_600_000_000
@@ -25,12 +24,12 @@ def test_so_many_times_and_then_it_is_left_to_an_operator(box):
     publish(box, 1, 2)
     for nth in (1, 2):
         failing(box)
-        assert tick(box).recovered == 1
+        assert box.tick().recovered == 1
         assert state(box) == "ready"
         (last,) = rows(box, "SELECT actor, reason FROM {schema}.operator_log ORDER BY operation_id DESC LIMIT 1")
         assert last == ("seriatim", f"recovery {nth} of 2")
     failing(box)
-    assert tick(box).recovered == 0
+    assert box.tick().recovered == 0
     assert state(box) == "faulted"
     groups.retry(box, "shop", "c1", **BY)
     assert received(box) == [1, 2]
@@ -40,9 +39,9 @@ def test_another_message_of_the_group_has_its_own(box):
     define(box, recover=sq.Recover(1, delay=0))
     publish(box, 1, 2)
     failing(box)
-    assert tick(box).recovered == 1
+    assert box.tick().recovered == 1
     failing(box, done=1)
-    assert tick(box).recovered == 1
+    assert box.tick().recovered == 1
     assert received(box) == [2]
 
 
@@ -50,11 +49,11 @@ def test_not_before_its_time(box):
     define(box, recover=sq.Recover(1, delay=3600))
     publish(box, 1)
     failing(box)
-    assert tick(box).recovered == 0
+    assert box.tick().recovered == 0
     rows(box, "UPDATE {schema}.faults SET at = at - interval '59 minutes' RETURNING 1")
-    assert tick(box).recovered == 0
+    assert box.tick().recovered == 0
     rows(box, "UPDATE {schema}.faults SET at = at - interval '1 minute' RETURNING 1")
-    assert tick(box).recovered == 1
+    assert box.tick().recovered == 1
 
 
 def test_not_where_an_operator_has_suspended_the_group_or_the_queue_says_nothing(box):
@@ -62,10 +61,10 @@ def test_not_where_an_operator_has_suspended_the_group_or_the_queue_says_nothing
     publish(box, 1)
     failing(box)
     groups.suspend(box, "shop", "c1", **BY)
-    assert tick(box).recovered == 0
+    assert box.tick().recovered == 0
     groups.resume(box, "shop", "c1", **BY)
     define(box)
-    assert tick(box).recovered == 0
+    assert box.tick().recovered == 0
     assert state(box) == "faulted"
 
 
@@ -79,8 +78,8 @@ def test_a_role_that_is_not_the_owner_leaves_it_to_him(box):
         tx.connection.execute("CREATE ROLE ticker LOGIN")
     grant(box, "ticker", receive=["shop"], route=True)
     with sq.MessageBox.open(box.dsn.replace("seriatim@", "ticker@"), schema=box.schema) as own:
-        assert tick(own).recovered == 0
-    assert tick(box).recovered == 1
+        assert own.tick().recovered == 0
+    assert box.tick().recovered == 1
 
 
 @given(

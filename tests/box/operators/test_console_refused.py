@@ -15,7 +15,6 @@ from seriatim.box.pipelines.feed import Feed
 from seriatim.kernel.groups.states import GroupState
 from seriatim.kernel.groups.verbs import VERBS, Action, Situation, refusal
 from seriatim.operations import dead_letters, groups, subscriptions
-from seriatim.operations.tick import tick
 from tests.box.console import BUSINESS, BY, ORDER, rows
 from tests.models.transitions import leads
 
@@ -92,7 +91,7 @@ def in_state(box, state, key):
         return
     deadline = time.monotonic() + DEADLINE_S
     while state is GroupState.TIMED_OUT and shown(box, state, key) != state:
-        tick(box)
+        box.tick()
         assert time.monotonic() < deadline
     yield
 

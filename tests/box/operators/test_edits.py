@@ -18,7 +18,6 @@ from seriatim.box.views import exported
 from seriatim.operations import edits, find, groups, invariants, messages, trace
 from seriatim.operations.edits import NotRetried, Retried
 from seriatim.operations.grants import grant
-from seriatim.operations.peek import peek
 from tests.box.console import BUSINESS, BY, TRANSIENT, failing, publish, received, rows
 from tests.box.roles import as_role, make
 from tests.databases import box_with
@@ -88,7 +87,7 @@ def retried(box, objects):
 
 def handed(box, group):
     """The next message of a group, which is put back."""
-    (first, *_) = [one.message for one in peek(box, "shop", group=group)]
+    (first, *_) = [one.message for one in box.peek("shop", group=group)]
     return first
 
 

@@ -7,7 +7,6 @@ import pytest
 import seriatim as sq
 from seriatim.operations import groups, work_findings
 from seriatim.operations.events import events_after
-from seriatim.operations.tick import tick
 from tests.box.console import BY, rows
 from tests.databases import box_with
 
@@ -98,9 +97,9 @@ def test_a_restarted_group_begins_with_the_messages_that_counted(box):
 
 def test_released_messages_are_handed_out_before(box):
     publish(box, "shop", "old", 1, 2, 3, 4, 5)
-    tick(box)
+    box.tick()
     publish(box, "shop", "new", 1, 2, 3)
-    tick(box)
+    box.tick()
     groups.restart(box, "shop", "c1", **BY)
     assert received(box, "shop") == [*(f"old {n}" for n in range(1, 6)), *(f"new {n}" for n in range(1, 4))]
 

@@ -15,7 +15,6 @@ from seriatim.box.operators import resubmit
 from seriatim.box.views.message_places import STATUSES
 from seriatim.operations import invariants, queues, retention, set_aside
 from seriatim.operations import messages as message_operations
-from seriatim.operations.peek import peek
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "amount": "decimal(12,2)"})
 QUEUE = sq.Queue("q", policy=sq.Standard(), group="customer", sequence="version")
@@ -177,7 +176,7 @@ def test_peek_sees_what_would_leave_and_leaves_it(box):
     publish(box, order(2), order(4))
     received(box)
     publish(box, order(1), sq.Message(type="order", context={"customer": "b", "version": 1}))
-    seen = [(one.group, one.status, one.message.sequence, one.message.subscriptions) for one in peek(box, "q")]
+    seen = [(one.group, one.status, one.message.sequence, one.message.subscriptions) for one in box.peek("q")]
     assert seen == [
         *(("a", "held", 2, ("all",)), ("a", "held", 4, ("all",)), ("a", "arrived", 1, ("all",))),
         ("b", "arrived", 1, ("all",)),
@@ -185,15 +184,15 @@ def test_peek_sees_what_would_leave_and_leaves_it(box):
     with box.session() as tx:
         delivery = tx.receive("q", limit=1, group="a")
         assert len(delivery) == 1
-        assert [one.message.body for one in peek(box, "q", "a")] == [b"body"] * 3  # as it was before
+        assert [one.message.body for one in box.peek("q", "a")] == [b"body"] * 3  # as it was before
         delivery.done()
-    assert [(one.status, one.message.ordinal) for one in peek(box, "q", "a")] == [("queued", 2), ("held", None)]
-    assert len(peek(box, "q", limit=1)) == 1
+    assert [(one.status, one.message.ordinal) for one in box.peek("q", "a")] == [("queued", 2), ("held", None)]
+    assert len(box.peek("q", limit=1)) == 1
     for wrong in (0, True, 2**40):
         with pytest.raises(sq.UsageError):
-            peek(box, "q", limit=wrong)
+            box.peek("q", limit=wrong)
     with pytest.raises(sq.UsageError, match="there is no queue"):
-        peek(box, "r")
+        box.peek("r")
 
 
 def test_where_messages_are(box):

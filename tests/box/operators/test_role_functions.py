@@ -17,7 +17,6 @@ import seriatim as sq
 from seriatim.operations import doctor, queues
 from seriatim.operations.box_status import box_status
 from seriatim.operations.grants import grant
-from seriatim.operations.tick import tick
 from seriatim.pipeline.files.json_form import to_json
 from tests.box.roles import dsn_of, make, rows
 from tests.databases import box_with
@@ -255,7 +254,7 @@ def check_box(box, number):
     group = f"v{number}"
     box.publish([order(group, n) for n in (2, 1)])
     rows(box, f"SELECT box.publish('order', '', '{{\"customer\": \"{group}\", \"version\": 3}}')")
-    tick(box)
+    box.tick()
     with box.session() as tx:
         assert [one.sequence for one in tx.receive("vault", limit=9, group=group)] == [1, 2, 3]
     with box.session() as tx:

@@ -17,7 +17,6 @@ from seriatim.operations import bulk_operations, dead_letters, events, faults, f
 from seriatim.operations.events import events_after
 from seriatim.operations.grants import grant, grants
 from seriatim.operations.groups import Action
-from seriatim.operations.peek import peek
 from tests.box.roles import as_role, dsn_of, in_sql, make, rows
 from tests.databases import box_with
 from tests.runtime.workers.test_worker import work
@@ -77,7 +76,7 @@ def test_a_role_looks_at_its_queue_and_at_no_other(box, role):
             lambda: messages.messages(own, queue="vault"),
             lambda: faults.faults(own, queue="vault"),
             lambda: dead_letters.dead_letters(own, queue="vault"),
-            lambda: peek(own, "vault"),
+            lambda: own.peek("vault"),
         )
         for look in looks:
             with pytest.raises(sq.EnvironmentProblem, match=f'"{role}" may not see .*the queue "vault"') as caught:
@@ -117,7 +116,7 @@ def test_a_role_that_sees_a_queue_sees_its_events(box):
 def test_bodies_are_seen_with_a_right_of_their_own(box):
     for role in ("watcher", "mender"):
         with as_role(box, role) as own:
-            for look in (lambda: messages.message(own, "c1-1"), lambda: peek(own, "shop")):
+            for look in (lambda: messages.message(own, "c1-1"), lambda: own.peek("shop")):
                 with pytest.raises(sq.EnvironmentProblem, match=f'"{role}" may not see bodies of') as caught:
                     look()
                 assert f"seriatim box grant {role} --see-bodies" in caught.value.remedy
@@ -125,7 +124,7 @@ def test_bodies_are_seen_with_a_right_of_their_own(box):
                 assert SECRET not in str(in_sql(box, role, f"SELECT * FROM box.seen_{view}")), view
     with as_role(box, "reader") as own:
         assert messages.message(own, "c1-1")[0].body == f"{SECRET} of c1".encode()
-        assert peek(own, "shop")[0].message.context["note"] == f"{SECRET} note"
+        assert own.peek("shop")[0].message.context["note"] == f"{SECRET} note"
     assert "v1" not in str([in_sql(box, "reader", f"SELECT * FROM box.seen_{view}") for view in SEEN])
     # Of two queues, in one of which it sees bodies.
     grant(box, "reader", see=["vault"])
@@ -163,7 +162,7 @@ def test_an_operator_retries_and_edits_only_what_it_sees(box):
         assert groups.group_view(own, "shop", "c1").state == "faulted"
         grant(box, "mender", see_bodies=["shop"])
         assert groups.retry(own, "shop", "c1", body=b"new", **given).before == "faulted"
-        assert peek(own, "shop")[0].message.body == b"new"
+        assert own.peek("shop")[0].message.body == b"new"
     work(box, fail, done=lambda: is_faulted(box))
     with as_role(box, "mender") as own:
         assert groups.skip_message(own, "shop", "c1", **given).set_aside == 1

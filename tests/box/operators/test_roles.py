@@ -16,7 +16,6 @@ from seriatim.cli.main import main
 from seriatim.operations import set_aside
 from seriatim.operations.box_status import box_status
 from seriatim.operations.grants import grant, grants, revoke
-from seriatim.operations.tick import tick
 from tests.box.given_up import given_up
 
 RELATIONS = """
@@ -293,7 +292,7 @@ def test_what_is_routed_elsewhere_is_refused_with_the_name_of_the_queue(team):
             lambda: revoke(own, name),
             lambda: grants(own),
             lambda: box_status(own),
-            lambda: tick(own),
+            own.tick,
         ):
             with pytest.raises(sq.EnvironmentProblem, match=r"may not|permission denied"):
                 refused()
@@ -361,7 +360,7 @@ def test_published_through_sql_by_a_role(team):
         with own.session() as tx:
             assert tx.receive("shop", wait=0.05) is None
             assert tx.receive("shop", group="c1") is None
-        assert tick(box).routed == 4
+        assert box.tick().routed == 4
         with own.session() as tx:
             assert [one.sequence for one in tx.receive("shop", limit=10)] == [1, 2]
     with box.session() as tx:

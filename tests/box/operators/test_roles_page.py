@@ -12,7 +12,6 @@ import pytest
 import seriatim as sq
 from seriatim.operations import groups, messages
 from seriatim.operations.grants import grant
-from seriatim.operations.tick import tick
 from tests.box.roles import as_role, dsn_of, in_sql, make, rows
 from tests.databases import box_with
 
@@ -215,7 +214,7 @@ def route(box):
             pytest.raises(psycopg.errors.LockNotAvailable),
         ):
             other.execute(f"SELECT * FROM {box.schema}.pending(10, 10000, '0', '{{}}')")
-    assert tick(box).routed == 1
+    assert box.tick().routed == 1
 
 
 def see(box):

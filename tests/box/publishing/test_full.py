@@ -14,7 +14,6 @@ import pytest
 import seriatim as sq
 from seriatim.box.pipelines.staging import Staging
 from seriatim.operations.grants import grant
-from seriatim.operations.tick import tick
 
 
 def order(customer, version):
@@ -307,7 +306,7 @@ def of(customer, version, **more):
 def test_from_sql_what_is_routed_is_put_in_nevertheless(refusing):
     publish(refusing, orders("a", 1, 2, 3))
     published(refusing, of("b", 1))
-    assert tick(refusing).routed == 1
+    assert refusing.tick().routed == 1
     assert count(refusing) == 4
 
 
@@ -317,13 +316,13 @@ def test_from_sql_what_is_addressed_to_a_full_queue_is_refused(refusing):
         published(refusing, of("b", 1, to="orders"))
     assert drain(refusing, 1) == [1]
     published(refusing, of("b", 1, to="orders"))
-    assert (tick(refusing).routed, count(refusing)) == (1, 3)
+    assert (refusing.tick().routed, count(refusing)) == (1, 3)
 
 
 def test_from_sql_a_queue_that_lets_publishers_wait_takes_it(waiting):
     publish(waiting, orders("a", 1, 2, 3))
     published(waiting, of("b", 1, to="orders"))
-    assert (tick(waiting).routed, count(waiting)) == (1, 4)
+    assert (waiting.tick().routed, count(waiting)) == (1, 4)
 
 
 def test_from_sql_what_may_fill_a_hole_gets_in(refusing):
@@ -335,7 +334,7 @@ def test_from_sql_what_may_fill_a_hole_gets_in(refusing):
     published(refusing, of("a", 1, to="orders"))
     published(refusing, of("a", None, to="orders"))  # it may stand in the body
     published(refusing, {"to": "orders", "version": 2})
-    assert tick(refusing).routed == 3
+    assert refusing.tick().routed == 3
 
 
 def test_from_sql_the_rest_of_a_set_gets_in(box):
@@ -344,7 +343,7 @@ def test_from_sql_the_rest_of_a_set_gets_in(box):
     with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
         published(box, of("b", 1, to="orders"))
     published(box, of("a", 1, to="orders"))
-    assert tick(box).routed == 1
+    assert box.tick().routed == 1
 
 
 def test_from_sql_published_again_it_needs_no_room(refusing):

@@ -12,7 +12,6 @@ from seriatim.cli.main import main
 from seriatim.operations import messages as message_operations
 from seriatim.operations import retention
 from seriatim.operations.grants import grant, grants, revoke
-from seriatim.operations.tick import tick
 from seriatim.operations.trace import trace_message
 from tests.box.roles import as_role, in_sql, make, rows
 from tests.databases import box_with
@@ -60,7 +59,7 @@ def test_whoever_publishes_an_id_first_takes_it_from_nobody(box):
         assert clerk.publish(order("order-4711")).left_out == ["order-4711"]  # they share a space
         assert box.publish(order("sql-1")).left_out == []
         assert eve.publish([order("sql-1", "r2"), order("new", "r2")]).left_out == ["sql-1"]
-    tick(box)
+    box.tick()
     assert ids(box) == [
         ("new", "rq", "eve"),
         ("order-4711", "orders", ""),

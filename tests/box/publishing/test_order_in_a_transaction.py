@@ -12,8 +12,6 @@ from seriatim.box.pipelines.incoming import Incoming
 from seriatim.box.pipelines.staging import Staging
 from seriatim.box.views.trace import StepKind
 from seriatim.operations import invariants, messages, trace
-from seriatim.operations.peek import peek
-from seriatim.operations.tick import tick
 from tests.box.fed import feed
 from tests.dialogs.talking import far_of
 
@@ -212,7 +210,7 @@ def test_one_at_a_time_they_come_in_that_order(box):
 def test_what_nobody_wanted_is_routed_again_in_that_order(box, publish, monkeypatch):
     monkeypatch.setattr(resubmit, "_BATCH", 2)
     publish(box, *(order(nth, None) for nth in SIX))
-    tick(box)
+    box.tick()
     assert messages.resubmit(box) == resubmit.Resubmitted(0, 6)
     box.define(sq.Subscription("all", where="type = 'order'", to="fifo"))
     assert messages.resubmit(box) == resubmit.Resubmitted(6, 0)
@@ -231,11 +229,11 @@ def test_what_was_invalid_is_routed_again_in_that_order(box, monkeypatch):
 def test_what_people_see_is_in_that_order(box):
     in_one_call(box, *map(order, SIX))
     names = [f"fifo {nth}" for nth in SIX]
-    assert [one.message.message_id for one in peek(box, "fifo")] == names
+    assert [one.message.message_id for one in box.peek("fifo")] == names
     assert [one.message_id for one in messages.messages(box, queue="fifo")] == names
     steps = trace.trace_group(box, "fifo", "c")
     assert [one.message_id for one in steps if one.kind == StepKind.RECEIVED] == names
-    (head,) = peek(box, "fifo", limit=1)
+    (head,) = box.peek("fifo", limit=1)
     assert head.message.message_id == names[0]
 
 
@@ -246,7 +244,7 @@ def test_what_a_disabled_trigger_left_is_numbered_in_that_order(box):
     in_one_call_of_a_transaction(box, *map(order, range(3, 6)))
     with psycopg.connect(box.dsn) as connection:
         connection.execute(f"ALTER TABLE {box.schema}.arrivals ENABLE ALWAYS TRIGGER number_at_commit")
-    tick(box)
+    box.tick()
     assert received(box) == [*SIX]
 
 

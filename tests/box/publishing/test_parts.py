@@ -19,8 +19,6 @@ from seriatim.operations import messages as message_operations
 from seriatim.operations import retention
 from seriatim.operations.grants import grant
 from seriatim.operations.messages import resubmit
-from seriatim.operations.peek import peek
-from seriatim.operations.tick import tick
 from tests.databases import box_with
 
 PARTS = (
@@ -89,7 +87,7 @@ def test_put_back_and_handed_out_again(queues):
     publish(queues, message(parts=PARTS))
     with queues.session() as tx:
         assert tx.receive("first").messages[0].parts == PARTS
-    assert [one.message.parts for one in peek(queues, "first")] == [PARTS]
+    assert [one.message.parts for one in queues.peek("first")] == [PARTS]
     assert [one.parts for one in receive(queues, "first")] == [PARTS]
 
 
@@ -168,7 +166,7 @@ def test_a_role_sends_and_gets_them(queues):
             publish(own, message(parts=PARTS))
             assert [one.parts for one in receive(own, "first")] == [PARTS]
             published(own, PARTS)
-            tick(queues)
+            queues.tick()
             assert [one.parts for one in receive(own, "first")] == [PARTS]
         with psycopg.connect(dsn) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute(f"SELECT * FROM {queues.schema}.message_parts")

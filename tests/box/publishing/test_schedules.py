@@ -20,8 +20,6 @@ from seriatim.cli.main import main
 from seriatim.operations import schedules
 from seriatim.operations.box_findings import CHECKS
 from seriatim.operations.grants import grant, revoke
-from seriatim.operations.peek import peek
-from seriatim.operations.tick import tick
 from seriatim.pipeline.types.schedule import Schedule
 from seriatim.runtime.processes.schedule_clock import ScheduleClock
 from seriatim.runtime.processes.serve import Serve
@@ -65,7 +63,7 @@ def defined(box):
 
 
 def published(box):
-    return [one.message for one in peek(box, "reports", limit=10_000)]
+    return [one.message for one in box.peek("reports", limit=10_000)]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +173,7 @@ def test_each_due_time_gives_one_message(box):
     assert 0 < publish_due(box.access).next_s <= DAY.total_seconds()
     # Even if its time is set back, or it is defined anew.
     let_pass(box, 3)
-    assert tick(box).scheduled == 0
+    assert box.tick().scheduled == 0
     assert len(published(box)) == 3
 
 
@@ -188,7 +186,7 @@ def test_after_a_downtime(box, catch_up, days, expected):
         pytest.skip("a day has just begun, which is no downtime")
     box.define(daily(catch_up=catch_up))
     first = let_pass(box, days)
-    tick(box)
+    box.tick()
     assert [one.context["due"] for one in published(box)] == [first + n * DAY for n in expected]
     assert schedules.schedules(box)[0].next_at > datetime.now(UTC)
 
@@ -198,7 +196,7 @@ def test_none_publishes_what_is_due_now(box):
     due = datetime.now(UTC) - timedelta(seconds=30)
     with box.session() as tx:
         tx.connection.execute(f"UPDATE {box.schema}.schedules SET next_at = %s", [due])
-    assert tick(box).scheduled == 1
+    assert box.tick().scheduled == 1
 
 
 def test_what_cant_be_published_is_told_and_tried_again(box, caplog):
@@ -206,8 +204,8 @@ def test_what_cant_be_published_is_told_and_tried_again(box, caplog):
     let_pass(box, 1)
     let_pass(box, 1, "fine")
     with caplog.at_level(logging.WARNING, "seriatim.serve"):
-        assert tick(box).scheduled == 1
-        assert tick(box).scheduled == 0
+        assert box.tick().scheduled == 1
+        assert box.tick().scheduled == 0
     (told,) = [one for one in caplog.messages if "'daily'" in one]
     assert "property n" in told
     failed = next(one for one in schedules.schedules(box) if one.schedule == "daily")
@@ -215,7 +213,7 @@ def test_what_cant_be_published_is_told_and_tried_again(box, caplog):
     finding = CHECKS["schedules"](box)
     assert "'daily' has published nothing since" in finding.found
     box.define(daily(context={"n": 3}))
-    assert tick(box).scheduled == 1
+    assert box.tick().scheduled == 1
     assert [one.state for one in schedules.schedules(box)] == ["waiting", "waiting"]
 
 
@@ -231,11 +229,11 @@ def test_nobody_publishes(box):
 def test_a_due_time_whose_message_still_waits_adds_none(box):
     box.define(daily(context={"unique_key": "daily"}))
     let_pass(box, 1)
-    assert tick(box).scheduled == 1
+    assert box.tick().scheduled == 1
     (one,) = published(box)
     with box.session() as tx:
         tx.connection.execute(f"UPDATE {box.schema}.schedules SET next_at = now()")
-    assert tick(box).scheduled == 0
+    assert box.tick().scheduled == 0
     assert published(box) == [one]
     assert schedules.schedules(box)[0].last_message == one.message_id
 
@@ -245,13 +243,13 @@ def test_paused_and_resumed(box):
     assert schedules.pause(box, "daily", **BY) == ["daily"]
     assert schedules.pause(box, "daily", "other", **BY) == ["other"]
     let_pass(box, 5)
-    assert tick(box).scheduled == 0
+    assert box.tick().scheduled == 0
     (seen, _) = schedules.schedules(box)
     assert (seen.state, seen.paused_by, seen.next_at) == ("paused", "ann", None)
     box.define(daily(body=b"x"))
     assert schedules.schedules(box)[0].state == "paused"
     assert schedules.resume(box, "daily", **BY) == ["daily"]
-    assert tick(box).scheduled == 0
+    assert box.tick().scheduled == 0
     assert schedules.schedules(box)[0].next_at > datetime.now(UTC)
     with pytest.raises(sq.UsageError, match="there is no schedule 'x'"):
         schedules.pause(box, "daily", "x", **BY)
@@ -290,7 +288,7 @@ def test_one_that_cant_be_read_stops_no_other(box):
     let_pass(box, 1, "other")
     with box.session() as tx:
         tx.connection.execute(f"UPDATE {box.schema}.schedules SET definition = '{{}}' WHERE schedule = 'daily'")
-    assert tick(box).scheduled == 1
+    assert box.tick().scheduled == 1
     assert [one.state for one in schedules.schedules(box)] == ["failed", "waiting"]
     assert box.drop(schedule="daily")
 
@@ -304,7 +302,7 @@ def test_a_role_leaves_them_to_the_owner(box):
         box.define(daily())
         let_pass(box, 1)
         with sq.MessageBox.open(psycopg.conninfo.make_conninfo(box.dsn, user=role), schema=box.schema) as theirs:
-            assert tick(theirs).scheduled == 0
+            assert theirs.tick().scheduled == 0
             clock = ScheduleClock(theirs)
             clock.look()
             clock.end()

@@ -8,7 +8,6 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import invariants, subscriptions
-from seriatim.operations.tick import tick
 
 
 def drain(box):
@@ -68,7 +67,7 @@ def test_a_set_comes_whole_though_part_of_it_comes_by_a_subscription_that_is_sto
     subscriptions.stop(box, stopped)
     box.publish([line(1), line(2), line(3)])
     assert drain(box) == []
-    tick(box)
+    box.tick()
     assert invariants.broken(box) == []
     subscriptions.start(box, stopped)
     assert drain(box) == [("o1", [1, 2, 3])]

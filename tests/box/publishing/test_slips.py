@@ -12,8 +12,6 @@ import seriatim as sq
 from seriatim.box.connection.access import Transaction
 from seriatim.box.publishing import batch
 from seriatim.operations.box_findings import CHECKS
-from seriatim.operations.peek import peek
-from seriatim.operations.tick import tick
 from tests.databases import box_with
 
 SQL = "SELECT {schema}.publish('ordr', 'x')"
@@ -63,7 +61,7 @@ def test_refused_with_what_was_meant(shared, message, what, remedy):
         assert what in told.value.what
         assert remedy in told.value.remedy
         assert tx.publish([]) == []  # the transaction goes on
-    assert not peek(shared, "orders")
+    assert not shared.peek("orders")
     assert isinstance(pickle.loads(pickle.dumps(told.value)), sq.UsageError)
 
 
@@ -148,7 +146,7 @@ def test_nothing_of_a_large_call_is_published(box, monkeypatch):
         with pytest.raises(sq.Unrouted):
             tx.publish(given, unrouted="refuse")
         monkeypatch.undo()
-    assert [one.message.message_id for one in peek(box, "orders")] == [before.message_id]
+    assert [one.message.message_id for one in box.peek("orders")] == [before.message_id]
 
 
 def test_a_large_call_doesnt_commit_the_session(box, monkeypatch):
@@ -160,7 +158,7 @@ def test_a_large_call_doesnt_commit_the_session(box, monkeypatch):
     with box.session() as tx:
         assert len(tx.publish(given)) == 2
         tx.connection.rollback()
-    assert not peek(box, "orders")
+    assert not box.peek("orders")
 
 
 def test_kept_ones_are_logged_once(box, caplog):
@@ -176,7 +174,7 @@ def test_kept_ones_are_logged_once(box, caplog):
     with psycopg.connect(box.dsn) as connection:
         connection.execute(SQL.format(schema=box.schema).replace("ordr", "noet"))
     with caplog.at_level(logging.WARNING, "seriatim.box"):
-        tick(box)
+        box.tick()
     (told,) = caplog.messages
     assert "did you mean 'note'?" in told
 

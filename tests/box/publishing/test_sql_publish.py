@@ -14,7 +14,6 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.publishing import sql_arrivals as pending
 from seriatim.box.tick import Tick
 from seriatim.box.turns.turns import Turns
-from seriatim.operations.tick import tick
 from tests.box.given_up import given_up
 from tests.databases import box_with
 
@@ -294,11 +293,11 @@ def test_a_tick_routes_and_fires_timers(box):
         sq.Subscription("steps", where="type = 'step'", to="steps"),
     )
     published(box, "step", b"", '{"key": "k", "n": 2}')
-    assert tick(box) == Tick(routed=1, groups=1)
+    assert box.tick() == Tick(routed=1, groups=1)
     with box.session() as tx:
         assert tx.receive("steps") is None
-    until(lambda: tick(box).groups == 1 or rows(box, "SELECT due_at FROM {schema}.known_groups") == [(None,)])
-    assert tick(box) == Tick(routed=0, groups=0)
+    until(lambda: box.tick().groups == 1 or rows(box, "SELECT due_at FROM {schema}.known_groups") == [(None,)])
+    assert box.tick() == Tick(routed=0, groups=0)
 
 
 def test_in_order_with_python_publishers_under_load(queues):  # noqa: C901 -- four parts, each of its own thread

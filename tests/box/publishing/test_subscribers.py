@@ -13,7 +13,6 @@ from seriatim.box.pipelines.staging import Staging
 from seriatim.cli.main import main
 from seriatim.operations import messages
 from seriatim.operations.grants import grant, revoke
-from seriatim.operations.tick import tick
 from seriatim.pipeline.files.json_form import to_json
 from tests.box.roles import as_role, in_sql, make, rows
 from tests.databases import box_with
@@ -183,7 +182,7 @@ def test_no_publisher_fails_for_a_strangers_subscription(box, by):
         else:
             for _ in range(4):
                 in_sql(box, "clerk", "SELECT box.publish('order', '', '{\"customer\": \"c1\"}')")
-            tick(box)
+            box.tick()
         assert received(own) == ["order"] * 4
         assert received(box, "orders") == ["order"] * 4
         assert messages.messages(box, status="unrouted") == []
@@ -193,7 +192,7 @@ def test_no_publisher_fails_for_a_strangers_subscription(box, by):
                 clerk.publish(message("bill"))
         else:
             in_sql(box, "clerk", "SELECT box.publish('bill', '', '{\"customer\": \"c1\"}')")
-            tick(box)
+            box.tick()
             assert [one.type for one in messages.messages(box, status="unrouted")] == ["bill"]
 
 

@@ -8,7 +8,6 @@ import pytest
 import seriatim as sq
 from seriatim.operations import invariants, retention
 from seriatim.operations.doctor import State, examine
-from seriatim.operations.tick import tick
 from tests.box.shop import define, rows
 
 
@@ -91,7 +90,7 @@ def test_every_trigger_fires_always(box):
     assert len(rows(box, "SELECT FROM pg_trigger WHERE tgname = 'note_dropped'")) >= 4
 
 
-@pytest.mark.parametrize("heal", [tick, retention.purge])
+@pytest.mark.parametrize("heal", [sq.MessageBox.tick, retention.purge])
 def test_what_was_never_numbered_is_told_and_then_numbered(box, tickets, heal):
     define(box, policy=sq.Fifo(), sequence=None)
     rows(box, "ALTER TABLE {schema}.arrivals DISABLE TRIGGER number_at_commit")

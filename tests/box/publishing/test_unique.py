@@ -14,8 +14,6 @@ import seriatim as sq
 from seriatim.box.faults.lease import claim
 from seriatim.operations import invariants, retention
 from seriatim.operations.grants import grant, revoke
-from seriatim.operations.peek import peek
-from seriatim.operations.tick import tick
 from tests.box.shop import rows
 from tests.databases import box_with
 
@@ -39,7 +37,7 @@ def report(key="k", **context):
 
 
 def waiting(box, queue="reports"):
-    return [one.message.message_id for one in peek(box, queue, limit=1_000)]
+    return [one.message.message_id for one in box.peek(queue, limit=1_000)]
 
 
 def test_one_that_waits_isnt_taken_twice(box):
@@ -77,7 +75,7 @@ def test_in_a_batch_in_one_statement(box):
         sq.Message(type="report", context={"unique_key": key}, parts=[sq.Part(key, body=key.encode())]) for key in "ax"
     ]
     box.publish(parts)
-    (message,) = [one.message for one in peek(box, "reports") if one.message.message_id == parts[1].message_id]
+    (message,) = [one.message for one in box.peek("reports") if one.message.message_id == parts[1].message_id]
     assert [one.name for one in message.parts] == ["x"]
     assert not invariants.broken(box)
 
@@ -132,7 +130,7 @@ def test_a_handler_publishes_its_next_message(box, mode):
     worker = sq.Worker(box, "fifo", again, workers=1, mode=mode)
     worker.run()
     assert done == [{}]
-    (one,) = peek(box, "fifo")
+    (one,) = box.peek("fifo")
     assert one.message.context["n"] == 1
 
 
@@ -209,8 +207,8 @@ def test_published_from_sql_it_is_decided_when_it_is_routed(box):
     with psycopg.connect(box.dsn) as connection:
         for key, more in (("k", ""), ("l", ""), ("l", ""), ("m", ', "customer": "c", "n": 1, "to": "numbered"')):
             connection.execute(f"SELECT {box.schema}.publish('report', 'x', '{{\"unique_key\": \"{key}\"{more}}}')")
-    assert tick(box).routed == 4
-    assert [one.message.context["unique_key"] for one in peek(box, "reports")] == ["k", "l"]
+    assert box.tick().routed == 4
+    assert [one.message.context["unique_key"] for one in box.peek("reports")] == ["k", "l"]
     assert rows(box, "SELECT disposition, reason FROM {schema}.aside")[0][1].startswith("the queue goes by numbers")
     retention.purge(box)
     assert rows(box, "SELECT count(*) FROM {schema}.spool") == [(3,)]
@@ -254,5 +252,5 @@ def test_what_goes_on_takes_no_key_along(box):
         sq.Queue("failures", policy=sq.Unordered()), sq.Subscription("f", "type = 'seriatim.failure'", "failures")
     )
     box.publish(report("k" * 10, n="wrong", to="reports"))
-    (failure,) = (one.message for one in peek(box, "failures"))
+    (failure,) = (one.message for one in box.peek("failures"))
     assert "unique_key" not in failure.context

@@ -10,7 +10,6 @@ import pytest
 import seriatim as sq
 from seriatim.box.server.embedded import serving
 from seriatim.operations import identity
-from seriatim.operations.peek import peek
 from tests.base_backup import RECOVERY, STANDBY, back_up, server_on, waits_for
 
 
@@ -51,7 +50,7 @@ def test_a_promoted_standby_is_the_same_box_in_a_new_incarnation(primary, tmp_pa
             (position,) = connection.execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()
         waits_for(there, f"SELECT pg_last_wal_replay_lsn() >= '{position}'")
         with sq.MessageBox.open(there) as standby:
-            assert (standby.id, standby.incarnation, len(peek(standby, "q"))) == (box.id, box.incarnation, 2)
+            assert (standby.id, standby.incarnation, len(standby.peek("q"))) == (box.id, box.incarnation, 2)
             with pytest.raises(sq.EnvironmentProblem, match="the server is a standby"):
                 standby.publish(sq.Message(type="order"))
             with psycopg.connect(there, autocommit=True) as connection:

@@ -16,7 +16,6 @@ from seriatim.box.views import operations_done
 from seriatim.box.views.operations_done import LogFilter
 from seriatim.cli.main import main
 from seriatim.operations import doctor, identity
-from seriatim.operations.peek import peek
 from tests.box.embedding import data_of, has_gone, put_box
 
 pytestmark = pytest.mark.dear
@@ -83,7 +82,7 @@ def test_a_copied_folder_is_disabled_and_says_what_to_do(folder, monkeypatch):
         assert f"it remembers the folder {folder / _FOLDER}, and this is {there / _FOLDER}" in caught.value.what
         with psycopg.connect(box.dsn) as connection, pytest.raises(psycopg.Error, match="is disabled"):
             connection.execute("SELECT seriatim.publish('order', '')")  # by SQL alone, too
-        assert len(peek(box, "q")) == 1
+        assert len(box.peek("q")) == 1
         (finding,) = [one for one in doctor._boxes(None, "seriatim") if one.name == "identity"]
         assert finding.state == "wrong"
         shown = called("status").stdout
@@ -162,7 +161,7 @@ def test_a_standby_can_be_read_and_when_it_is_promoted_the_box_has_a_new_incarna
         assert (found.is_standby, found.enabled, found.timeline, found.timeline_here) == (True, True, 1, None)
         assert found.home.endswith("a standby")
         assert found.unknown == ()
-        assert len(peek(box, "q")) == 1
+        assert len(box.peek("q")) == 1
         for use in (lambda: box.publish(sq.Message(type="order")), lambda: received(box)):
             with pytest.raises(sq.EnvironmentProblem, match="the server is a standby") as caught:
                 use()

@@ -31,7 +31,6 @@ from seriatim.box.faults.lease import claim, renew
 from seriatim.operations import groups, invariants, schedules
 from seriatim.operations.box_findings import CHECKS
 from seriatim.operations.finding import Finding, State
-from seriatim.operations.tick import tick
 from seriatim.testing.clock import SEARCH_PATH, Clock
 from tests.box.turns.test_times_of_arrival import SCHEMA, make, put_clock
 from tests.databases import Databases
@@ -91,15 +90,15 @@ def found(box: MessageBox) -> Finding:
 
 def put_right(box: MessageBox, *told: str) -> int:
     """Let `doctor` find what waits, and `tick --now` take it up; then nothing is found any more."""
-    tick(box)
+    box.tick()
     finding = found(box)
     assert finding.state is State.WRONG
     assert "seriatim box tick --now" in finding.remedy
     for one in told:
         assert one in finding.found
-    tick(box)
+    box.tick()
     assert found(box).found == finding.found  # nothing is put right by itself
-    done = tick(box, at_once=True)
+    done = box.tick(at_once=True)
     assert found(box).state is State.OK
     assert invariants.broken(box) == []
     return done.put_right
@@ -155,7 +154,7 @@ def test_a_delay_of_a_publisher_keeps_its_length_and_a_moment_stays(
     moment = clock.now() + DAY
     send(box, queue, 2, visible_at=moment)
     assert found(box).state is State.OK
-    assert tick(box, at_once=True).put_right == 0
+    assert box.tick(at_once=True).put_right == 0
     clock.move(DAY.total_seconds() - 60)
     assert taken(box, queue) == 0
     clock.move(61)
@@ -166,14 +165,14 @@ def test_a_hole_behind_which_a_delayed_message_waits_begins_when_that_may_be_see
     box: MessageBox, clock: Clock, ahead: Callable[[], None]
 ) -> None:
     send(box, "holding", 2, delay="2h")
-    tick(box)
+    box.tick()
     ahead()
     assert put_right(box, "queue 'holding': 1 delayed message") == 1
     clock.move(2 * 3600 + 3000)
-    tick(box)
+    box.tick()
     assert groups.group_view(box, "holding", "g").state == "waiting"
     clock.move(700)
-    tick(box)
+    box.tick()
     assert groups.group_view(box, "holding", "g").state == "timed_out"
 
 
@@ -194,7 +193,7 @@ def test_the_lease_of_a_worker_that_was_killed_runs_out_after_its_length(
     clock.move(SOON_S - 60)
     assert taken(box, queue) == 0
     clock.move(61)
-    tick(box)
+    box.tick()
     clock.move(SOON_S)  # the retry: it counts as an attempt
     assert taken(box, queue) == 1
 
@@ -234,14 +233,14 @@ def test_a_fault_of_then_is_recovered(box: MessageBox, ahead: Callable[[], None]
     send(box, "fifo")
     fail_once(box, "fifo", Business("no such customer"))
     ahead()
-    assert tick(box).recovered == 0
-    assert tick(box, at_once=True).recovered == 1
+    assert box.tick().recovered == 0
+    assert box.tick(at_once=True).recovered == 1
 
 
 def test_a_schedule_publishes_at_its_next_due_time(box: MessageBox, clock: Clock, ahead: Callable[[], None]) -> None:
     box.define(Schedule("hourly", "0 * * * *", "case", context={"to": "loose"}))
     clock.move(3600)
-    assert tick(box).scheduled == 1
+    assert box.tick().scheduled == 1
     ahead()
     box.define(Schedule("paused", "0 * * * *", "case", context={"to": "loose"}))
     schedules.pause(box, "paused", actor="ann", reason="not now")
@@ -250,7 +249,7 @@ def test_a_schedule_publishes_at_its_next_due_time(box: MessageBox, clock: Clock
     assert hourly.next_at is not None
     assert timedelta(0) < hourly.next_at - clock.now() <= timedelta(hours=1)
     clock.move(3600)
-    assert tick(box).scheduled == 1
+    assert box.tick().scheduled == 1
 
 
 def test_a_timer_and_a_lifetime_of_a_dialog_keep_their_lengths(
@@ -262,12 +261,12 @@ def test_a_timer_and_a_lifetime_of_a_dialog_keep_their_lengths(
         tx.begin_dialog("Asks", "Answers", contract="Any", lifetime="1h")
     ahead()
     clock.move(SOON_S + 1)
-    assert tick(box).dialogs == 0
+    assert box.tick().dialogs == 0
     assert put_right(box, "2 dialogs, until ") == 2
     clock.move(SOON_S + 1)
-    assert tick(box).dialogs == 1
+    assert box.tick().dialogs == 1
     clock.move(3600)
-    assert tick(box).dialogs == 1
+    assert box.tick().dialogs == 1
 
 
 def test_a_process_that_died_then_has_no_share_any_more(
@@ -281,7 +280,7 @@ def test_a_process_that_died_then_has_no_share_any_more(
             FROM {box.schema}.queues WHERE queue = 'fifo'"""
         )
     ahead()
-    tick(box, at_once=True)
+    box.tick(at_once=True)
     with box.session() as tx:
         row = tx.connection.execute(f"SELECT seen_at FROM {box.schema}.known_workers").fetchone()
     assert row is not None
@@ -291,6 +290,6 @@ def test_a_process_that_died_then_has_no_share_any_more(
 
 def test_more_groups_than_fit_into_one_transaction_are_put_right(box: MessageBox, ahead: Callable[[], None]) -> None:
     box.publish([Message(type="case", context={"key": f"{n}", "number": 2, "to": "holding"}) for n in range(600)])
-    tick(box)
+    box.tick()
     ahead()
     assert put_right(box, "queue 'holding': 600 groups") == 600

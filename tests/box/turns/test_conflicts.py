@@ -9,7 +9,6 @@ from seriatim.box.definitions.known import read_definitions
 from seriatim.operations import groups
 from seriatim.operations import messages as operations
 from seriatim.operations.events import events_after
-from seriatim.operations.tick import tick
 from tests.box.console import rows
 from tests.databases import box_with
 
@@ -126,7 +125,7 @@ def test_what_was_published_through_sql_is_compared_by_properties_only(box):
                 "'customer', 'c1', 'version', 1, 'kind', %s::text, 'amount', %s::int))",
                 f"b{amount}", queue, amount,
             )  # fmt: skip
-    tick(box)
+    box.tick()
     assert sorted(reason for _, _, reason in set_aside(box)) == ["conflicts", "its number was taken in before"]
 
 

@@ -12,7 +12,6 @@ from seriatim.cli.main import main
 from seriatim.errors import InvariantBroken
 from seriatim.operations import groups
 from seriatim.operations.finding import State
-from seriatim.operations.tick import tick
 from seriatim.operations.work_findings import CHECKS, Work
 from tests.box.fed import feed
 from tests.box.shop import rows
@@ -28,13 +27,13 @@ def test_a_tick_looks_at_all_but_what_it_fails_at(box, caplog):
         *(sq.Queue(name, sq.Standard(), group="customer", sequence="version") for name in ("first", "second")),
     )
     box.publish([order(queue, customer, 2) for queue in ("first", "second") for customer in "abc"])
-    tick(box)
+    box.tick()
     rows(
         box,
         "UPDATE {schema}.known_groups SET skipped = '{1}' WHERE group_key = 'b' AND queue_id = (SELECT min(queue_id) FROM {schema}.queues)",
     )
     box.publish([order(queue, customer, 1) for queue in ("first", "second") for customer in "abc"])
-    done = tick(box)
+    done = box.tick()
     assert done.groups == 6
     (failed,) = done.failed
     assert failed.startswith("queue 'first', group 'b': ")

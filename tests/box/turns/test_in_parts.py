@@ -14,7 +14,6 @@ from seriatim.box.publishing import sql_arrivals
 from seriatim.box.turns import turn_reading
 from seriatim.box.turns.turns import Turns
 from seriatim.operations import groups, invariants
-from seriatim.operations.tick import tick
 from tests import soak
 from tests.box.shop import rows
 from tests.conformance.case import Act, Arrive, Case, Message, positions
@@ -178,7 +177,7 @@ def test_a_tick_goes_on_with_what_is_leaving(queues):
     publish(queues, "q", "a", [1])
     turn(queues, "q", "a", limit=0)
     before = counted(queues, "a")["held"]
-    tick(queues)
+    queues.tick()
     assert counted(queues, "a")["held"] < before
 
 

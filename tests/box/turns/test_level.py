@@ -13,7 +13,6 @@ from seriatim.cli.main import main
 from seriatim.kernel.groups.policy import remembering
 from seriatim.operations import groups, invariants, queues
 from seriatim.operations import groups as operations
-from seriatim.operations.tick import tick
 from seriatim.pipeline.files.json_form import from_json, to_json
 from tests.databases import box_with
 from tests.runtime.workers.test_worker import until, working
@@ -95,7 +94,7 @@ def test_timers_of_several_types_are_due_together(shop):
     found = received(shop)  # a slow machine sees their time go by
 
     def due():
-        tick(shop)
+        shop.tick()
         return all(states(shop)[f"paid/{customer}"][0] == "ready" for customer in ("a", "b"))
 
     until(due)

@@ -10,7 +10,6 @@ from seriatim.box.definitions import marks
 from seriatim.kernel.groups.arrivals import NOT_SAID
 from seriatim.kernel.policies.stays import CLOSES, OPENS
 from seriatim.operations import groups, invariants, set_aside
-from seriatim.operations.tick import tick
 from tests.box.console import BY, rows
 from tests.databases import box_with
 
@@ -90,7 +89,7 @@ def test_through_sql_bodies_are_not_compared_and_the_bits_are_there(box):
         for number, what in ((1, IN), (1, "x"), (2, OUT), (3, "x")):
             context = f'{{"guest": "anna", "number": {number}, "what": "{what}", "kind": "hotel"}}'
             tx.connection.execute(f"SELECT {box.schema}.publish('stay', 'x', %s::jsonb)", [context])
-    tick(box)
+    box.tick()
     assert rows(box, "SELECT size FROM {schema}.entries ORDER BY entry_id") == [(OPENS,), (CLOSES,)]
     assert aside(box) == [(1, "duplicate", _BEFORE), (3, "late", "the group is closed")]
 

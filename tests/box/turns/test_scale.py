@@ -9,7 +9,6 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import invariants, queues
-from seriatim.operations.tick import tick
 from tests.box.shop import rows
 from tests.soak import sized
 
@@ -76,7 +75,7 @@ def test_many_queues_and_subscriptions(box):
         found = list(tx.receive(f"q{QUEUES - 1}", limit=50))
     assert [one.context["kind"] for one in found] == list(range(QUEUES - 1, SUBSCRIPTIONS, QUEUES))
     assert box.define(sq.Subscription("s0", where="type = 'event' AND kind = 0", to="q0")) == []
-    tick(box)
+    box.tick()
     assert invariants.broken(box) == []
 
 

@@ -9,7 +9,6 @@ import pytest
 import seriatim as sq
 from seriatim.operations import dead_letters, events, groups, invariants, set_aside
 from seriatim.operations.groups import Action
-from seriatim.operations.tick import tick
 from tests.box.shop import rows
 
 BY = {"actor": "ann", "reason": "the quarter is over"}
@@ -141,7 +140,7 @@ def test_what_is_not_opened_in_time_is_late(hotel):
     publish(hotel, "breakfast")
     assert received(hotel) == []
     rows(hotel, "UPDATE {schema}.known_groups SET since = since - 3600000000, due_at = due_at - 3600000000")
-    tick(hotel)
+    hotel.tick()
     assert aside(hotel) == [("late", "its group was not opened in time")]
     (found,) = set_aside.set_aside(hotel, "hotel")
     assert found.reason == "its group was not opened in time"

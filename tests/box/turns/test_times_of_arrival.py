@@ -16,7 +16,6 @@ from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupView
 from seriatim.errors import ActionRefused
 from seriatim.operations import dead_letters, groups, invariants
-from seriatim.operations.tick import tick as tick_of_box
 from seriatim.testing.clock import SEARCH_PATH, Clock, make_movable
 from tests.databases import Databases
 
@@ -132,7 +131,7 @@ def test_a_hole_that_was_filled_before_anybody_looked_is_filled(box: MessageBox,
 
 def test_a_round_that_is_due_takes_in_what_has_arrived(box: MessageBox, clock: Clock) -> None:
     send(box, "rounds", 5)
-    tick_of_box(box)
+    box.tick()
     clock.move(60)
     send(box, "rounds", 3)
     assert taken(box, "rounds") == [3, 5]
@@ -177,27 +176,27 @@ def test_a_round_begins_no_earlier_than_its_first_message_arrived(box: MessageBo
 
 def test_a_delayed_message_arrives_when_it_may_be_seen(box: MessageBox, clock: Clock) -> None:
     send(box, "waiting", 2, delay="1h")
-    tick_of_box(box)
+    box.tick()
     assert age_s(shown(box, "waiting").hole_since, clock) == -3600
     clock.move(3605)
-    tick_of_box(box)
+    box.tick()
     assert shown(box, "waiting").state == "waiting"
     clock.move(2)
-    tick_of_box(box)
+    box.tick()
     assert shown(box, "waiting").state == "timed_out"
 
 
 def test_a_message_that_is_put_back_arrives_then(box: MessageBox, clock: Clock) -> None:
     send(box, "sets", 2, size=2)
     clock.move(10)
-    tick_of_box(box)
+    box.tick()
     (gone,) = dead_letters.dead_letters(box, "sets")
     groups.forget(box, "sets", "g")
     clock.move(3600)
     dead_letters.requeue(box, gone.entry_id, actor="test", reason="test")
     assert shown(box, "sets").state == "ready"
     clock.move(7)
-    tick_of_box(box)
+    box.tick()
     assert shown(box, "sets").state == "closed"
 
 
@@ -206,7 +205,7 @@ def test_a_message_published_through_sql_arrives_with_its_ticket(box: MessageBox
         context = json.dumps({"key": "g", "number": 2, "to": "waiting"})
         tx.connection.execute(f"SELECT {box.schema}.publish('case', '', %s::jsonb)", [context])
     clock.move(10)
-    tick_of_box(box)
+    box.tick()
     assert age_s(shown(box, "waiting").hole_since, clock) == 10
     assert shown(box, "waiting").state == "timed_out"
 
@@ -216,25 +215,25 @@ def test_a_transaction_arrives_when_it_commits(box: MessageBox, clock: Clock) ->
         for number in (3, 2):
             tx.publish(Message(type="case", context={"key": "g", "number": number, "to": "waiting"}))
         tx.connection.execute("UPDATE seriatim_clock.moved SET by = by + interval '5 s'")
-    tick_of_box(box)
+    box.tick()
     assert age_s(shown(box, "waiting").hole_since, clock) == 0
 
 
 def test_no_receiver_is_needed_to_tell_of_holes_and_failures(box: MessageBox, clock: Clock) -> None:
     send(box, "waiting", 3)
     assert shown(box, "waiting").state == "ready"  # nobody has looked
-    assert tick_of_box(box).groups == 1
+    assert box.tick().groups == 1
     view = shown(box, "waiting")
     assert (view.state, view.next, view.hole_through, view.arrived, view.held) == ("waiting", 1, 2, 0, 1)
     send(box, "waiting", 0)
     clock.move(7)
-    assert tick_of_box(box).groups == 1
+    assert box.tick().groups == 1
     assert shown(box, "waiting").state == "timed_out"
     assert told(box) == [
         "waiting: the numbers 1 to 2 are missing",
         "waiting: the sequence is below the first number of its group",
     ]
-    assert tick_of_box(box).groups == 0
+    assert box.tick().groups == 0
     assert invariants.broken(box) == []
 
 
@@ -249,7 +248,7 @@ def test_all_groups_are_judged_however_many_there_are(box: MessageBox, monkeypat
             ]
         )
     send(box, "rounds", 1)
-    assert tick_of_box(box).groups == 8
+    assert box.tick().groups == 8
     assert sum(view.arrived for view in groups.groups(box)) == 0
 
 
@@ -278,7 +277,7 @@ def test_a_clock_that_was_ahead_is_shown_and_put_right(box: MessageBox, clock: C
     clock.move("2h")
     for queue in QUEUES:
         send(box, queue, 2, size=2)
-    tick_of_box(box)
+    box.tick()
     send(box, "rounds", 1, group="unseen")
     put_clock(box, "1 minute")
     ahead = {view.queue: view.clock_was_ahead for view in groups.groups(box) if view.group == "g"}
@@ -290,22 +289,22 @@ def test_a_clock_that_was_ahead_is_shown_and_put_right(box: MessageBox, clock: C
     assert age_s(shown(box, "waiting").hole_since, clock) == 0
     with pytest.raises(ActionRefused, match="cannot retry a group that is waiting"):
         groups.retry(box, "waiting", "g", actor="test", reason="test")
-    done = tick_of_box(box, at_once=True)
+    done = box.tick(at_once=True)
     assert (done.put_right, done.groups) == (4, 4)  # the one that nobody had looked at, too
     assert {view.clock_was_ahead for view in groups.groups(box)} == {None}
     clock.move(7)
     assert taken(box, "skipping") == [2]
     assert sorted(taken(box, "rounds")) == [1, 2]  # of two groups
-    tick_of_box(box)
+    box.tick()
     assert (shown(box, "waiting").state, shown(box, "sets").state) == ("timed_out", "closed")
-    assert tick_of_box(box, at_once=True).put_right == 0
+    assert box.tick(at_once=True).put_right == 0
     assert invariants.broken(box) == []
 
 
 def test_a_delayed_message_is_no_clock_that_was_ahead(box: MessageBox) -> None:
     send(box, "waiting", 2, delay="1h")
-    tick_of_box(box)
+    box.tick()
     assert shown(box, "waiting").clock_was_ahead is None
-    assert tick_of_box(box, at_once=True).put_right == 0
+    assert box.tick(at_once=True).put_right == 0
     with pytest.raises(ActionRefused):
         groups.retry(box, "waiting", "g", actor="test", reason="test")

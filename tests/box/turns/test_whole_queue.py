@@ -6,8 +6,6 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import groups
-from seriatim.operations.peek import peek
-from seriatim.operations.tick import tick
 from seriatim.testing import work_off
 from tests.databases import box_with
 
@@ -70,8 +68,8 @@ def test_a_message_by_sql_is_in_it_too(box):
         tx.connection.execute(
             f"SELECT {box.schema}.publish('order', ''::bytea, context => '{{\"version\": 1}}'::jsonb)"
         )
-    tick(box)
-    assert [one.message.group for one in peek(box, "arrived")] == ["all"]
+    box.tick()
+    assert [one.message.group for one in box.peek("arrived")] == ["all"]
 
 
 def test_a_type_is_an_order_of_its_own(box):
@@ -81,7 +79,7 @@ def test_a_type_is_an_order_of_its_own(box):
         sq.Subscription("typed", where="TRUE", to="typed"),
     )
     box.publish([sq.Message(type=kind, context={"version": 1}) for kind in ("order", "note", "order")])
-    assert sorted({one.message.group for one in peek(box, "typed")}) == ["note/all", "order/all"]
+    assert sorted({one.message.group for one in box.peek("typed")}) == ["note/all", "order/all"]
 
 
 def test_instances_have_groups_of_their_own(box):

@@ -8,7 +8,6 @@ import seriatim as sq
 from seriatim.box.views.figures import read_figures
 from seriatim.operations import groups, queues
 from seriatim.operations.figures import figures
-from seriatim.operations.tick import tick
 from tests.databases import box_with
 
 
@@ -73,7 +72,7 @@ def test_what_is_too_much_to_count_is_estimated(full):
     assert of(found, "messages", "orders", "arrived") == pytest.approx(600)
     with full.session() as tx:
         tx.receive("orders", limit=1)
-    tick(full)
+    full.tick()
     with full.access.transaction() as transaction:
         found = read_figures(transaction, 5.0, most=200)
     groups_found = sum(one.value for one in found if one.figure == "groups" and one.name == "orders")

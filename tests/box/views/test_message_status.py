@@ -11,7 +11,6 @@ from seriatim.box.faults.faults import Fault, fail
 from seriatim.box.views.message_status import MessageState
 from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import groups
-from seriatim.operations.tick import tick
 from tests.box.shop import define, rows
 
 ONE = {"customer": "c1"}
@@ -92,7 +91,7 @@ def test_what_no_queue_has(box):
             f"SELECT {box.schema}.publish('order', 'x', '{{\"customer\": \"c2\", \"version\": 1}}', message_id => 'by-sql')"
         )
     assert of(box, "by-sql") == ("waiting", False, [(None, "waiting")])
-    tick(box)
+    box.tick()
     assert of(box, "by-sql") == ("waiting", False, [("shop", "waiting")])
 
 

@@ -14,7 +14,6 @@ import pytest
 import seriatim as sq
 from seriatim.operations import faults, invariants, messages
 from seriatim.operations.grants import grant
-from seriatim.operations.tick import tick
 from seriatim.pipeline.types.message import Part
 from seriatim.runtime.workers import answers, turn_size
 from seriatim.testing.work import work_off
@@ -105,7 +104,7 @@ def test_answers_stand_where_their_messages_do(told):
         return None if n == 2 else [note(message, f"{n} first"), note(message, f"{n} last")]
 
     work_off(told, "shop", handle)
-    tick(told)  # routes what came by SQL
+    told.tick()  # routes what came by SQL
     expected = ["1 first", "1 last", "3 published", "3 first", "3 last", "4 first", "4 last", "5 by SQL"]
     expected += ["5 first", "5 last", "6 published", "6 again", "6 first", "6 last", "7 first", "7 last"]
     found = rows(

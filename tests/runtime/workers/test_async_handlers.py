@@ -10,7 +10,6 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import faults
-from seriatim.operations.peek import peek
 from tests.databases import box_with
 
 
@@ -78,8 +77,8 @@ def test_it_publishes_and_writes_in_the_turn(box, mode):
 
     run(use())
     assert written(box) == list(range(9))
-    assert [len(peek(box, "shipped", group)) for group in ("published", "returned")] == [9, 9]
-    assert peek(box, "orders") == []
+    assert [len(box.peek("shipped", group)) for group in ("published", "returned")] == [9, 9]
+    assert box.peek("orders") == []
 
 
 def test_it_works_until_nothing_is_left_and_the_publisher_waits_for_that(box):
@@ -154,7 +153,7 @@ def test_a_batch_is_an_asynchronous_delivery(box):
         await _working(box, handle, got, batch=True)
 
     run(use())
-    assert [one.message.context["version"] for one in peek(box, "orders")] == [2]
+    assert [one.message.context["version"] for one in box.peek("orders")] == [2]
 
 
 @pytest.mark.parametrize("mode", ["transactional", "leased"])
@@ -284,7 +283,7 @@ def test_a_session_ends_with_its_handler(box):
         await _working(box, handle, told)
 
     run(use())
-    assert peek(box, "orders") == []
+    assert box.peek("orders") == []
 
 
 def test_a_worker_without_a_loop_has_one_for_the_process(box):

@@ -10,7 +10,6 @@ from psycopg.conninfo import make_conninfo
 import seriatim as sq
 from seriatim.box.faults.lease import claim
 from seriatim.operations import invariants
-from seriatim.operations.tick import tick
 from seriatim.runtime.workers.chores import Chores
 from tests.box.given_up import given_up
 from tests.box.shop import define, left, publish, rows, see, seen
@@ -119,7 +118,7 @@ def test_what_has_to_be_done_first_is_done_on_the_one_there_is(box, limited):
             assert delivery is not None
             found += [(message.context["customer"], message.sequence) for message in delivery]
     assert in_order(found)
-    assert tick(few).routed == 0
+    assert few.tick().routed == 0
     assert invariants.broken(box) == []
 
 

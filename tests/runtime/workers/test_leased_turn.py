@@ -14,8 +14,6 @@ from seriatim.box.faults.lease import claim, give_back
 from seriatim.operations import groups, invariants, messages, queues, trace
 from seriatim.operations import groups as operations
 from seriatim.operations.grants import grant
-from seriatim.operations.peek import peek
-from seriatim.operations.tick import tick
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
 from tests.box.shop import define, left, publish, rows, see, seen
 from tests.runtime.workers.test_worker import DEADLINE_S, until, working
@@ -353,7 +351,7 @@ def test_attempts_run_out_when_leases_do(box):
         with box.session() as tx:
             assert claim(tx.transaction, tx.receive("shop", limit=5), 2, "gone", 1)
         until(lambda: rows(box, "SELECT FROM {schema}.leases WHERE expires_at < clock_timestamp()"))
-        tick(box)
+        box.tick()
     assert operations.group_view(box, "shop", "c1").state == "faulted"
     assert [row.attempt for row in rows(box, "SELECT attempt FROM {schema}.faults ORDER BY 1")] == [1, 2]
     assert left(box) == 2
@@ -594,7 +592,7 @@ def test_messages_under_a_lease_without_a_group_are_shown(box):
     with box.session() as tx:
         claim(tx.transaction, tx.receive("shop", limit=5), 2, "somebody", 600_000_000)
     assert [(one.status, one.visible_at) for one in messages.messages(box)] == [("arrived", None)] * 2
-    assert [one.visible_at for one in peek(box, "shop")] == [None, None]
+    assert [one.visible_at for one in box.peek("shop")] == [None, None]
     for one in messages.messages(box):
         assert "visible" not in str(trace.trace_message(box, one.message_id))
 

@@ -9,7 +9,6 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.cli.main import main
 from seriatim.operations import groups, invariants, trace
-from seriatim.operations.tick import tick
 from tests.box.shop import rows
 from tests.runtime.workers.test_worker import until, working
 
@@ -82,5 +81,5 @@ def test_a_worker_gets_what_a_tick_recovers(box):
     with working(sq.Worker(box, "shop", handle, workers=1)):
         until(lambda: rows(box, "SELECT FROM {schema}.faults"))
         until(lambda: groups.group_view(box, "shop", "c1").state == "faulted")
-        assert tick(box).recovered == 1
+        assert box.tick().recovered == 1
         until(lambda: not rows(box, "SELECT FROM {schema}.entries"))

@@ -9,7 +9,6 @@ import click
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.table import Table, as_json, json_only, json_option
-from seriatim.operations import tick as operations
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def tick(box: MessageBox, *, at_once: bool, json_: bool) -> None:
     """Route messages that were published through SQL, publish those of schedules, judge what has arrived, fire due timers of
     groups and dialogs, and retry faulted groups.
     """
-    done = operations.tick(box, at_once=at_once)
+    done = box.tick(at_once=at_once)
     click.echo(
         as_json(TICK.object_of(done))
         if json_

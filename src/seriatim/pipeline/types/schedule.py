@@ -54,7 +54,7 @@ class _Body(Kind):
 class Schedule(Declaration):
     """A message that the box publishes at each time that `cron` names, once in the whole box.
 
-    ``seriatim serve`` publishes it, and so do workers and `operations.tick` once a minute.
+    ``seriatim serve`` publishes it, and so do workers and `MessageBox.tick` once a minute.
 
     Args:
         name: its name.

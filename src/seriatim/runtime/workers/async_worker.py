@@ -10,8 +10,9 @@ from contextlib import suppress
 
 from seriatim.aio.message_box import AsyncMessageBox
 from seriatim.errors import UsageError
+from seriatim.kernel.fields import fields_apart
 from seriatim.pipeline.declared.error_class import FaultKinds
-from seriatim.pipeline.declared.work_limits import Lease, Mode, Pace
+from seriatim.pipeline.declared.work_limits import Lease, Limits, Mode, Pace
 from seriatim.runtime.workers.handlers import GivenHandler
 from seriatim.runtime.workers.worker import Worker
 
@@ -29,6 +30,7 @@ class AsyncWorker:
         queue: see `Worker`, as for all that follows.
     """
 
+    @fields_apart(Limits)
     def __init__(
         self,
         box: AsyncMessageBox,

@@ -18,6 +18,7 @@ from seriatim.box.faults.lease import check_leasable
 from seriatim.box.workers.heartbeat import Answer, Report
 from seriatim.box.workers.steps import check_role
 from seriatim.errors import UsageError
+from seriatim.kernel.fields import fields_apart
 from seriatim.kernel.groups.policy import UnitOfWork
 from seriatim.pipeline.declared.error_class import FaultKinds
 from seriatim.pipeline.declared.work_limits import MOST_WORKERS, Lease, Limits, Mode, Pace
@@ -77,6 +78,7 @@ class Worker:
 
     _takes_coroutines = True
 
+    @fields_apart(Limits)
     def __init__(
         self,
         box: MessageBox,
