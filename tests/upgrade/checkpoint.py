@@ -171,6 +171,8 @@ def unpack(path: Path, folder: Path) -> None:
             mtime = file.stat().st_mtime
             file.write_bytes(text.replace(_FOLDER, str(folder).encode()))
             os.utime(file, (mtime, mtime))
+    # A file of the user's is one of the present version; that of the checkpoint stays as it was.
+    declare(folder)
 
 
 if __name__ == "__main__":

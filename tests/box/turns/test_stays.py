@@ -217,7 +217,7 @@ subscriptions:
     ]  # fmt: skip
     assert box.define(HOTEL) == []
     found = box.definitions().queue("hotel").declared
-    assert (found.opens, found.closes, found.unopened_timeout) == (HOTEL.opens, HOTEL.closes, 3600.0)
+    assert found.group == HOTEL.group
     file.write_text(file.read_text(encoding="utf-8").replace("what = ", "whut = "), encoding="utf-8")
     with pytest.raises(sq.SeriatimError, match="opens") as refused:
         box.apply(file)

@@ -547,3 +547,22 @@ def test_kafka_without_a_connector_is_remarked():
     assert "spark names no connector for Kafka" in remark
     with_one = text + "spark: {spark.jars.packages: 'org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0'}\n"
     assert pipeline_file.load(written(with_one)).remarks == ()
+
+
+def test_a_checkpoint_s_file_of_an_earlier_version_is_read():
+    """What belongs to groups stood beside them. The batch in flight is finished under such a file."""
+    kept = written(
+        small(
+            "group: key",
+            "group: key, default_group: nobody, opens: \"key = 'in'\", unopened_timeout: 1h, expire_after: 90d",
+        )
+    )
+    pipeline, found = pipeline_file.examine(kept, {}, original=Path("new.yaml"))
+    assert found == []
+    group = Group("key", default="nobody", opens="key = 'in'", unopened_timeout="1h", expire_after="90d")
+    assert pipeline.route[0].queue.group == group
+    whole = written(small("group: key", "group: {whole_queue: true}, expire_after: 1d"))
+    assert pipeline_file.examine(whole, {}, original=Path("new.yaml"))[0].route[0].queue.group == Group(
+        WHOLE_QUEUE, expire_after="1d"
+    )
+    assert "unknown key 'expire_after'" in fault(Path(whole).read_text())

@@ -93,6 +93,10 @@ def _read(section: Section, key: str, kind: Kind, *, required: bool, engines: Fo
 
 def _value(section: Section, key: str, kind: Value, *, required: bool, engines: For) -> Any:
     """A declaration in the section: a mapping of its fields, or the plain value of its first field."""
+    flat = _flat(section, kind.kind, engines) if section.problems.is_kept else {}
+    if flat:
+        by = WHOLE_QUEUE if isinstance(section.tree(key), Table) else section.text(key)
+        return kind.kind(by, **flat)  # type: ignore[call-arg] # a dataclass
     if not isinstance(section.tree(key), Table):
         return _read(section, key, rows(kind.kind)[0].kind, required=required, engines=engines)
     inner = section.section(key)
@@ -104,6 +108,16 @@ def _value(section: Section, key: str, kind: Value, *, required: bool, engines: 
         section.fault(key, f"{section.full(key)} must be a property's name, or {{whole_queue: true}}")
         return None
     return found
+
+
+def _flat(section: Section, kind: type[Declaration], engines: For) -> dict[str, Any]:
+    """The fields of a value that stand beside it by their stored keys, as in files of before there were such values."""
+    return {
+        row.name: value
+        for row in rows(kind)[1:]
+        if row.engines & engines and section.has(row.key)
+        if (value := _read(section, row.key, row.kind, required=False, engines=engines)) is not None
+    }
 
 
 def _checked(section: Section, key: str, kind: Kind, *, required: bool) -> Any:

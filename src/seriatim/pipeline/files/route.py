@@ -197,9 +197,11 @@ def _resequence(
     values = read_fields(section, Queue, {"name": name, "policy": policy}, For.PIPELINE, LATER)
     group = values["group"].by if isinstance(values["group"], Group) else values["group"]
     _check_columns(section, kind, policy, properties, group=group, sequence=values["sequence"])
-    if isinstance(values["group"], Group) and (inner := section.section("group")) is not None:
-        for key in ("opens", "closes"):
-            where(inner, filter_types(properties), key=key, unknown=properties.unknown)
+    if isinstance(values["group"], Group):
+        for path in ("group.opens", "group.closes"):
+            inner, key = section.inside(path)
+            if key is not None and inner is not section:
+                where(inner, filter_types(properties), key=key, unknown=properties.unknown)
     for one in values["compare"] or ():
         if one != "body":
             require_property(section, "compare", one, properties)
