@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import pytest
 
-from seriatim.kernel.regions.claims import State
+from seriatim.kernel.regions.claims import SessionState
 from seriatim.kernel.regions.votes import Reply, SendStep, Vote
 from tests import soak
 from tests.models.regions import Box, Calm, Journal, Message, Regions, RegionsModel, Sender, Session, Work, with_vote
@@ -238,7 +238,7 @@ class CompletesWithoutItsClaim(RegionsModel):
     """A completion is compared with the state of the session, and not with its claim."""
 
     def completes(self, session: Session, work: Work) -> bool:
-        return session.state == State.WORKING and work.message[0] == session.done + 1
+        return session.state == SessionState.WORKING and work.message[0] == session.done + 1
 
 
 class ClaimsWhatIsTooOld(RegionsModel):
@@ -252,7 +252,7 @@ class ForgetsWhatWaits(RegionsModel):
     """The journal forgets a session by time alone, also while a message waits."""
 
     def may_forget(self, journal: Journal) -> bool:
-        return journal.session is not None and journal.session.state == State.IDLE
+        return journal.session is not None and journal.session.state == SessionState.IDLE
 
 
 class ForgetsByTime(ForgetsWhatWaits, ClaimsWhatIsTooOld):

@@ -23,7 +23,7 @@ from seriatim.box.turns.listener import Listener
 from seriatim.errors import SeriatimError
 from seriatim.pipeline.text.log_fields import fields
 
-__all__ = ["Lines", "Place"]
+__all__ = ["WaitingLines", "WaitingCoroutine"]
 
 _LOG = logging.getLogger("seriatim.aio")
 #: As of threads that wait: a call may be missed, and a group may become free without one.
@@ -34,10 +34,10 @@ _SHORT_S = 0.05
 _IDLE_S = 15.0
 
 
-class Place:
+class WaitingCoroutine:
     """The place of one coroutine in the line of a queue; in a ``with``."""
 
-    def __init__(self, lines: Lines, queue: str, *, is_particular: bool) -> None:
+    def __init__(self, lines: WaitingLines, queue: str, *, is_particular: bool) -> None:
         self.queue = queue
         #: Whether not every message of the queue is for it.
         self.is_particular = is_particular
@@ -78,13 +78,13 @@ class _Line:
     """The coroutines that wait for messages of one queue, first come, first served."""
 
     def __init__(self) -> None:
-        self.places: dict[Place, None] = {}
+        self.places: dict[WaitingCoroutine, None] = {}
         #: Whether a publisher's call would be heard; who has joined, and not looked, since that is so.
         self.is_asked = False
-        self.blind: list[Place] = []
+        self.blind: list[WaitingCoroutine] = []
         #: Who looks now, and who looks after that in this round; whether another round follows.
-        self._has_turn: Place | None = None
-        self._round: deque[Place] = deque()
+        self._has_turn: WaitingCoroutine | None = None
+        self._round: deque[WaitingCoroutine] = deque()
         self._again = False
 
     def call(self) -> None:
@@ -103,7 +103,7 @@ class _Line:
         if is_anew and len(blind) < len(self.places):
             self.call()
 
-    def looked(self, place: Place, *, goes_on: bool) -> None:
+    def looked(self, place: WaitingCoroutine, *, goes_on: bool) -> None:
         """One has looked, or is gone. `goes_on`: there may be something for the next one."""
         place.is_looking = False
         if self._has_turn is not place:
@@ -127,7 +127,7 @@ class _Line:
                 return
 
 
-class Lines:
+class WaitingLines:
     """All lines of a box."""
 
     def __init__(self, box: MessageBox) -> None:
@@ -141,18 +141,18 @@ class Lines:
         os.set_blocking(self._told, False)
         self._is_closed = False
 
-    def place(self, queue: str, *, is_particular: bool) -> Place:
-        """A place for a coroutine; arguments as of `Place`."""
-        return Place(self, queue, is_particular=is_particular)
+    def place(self, queue: str, *, is_particular: bool) -> WaitingCoroutine:
+        """A place for a coroutine; arguments as of `WaitingCoroutine`."""
+        return WaitingCoroutine(self, queue, is_particular=is_particular)
 
-    def enter(self, place: Place) -> None:
+    def enter(self, place: WaitingCoroutine) -> None:
         """A coroutine is about to look for the first time."""
         with self._lock:
             line = self._lines.get(place.queue)
             if line is not None and line.is_asked:
                 line.places[place] = None
 
-    def wait(self, place: Place) -> None:
+    def wait(self, place: WaitingCoroutine) -> None:
         """A coroutine has looked in vain, and waits."""
         with self._lock:
             line = self._lines.setdefault(place.queue, _Line())
@@ -170,7 +170,7 @@ class Lines:
                 self._thread = threading.Thread(target=self._run, name="seriatim-listens", daemon=True)
                 self._thread.start()
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: WaitingCoroutine) -> None:
         """A coroutine waits no more: it has a message, its time is over, or it was cancelled."""
         with self._lock:
             line = self._lines.get(place.queue)

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from seriatim.aio.calls import Calls
 from seriatim.aio.face import counterpart
-from seriatim.aio.lines import Lines
+from seriatim.aio.lines import WaitingLines
 from seriatim.aio.opening import Opening
 from seriatim.aio.session import AsyncSession, BegunSession
 from seriatim.aio.slots import Slots
@@ -58,7 +58,7 @@ class AsyncMessageBox(OnlyAsyncWith):
         self._process = os.getpid()
         self._threads = ThreadPoolExecutor(box.connections, thread_name_prefix="seriatim-aio")
         self._slots = Slots(box.connections, box.access.place)
-        self._lines = Lines(box)
+        self._lines = WaitingLines(box)
 
     @classmethod
     def open(

@@ -15,7 +15,7 @@ from uuid import UUID
 from seriatim.aio.calls import Calls, Submit
 from seriatim.aio.delivery import AsyncDelivery
 from seriatim.aio.face import counterpart
-from seriatim.aio.lines import Lines
+from seriatim.aio.lines import WaitingLines
 from seriatim.aio.slots import Slots
 from seriatim.box.connection.round_trip import is_idle
 from seriatim.box.connection.wait_time import patience_of_receiver
@@ -203,7 +203,7 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
         begin: Callable[[], AbstractContextManager[Session]],
         submit: Submit,
         slots: Slots,
-        lines: Lines,
+        lines: WaitingLines,
         lock: AbstractAsyncContextManager[Any],
         *,
         own: bool = True,

@@ -35,7 +35,7 @@ from seriatim.console.rejected import Rejected
 from seriatim.console.told import Told
 from seriatim.console.who import Actor, Identify, Unknown, Welcome
 from seriatim.errors import ActionRefused, EnvironmentProblem, NotFound, SeriatimError, Unavailable, UsageError
-from seriatim.listening.bodies import Gone, Refused, body_of
+from seriatim.listening.bodies import Gone, RequestRefused, body_of
 from seriatim.listening.threads import Busy
 from seriatim.network import SILENT_S
 from seriatim.operations.tables.table import as_json
@@ -505,7 +505,7 @@ async def _form_of(request: Request) -> dict[str, str]:
             most=_MOST_BYTES,
             silent_s=SILENT_S,
         )
-    except Refused as refused:
+    except RequestRefused as refused:
         raise Refusal(refused.status, f"the form can't be taken: {refused.why}") from None
     try:
         text = body.decode("ascii")

@@ -18,7 +18,7 @@ import httpx
 
 from seriatim.network import DeadlineNetwork
 
-__all__ = ["Answer", "Broken", "Exchange", "NotSent"]
+__all__ = ["HttpResponse", "Broken", "Exchange", "NotSent"]
 
 #: What is read of an answer.
 _MOST_BYTES = 65_536
@@ -29,7 +29,7 @@ _BREAKS = (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolEr
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """An answer: its status, its headers, and the first 64 KiB of its body."""
 
     status: int
@@ -67,7 +67,7 @@ class Exchange:
             network_backend=DeadlineNetwork(),
         )
 
-    def post(self, headers: Mapping[str, str], body: bytes) -> Answer:
+    def post(self, headers: Mapping[str, str], body: bytes) -> HttpResponse:
         """Post a message, and return the answer."""
         given = {name.lower() for name in headers}
         sent = {**{name: value for name, value in self._own.items() if name.lower() not in given}, **headers}
@@ -77,7 +77,7 @@ class Exchange:
             with self._pool.stream(
                 "POST", self._target, headers=list(sent.items()), content=body, extensions={"timeout": by}
             ) as answer:
-                return Answer(answer.status, httpx.Headers(answer.headers), _beginning(answer.iter_stream()))
+                return HttpResponse(answer.status, httpx.Headers(answer.headers), _beginning(answer.iter_stream()))
         except httpcore.LocalProtocolError as error:
             raise NotSent(type(error).__name__) from None
         except httpcore.TimeoutException as error:

@@ -214,7 +214,7 @@ class _Crowd:
         by_shape: dict[int, list[_Trial]] = defaultdict(list)
         for trial in trials:
             by_shape[trial.shape.number if trial.shape else 0].append(trial)
-        self._parts = [_Part(alike) for alike in by_shape.values()]
+        self._parts = [_ShapeRules(alike) for alike in by_shape.values()]
 
     def matches(self, messages: _Messages, rows: Ints) -> Iterator[tuple[Ints, Ints]]:
         """Rows and the filters of rules that are TRUE for them."""
@@ -235,7 +235,7 @@ class _Crowd:
                 yield some[row], part.filters[rule]
 
 
-class _Part:
+class _ShapeRules:
     """The rules of one shape in a crowd."""
 
     def __init__(self, trials: Sequence[_Trial]) -> None:

@@ -23,10 +23,10 @@ from seriatim.kernel.filters.filter import (
     Constant,
     Expression,
     In,
-    Kind,
     Or,
     Parameter,
     Property,
+    ValueKind,
     decimal,
 )
 from seriatim.kernel.filters.filter_fold import nodes, parts, with_parts
@@ -38,7 +38,7 @@ __all__ = ["ALWAYS", "Equality", "Rule", "named_types", "of_types", "properties"
 ALWAYS = Constant(True, BOOLEAN)
 
 _TYPE = Property("type", STRING)
-_KEYS = (Kind.STRING, Kind.LONG, Kind.DECIMAL, Kind.TIMESTAMP)
+_KEYS = (ValueKind.STRING, ValueKind.LONG, ValueKind.DECIMAL, ValueKind.TIMESTAMP)
 # An IN of more values stays as it is instead of becoming parameters, one comparison each.
 _MOST_COMPARISONS = 8
 # Decimal constants of so many digits count as one type, so that 9.50 and 12.50 are of one shape.
@@ -148,7 +148,7 @@ def _shape(expression: Expression, taken: list[Constant]) -> Expression:
 
 def _roomy(side: Expression, other: Expression) -> Expression:
     """A constant beside a comparison, where its digits don't matter, with room for other constants."""
-    if not isinstance(side, Constant) or side.type.kind is not Kind.DECIMAL or side.type.precision > _SHORT:
+    if not isinstance(side, Constant) or side.type.kind is not ValueKind.DECIMAL or side.type.precision > _SHORT:
         return side
     room = _COMPARED - max(side.type.scale, other.type.scale)
     fast = max(side.type.whole, other.type.whole) <= room

@@ -32,9 +32,9 @@ __all__ = [
     "MOST_BOXES",
     "WINDOW",
     "WINDOW_BYTES",
-    "Answer",
+    "StreamAnswer",
     "Decision",
-    "Kind",
+    "BatchKind",
     "Side",
     "Status",
 ]
@@ -47,7 +47,7 @@ LARGEST_ROUND = 2 * 1024 * 1024
 MOST_BOXES = 8
 
 
-class Kind(IntEnum):
+class BatchKind(IntEnum):
     """What a batch is: messages; the end of a stream that was idle; the end of one that can't be made whole."""
 
     MESSAGES = 0
@@ -55,7 +55,7 @@ class Kind(IntEnum):
     END = 2
 
 
-class Answer(IntEnum):
+class StreamAnswer(IntEnum):
     """What a receiver answers for one stream of a batch."""
 
     THROUGH = 0

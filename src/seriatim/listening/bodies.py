@@ -9,7 +9,7 @@ from typing import Any
 
 from seriatim.network import SILENT_S, transfer_s
 
-__all__ = ["Gone", "Receive", "Refused", "Send", "answer", "body_of", "busy", "refuse"]
+__all__ = ["Gone", "Receive", "RequestRefused", "Send", "answer", "body_of", "busy", "refuse"]
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
@@ -18,7 +18,7 @@ _PIECE, _LINGER_S = 65_536, 1.0
 _TEXT = "text/plain; charset=utf-8"
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is answered by an error, and its connection closed: `status`, and `why`."""
 
     def __init__(self, status: int, why: str) -> None:
@@ -33,7 +33,7 @@ class Gone(Exception):
 async def body_of(receive: Receive, *, length: int | None, most: int, silent_s: float = SILENT_S) -> bytearray:
     """The body of a request."""
     if (length or 0) > most:
-        raise Refused(413, f"it has {length:,} bytes, and at most {most:,} are taken")
+        raise RequestRefused(413, f"it has {length:,} bytes, and at most {most:,} are taken")
     found, end = bytearray(length or 0), 0
     loop = asyncio.get_running_loop()
     by = loop.time() + silent_s + transfer_s(most if length is None else length)
@@ -42,12 +42,12 @@ async def body_of(receive: Receive, *, length: int | None, most: int, silent_s: 
             async with asyncio.timeout_at(min(by, loop.time() + silent_s)):
                 event = await receive()
         except TimeoutError:
-            raise Refused(408, "the request took too long") from None
+            raise RequestRefused(408, "the request took too long") from None
         if event["type"] == "http.disconnect":
             raise Gone
         piece = event.get("body", b"")
         if end + len(piece) > most:
-            raise Refused(413, f"at most {most:,} bytes are taken")
+            raise RequestRefused(413, f"at most {most:,} bytes are taken")
         found[end : end + len(piece)] = piece
         end += len(piece)
         if not event.get("more_body", False):

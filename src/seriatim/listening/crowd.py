@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-__all__ = ["Crowd", "State", "Visitor", "name_of"]
+__all__ = ["Crowd", "ConnectionState", "Visitor", "name_of"]
 
 
-class State(Enum):
+class ConnectionState(Enum):
     """What a connection does."""
 
     BEGINS = "begins"  # a handshake, or the head of a request
@@ -30,7 +30,7 @@ class Visitor:
     #: The time of the monotonic clock at which it was accepted.
     began: float
     close: Callable[[], object]
-    state: State = State.BEGINS
+    state: ConnectionState = ConnectionState.BEGINS
     is_unread: bool = False
     #: Whether it is one of those that are kept for health.
     asks_health: bool = False
@@ -43,7 +43,7 @@ class Visitor:
     @property
     def is_awaited(self) -> bool:
         """Whether the other side has to do something, so that it may be closed in favour of another one."""
-        return self.state is not State.ANSWERED or self.is_unread
+        return self.state is not ConnectionState.ANSWERED or self.is_unread
 
 
 class Crowd:

@@ -14,7 +14,7 @@ from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 from uvicorn.server import ServerState
 
 from seriatim.listening.bodies import busy
-from seriatim.listening.crowd import State, Visitor
+from seriatim.listening.crowd import ConnectionState, Visitor
 from seriatim.listening.limits import ListenLimits
 from seriatim.listening.seldom import LOG
 
@@ -62,7 +62,7 @@ class Protocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what has come."""
-        if self._visitor.state is State.IDLE:
+        if self._visitor.state is ConnectionState.IDLE:
             self._await_head()
         self._has_begun = True
         with contextlib.suppress(h11.LocalProtocolError):  # it came behind an error that was answered
@@ -74,16 +74,16 @@ class Protocol(H11Protocol):
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
             self._stop()
-            self._visitor.state = State.SENDS if cycle.more_body else State.ANSWERED
+            self._visitor.state = ConnectionState.SENDS if cycle.more_body else ConnectionState.ANSWERED
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         if self.transport.is_closing():
-            self._visitor.state = State.IDLE
+            self._visitor.state = ConnectionState.IDLE
             self._close_in_time()
             return
         rest = self.conn.their_state is not h11.DONE or bool(self.conn.trailing_data[0])
-        self._visitor.state = State.IDLE
+        self._visitor.state = ConnectionState.IDLE
         if rest:  # of the body, which nobody reads, or the next head
             self._await_head()
         super().on_response_complete()
@@ -128,7 +128,7 @@ class Protocol(H11Protocol):
 
     def _await_head(self) -> None:
         self._stop()
-        self._visitor.state, self._has_begun = State.BEGINS, False
+        self._visitor.state, self._has_begun = ConnectionState.BEGINS, False
         self._head = self.loop.call_later(self._limits.head_s, self._is_late)
 
     def _stop(self) -> None:

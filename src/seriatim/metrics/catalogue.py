@@ -13,10 +13,10 @@ from typing import Literal
 
 from seriatim.box.measures import BOUNDS, Measure
 
-__all__ = ["BOX", "METRICS", "PROCESS", "PROCESS_ITSELF", "RUN", "Kind", "Metric", "Source"]
+__all__ = ["BOX", "METRICS", "PROCESS", "PROCESS_ITSELF", "RUN", "MetricKind", "Metric", "Source"]
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """What Prometheus takes a metric for."""
 
     GAUGE = "gauge"
@@ -39,7 +39,7 @@ class Metric:
 
     #: Its name. That of a counter ends with ``_total``.
     name: str
-    kind: Kind
+    kind: MetricKind
     #: Its meaning, in a sentence or two without a period at the end.
     help: str
     source: Source
@@ -57,7 +57,7 @@ class Metric:
 
 _ESTIMATED = "; estimated where seriatim_counts_estimated is 1"
 _SINCE = "since the start of the process"
-_G, _C, _H = Kind.GAUGE, Kind.COUNTER, Kind.HISTOGRAM
+_G, _C, _H = MetricKind.GAUGE, MetricKind.COUNTER, MetricKind.HISTOGRAM
 
 METRICS: tuple[Metric, ...] = (
     Metric("seriatim_up", _G, "1 if the box answers with its figures, else 0", Source.ITSELF, "up"),

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector as PrometheusCollector
 
 from seriatim.box.measures import Measure, Snapshot
 from seriatim.metrics.box_reading import BoxReading, Reading
-from seriatim.metrics.catalogue import BOX, PROCESS, PROCESS_ITSELF, RUN, Kind, Metric
+from seriatim.metrics.catalogue import BOX, PROCESS, PROCESS_ITSELF, RUN, Metric, MetricKind
 from seriatim.metrics.run_watch import RunWatch
 from seriatim.metrics.watched import Watched
 
@@ -84,7 +84,7 @@ def _figures_of(metric: Metric, reading: Reading) -> _Values:
 
 
 def _family(metric: Metric, values: _Values) -> Family:
-    made = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    made = CounterMetricFamily if metric.kind is MetricKind.COUNTER else GaugeMetricFamily
     family = made(metric.name, metric.help, labels=list(metric.labels))
     for labels, value in values:
         family.add_metric(list(labels), value)
@@ -92,7 +92,7 @@ def _family(metric: Metric, values: _Values) -> Family:
 
 
 def _measured(metric: Metric, snapshot: Snapshot) -> Family:
-    if metric.kind is not Kind.HISTOGRAM:
+    if metric.kind is not MetricKind.HISTOGRAM:
         counts = {key[1:]: value for key, value in snapshot.counts.items() if key[0] == metric.of}
         if not metric.labels:  # it counts from 0, so that the first one is seen as an increase
             counts = {("", ""): sum(counts.values())}

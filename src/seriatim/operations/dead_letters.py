@@ -15,7 +15,7 @@ from seriatim.box.session import Session
 from seriatim.box.views.filters import ErrorCount, Narrowed
 from seriatim.box.views.message_places import Stored
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.operators.requeue import Place
+from seriatim.kernel.operators.requeue import RequeuePosition
 from seriatim.kernel.values.time import micros
 from seriatim.operations.bulk import Refused, put_back
 from seriatim.operations.period import When, narrowed
@@ -24,7 +24,7 @@ __all__ = [
     "DeadLetter",
     "DeadLettersPage",
     "ErrorCount",
-    "Place",
+    "RequeuePosition",
     "Requeued",
     "dead_letters",
     "dead_letters_by_error",

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from seriatim.box.box import MessageBox
 from seriatim.box.views import find as views
-from seriatim.box.views.find import Found, FoundMessage, Similar
+from seriatim.box.views.find import FoundMessage, SearchResult, Similar
 from seriatim.errors import UsageError, shown
 from seriatim.operations.period import When, narrowed
 from seriatim.pipeline.text.storable import checked_text
 
-__all__ = ["Found", "FoundMessage", "Similar", "find"]
+__all__ = ["SearchResult", "FoundMessage", "Similar", "find"]
 
 _MOST = 10_000
 #: Of so many messages, the newest ones, parts of ids are found.
@@ -28,7 +28,7 @@ def find(
     newest: int | None = None,
     similar: bool = False,
     properties: bool = True,
-) -> Found:
+) -> SearchResult:
     """Find what a box knows of a text: in queues, done (as far as it is kept), set aside, dead, unrouted, and in faults.
 
     Groups and faults are looked up by indexes. Ids and properties of messages have none, because every publisher would pay

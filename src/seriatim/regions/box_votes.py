@@ -28,7 +28,7 @@ from seriatim.kernel.regions.votes import Vote
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.message import Message
 from seriatim.regions.box_role import Role, role_of
-from seriatim.regions.numbered import Numbered, Place, places_of, units_of
+from seriatim.regions.numbered import Numbered, SessionNumber, places_of, units_of
 
 __all__ = ["BoxVotes", "LedElsewhere", "Sight", "Way", "led_alike", "route_in", "see", "strike", "vote", "withdraw"]
 
@@ -81,12 +81,12 @@ class Sight:
 
 
 @dataclass(slots=True)
-class _Row:
+class _NumberedMessage:
     """A message at one of its numbers."""
 
     at: int
     queue_id: int
-    place: Place
+    place: SessionNumber
 
     @property
     def key(self) -> _Key:
@@ -213,7 +213,9 @@ class _Writing:
                     remedy="define the same in both boxes: seriatim regions check FILE",
                 )
         queue_ids = {queue: one.queue_id for queue, one in definitions.queues.items()}
-        self._rows = [_Row(at, queue_ids[place.queue], place) for at, places in enumerate(ours) for place in places]
+        self._rows = [
+            _NumberedMessage(at, queue_ids[place.queue], place) for at, places in enumerate(ours) for place in places
+        ]
         self._units = units_of(ours)
         self._floors = {
             one.queue_id: _floor(one.declared.policy)
@@ -305,7 +307,7 @@ class _Writing:
         )  # fmt: skip
         return True
 
-    def _id(self, row: _Row) -> str:
+    def _id(self, row: _NumberedMessage) -> str:
         return self._messages[row.at].message_id
 
     def _locked(self) -> dict[_Key, int]:
@@ -363,7 +365,7 @@ class _Writing:
         order = sorted(range(len(self._rows)), key=lambda nth: (self._units[self._rows[nth].at], nth))
         rows = [self._rows[nth] for nth in order]
         found = rules.voted(
-            rules.Asked(
+            rules.VoteRequests(
                 np.array([self._units[row.at] for row in rows], np.int64),
                 np.array([row.place.number for row in rows], np.int64),
                 np.array([through[row.key] for row in rows], np.int64),
@@ -432,5 +434,5 @@ def _floor(policy: Policy) -> int:
     return int(standard.start) - standard.increment
 
 
-def _told(places: Sequence[Place]) -> str:
+def _told(places: Sequence[SessionNumber]) -> str:
     return ", ".join(f"{one.number} of session {shown(one.session, 80)} in {one.queue!r}" for one in places)

@@ -12,13 +12,13 @@ from seriatim.kernel.regions.votes import NO_NUMBER
 from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.pipeline.types.message import Message
 
-__all__ = ["Numbered", "Place", "places_of", "units_of"]
+__all__ = ["Numbered", "SessionNumber", "places_of", "units_of"]
 
 _NO_SEQUENCE = REASONS[Reason.SEQUENCE_MISSING]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class SessionNumber:
     """A number of a session in a queue."""
 
     queue: str
@@ -31,14 +31,14 @@ class Numbered:
     """A message with its numbers, one in each queue that it goes to."""
 
     message: Message
-    places: tuple[Place, ...]
+    places: tuple[SessionNumber, ...]
 
 
-def places_of(routed: Routed, definitions: Definitions, queue_ids: Iterable[int]) -> list[tuple[Place, ...]]:
+def places_of(routed: Routed, definitions: Definitions, queue_ids: Iterable[int]) -> list[tuple[SessionNumber, ...]]:
     """The numbers of messages, as the definitions of a box lead them."""
     names = {one.queue_id: name for name, one in definitions.queues.items()}
     ours, messages, entries = frozenset(queue_ids), routed.typed.messages, routed.entries
-    found: list[list[Place]] = [[] for _ in messages]
+    found: list[list[SessionNumber]] = [[] for _ in messages]
     for place, queue_id, group, sequence, problem in zip(
         entries.places, entries.queue_ids, entries.groups, entries.sequences, entries.problems, strict=True
     ):
@@ -55,7 +55,7 @@ def places_of(routed: Routed, definitions: Definitions, queue_ids: Iterable[int]
                 remedy=f"give it its session ({definitions.queues[queue].declared.group!r}) and a number "
                 f"({definitions.queues[queue].declared.sequence!r})",
             )  # fmt: skip
-        found[place].append(Place(queue, str(group), NO_NUMBER if sequence is None else sequence))
+        found[place].append(SessionNumber(queue, str(group), NO_NUMBER if sequence is None else sequence))
     for message, places, wrong in zip(messages, found, routed.typed.problems, strict=True):
         if not places:
             why = f": {wrong}" if wrong else ", because no subscription matches it"
@@ -67,8 +67,8 @@ def places_of(routed: Routed, definitions: Definitions, queue_ids: Iterable[int]
     return [tuple(sorted(places)) for places in found]
 
 
-def _check_once(messages: Sequence[Message], found: Sequence[Sequence[Place]]) -> None:
-    seen: dict[Place, Message] = {}
+def _check_once(messages: Sequence[Message], found: Sequence[Sequence[SessionNumber]]) -> None:
+    seen: dict[SessionNumber, Message] = {}
     for message, places in zip(messages, found, strict=True):
         for one in places:
             if one.number != NO_NUMBER and (other := seen.setdefault(one, message)) is not message:
@@ -80,7 +80,7 @@ def _check_once(messages: Sequence[Message], found: Sequence[Sequence[Place]]) -
                 )
 
 
-def units_of(all_places: Sequence[Sequence[Place]]) -> list[int]:
+def units_of(all_places: Sequence[Sequence[SessionNumber]]) -> list[int]:
     """Which messages stand or fall together: those of a session, and those that share one with them. A unit's number for each message, from 0."""
     parent: dict[tuple[str, str], tuple[str, str]] = {}
 

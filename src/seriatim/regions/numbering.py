@@ -15,7 +15,7 @@ from seriatim.regions.box_votes import Sight, route_in, see
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Numbered as OfJournal
 from seriatim.regions.journal.values import digest_of
-from seriatim.regions.numbered import Numbered, Place, places_of
+from seriatim.regions.numbered import Numbered, SessionNumber, places_of
 from seriatim.regions.pair import REGIONS, Pair, Routing
 
 __all__ = ["Numbering", "of_journal", "routed", "with_number"]
@@ -48,7 +48,7 @@ class Numbering:
             found[at] = with_number(messages[at], places[at][0], number, routing)
         return found
 
-    def next(self, messages: Sequence[Message], places: Sequence[Place], *, anew: bool = False) -> list[int]:
+    def next(self, messages: Sequence[Message], places: Sequence[SessionNumber], *, anew: bool = False) -> list[int]:
         """The numbers that messages have, or the next ones."""
         sessions = sorted({(one.queue, one.session) for one in places})
         ids = [one.message_id for one in messages]
@@ -91,7 +91,7 @@ class Numbering:
             return None
         return sight if sight.votes else None
 
-    def _journal_sees(self, messages: Sequence[Message], places: Sequence[Place]) -> Sight | None:
+    def _journal_sees(self, messages: Sequence[Message], places: Sequence[SessionNumber]) -> Sight | None:
         """What the journal knows, in place of a box; None: it is away."""
         by_queue: dict[str, list[tuple[str, str]]] = {}
         for message, place in zip(messages, places, strict=True):
@@ -113,7 +113,7 @@ class Numbering:
             return None
 
 
-def routed(pair: Pair, messages: Sequence[Message]) -> tuple[Routing, list[tuple[Place, ...]]]:
+def routed(pair: Pair, messages: Sequence[Message]) -> tuple[Routing, list[tuple[SessionNumber, ...]]]:
     """The numbers of messages, `NO_NUMBER` for those without, by the definitions that this process knows, or else by those of now."""
     anew = False
     while True:
@@ -127,7 +127,9 @@ def routed(pair: Pair, messages: Sequence[Message]) -> tuple[Routing, list[tuple
             anew = True
 
 
-def _check_unnumbered(messages: Sequence[Message], places: Sequence[Sequence[Place]], without: Sequence[int]) -> None:
+def _check_unnumbered(
+    messages: Sequence[Message], places: Sequence[Sequence[SessionNumber]], without: Sequence[int]
+) -> None:
     """Refuse messages that can't be given numbers."""
     own = {(one.queue, one.session) for its in places for one in its if one.number != NO_NUMBER}
     for at in without:
@@ -145,15 +147,15 @@ def _check_unnumbered(messages: Sequence[Message], places: Sequence[Sequence[Pla
             )
 
 
-def with_number(message: Message, place: Place, number: int, routing: Routing) -> Numbered:
+def with_number(message: Message, place: SessionNumber, number: int, routing: Routing) -> Numbered:
     """A message with a number, as its queue reads it."""
     name = str(routing.definitions.queues[place.queue].declared.sequence)
     return Numbered(
-        with_context(message, {**message.context, name: number}), (Place(place.queue, place.session, number),)
+        with_context(message, {**message.context, name: number}), (SessionNumber(place.queue, place.session, number),)
     )
 
 
-def of_journal(message: Message, place: Place) -> OfJournal:
+def of_journal(message: Message, place: SessionNumber) -> OfJournal:
     """A message with a number, as the journal knows it."""
     digest = digest_of(message.type, message.content_type, message.body)
     return OfJournal(place.session, place.number, message.message_id, digest)

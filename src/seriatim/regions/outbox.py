@@ -18,7 +18,7 @@ from seriatim.pipeline.types.message import Message, Part
 from seriatim.regions.box_role import role_of
 from seriatim.regions.box_votes import Way, led_alike, strike, vote
 from seriatim.regions.journal.journal import Journal
-from seriatim.regions.numbered import Numbered, Place
+from seriatim.regions.numbered import Numbered, SessionNumber
 from seriatim.regions.pair import Pair, other_than
 
 __all__ = ["Copied", "copy_outbox", "report"]
@@ -119,7 +119,7 @@ def _read(row: Any, parts: Iterable[Part]) -> _Outgoing:
         content_type=row.content_type, parts=tuple(parts),
     )  # fmt: skip
     places = tuple(
-        Place(queue, session, number)
+        SessionNumber(queue, session, number)
         for queue, session, number in zip(row.queues, row.sessions, row.numbers, strict=True)
     )
     return _Outgoing(row.outbox_id, row.message_id, row.age, Numbered(message, places))

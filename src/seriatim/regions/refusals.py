@@ -16,7 +16,7 @@ from seriatim.kernel.regions.votes import Reply, SendStep, Vote
 from seriatim.regions.box_votes import Sight, withdraw
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Holder
-from seriatim.regions.numbered import Place
+from seriatim.regions.numbered import SessionNumber
 from seriatim.regions.numbering import Numbering
 from seriatim.regions.pair import REGIONS, Pair
 from seriatim.regions.units import Unit, numbers_by_queue, steps
@@ -85,15 +85,15 @@ class Refusals:
         self._take_back([ident for one in free for ident in one.ids])
         return free
 
-    def _holders(self, units: Sequence[Unit]) -> dict[tuple[int, Place], Holder] | None:
+    def _holders(self, units: Sequence[Unit]) -> dict[tuple[int, SessionNumber], Holder] | None:
         """Whose the numbers are, by the place of their unit; None: the journal is away."""
-        by_queue: dict[str, list[tuple[int, Place]]] = {}
+        by_queue: dict[str, list[tuple[int, SessionNumber]]] = {}
         for nth, unit in enumerate(units):
             for one in unit.messages:
                 for place in one.places:
                     by_queue.setdefault(place.queue, []).append((nth, place))
 
-        def ask(journal: Journal) -> dict[tuple[int, Place], Holder]:
+        def ask(journal: Journal) -> dict[tuple[int, SessionNumber], Holder]:
             return {
                 key: holder
                 for queue, its in by_queue.items()
@@ -158,7 +158,7 @@ class Refusals:
                 continue
 
 
-def _has(sight: Sight | None, ident: str, place: Place) -> bool:
+def _has(sight: Sight | None, ident: str, place: SessionNumber) -> bool:
     """Whether a box has a message under a number."""
     return sight is not None and sight.numbers.get(ident, {}).get((place.queue, place.session)) == place.number
 

@@ -17,7 +17,7 @@ from seriatim.pipeline.types.message import Message
 from seriatim.regions.box_votes import Sight, Way, see, strike, vote, withdraw
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Holder, Reservation
-from seriatim.regions.numbered import Numbered, Place
+from seriatim.regions.numbered import Numbered, SessionNumber
 from seriatim.regions.numbering import of_journal, routed, with_number
 from seriatim.regions.pair import REGIONS, Pair, Routing
 from seriatim.regions.sending import Sent
@@ -38,7 +38,7 @@ class _One:
     error: SeriatimError | None = None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> SessionNumber:
         return self.numbered.places[0]
 
     @property
@@ -65,7 +65,7 @@ class Reserving:
         self._finish(ones)
         return _told(ones)
 
-    def _reserved(self, messages: Sequence[Message], places: Sequence[Place], routing: Routing) -> list[_One]:
+    def _reserved(self, messages: Sequence[Message], places: Sequence[SessionNumber], routing: Routing) -> list[_One]:
         """Messages with the numbers that they have, or with reserved ones."""
         had = self._numbers_had(messages, places)
         holders = self._holders(list(had.values()))
@@ -111,12 +111,12 @@ class Reserving:
                 found[at] = _One(with_number(message, place, mine_now.number, routing), mine_now, [Reply.NOT_ASKED] * 3)
         return [found[at] for at in range(len(messages))]
 
-    def _numbers_had(self, messages: Sequence[Message], places: Sequence[Place]) -> dict[str, Place]:
+    def _numbers_had(self, messages: Sequence[Message], places: Sequence[SessionNumber]) -> dict[str, SessionNumber]:
         """The numbers that messages have already, as the journal and the boxes that are there know."""
         keys = {
             message.message_id: (place.queue, place.session) for message, place in zip(messages, places, strict=True)
         }
-        found: dict[str, Place] = {}
+        found: dict[str, SessionNumber] = {}
         away = 0
         for region in REGIONS:
             try:
@@ -133,16 +133,16 @@ class Reserving:
                 if (number := its.get(keys[ident])) is not None and (
                     ident not in found or number > found[ident].number
                 ):
-                    found[ident] = Place(*keys[ident], number)
+                    found[ident] = SessionNumber(*keys[ident], number)
         if away == len(REGIONS):
             raise Unavailable("both regions are away", remedy="publish the same again later, under the same ids")
         by_queue: dict[str, list[tuple[str, str]]] = {}
         for ident, (queue, session) in keys.items():
             by_queue.setdefault(queue, []).append((session, ident))
 
-        def read(journal: Journal) -> dict[str, Place]:
+        def read(journal: Journal) -> dict[str, SessionNumber]:
             return {
-                ident: Place(queue, session, number)
+                ident: SessionNumber(queue, session, number)
                 for queue, its in by_queue.items()
                 for (session, ident), number in journal.numbers_of(self._pair.name, queue, its).items()
             }
@@ -154,13 +154,13 @@ class Reserving:
         waiting = transaction.rows("region_waiting_numbers", of_name=self._pair.name, of_messages=ids)
         return see(transaction, self._pair.name, region, [], ids), sorted(row.message_id for row in waiting)
 
-    def _holders(self, places: Sequence[Place]) -> dict[Place, Holder]:
+    def _holders(self, places: Sequence[SessionNumber]) -> dict[SessionNumber, Holder]:
         """Whose numbers are."""
-        by_queue: dict[str, list[Place]] = {}
+        by_queue: dict[str, list[SessionNumber]] = {}
         for one in places:
             by_queue.setdefault(one.queue, []).append(one)
 
-        def ask(journal: Journal) -> dict[Place, Holder]:
+        def ask(journal: Journal) -> dict[SessionNumber, Holder]:
             return {
                 place: holder
                 for queue, its in by_queue.items()
@@ -259,7 +259,7 @@ class Reserving:
                 continue
 
 
-def check_one_number(messages: Sequence[Message], places: Sequence[Sequence[Place]]) -> None:
+def check_one_number(messages: Sequence[Message], places: Sequence[Sequence[SessionNumber]]) -> None:
     """Refuse messages to which the journal can't give a number."""
     for message, its in zip(messages, places, strict=True):
         if len(its) > 1 or its[0].number != NO_NUMBER:

@@ -21,7 +21,7 @@ from seriatim.regions.box_role import role_of
 from seriatim.regions.box_votes import Way, route_in, see, vote
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Reservation
-from seriatim.regions.numbered import Numbered, Place
+from seriatim.regions.numbered import Numbered, SessionNumber
 from seriatim.regions.numbering import of_journal, routed, with_number
 from seriatim.regions.outbox import PORTION, Copied
 from seriatim.regions.pair import Pair, Routing
@@ -66,8 +66,8 @@ def wait_in(transaction: Transaction, pair: Pair, region: str, messages: Sequenc
 
 
 def _had(
-    transaction: Transaction, pair: Pair, region: str, messages: Sequence[Message], places: Sequence[Place]
-) -> dict[str, Place]:
+    transaction: Transaction, pair: Pair, region: str, messages: Sequence[Message], places: Sequence[SessionNumber]
+) -> dict[str, SessionNumber]:
     """The numbers that messages have already."""
     ids = [one.message_id for one in messages]
     found = _waiting_numbers(transaction, pair.name, ids)
@@ -76,9 +76,9 @@ def _had(
     for ident, place in of.items():
         by_queue.setdefault(place.queue, []).append((place.session, ident))
 
-    def read(journal: Journal) -> dict[str, Place]:
+    def read(journal: Journal) -> dict[str, SessionNumber]:
         return {
-            ident: Place(queue, session, number)
+            ident: SessionNumber(queue, session, number)
             for queue, its in by_queue.items()
             for (session, ident), number in journal.numbers_of(pair.name, queue, its).items()
         }
@@ -95,14 +95,14 @@ def _had(
     return found
 
 
-def _waiting_numbers(transaction: Transaction, name: str, ids: Sequence[str]) -> dict[str, Place]:
+def _waiting_numbers(transaction: Transaction, name: str, ids: Sequence[str]) -> dict[str, SessionNumber]:
     if not ids:
         return {}
     rows = transaction.rows("region_waiting_numbers", of_name=name, of_messages=list(ids))
-    return {row.message_id: Place(row.queue, row.session, row.number) for row in rows}
+    return {row.message_id: SessionNumber(row.queue, row.session, row.number) for row in rows}
 
 
-def _reserve(pair: Pair, places: Sequence[Place]) -> list[Reservation]:
+def _reserve(pair: Pair, places: Sequence[SessionNumber]) -> list[Reservation]:
     """Numbers for messages, in their order."""
     counts: dict[str, dict[str, int]] = {}
     for one in places:
@@ -148,7 +148,7 @@ class _Waiting:
     age_us: int
 
     @property
-    def place(self) -> Place:
+    def place(self) -> SessionNumber:
         return self.numbered.places[0]
 
     @property
@@ -179,7 +179,7 @@ def _read(row: Any) -> _Waiting:
         type=row.type, body=row.body, context=context_of(row.context, row.property_types), message_id=row.message_id,
         content_type=row.content_type, parts=tuple(Part(*one) for one in parts),
     )  # fmt: skip
-    place = Place(row.queue, row.session, row.number)
+    place = SessionNumber(row.queue, row.session, row.number)
     return _Waiting(
         row.waiting_id, Numbered(message, (place,)), Reservation(row.session, row.number, row.reservation), row.age
     )

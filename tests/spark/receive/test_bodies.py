@@ -25,7 +25,7 @@ from seriatim.spark.receive.gz_files import Shape
 from seriatim.spark.receive.promotion import CsvColumns, Returned
 from seriatim.spark.receive.row_formats import CsvRows, Documents
 from seriatim.spark.receive.split import JsonElements, ReturnedParts
-from seriatim.spark.receive.text_lines import Lines
+from seriatim.spark.receive.text_lines import LineReader
 from seriatim.spark.receive.xml_elements import XmlElements
 
 WRITTEN = dt.datetime(2024, 5, 1, tzinfo=dt.UTC)
@@ -103,7 +103,7 @@ def read(reading, *files):
         [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)],
         names=["body", "path", "block", "received_at"],
     )
-    return [row for one in Lines(reading, "/in", Shape(2**30))([batch]) for row in one.to_pylist()]
+    return [row for one in LineReader(reading, "/in", Shape(2**30))([batch]) for row in one.to_pylist()]
 
 
 def xml(*promote, namespaces=None, split=None):
@@ -506,7 +506,7 @@ def test_parts_that_are_large_come_in_several_batches():
     types = [pa.binary(), pa.string(), pa.int64(), pa.timestamp("us", "UTC")]
     arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
     batch = pa.RecordBatch.from_arrays(arrays, names=["body", "path", "block", "received_at"])
-    sizes = [one.num_rows for one in Lines(json_lines("$.a"), "/in", Shape(2**30))([batch])]
+    sizes = [one.num_rows for one in LineReader(json_lines("$.a"), "/in", Shape(2**30))([batch])]
     assert sizes == [80, 40]
 
 

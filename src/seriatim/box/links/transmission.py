@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from seriatim.box.connection.access import Access
-from seriatim.box.links.answers import AnswerSet, Refusal
+from seriatim.box.links.answers import AnswerSet, FrameRefusal
 from seriatim.box.links.carrier import Carrier
 from seriatim.box.links.frame import Frame
 from seriatim.box.links.https_carrier import HttpsCarrier
 from seriatim.box.links.layout import FrameKind
 from seriatim.box.publishing.sql_arrivals import is_unrouted, route_pending
 from seriatim.errors import DeploymentError, EnvironmentProblem, LinkProtocolError, SeriatimError, UsageError, shown
-from seriatim.kernel.streams import Answer
+from seriatim.kernel.streams import StreamAnswer
 from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.files.json_form import from_json
 from seriatim.pipeline.text.log_fields import fields
@@ -191,9 +191,11 @@ class _Round:
                 "link_answered", of_link=self._link_id, frame=answers, of_token=batch.of_token
             )
         read = AnswerSet.read(Frame.read(answers))
-        if any(text for text, one in zip(read.reasons, read.answers["answer"], strict=True) if one == Answer.THROUGH):
+        if any(
+            text for text, one in zip(read.reasons, read.answers["answer"], strict=True) if one == StreamAnswer.THROUGH
+        ):
             self._warn()
-        lacks = read.answers["answer"] == Answer.MISSING
+        lacks = read.answers["answer"] == StreamAnswer.MISSING
         return batch.messages, acknowledged or 0, (batch.more and bool(acknowledged)) or bool(lacks.any())
 
     def _warn(self) -> None:
@@ -213,14 +215,14 @@ class _Round:
         with self._access.transaction() as transaction:
             taken = transaction.one("link_take", of_link=self._link_id, frame=batch)
         self._check(self._carrier.push(taken.answers), FrameKind.ANSWERS)
-        lacks = AnswerSet.read(Frame.read(taken.answers)).answers["answer"] == Answer.MISSING
+        lacks = AnswerSet.read(Frame.read(taken.answers)).answers["answer"] == StreamAnswer.MISSING
         return taken.messages, taken.messages > 0 or bool(lacks.any())
 
     def _check(self, data: bytes, kind: FrameKind) -> Frame:
         """A frame of the other box, if it is of this kind and from the box that this link leads to."""
         frame = Frame.read(data)
         if frame.kind == FrameKind.REFUSAL:
-            raise self._wrong(f"the other box refuses: {Refusal.read(frame).reason}", "what waits is sent again")
+            raise self._wrong(f"the other box refuses: {FrameRefusal.read(frame).reason}", "what waits is sent again")
         if frame.head.sender != self._peer:
             raise self._wrong(
                 f"the box {frame.head.sender} answers in place of {self._peer}",

@@ -41,7 +41,7 @@ from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.box_properties import DIALOG, declared
 from seriatim.pipeline.types.origin import ORIGIN
 
-__all__ = ["Feed", "Part"]
+__all__ = ["PipelineFeed", "Part"]
 
 #: A turn locks that many groups; each lock is a place in a table of the server's that is of one size.
 _GROUPS = 1000
@@ -55,7 +55,7 @@ _PATIENCE_S, _PAUSE_S = 15.0, 0.2
 Part = tuple[Any, Any]
 
 
-class Feed(Closing):
+class PipelineFeed(Closing):
     """A queue of a box, or its spool, for one pipeline."""
 
     def __init__(

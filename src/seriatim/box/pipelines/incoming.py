@@ -83,7 +83,7 @@ def messages_of(rows: pa.RecordBatch, incoming: Incoming, made_up: Callable[[int
     values = zip(*(columns[name] for name in names), strict=True) if names else [()] * len(rows)
     messages, problems = [], []
     for place, (*own_fields, its, each) in enumerate(zip(*fields, values, parts, strict=True)):
-        row = _Row._make((*own_fields, dict(zip(names, its, strict=True)), each))
+        row = _IncomingRow._make((*own_fields, dict(zip(names, its, strict=True)), each))
         message, found = _message(row, incoming, partial(made_up, place), wrong.get(place, {}))
         messages.append(message)
         told = "; ".join(f"column {name!r}: {why}" for name, why in found.items())
@@ -92,7 +92,7 @@ def messages_of(rows: pa.RecordBatch, incoming: Incoming, made_up: Callable[[int
     return PartRows(messages, groups, sequences, problems)
 
 
-class _Row(NamedTuple):
+class _IncomingRow(NamedTuple):
     """A row: the values of `FIELDS`, in their order, the others by name, and the parts."""
 
     message_id: str | None
@@ -126,7 +126,7 @@ def _values(name: str, column: pa.Array, wrong: dict[int, dict[str, str]]) -> li
 
 
 def _message(
-    row: _Row, incoming: Incoming, made_up: Callable[[], str], wrong: Mapping[str, str]
+    row: _IncomingRow, incoming: Incoming, made_up: Callable[[], str], wrong: Mapping[str, str]
 ) -> tuple[Message, Mapping[str, str]]:
     """The message of a row, and its problems by column; `wrong`: the problems that are known already."""
     if not wrong:
@@ -162,7 +162,7 @@ def _message(
     return _cut(message, found), found
 
 
-def _whole(row: _Row, incoming: Incoming) -> Message:
+def _whole(row: _IncomingRow, incoming: Incoming) -> Message:
     """The message of a valid row."""
     message = Message(
         type=row.type or incoming.type or "",
@@ -199,7 +199,7 @@ def _refused(**fields: Any) -> str | None:
     return None
 
 
-def _given(row: _Row) -> dict[str, Any]:
+def _given(row: _IncomingRow) -> dict[str, Any]:
     return {name: value for name, value in row.given.items() if value is not None}
 
 

@@ -28,12 +28,12 @@ _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
 _ENUMERATIONS: Mapping[str, Mapping[str, int]] = {
     "flag": Flag.__members__,
     "decided": {one.name: one + 1 for one in Disposition},
-    "batch": streams.Kind.__members__,
-    "answer": streams.Answer.__members__,
+    "batch": streams.BatchKind.__members__,
+    "answer": streams.StreamAnswer.__members__,
     "status": streams.Status.__members__,
     "decision": streams.Decision.__members__,
     "side": streams.Side.__members__,
-    "session": claims.State.__members__,
+    "session": claims.SessionState.__members__,
     "entry": claims.EntryState.__members__,
 }
 _PART = re.compile(r"\{(\w+)\(([^{}]*)\)\}")

@@ -15,7 +15,7 @@ from seriatim.box.connection.access import Access
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.route import Routed, router_of
 from seriatim.errors import Unrouted, shown
-from seriatim.kernel.filters.filter import In, Kind, Property
+from seriatim.kernel.filters.filter import In, Property, ValueKind
 from seriatim.kernel.filters.filter_fold import nodes
 from seriatim.kernel.groups.policy import Fifo
 from seriatim.kernel.route import named_types
@@ -142,7 +142,7 @@ def _unmatched(message: Message, definitions: Definitions) -> str:
         types |= named_types(expression)
         for node in nodes(expression):
             match node:
-                case In(Property(name, kind), values) if kind.kind is Kind.STRING and name != "type":
+                case In(Property(name, kind), values) if kind.kind is ValueKind.STRING and name != "type":
                     wanted.setdefault(name, set()).update(map(str, values))
     if message.type not in types:
         return _meant(message.type, types, "known types")

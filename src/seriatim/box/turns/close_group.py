@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seriatim.box.connection.access import Transaction
-from seriatim.box.connection.in_hand import State
+from seriatim.box.connection.in_hand import DeliveryState
 from seriatim.box.turns.delivery import Delivery
 from seriatim.box.turns.turns import Turns
 from seriatim.errors import LeaseLost, UsageError
@@ -33,7 +33,7 @@ def close_group(transaction: Transaction, delivery: Delivery, token: int | None,
         lambda state: actions.close(queue.declared.policy_of(group), state, locked.now_us, group),
         all_arrived=True,
         all_held=True,
-        in_hand=delivery.entry_ids if stands and delivery.state is State.OPEN else (),
+        in_hand=delivery.entry_ids if stands and delivery.state is DeliveryState.OPEN else (),
     )
     turns.record(queue, locked.keys, closed.caused)
     transaction.notice(*closed.judged.notices(queue, locked.keys))

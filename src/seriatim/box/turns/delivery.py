@@ -8,7 +8,7 @@ from os import getpid
 from typing import Any, NamedTuple, Protocol
 
 from seriatim.box.connection.forks import check_process
-from seriatim.box.connection.in_hand import Event, InHand, State
+from seriatim.box.connection.in_hand import DeliveryState, Event, InHand
 from seriatim.box.connection.misuse import Misuse
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.causes import Causes
@@ -138,7 +138,7 @@ class Delivery(InHand):
         with translated(self._place):
             self._see()
             self._refuse_ended()
-            if self.state is State.OPEN:
+            if self.state is DeliveryState.OPEN:
                 self._complete()
                 if self.state.is_refused:  # its own statement seems to have ended the transaction
                     raise Unavailable(
@@ -178,7 +178,7 @@ class Delivery(InHand):
     @property
     def is_done(self) -> bool:
         """Whether all messages are completed."""
-        return self.state is State.DONE
+        return self.state is DeliveryState.DONE
 
     def put_back(self) -> None:
         """Put all messages back, to be handed out again. Does nothing after the delivery has ended.
@@ -274,7 +274,7 @@ class Delivery(InHand):
 
     def _see(self) -> None:
         """Look whether the application has ended its transaction. If it committed an open delivery, put the messages back."""
-        if self._look is None or self.state is not State.OPEN:
+        if self._look is None or self.state is not DeliveryState.OPEN:
             return
         match self._look().hand:
             case "in progress":
@@ -293,10 +293,10 @@ class Delivery(InHand):
         Raises:
             psycopg.Error: an error of the driver, which the caller translates.
         """
-        if self._look is None or self.state not in (State.DONE, State.PUT_BACK):
+        if self._look is None or self.state not in (DeliveryState.DONE, DeliveryState.PUT_BACK):
             return
         found = self._look()
-        if found.is_left if self.state is State.DONE else not found.is_put:
+        if found.is_left if self.state is DeliveryState.DONE else not found.is_put:
             self.happens(Event.END_ROLLED_BACK)
 
     def _refuse_ended(self) -> None:

@@ -57,7 +57,7 @@ _SHORTEST_REST, _LONGEST_REST, _REST_OF = 1_000_000, 60_000_000, 60
 
 
 @dataclass(frozen=True, slots=True)
-class _Line(Columns):
+class _LeavingMessages(Columns):
     """Released messages of the turn's groups, in the order in which they leave.
 
     `row`: the row of `Entries`; `fresh`: released in this turn; `visible`: when it may be seen, microseconds.
@@ -436,13 +436,13 @@ class Turn:
         left = len(self._arrived) < len(self._rows) - self._held
         return left or bool((self._more | after.groups.has(Flag.LEAVING)).any())
 
-    def _line(self, decided: Decided) -> _Line:
+    def _line(self, decided: Decided) -> _LeavingMessages:
         """The messages that were queued before and those released now, in the order in which they leave."""
         entries = self._entries
         queued = np.flatnonzero(entries.status == QUEUED)
         new, new_rows = self._messages(decided.take(decided.disposition == Disposition.RELEASED))
         rows = np.concatenate([queued, new_rows])
-        line = _Line(
+        line = _LeavingMessages(
             entries.place[rows],
             rows,
             np.concatenate([entries.ordinal[queued], new.ordinal]),
@@ -477,7 +477,7 @@ class Turn:
             "decided": [numbers(each) for each in counts.tolist()],
         }
 
-    def _wakes(self, after: State, stays: _Line, ready: Bools, stopped: Bools) -> dict[str, list[Any]]:
+    def _wakes(self, after: State, stays: _LeavingMessages, ready: Bools, stopped: Bools) -> dict[str, list[Any]]:
         """The next time for a turn of each group: its rank if messages are ready, else the time when some will be."""
         due = kernel.due(self._policy, after)
         # What is leaving goes on at once.
@@ -494,7 +494,7 @@ class Turn:
                 due[place] = min(due[place], visible)
         return {"due_ats": [moment if moment < FOREVER else None for moment in due.tolist()], "ready_ranks": ranks}
 
-    def _kept(self, held: Held, queued: _Line) -> dict[str, list[Any]]:
+    def _kept(self, held: Held, queued: _LeavingMessages) -> dict[str, list[Any]]:
         """The entries that change and stay: newly held or changed entries, and released entries that aren't handed out."""
         entries = self._entries
         held, rows = self._stored(held)
@@ -518,7 +518,7 @@ class Turn:
         found[rows] = self._arrivals[place] + rank_in_group(place) + 1
         return found
 
-    def _handed(self, line: _Line) -> list[HandedMessages]:
+    def _handed(self, line: _LeavingMessages) -> list[HandedMessages]:
         """The messages that leave, by group: those of a group stand together in the line."""
         places, first = np.unique(line.place, return_index=True)
         bounds = [*first.tolist(), len(line)]

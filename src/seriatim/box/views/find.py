@@ -16,7 +16,7 @@ from seriatim.box.views.filters import Narrowed
 from seriatim.box.views.groups import GroupFilter, GroupView, containing, groups_of
 from seriatim.box.views.message_places import Placed
 
-__all__ = ["Found", "FoundMessage", "Similar", "find", "similar_to"]
+__all__ = ["SearchResult", "FoundMessage", "Similar", "find", "similar_to"]
 
 #: Text that may stand for a number in a property. It is written without an exponent there.
 _NUMBER = re.compile(r"-?\d{1,40}(\.\d{1,40})?", re.ASCII)
@@ -61,7 +61,7 @@ class Similar:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """What a box knows of a text.
 
     Args:
@@ -97,7 +97,7 @@ def find(
     newest: int | None = None,
     *,
     properties: bool = True,
-) -> Found:
+) -> SearchResult:
     """Find a text, in a round trip each for groups, messages, faults and ids; at most `limit` rows of each.
 
     `newest`: only so many of the newest messages are read for values of properties and for ids that are not remembered; None: all. `properties`: whether
@@ -122,7 +122,7 @@ def find(
         for name, queue in sorted(definitions.queues.items())
         if queue.declared.keeps != "everything"
     }
-    return Found(
+    return SearchResult(
         text, tuple(groups), tuple(messages), tuple(faults), tuple(one.published_at for one in published), keeps
     )
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.queue_settings import QueueSettings
 
-__all__ = ["Answer", "Process", "Report", "beat", "forget"]
+__all__ = ["WorkerOrders", "Process", "Report", "beat", "forget"]
 
 #: The most turns in hand that a process reports: those that have taken longest.
 _MOST_TOLD = 50
@@ -46,7 +46,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WorkerOrders:
     """What a process obeys on a queue."""
 
     settings: QueueSettings = field(default_factory=QueueSettings)
@@ -56,7 +56,7 @@ class Answer:
     place: int = 0
 
 
-def beat(transaction: Transaction, process: Process, reports: Sequence[Report]) -> dict[str, Answer]:
+def beat(transaction: Transaction, process: Process, reports: Sequence[Report]) -> dict[str, WorkerOrders]:
     """Say what a process does on each of its queues, in one round trip."""
     rows = transaction.rows(
         "beat",
@@ -75,7 +75,7 @@ def beat(transaction: Transaction, process: Process, reports: Sequence[Report]) 
         hands=[_told(one) for one in reports],
     )
     return {
-        row.queue: Answer(
+        row.queue: WorkerOrders(
             QueueSettings(row.workers, row.in_flight, row.rate, row.run_length),
             tuple(row.capacities or ()),
             row.place or 0,

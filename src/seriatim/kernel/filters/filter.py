@@ -52,7 +52,7 @@ __all__ = [
     "Expression",
     "In",
     "IsNull",
-    "Kind",
+    "ValueKind",
     "Like",
     "Not",
     "Or",
@@ -69,7 +69,7 @@ MOST_DIGITS = 38
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
 
 
-class Kind(StrEnum):
+class ValueKind(StrEnum):
     """The kind of a value, apart from a decimal's digits."""
 
     STRING = "string"
@@ -85,12 +85,12 @@ class Kind(StrEnum):
 class Type:
     """The type of a property or an expression; `precision` and `scale` are a decimal's digits, in total and after the point."""
 
-    kind: Kind
+    kind: ValueKind
     precision: int = 0
     scale: int = 0
 
     def __str__(self) -> str:
-        return f"decimal({self.precision},{self.scale})" if self.kind is Kind.DECIMAL else self.kind.value
+        return f"decimal({self.precision},{self.scale})" if self.kind is ValueKind.DECIMAL else self.kind.value
 
     @property
     def whole(self) -> int:
@@ -98,20 +98,20 @@ class Type:
         return self.precision - self.scale
 
 
-STRING = Type(Kind.STRING)
-LONG = Type(Kind.LONG)
-DOUBLE = Type(Kind.DOUBLE)
-BOOLEAN = Type(Kind.BOOLEAN)
-TIMESTAMP = Type(Kind.TIMESTAMP)
+STRING = Type(ValueKind.STRING)
+LONG = Type(ValueKind.LONG)
+DOUBLE = Type(ValueKind.DOUBLE)
+BOOLEAN = Type(ValueKind.BOOLEAN)
+TIMESTAMP = Type(ValueKind.TIMESTAMP)
 #: Of ``NULL`` where nothing says what it would be.
-NULL = Type(Kind.NULL)
+NULL = Type(ValueKind.NULL)
 
 _BY_NAME = {str(kind): kind for kind in (STRING, LONG, DOUBLE, BOOLEAN, TIMESTAMP)}
 
 
 def decimal(precision: int, scale: int) -> Type:
     """The type of decimals with these numbers of digits: in total, and after the point."""
-    return Type(Kind.DECIMAL, precision, scale)
+    return Type(ValueKind.DECIMAL, precision, scale)
 
 
 def type_from(written: str) -> Type:

@@ -34,13 +34,13 @@ from seriatim.kernel.filters.filter import (
     Expression,
     In,
     IsNull,
-    Kind,
     Like,
     Not,
     Or,
     Parameter,
     Property,
     Type,
+    ValueKind,
 )
 from seriatim.kernel.filters.filter_fold import Meaning, fold
 from seriatim.kernel.filters.like import like
@@ -129,7 +129,7 @@ def _meaning(columns: Mapping[str, Values], parameters: Sequence[Values] = ()) -
 
 
 def _calculated(node: Arithmetic, a: Values, b: Values) -> Values:
-    if node.type.kind is Kind.DECIMAL:
+    if node.type.kind is ValueKind.DECIMAL:
         return _decimals(node.operator, a, b, node.left.type, node.right.type, node.type)
     return (_longs if node.type == LONG else _doubles)(node.operator, a, b)
 
@@ -150,20 +150,20 @@ _COMPUTED: Meaning[Values] = {
 
 def _stored(kind: Type) -> type[Any]:
     match kind.kind:
-        case Kind.LONG | Kind.TIMESTAMP:
+        case ValueKind.LONG | ValueKind.TIMESTAMP:
             return np.int64
-        case Kind.DOUBLE:
+        case ValueKind.DOUBLE:
             return np.float64
-        case Kind.BOOLEAN:
+        case ValueKind.BOOLEAN:
             return np.bool_
-        case Kind.DECIMAL if kind.precision <= _SHORT:
+        case ValueKind.DECIMAL if kind.precision <= _SHORT:
             return np.int64
     return np.object_
 
 
 def _blank(kind: Type) -> Any:
     """The value in unknown places."""
-    return "" if kind.kind is Kind.STRING else 0
+    return "" if kind.kind is ValueKind.STRING else 0
 
 
 def _filled(given: Values, kind: Type) -> Values:
@@ -176,17 +176,17 @@ def _filled(given: Values, kind: Type) -> Values:
 
 
 def _converted(given: Values, before: Type, after: Type) -> Values:
-    if after.kind is Kind.DOUBLE:
+    if after.kind is ValueKind.DOUBLE:
         return Values(_nearest(given.values, before), given.known)
     values, known = given.values, given.known
-    if before.kind is Kind.DECIMAL or after.precision <= _SHORT:
+    if before.kind is ValueKind.DECIMAL or after.precision <= _SHORT:
         limit = 10**after.precision
         known = known & (values < limit) & (values > -limit)
     return Values(np.where(known, values, 0).astype(_stored(after)), known)
 
 
 def _nearest(values: NDArray[Any], kind: Type) -> NDArray[Any]:
-    if kind.kind is Kind.LONG:
+    if kind.kind is ValueKind.LONG:
         return values.astype(np.float64)
     divisor = 10**kind.scale
     if kind.precision <= _EXACT:
@@ -260,10 +260,10 @@ def _scaled(a: NDArray[Any], b: NDArray[Any], left: Type, right: Type) -> tuple[
 
 def _compared(operator: str, one: Values, other: Values, left: Type, right: Type) -> Values:
     a, b, known = one.values, other.values, one.known & other.known
-    if left.kind is Kind.DECIMAL:
+    if left.kind is ValueKind.DECIMAL:
         a, b = _scaled(a, b, left, right)
     equal, less = a == b, a < b
-    if left.kind is Kind.DOUBLE:
+    if left.kind is ValueKind.DOUBLE:
         equal |= np.isnan(a) & np.isnan(b)
         less |= ~np.isnan(a) & np.isnan(b)
     match operator:

@@ -24,13 +24,13 @@ from seriatim.kernel.filters.filter import (
     Expression,
     In,
     IsNull,
-    Kind,
     Like,
     Not,
     Or,
     Parameter,
     Property,
     Type,
+    ValueKind,
 )
 from seriatim.kernel.filters.filter_fold import Meaning, fold
 from seriatim.kernel.filters.like import like
@@ -85,8 +85,8 @@ def _joined(terms: Sequence[Function], *, decisive: bool) -> Function:
 
 
 def _conversion(before: Type, after: Type) -> Callable[[Any], Any]:
-    if after.kind is Kind.DOUBLE:
-        if before.kind is Kind.LONG:
+    if after.kind is ValueKind.DOUBLE:
+        if before.kind is ValueKind.LONG:
             return float
         divisor = 10**before.scale
         # Python's division of whole numbers is rounded once, to the nearest double.
@@ -96,7 +96,7 @@ def _conversion(before: Type, after: Type) -> Callable[[Any], Any]:
 
 
 def _arithmetic(operator: str, left: Type, right: Type, kind: Type) -> _Pair:
-    if kind.kind is Kind.DECIMAL:
+    if kind.kind is ValueKind.DECIMAL:
         return _whole(operator) if operator == "*" else _scaled(_whole(operator), left, right)
     if kind != LONG:
         return _double(operator)
@@ -156,7 +156,7 @@ def _scaled(compute: _Pair, left: Type, right: Type) -> _Pair:
 
 
 def _comparison(operator: str, left: Type, right: Type) -> _Pair:
-    if left.kind is Kind.DOUBLE:
+    if left.kind is ValueKind.DOUBLE:
         return _of_doubles(operator)
     match operator:
         case "=":
@@ -165,7 +165,7 @@ def _comparison(operator: str, left: Type, right: Type) -> _Pair:
             compared = lambda a, b: a < b  # noqa: E731
         case _:
             compared = lambda a, b: a <= b  # noqa: E731
-    return _scaled(compared, left, right) if left.kind is Kind.DECIMAL else compared
+    return _scaled(compared, left, right) if left.kind is ValueKind.DECIMAL else compared
 
 
 def _of_doubles(operator: str) -> _Pair:

@@ -24,18 +24,18 @@ from seriatim.kernel.filters.filter import (
     Expression,
     In,
     IsNull,
-    Kind,
     Like,
     Not,
     Or,
     Property,
     Type,
+    ValueKind,
     decimal,
 )
 
 __all__ = ["all_of", "any_of", "calculated", "compared", "condition", "is_null", "like", "listed", "negated", "number"]
 
-_NUMBERS = (Kind.LONG, Kind.DECIMAL, Kind.DOUBLE)
+_NUMBERS = (ValueKind.LONG, ValueKind.DECIMAL, ValueKind.DOUBLE)
 _LONG_DIGITS = 19
 # A product is refused rather than computed if fewer digits before the point than these could be kept.
 _LEAST_WHOLE = 12
@@ -69,7 +69,7 @@ def condition(term: Expression) -> Expression:
     Raises:
         FilterError: it isn't TRUE, FALSE or unknown.
     """
-    if term.type.kind is Kind.NULL:
+    if term.type.kind is ValueKind.NULL:
         return Constant(None, BOOLEAN)
     if term.type != BOOLEAN:
         raise FilterError(f"{_described(term)} is not a condition", remedy="compare it with a value")
@@ -125,13 +125,13 @@ def listed(operand: Expression, values: Sequence[Constant]) -> Expression:
     doubles: dict[str | int | float | bool, None] = {}
     for value in values:
         known, constant = _comparable(operand, value)
-        if not isinstance(constant, Constant) or constant.value is None or known.type.kind is Kind.NULL:
+        if not isinstance(constant, Constant) or constant.value is None or known.type.kind is ValueKind.NULL:
             null = True
         elif DOUBLE in (constant.type, operand.type):
             doubles[_double_of(constant)] = None
         elif (same := _same(constant, operand.type)) is not None:
             own[same] = None
-    if operand.type.kind is Kind.NULL:
+    if operand.type.kind is ValueKind.NULL:
         return Constant(None, BOOLEAN)
     if operand.type == DOUBLE:
         return In(operand, tuple(doubles), null)
@@ -141,7 +141,7 @@ def listed(operand: Expression, values: Sequence[Constant]) -> Expression:
 
 def is_null(operand: Expression) -> Expression:
     """``operand IS NULL``."""
-    return Constant(True, BOOLEAN) if operand.type.kind is Kind.NULL else IsNull(operand)
+    return Constant(True, BOOLEAN) if operand.type.kind is ValueKind.NULL else IsNull(operand)
 
 
 def like(operand: Expression, pattern: str, escape: str = "\\") -> Expression:
@@ -150,7 +150,7 @@ def like(operand: Expression, pattern: str, escape: str = "\\") -> Expression:
     Raises:
         FilterError: the operand is no string, or the escape character stands before something else.
     """
-    if operand.type.kind is Kind.NULL:
+    if operand.type.kind is ValueKind.NULL:
         return Constant(None, BOOLEAN)
     if operand.type != STRING:
         raise FilterError(f"LIKE works on strings, not on {_described(operand)}")
@@ -178,7 +178,7 @@ def negated(operand: Expression) -> Expression:
     Raises:
         FilterError: the operand is no number.
     """
-    if operand.type.kind is Kind.NULL:
+    if operand.type.kind is ValueKind.NULL:
         return operand
     if operand.type.kind not in _NUMBERS:
         raise FilterError(f"{_described(operand)} has no negative")
@@ -198,7 +198,7 @@ def calculated(operator: Literal["+", "-", "*", "/", "%", "&"], left: Expression
     Raises:
         FilterError: an operand is no number, ``&`` is not between longs, or the result has too many digits.
     """
-    if left.type.kind is Kind.NULL and right.type.kind is Kind.NULL:
+    if left.type.kind is ValueKind.NULL and right.type.kind is ValueKind.NULL:
         return left
     left, right = _typed(left, right.type), _typed(right, left.type)
     for operand in (left, right):
@@ -208,7 +208,7 @@ def calculated(operator: Literal["+", "-", "*", "/", "%", "&"], left: Expression
     if operator == "/":
         return Arithmetic(operator, _as_double(left), _as_double(right), DOUBLE)
     left, right = _alike(left, right)
-    if left.type.kind is not Kind.DECIMAL:
+    if left.type.kind is not ValueKind.DECIMAL:
         return Arithmetic(operator, left, right, left.type)
     match operator:
         case "*":
@@ -269,7 +269,7 @@ def _held(operand: Expression, whole: int) -> Expression:
 
 def _comparable(left: Expression, right: Expression) -> tuple[Expression, Expression]:
     """Both operands, with a type for a bare NULL; not converted yet."""
-    if left.type.kind is Kind.NULL and right.type.kind is Kind.NULL:
+    if left.type.kind is ValueKind.NULL and right.type.kind is ValueKind.NULL:
         return Constant(None, LONG), Constant(None, LONG)
     left, right = _typed(left, right.type), _typed(right, left.type)
     one, other = left.type.kind, right.type.kind
@@ -288,7 +288,7 @@ def _alike(left: Expression, right: Expression) -> tuple[Expression, Expression]
 
 
 def _typed(operand: Expression, kind: Type) -> Expression:
-    return Constant(None, kind) if operand.type.kind is Kind.NULL else operand
+    return Constant(None, kind) if operand.type.kind is ValueKind.NULL else operand
 
 
 def _as_double(operand: Expression) -> Expression:
@@ -306,7 +306,7 @@ def _double_of(constant: Constant) -> float:
 
 
 def _as_decimal(operand: Expression) -> Expression:
-    if operand.type.kind is Kind.DECIMAL:
+    if operand.type.kind is ValueKind.DECIMAL:
         return operand
     if isinstance(operand, Constant):
         return Constant(operand.value, decimal(len(str(abs(int(operand.value or 0)))), 0))
@@ -316,7 +316,7 @@ def _as_decimal(operand: Expression) -> Expression:
 def _same(constant: Constant, kind: Type) -> str | int | bool | None:
     """The constant as a value of that type; None if there is no such value."""
     value = constant.value
-    if isinstance(value, float) or kind.kind not in (Kind.LONG, Kind.DECIMAL) or not isinstance(value, int):
+    if isinstance(value, float) or kind.kind not in (ValueKind.LONG, ValueKind.DECIMAL) or not isinstance(value, int):
         return None if isinstance(value, float) else value
     more = kind.scale - constant.type.scale
     scaled, left_over = (value * 10**more, 0) if more >= 0 else divmod(value, 10**-more)
@@ -340,8 +340,8 @@ def _described(operand: Expression) -> str:
 def _advice(left: Expression, right: Expression) -> str:
     kinds = {left.type.kind, right.type.kind}
     text = next((one for one in (left, right) if one.type == STRING), None)
-    if Kind.TIMESTAMP in kinds:
+    if ValueKind.TIMESTAMP in kinds:
         return "write TIMESTAMP '2026-01-31 12:00:00'"
     if isinstance(text, Constant):
-        return "write it without quotes" if kinds & {*_NUMBERS, Kind.BOOLEAN} else ""
+        return "write it without quotes" if kinds & {*_NUMBERS, ValueKind.BOOLEAN} else ""
     return "put text in single quotes" if text is not None else ""

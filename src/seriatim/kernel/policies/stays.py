@@ -57,7 +57,7 @@ def _timeout(policy: Stays) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Line(Columns):
+class _JudgedMessages(Columns):
     """Messages in the order in which they are judged, by group.
 
     The columns of `Arrivals`; then the cause of what is decided when one is judged, and whether that is a time: see `Decided`.
@@ -76,7 +76,7 @@ class _Line(Columns):
     aside: Bools
 
     @classmethod
-    def of(cls, arrivals: Arrivals) -> _Line:
+    def of(cls, arrivals: Arrivals) -> _JudgedMessages:
         no = np.zeros(len(arrivals), np.bool_)
         return cls(
             arrivals.group, arrivals.sequence, arrivals.ref, arrivals.time, arrivals.size, arrivals.weight,
@@ -84,7 +84,7 @@ class _Line(Columns):
         )  # fmt: skip
 
     @classmethod
-    def of_aside(cls, held: Held, time: Ints, cause: Ints, *, timed: bool) -> _Line:
+    def of_aside(cls, held: Held, time: Ints, cause: Ints, *, timed: bool) -> _JudgedMessages:
         """Messages that were held aside, by group and in order of arrival; time and cause by group. None is earlier than it arrived."""
         held = held.take(np.lexsort((held.ref, held.group)))
         at = held.group
@@ -110,7 +110,7 @@ class _Line(Columns):
         return found
 
 
-def _opening(policy: Stays, state: State, line: _Line) -> Bools:
+def _opening(policy: Stays, state: State, line: _JudgedMessages) -> Bools:
     """The messages that can open their group: they say so, and are valid as its first."""
     says = (line.bits & OPENS != 0) & (line.weight > 0) & policy.opens
     if not isinstance(policy, StandardStays) or not says.any():
@@ -173,7 +173,7 @@ def quiet(policy: Stays, state: State, arrivals: Arrivals, *, clocked: bool) -> 
     plain = replace(policy, capacity=None) if isinstance(policy, StandardStays) else policy
     may: Bools = _rules(policy).quiet(plain, inner, arrivals, clocked=True)
     group, first = arrivals.group, first_per_group(arrivals.group)
-    opening = (_Line.of(arrivals).bits & OPENS != 0) & policy.opens
+    opening = (_JudgedMessages.of(arrivals).bits & OPENS != 0) & policy.opens
     passed = sum_before(group, opening.astype(np.int64)) > 0  # behind an opening message
     shut = state.groups.has(Flag.UNOPENED | Flag.CLOSED | Flag.CLOSING)[group]
     fresh = np.full(len(state), FOREVER, np.int64)
@@ -185,10 +185,10 @@ def quiet(policy: Stays, state: State, arrivals: Arrivals, *, clocked: bool) -> 
 
 def take(policy: Stays, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
     """Judge arrivals between which no timer fires (see `quiet`), in as many passes as a group has stays."""
-    return _judged(policy, state, _Line.of(arrivals))
+    return _judged(policy, state, _JudgedMessages.of(arrivals))
 
 
-def _judged(policy: Stays, state: State, line: _Line) -> tuple[State, Decided, Events]:
+def _judged(policy: Stays, state: State, line: _JudgedMessages) -> tuple[State, Decided, Events]:
     decided, events = [no_messages()], [no_events()]
     while True:
         state, out, told, line = _pass(policy, state, line)
@@ -205,7 +205,7 @@ def _judged(policy: Stays, state: State, line: _Line) -> tuple[State, Decided, E
             return state.replace(busy, part), Decided.concat(decided), Events.concat(events)
 
 
-def _pass(policy: Stays, state: State, line: _Line) -> tuple[State, Decided, Events, _Line]:
+def _pass(policy: Stays, state: State, line: _JudgedMessages) -> tuple[State, Decided, Events, _JudgedMessages]:
     """Judge messages through at most one stay of each group; returns what is left for the next pass."""
     since, whole = state.groups.since, line
     inner, aside = _apart(state)
@@ -242,7 +242,7 @@ def _pass(policy: Stays, state: State, line: _Line) -> tuple[State, Decided, Eve
     events.append(closed)
     cause = _last_causes(state, decided)
     state, woken = _woken(policy, state, cause, _times_of(whole, cause, state.groups.clock), timed=False)
-    line = _Line.concat([woken, more, left])
+    line = _JudgedMessages.concat([woken, more, left])
     line = line.take(order_by_group(line.group))
     tail = _tail(policy, state, line)
     if tail.any():
@@ -252,7 +252,7 @@ def _pass(policy: Stays, state: State, line: _Line) -> tuple[State, Decided, Eve
     return state, Decided.concat(decided), Events.concat(events), line
 
 
-def _opened(inner: State, aside: Held, line: _Line) -> tuple[State, Held, _Line]:
+def _opened(inner: State, aside: Held, line: _JudgedMessages) -> tuple[State, Held, _JudgedMessages]:
     """Open the groups whose first message is an opening one: it goes first, then what was held aside, as if it came now."""
     opens = inner.groups.has(Flag.UNOPENED)
     heads = np.flatnonzero(first_per_group(line.group) & opens[line.group])
@@ -262,18 +262,18 @@ def _opened(inner: State, aside: Held, line: _Line) -> tuple[State, Held, _Line]
     time[line.group[heads]], cause[line.group[heads]] = line.time[heads], line.cause[heads]
     timed[line.group[heads]] = line.timed[heads]
     free = opens[aside.group]
-    freed = _Line.of_aside(aside.take(free), time, cause, timed=False)
+    freed = _JudgedMessages.of_aside(aside.take(free), time, cause, timed=False)
     freed = freed.with_columns(timed=timed[freed.group] != 0)
     part = np.where(opens[line.group], 2, 0)
     part[heads] = 0
     part = np.concatenate([part, np.ones(len(freed), np.int64)])
-    both = _Line.concat([line, freed])
+    both = _JudgedMessages.concat([line, freed])
     order = np.lexsort((np.arange(len(both)), part, both.group))
     flags = np.where(opens, inner.groups.flags & ~int(Flag.UNOPENED), inner.groups.flags)
     return inner.with_groups(flags=flags), aside.take(~free), both.take(order)
 
 
-def _waits(policy: Stays, inner: State, aside: Held, line: _Line) -> tuple[Bools, Bools]:
+def _waits(policy: Stays, inner: State, aside: Held, line: _JudgedMessages) -> tuple[Bools, Bools]:
     """The messages that are held aside, and those that are left to the next pass.
 
     Of a group that isn't opened what comes before an opening message is held aside; of one that is stopped or closing that one, too,
@@ -297,7 +297,7 @@ def _waits(policy: Stays, inner: State, aside: Held, line: _Line) -> tuple[Bools
     return waits | (behind & at_once[line.group]), behind & ~at_once[line.group]
 
 
-def _put_aside(policy: Stays, inner: State, aside: Held, line: _Line) -> tuple[State, Held, Decided]:
+def _put_aside(policy: Stays, inner: State, aside: Held, line: _JudgedMessages) -> tuple[State, Held, Decided]:
     """Hold messages aside, as many as the capacity lets, and the first opening one; a void is decided, and its place waits."""
     void = line.weight == 0
     full = np.zeros(len(line), np.bool_)
@@ -324,7 +324,7 @@ def _put_aside(policy: Stays, inner: State, aside: Held, line: _Line) -> tuple[S
     )
 
 
-def _late(policy: Stays, inner: State, line: _Line) -> tuple[State, Decided]:
+def _late(policy: Stays, inner: State, line: _JudgedMessages) -> tuple[State, Decided]:
     """What comes to a group that is closed."""
     if not len(line):
         return inner, no_messages()
@@ -335,7 +335,7 @@ def _late(policy: Stays, inner: State, line: _Line) -> tuple[State, Decided]:
     return inner.with_groups(clock=after.groups.clock), _caused(out, line)
 
 
-def _tail(policy: Stays, inner: State, line: _Line) -> Bools:
+def _tail(policy: Stays, inner: State, line: _JudgedMessages) -> Bools:
     """What came after a group was closed, up to the next opening message: nothing can happen there."""
     closed = inner.groups.has(Flag.CLOSED)
     if not len(line) or not closed.any():
@@ -345,7 +345,7 @@ def _tail(policy: Stays, inner: State, line: _Line) -> Bools:
     return closed[line.group] & (np.arange(len(line)) < first[line.group])
 
 
-def _through(policy: Stays, inner: State, line: _Line) -> tuple[State, Decided, Events, _Line]:
+def _through(policy: Stays, inner: State, line: _JudgedMessages) -> tuple[State, Decided, Events, _JudgedMessages]:
     """Have the rules of the policy judge messages up to the first closing one that leaves; returns what is left."""
     now = np.ones(len(line), np.bool_)
     if not len(line):
@@ -369,7 +369,7 @@ def _through(policy: Stays, inner: State, line: _Line) -> tuple[State, Decided, 
         closes = np.flatnonzero(place >= 0)
         let_go[closes] = _places(line.ref, out.cause[place[closes]])
         came = np.arange(len(line)) <= let_go[line.group]
-        left = _Line.concat([line.take(~came), left])
+        left = _JudgedMessages.concat([line.take(~came), left])
         left = left.take(order_by_group(left.group))
         line = line.take(came)
         after, out, events = _taken(exempt, inner, line)
@@ -379,7 +379,7 @@ def _through(policy: Stays, inner: State, line: _Line) -> tuple[State, Decided, 
     return after, out, events, left
 
 
-def _taken(policy: Policy, inner: State, line: _Line) -> tuple[State, Decided, Events]:
+def _taken(policy: Policy, inner: State, line: _JudgedMessages) -> tuple[State, Decided, Events]:
     arrivals = line.arrivals
     after, out, events = _rules(policy).take(policy, inner, arrivals)
     if may_suspend(policy):
@@ -395,7 +395,7 @@ class _Bits:
     bits: Ints
 
     @classmethod
-    def of(cls, line: _Line | None, held: Held) -> _Bits:
+    def of(cls, line: _JudgedMessages | None, held: Held) -> _Bits:
         ref = held.ref if line is None else np.concatenate([held.ref, line.ref])
         bits = held.bits if line is None else np.concatenate([held.bits, line.bits])
         order = np.argsort(ref, kind="stable")
@@ -462,7 +462,7 @@ def _places(refs: Ints, wanted: Ints) -> Ints:
     return found
 
 
-def _caused(out: Decided, line: _Line) -> Decided:
+def _caused(out: Decided, line: _JudgedMessages) -> Decided:
     """Decisions with the causes of a line, without those on voids that are decided already."""
     if not len(out) or not line.aside.any():
         return out
@@ -481,7 +481,7 @@ def _last_causes(state: State, decided: list[Decided]) -> Ints:
     return cause
 
 
-def _times_of(line: _Line, cause: Ints, clock: Ints) -> Ints:
+def _times_of(line: _JudgedMessages, cause: Ints, clock: Ints) -> Ints:
     """For each group the time of the message that is a cause."""
     if not len(line):
         return clock
@@ -490,7 +490,7 @@ def _times_of(line: _Line, cause: Ints, clock: Ints) -> Ints:
     return np.where(line.cause[found] == cause, line.time[found], clock)
 
 
-def _woken(policy: Stays, state: State, cause: Ints, time: Ints, *, timed: bool) -> tuple[State, _Line]:
+def _woken(policy: Stays, state: State, cause: Ints, time: Ints, *, timed: bool) -> tuple[State, _JudgedMessages]:
     """Take out what was held aside in groups that go on: those that have closed, and those that an opening message waits in.
 
     `cause`, `time`: what sets them going, by group, and when.
@@ -500,13 +500,13 @@ def _woken(policy: Stays, state: State, cause: Ints, time: Ints, *, timed: bool)
     shut = groups.has(Flag.UNOPENED) & ~groups.has(_STOPPED | Flag.CLOSING)
     if aside.any() and shut.any():
         held = state.held.take(aside & shut[state.held.group])
-        line = _Line.of_aside(held, time, cause, timed=timed)
+        line = _JudgedMessages.of_aside(held, time, cause, timed=timed)
         mine[line.group[_opening(policy, state, line)]] = True
     out = aside & mine[state.held.group]
     gone = state.held.take(out)
     # The places of voids in a group that never opened are nothing to judge.
     gone = gone.take(~groups.has(Flag.CLOSED)[gone.group] | for_next_stay(state, state.held)[out])
-    line = _Line.of_aside(gone, time, cause, timed=timed)
+    line = _JudgedMessages.of_aside(gone, time, cause, timed=timed)
     if not out.any():
         return state, line
     return state.having(held=state.held.take(~out)), line

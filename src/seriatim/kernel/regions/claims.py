@@ -33,15 +33,15 @@ from seriatim.kernel.values.time import NEVER
 __all__ = [
     "ALLOWED",
     "Action",
-    "Answer",
+    "JournalAnswer",
     "Answers",
-    "Asked",
+    "ClaimRequests",
     "EntryState",
     "Holders",
     "Holes",
     "Known",
     "Sessions",
-    "State",
+    "SessionState",
     "claimed",
     "completes",
     "failed",
@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 
-class State(IntEnum):
+class SessionState(IntEnum):
     """What a session does: nothing; it is worked on under a claim; or it stands, since a message failed or an operator says so."""
 
     IDLE = 0
@@ -85,7 +85,7 @@ class Known(IntEnum):
     OTHER = 2
 
 
-class Answer(IntEnum):
+class JournalAnswer(IntEnum):
     """What the journal answers a region that asks for a number.
 
     `TAKEN`: the claim has this message. `OVER`: the number is over; the region completes its own copy. `CONFLICT`: the number is another message's; the
@@ -116,12 +116,12 @@ class Action(IntEnum):
 
 
 #: Which action fits which state of a session. To skip under a claim would take a message out of a handler's hands.
-ALLOWED: dict[Action, tuple[State, ...]] = {
-    Action.RETRY: (State.SUSPENDED, State.IDLE),
-    Action.SKIP: (State.SUSPENDED, State.IDLE),
-    Action.RELEASE: (State.WORKING,),
-    Action.SUSPEND: (State.IDLE, State.WORKING),
-    Action.RESUME: (State.SUSPENDED,),
+ALLOWED: dict[Action, tuple[SessionState, ...]] = {
+    Action.RETRY: (SessionState.SUSPENDED, SessionState.IDLE),
+    Action.SKIP: (SessionState.SUSPENDED, SessionState.IDLE),
+    Action.RELEASE: (SessionState.WORKING,),
+    Action.SUSPEND: (SessionState.IDLE, SessionState.WORKING),
+    Action.RESUME: (SessionState.SUSPENDED,),
 }
 
 
@@ -129,7 +129,7 @@ ALLOWED: dict[Action, tuple[State, ...]] = {
 class Sessions(Columns):
     """Sessions as the journal knows them, a row a session.
 
-    `start`, `increment`: of the queue. `done_through`: all up to it are over; `start - increment` for none. `state`: a `State`. `lease_until`: when its
+    `start`, `increment`: of the queue. `done_through`: all up to it are over; `start - increment` for none. `state`: a `SessionState`. `lease_until`: when its
     claim ends. `forgotten_before`: a message that was published before it is too old to be claimed;
     `NEVER` if no session of the queue had been forgotten when this one came.
     """
@@ -143,7 +143,7 @@ class Sessions(Columns):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Columns):
+class ClaimRequests(Columns):
     """Messages for which a region asks, a row a message; ascending by session and number, each number once.
 
     `session`: the row of its session. `number`: its number. `known`: a `Known`. `entry`: the `EntryState` of its number; -1 for none. `until`:
@@ -160,13 +160,13 @@ class Asked(Columns):
 
 @dataclass(frozen=True, slots=True)
 class Answers(Columns):
-    """Answers, a row a message: an `Answer`, and when to ask again; `NEVER` if no time is known."""
+    """Answers, a row a message: an `JournalAnswer`, and when to ask again; `NEVER` if no time is known."""
 
     answer: Ints
     again: Ints
 
 
-def claimed(sessions: Sessions, asked: Asked, now: int, most: int) -> Answers:
+def claimed(sessions: Sessions, asked: ClaimRequests, now: int, most: int) -> Answers:
     """What a region gets that asks for messages: at most `most` of a session, from its next number on, without a gap."""
     if not len(asked):
         return Answers(asked.number, asked.number)
@@ -179,7 +179,7 @@ def claimed(sessions: Sessions, asked: Asked, now: int, most: int) -> Answers:
     conflict = ~invalid & (asked.known == Known.OTHER)
     forgotten = ~over & (asked.published < sessions.forgotten_before[at])
     open_ = ~(invalid | over)
-    held = (state == State.WORKING) & (lease > now)
+    held = (state == SessionState.WORKING) & (lease > now)
     waits = (asked.entry == EntryState.RESERVED) | ((asked.entry == EntryState.PENDING) & (asked.until > now))
     # The run that may be claimed: open rows, each one step behind the one before, up to the first that doesn't fit.
     place = sum_before(at, open_.astype(np.int64))
@@ -192,24 +192,24 @@ def claimed(sessions: Sessions, asked: Asked, now: int, most: int) -> Answers:
             conflict,
             over,
             forgotten,
-            state == State.SUSPENDED,
+            state == SessionState.SUSPENDED,
             held,
             fits & unbroken,
             waits & in_turn & unbroken,
         ],
         [
-            Answer.INVALID,
-            Answer.CONFLICT,
-            Answer.OVER,
-            Answer.FORGOTTEN,
-            Answer.SUSPENDED,
-            Answer.WORKING,
-            Answer.TAKEN,
-            Answer.LATER,
+            JournalAnswer.INVALID,
+            JournalAnswer.CONFLICT,
+            JournalAnswer.OVER,
+            JournalAnswer.FORGOTTEN,
+            JournalAnswer.SUSPENDED,
+            JournalAnswer.WORKING,
+            JournalAnswer.TAKEN,
+            JournalAnswer.LATER,
         ],
-        Answer.AHEAD,
+        JournalAnswer.AHEAD,
     ).astype(np.int64)
-    again = np.select([answer == Answer.WORKING, answer == Answer.LATER], [lease, asked.until], NEVER)
+    again = np.select([answer == JournalAnswer.WORKING, answer == JournalAnswer.LATER], [lease, asked.until], NEVER)
     return Answers(answer, again)
 
 
@@ -232,7 +232,7 @@ class Holders(Columns):
 
 def completes(holders: Holders) -> Bools:
     """Whether completions count: only those of the present claim, for the numbers that are next."""
-    is_holder = (holders.state == State.WORKING) & holders.same_claim & holders.same_version
+    is_holder = (holders.state == SessionState.WORKING) & holders.same_claim & holders.same_version
     counts: Bools = (
         is_holder & (holders.first == holders.done_through + holders.increment) & (holders.first <= holders.last)
     )
@@ -240,7 +240,7 @@ def completes(holders: Holders) -> Bools:
 
 
 def failed(attempts: Ints, most: Ints, *, passes: Bools, goes_on: Bools) -> tuple[Ints, Ints]:
-    """What becomes of numbers whose handler failed: the `EntryState` of each, and the `State` of its session.
+    """What becomes of numbers whose handler failed: the `EntryState` of each, and the `SessionState` of its session.
 
     Args:
         attempts: how often the message was tried, this time included.
@@ -250,7 +250,7 @@ def failed(attempts: Ints, most: Ints, *, passes: Bools, goes_on: Bools) -> tupl
     """
     again = passes & (attempts < most)
     entry = np.where(again, EntryState.PENDING, EntryState.FAILED).astype(np.int64)
-    state = np.where(again | goes_on, State.IDLE, State.SUSPENDED).astype(np.int64)
+    state = np.where(again | goes_on, SessionState.IDLE, SessionState.SUSPENDED).astype(np.int64)
     return entry, state
 
 
@@ -260,12 +260,12 @@ def lost(state: Ints, lease_until: Ints, *, asked: Bools, now: int) -> Bools:
     A lease that is over counts so only where somebody else takes over: until then its holder may still complete the number.
 
     Args:
-        state: a `State` for each session.
+        state: a `SessionState` for each session.
         lease_until: when its claim ends.
         asked: whether its next number is asked for, by a region that has the message.
         now: the time.
     """
-    over: Bools = asked & (state == State.WORKING) & (lease_until <= now)
+    over: Bools = asked & (state == SessionState.WORKING) & (lease_until <= now)
     return over
 
 
@@ -289,7 +289,7 @@ class Holes(Columns):
 
 def holes_to_skip(holes: Holes, now: int) -> Bools:
     """Which holes are skipped up to the number before `lowest`: those whose time has run out, of whose numbers none is known to be sent."""
-    rests = (holes.state == State.IDLE) | ((holes.state == State.WORKING) & (holes.lease_until <= now))
+    rests = (holes.state == SessionState.IDLE) | ((holes.state == SessionState.WORKING) & (holes.lease_until <= now))
     is_hole = holes.lowest > holes.done_through + holes.increment
     due = (holes.timeout > 0) & (holes.since != NEVER) & (now - holes.since >= holes.timeout)
     skips: Bools = rests & is_hole & ~holes.known & due

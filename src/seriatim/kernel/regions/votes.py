@@ -38,7 +38,7 @@ from seriatim.kernel.values.columns import Bools, Columns, Ints, sum_per_group
 __all__ = [
     "NO_NUMBER",
     "QUORUM",
-    "Asked",
+    "VoteRequests",
     "Reply",
     "SendStep",
     "Vote",
@@ -92,7 +92,7 @@ class SendStep(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Columns):
+class VoteRequests(Columns):
     """Numbers for messages, a row a message, as the party that is asked sees them.
 
     `session`: from 0, ascending. `number`: its number. `through`: the highest number that the party knows in the session. `same`: it knows this
@@ -106,7 +106,7 @@ class Asked(Columns):
     stale: Bools
 
 
-def voted(asked: Asked) -> Ints:
+def voted(asked: VoteRequests) -> Ints:
     """A `Vote` for each row. All rows of a session are refused if one of them is."""
     votes = np.select(
         [asked.stale, asked.same, asked.number > asked.through],

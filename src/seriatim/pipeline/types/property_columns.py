@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Context
 from typing import Any
 
-from seriatim.kernel.filters.filter import Kind, Type
+from seriatim.kernel.filters.filter import Type, ValueKind
 from seriatim.kernel.filters.filter_eval import Values, column
 from seriatim.pipeline.declared.location import DEFAULT_LOCATION
 from seriatim.pipeline.types.python_values import given_converter
@@ -81,8 +81,8 @@ def _convert(values: list[Any], rows: Sequence[int], kind: Type) -> None:
 def _stored(values: list[Any], kind: Type) -> list[Any]:
     """Decimals as their whole numbers, timestamps as their microseconds."""
     match kind.kind:
-        case Kind.DECIMAL:
+        case ValueKind.DECIMAL:
             return [None if one is None else int(one.scaleb(kind.scale, _EXACT)) for one in values]
-        case Kind.TIMESTAMP:
+        case ValueKind.TIMESTAMP:
             return [None if one is None else (one - _EPOCH) // _MICROSECOND for one in values]
     return values

@@ -11,18 +11,25 @@ import numpy as np
 
 from seriatim.errors import LeaseLost, UsageError
 from seriatim.kernel.regions import claims as rules
-from seriatim.kernel.regions.claims import Answer, EntryState, Known, State
+from seriatim.kernel.regions.claims import EntryState, JournalAnswer, Known, SessionState
 from seriatim.kernel.values.columns import Ints
 from seriatim.kernel.values.time import NEVER
 from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, Session, lock
 from seriatim.regions.journal.statements import JournalStatements
-from seriatim.regions.journal.values import Asked, Claim, ClaimAnswer, Token
+from seriatim.regions.journal.values import Claim, ClaimAnswer, Token, WantedMessage
 
 __all__ = ["claim", "complete", "fail", "give_back", "postpone", "renew"]
 
 
 def claim(
-    statements: JournalStatements, name: str, queue: str, region: str, asked: Sequence[Asked], *, lease: int, most: int
+    statements: JournalStatements,
+    name: str,
+    queue: str,
+    region: str,
+    asked: Sequence[WantedMessage],
+    *,
+    lease: int,
+    most: int,
 ) -> list[ClaimAnswer]:
     """Ask for messages: of each session at most `most`, from its next number on."""
     if not asked:
@@ -31,7 +38,7 @@ def claim(
     rows = [asked[at] for at in order]
     if most and (quick := _quickly(statements, name, queue, region, rows, lease=lease, most=most)) is not None:
         through = quick.first - quick.increment
-        return [ClaimAnswer(Answer.TAKEN, quick, entry=EntryState.KNOWN, through=through)] * len(rows)
+        return [ClaimAnswer(JournalAnswer.TAKEN, quick, entry=EntryState.KNOWN, through=through)] * len(rows)
     known: dict[str, int] = {}
     for one in rows:
         over = NEVER if one.over_through is None else one.over_through
@@ -50,7 +57,14 @@ def claim(
 
 
 def _quickly(
-    statements: JournalStatements, name: str, queue: str, region: str, rows: Sequence[Asked], *, lease: int, most: int
+    statements: JournalStatements,
+    name: str,
+    queue: str,
+    region: str,
+    rows: Sequence[WantedMessage],
+    *,
+    lease: int,
+    most: int,
 ) -> Claim | None:
     """The claim of one session of which nothing has to be judged, in one statement; None: ask in full.
 
@@ -79,7 +93,7 @@ class _Request:
     """Messages that are asked for, ascending by session and number, beside what is known of them."""
 
     locked: LockedSessions
-    rows: Sequence[Asked]
+    rows: Sequence[WantedMessage]
     sessions: list[Session] = field(init=False)
     of: list[int] = field(init=False)
 
@@ -88,7 +102,7 @@ class _Request:
         place = {one.session: at for at, one in enumerate(self.sessions)}
         self.of = [place[one.session] for one in self.rows]
 
-    def known(self, one: Asked) -> Known:
+    def known(self, one: WantedMessage) -> Known:
         """Whether the journal knows the number of a message: under its id, under another one, or not at all."""
         entry = self.locked.entries.get(one.session, {}).get(one.number)
         if entry is None or entry.message_id is None:
@@ -133,7 +147,7 @@ class _Request:
         for session, number in holes:
             through = number - rules_.increment
             through -= (through - rules_.start) % rules_.increment
-            if session.state == State.SUSPENDED:
+            if session.state == SessionState.SUSPENDED:
                 continue
             if session.hole_since is None:
                 session.hole_since, session.hole_through = now, through
@@ -175,7 +189,7 @@ class _Request:
                 _ints(_or_never(one.lease_until) for one in sessions),
                 _ints(_or_never(one.forgotten_before) for one in sessions),
             ),
-            rules.Asked(
+            rules.ClaimRequests(
                 _ints(self.of), _ints(one.number for one in self.rows), _ints(self.known(one) for one in self.rows),
                 _ints(-1 if one is None else one.state for one in entries),
                 _ints(NEVER if one is None else _or_never(one.due_at) for one in entries),
@@ -199,13 +213,13 @@ class _Grants:
         """An answer for each message; what they change is noted."""
         locked, rows = self.request.locked, self.request.rows
         self.through = {one.session: one.done_through for one in self.request.sessions}
-        answers = [Answer(one) for one in found.answer.tolist()]
-        taken: dict[str, list[Asked]] = {}
+        answers = [JournalAnswer(one) for one in found.answer.tolist()]
+        taken: dict[str, list[WantedMessage]] = {}
         conflicts: set[str] = set()
         for one, answer in zip(rows, answers, strict=True):
-            if answer == Answer.TAKEN:
+            if answer == JournalAnswer.TAKEN:
                 taken.setdefault(one.session, []).append(one)
-            elif answer == Answer.CONFLICT:
+            elif answer == JournalAnswer.CONFLICT:
                 conflicts.add(one.session)
                 locked.sessions[one.session].conflicts += 1
         for key, run in taken.items():
@@ -214,7 +228,7 @@ class _Grants:
             locked.change(locked.sessions[key])
         return [self._answer(*each) for each in zip(rows, answers, found.again.tolist(), strict=True)]
 
-    def _grant(self, session: Session, run: Sequence[Asked]) -> None:
+    def _grant(self, session: Session, run: Sequence[WantedMessage]) -> None:
         locked = self.request.locked
         for one in run:
             before = locked.entries.get(one.session, {}).get(one.number)
@@ -223,8 +237,8 @@ class _Grants:
             locked.note(
                 Entry(one.session, one.number, one.number, state, one.message_id, one.digest, attempts, due_at=None)
             )
-        session.take_overs += session.state == State.WORKING
-        session.state, session.claim, session.region = State.WORKING, str(uuid4()), self.region
+        session.take_overs += session.state == SessionState.WORKING
+        session.state, session.claim, session.region = SessionState.WORKING, str(uuid4()), self.region
         session.version = max(session.version, locked.claim_floor) + 1
         session.lease_until, session.hole_since = locked.now + self.lease, None
         session.sent_through = max(session.sent_through, run[-1].number)
@@ -235,11 +249,11 @@ class _Grants:
             run[0].number, run[-1].number, locked.rules.increment, self.lease,
         )  # fmt: skip
 
-    def _answer(self, one: Asked, answer: Answer, again: int) -> ClaimAnswer:
+    def _answer(self, one: WantedMessage, answer: JournalAnswer, again: int) -> ClaimAnswer:
         entry = self.request.locked.entry(one.session, one.number)
         return ClaimAnswer(
             answer,
-            self.claims.get(one.session) if answer == Answer.TAKEN else None,
+            self.claims.get(one.session) if answer == JournalAnswer.TAKEN else None,
             None if again == NEVER else max(0, again - self.request.locked.now),
             None if entry is None else EntryState(entry.state),
             self.through[one.session],
@@ -345,12 +359,12 @@ def _failed(
     )  # fmt: skip
     if entry == EntryState.FAILED:
         _stop(locked, session, state)
-        if state == State.IDLE:
+        if state == SessionState.IDLE:
             session.done_through, session.hole_since = number, None
     return EntryState(entry)
 
 
-def _stop(locked: LockedSessions, session: Session, state: int = State.IDLE) -> None:
+def _stop(locked: LockedSessions, session: Session, state: int = SessionState.IDLE) -> None:
     session.state, session.claim, session.region, session.lease_until = state, None, None, None
     session.used_at = locked.now
     locked.change(session)

@@ -23,7 +23,6 @@ from seriatim.regions.journal.statements import JournalStatements
 from seriatim.regions.journal.values import (
     LONGEST_LEASE_S,
     MOST_CLAIMED,
-    Asked,
     Claim,
     ClaimAnswer,
     Holder,
@@ -32,6 +31,7 @@ from seriatim.regions.journal.values import (
     QueueRules,
     Reservation,
     VoteAnswer,
+    WantedMessage,
 )
 from seriatim.regions.journal.views import EntryView, LogEntry, RegionView, SessionCounts, SessionView
 
@@ -175,7 +175,7 @@ class Journal:
     # ---- claims
 
     def claim(
-        self, name: str, queue: str, region: str, asked: Sequence[Asked], *, lease: float | str = 10.0,
+        self, name: str, queue: str, region: str, asked: Sequence[WantedMessage], *, lease: float | str = 10.0,
         mode: str = "session",
     ) -> list[ClaimAnswer]:  # fmt: skip
         """Ask for messages that a region has."""
@@ -188,7 +188,7 @@ class Journal:
             raise UsageError("a number of a session is asked for twice", remedy="ask for each number once")
         return self._again(lambda one: claims.claim(one, name, queue, region, asked, lease=length, most=most))
 
-    def tell(self, name: str, queue: str, region: str, asked: Sequence[Asked]) -> list[ClaimAnswer]:
+    def tell(self, name: str, queue: str, region: str, asked: Sequence[WantedMessage]) -> list[ClaimAnswer]:
         """Tell which messages a region has and can't hand out, because numbers before them are missing there. Nothing is claimed.
 
         A hole whose time has run out is skipped by it.

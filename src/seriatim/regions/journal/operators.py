@@ -10,7 +10,7 @@ import numpy as np
 
 from seriatim.errors import ActionRefused, NotFound, UsageError
 from seriatim.kernel.regions import claims as rules
-from seriatim.kernel.regions.claims import ALLOWED, Action, EntryState, State
+from seriatim.kernel.regions.claims import ALLOWED, Action, EntryState, SessionState
 from seriatim.kernel.values.time import NEVER
 from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, Session, lock
 from seriatim.regions.journal.statements import JournalStatements
@@ -90,17 +90,19 @@ def act(
             detail = _retry(locked, found)
         case Action.RELEASE:
             detail = f"the claim of region {found.region} is over"
-            _stop(found, State.IDLE)
+            _stop(found, SessionState.IDLE)
         case Action.SUSPEND:
             detail = "no region gets its messages"
-            _stop(found, State.SUSPENDED)
+            _stop(found, SessionState.SUSPENDED)
         case Action.RESUME:
             detail = _resume(locked, found)
     locked.change(found)
     locked.write()
     verb = action.name.lower()
     write_log(statements, name, queue, session, actor=actor, action=verb, reason=reason, detail=detail)
-    return ActionResult(session, verb, found.done_through, State(found.state).name.lower(), detail, first, last, ids)
+    return ActionResult(
+        session, verb, found.done_through, SessionState(found.state).name.lower(), detail, first, last, ids
+    )
 
 
 def begin_recovery(statements: JournalStatements, name: str, *, actor: str, reason: str) -> Recovery:
@@ -124,7 +126,7 @@ def raise_known(statements: JournalStatements, name: str, queue: str, known: Map
         sent = max(one.sent_through, its.through, done)
         if done > one.done_through:
             one.hole_since = None
-            _stop(one, State.IDLE)  # what it stood for, or was claimed for, is over
+            _stop(one, SessionState.IDLE)  # what it stood for, or was claimed for, is over
             raised += 1
         elif sent == one.sent_through:
             continue
@@ -153,8 +155,8 @@ def write_log(
 
 
 def _check(session: Session, action: Action, now: int) -> None:
-    state = State(session.state)
-    if action == Action.SKIP and state == State.WORKING and (session.lease_until or 0) <= now:
+    state = SessionState(session.state)
+    if action == Action.SKIP and state == SessionState.WORKING and (session.lease_until or 0) <= now:
         return  # nobody has it in hand any more
     if state in ALLOWED[action]:
         return
@@ -198,7 +200,7 @@ def _skip(locked: LockedSessions, session: Session, through: int | None) -> tupl
     elif before.state not in OVER:
         locked.note(replace(before, state=EntryState.SKIPPED, due_at=None))
     session.done_through, session.sent_through = last, max(last, session.sent_through)
-    _stop(session, State.IDLE)
+    _stop(session, SessionState.IDLE)
     session.hole_since, session.used_at = None, locked.now
     locked.settle([session])
     return first, last, ids
@@ -220,7 +222,7 @@ def _retry(locked: LockedSessions, session: Session) -> str:
             remedy="resume a session that was suspended; skip a number that is missing",
         )  # fmt: skip
     locked.note(replace(entry, state=EntryState.PENDING, due_at=None, attempts=0))
-    _stop(session, State.IDLE)
+    _stop(session, SessionState.IDLE)
     return f"{number} is tried again at once"
 
 
@@ -232,9 +234,9 @@ def _resume(locked: LockedSessions, session: Session) -> str:
             f"cannot resume the session: its message {number} has failed", where=f"session {session.session!r}",
             remedy="retry it, or skip it",
         )  # fmt: skip
-    _stop(session, State.IDLE)
+    _stop(session, SessionState.IDLE)
     return "its messages are handed out again"
 
 
-def _stop(session: Session, state: State) -> None:
+def _stop(session: Session, state: SessionState) -> None:
     session.state, session.claim, session.region, session.lease_until = state, None, None, None

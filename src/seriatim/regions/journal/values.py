@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
-from seriatim.kernel.regions.claims import Answer, EntryState
+from seriatim.kernel.regions.claims import EntryState, JournalAnswer
 from seriatim.kernel.regions.votes import Vote
 from seriatim.kernel.values.time import micros
 from seriatim.pipeline.text.storable import fits_text
@@ -15,7 +15,7 @@ from seriatim.pipeline.text.storable import fits_text
 __all__ = [
     "LONGEST_LEASE_S",
     "MOST_CLAIMED",
-    "Asked",
+    "WantedMessage",
     "Claim",
     "ClaimAnswer",
     "Holder",
@@ -127,7 +127,7 @@ class Numbered:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Numbered):
+class WantedMessage(Numbered):
     """A message that a region has and wants to work on."""
 
     #: How long ago it was published, in microseconds, by the clock of its box.
@@ -164,8 +164,8 @@ class Claim:
 class ClaimAnswer:
     """What the journal says to a message that a region wants to work on."""
 
-    answer: Answer
-    #: The claim that it is in, if it is `Answer.TAKEN`; one for all messages of a session.
+    answer: JournalAnswer
+    #: The claim that it is in, if it is `JournalAnswer.TAKEN`; one for all messages of a session.
     claim: Claim | None = None
     #: Microseconds after which to ask again; None: nobody knows.
     again: int | None = None

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from seriatim.errors import NotFound
-from seriatim.kernel.regions.claims import EntryState, State
+from seriatim.kernel.regions.claims import EntryState, SessionState
 from seriatim.kernel.values.time import NEVER
 from seriatim.pipeline.text.command import command
 from seriatim.regions.journal.statements import JournalStatements
@@ -251,7 +251,7 @@ def rules(statements: JournalStatements, name: str, queue: str) -> QueueRules:
 
 def _session(row: Any) -> SessionView:
     return SessionView(
-        row.name, row.queue, row.session, State(row.state).name.lower(), row.done_through, row.sent_through,
+        row.name, row.queue, row.session, SessionState(row.state).name.lower(), row.done_through, row.sent_through,
         row.next_number, row.message_id, _waits_for(row), row.region, _time(row.lease_until), row.attempts or 0,
         row.fault, row.version, row.take_overs, row.conflicts, _time(row.hole_since), row.hole_through,
         row.missing_ids or [], _commands(row), _moment(row.used_at),
@@ -260,11 +260,11 @@ def _session(row: Any) -> SessionView:
 
 def _waits_for(row: Any) -> str | None:
     number, due = row.next_number, (row.due_at or 0) > row.now
-    if row.state == State.WORKING and row.lease_until > row.now:
+    if row.state == SessionState.WORKING and row.lease_until > row.now:
         return None
-    if row.state == State.WORKING and row.hole_since is None:
+    if row.state == SessionState.WORKING and row.hole_since is None:
         return "the lease is over: any region takes it over"
-    if row.state == State.SUSPENDED:
+    if row.state == SessionState.SUSPENDED:
         failed = row.entry_state == EntryState.FAILED
         return f"message {number} has failed: retry or skip" if failed else "an operator has suspended it: resume"
     if row.entry_state == EntryState.RESERVED:
@@ -287,13 +287,13 @@ def _of_hole(row: Any) -> str:
 
 def _commands(row: Any) -> list[str]:
     """The commands that let a session go on."""
-    rests = row.state == State.IDLE or (row.state == State.WORKING and row.lease_until <= row.now)
+    rests = row.state == SessionState.IDLE or (row.state == SessionState.WORKING and row.lease_until <= row.now)
     verbs: tuple[str, ...] = ()
-    if row.state == State.SUSPENDED:
+    if row.state == SessionState.SUSPENDED:
         verbs = ("retry", "skip") if row.entry_state == EntryState.FAILED else ("resume",)
     elif rests and row.hole_since is not None and row.entry_state != EntryState.RESERVED:
         verbs = ("skip",)
-    through = row.hole_through if row.state != State.SUSPENDED else None
+    through = row.hole_through if row.state != SessionState.SUSPENDED else None
     return [command("journal", one, of=row.session, queue=row.queue, name=row.name, through=through) for one in verbs]
 
 

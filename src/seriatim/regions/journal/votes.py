@@ -35,7 +35,7 @@ def vote(
     place = {key: at for at, key in enumerate(sorted(locked.sessions))}
     entries = [locked.entries.get(one.session, {}).get(one.number) for one in rows]
     votes = rules.voted(
-        rules.Asked(
+        rules.VoteRequests(
             np.array([place[one.session] for one in rows], np.int64),
             np.array([one.number for one in rows], np.int64),
             np.array([_through(locked, one.session) for one in rows], np.int64),

@@ -11,7 +11,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.connection.connections import DEFAULT_SCHEMA, VARIABLE
 from seriatim.box.connection.dsn import without_secret
 from seriatim.box.pipelines.dialog_staging import DialogStaging, Speaker
-from seriatim.box.pipelines.feed import Feed
+from seriatim.box.pipelines.feed import PipelineFeed
 from seriatim.box.pipelines.incoming import Incoming
 from seriatim.box.pipelines.staging import Staging
 from seriatim.pipeline.declared.contract import DEFAULT
@@ -25,9 +25,9 @@ class DefaultSource(BoxFormat):
     """The format. Spark finds it by this name in the module ``pyspark_seriatim``."""
 
     @staticmethod
-    def feed(options: BoxOptions) -> Feed:
+    def feed(options: BoxOptions) -> PipelineFeed:
         """See `BoxFormat`."""
-        return Feed(
+        return PipelineFeed(
             without_secret(options.dsn),
             options.schema or DEFAULT_SCHEMA,
             queue=options.queue,

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from seriatim.errors import shown
-from seriatim.kernel.filters.filter import LONG, STRING, TIMESTAMP, Kind, Type, type_from
+from seriatim.kernel.filters.filter import LONG, STRING, TIMESTAMP, Type, ValueKind, type_from
 from seriatim.kernel.filters.filter_function import Function, as_function
 from seriatim.kernel.groups.policy import BestEffort, Fifo, UnitOfWork, Unordered
 from seriatim.kernel.groups.sequence import key_problem
@@ -30,7 +30,7 @@ from seriatim.spark.process.stage import process_here
 from seriatim.spark.receive.reread import Reread, reader_of
 from seriatim.spark.resequence.resubmitted import as_plain
 
-__all__ = ["Entry", "Passage", "Refusal", "Request"]
+__all__ = ["Entry", "Passage", "PutBackRefusal", "Request"]
 
 #: The columns that every message has besides its properties, with their types in filters; None: none can name them.
 _OWN: Mapping[str, Type | None] = {
@@ -46,7 +46,7 @@ _OWN: Mapping[str, Type | None] = {
 }
 
 
-class Refusal(Exception):
+class PutBackRefusal(Exception):
     """A message that can't be put back as it is; the text is the reason."""
 
 
@@ -90,14 +90,14 @@ class Passage:
         self._types = {**{name: kind for name, kind in _OWN.items() if kind is not None}, **self._types}
         self._filters: dict[str, Function] = {}
 
-    def ways(self, requests: Sequence[Request]) -> list[list[Entry | Refusal]]:
+    def ways(self, requests: Sequence[Request]) -> list[list[Entry | PutBackRefusal]]:
         """The ways of messages: of each an entry for each destination that wants it, and why it can't go to one, or to any."""
-        found: list[list[Entry | Refusal]] = [[] for _ in requests]
+        found: list[list[Entry | PutBackRefusal]] = [[] for _ in requests]
         messages: dict[int, dict[str, Any]] = {}
         for place, request in enumerate(requests):
             try:
                 messages[place] = self._prepared(request)
-            except Refusal as refusal:
+            except PutBackRefusal as refusal:
                 found[place].append(refusal)
         if self._has_code:
             messages = self._worked_on(messages, requests, None, found)
@@ -109,12 +109,15 @@ class Passage:
             for place, message in mine.items():
                 try:
                     found[place].append(self._entry(one.queue, message, requests[place].fields))
-                except Refusal as refusal:
+                except PutBackRefusal as refusal:
                     found[place].append(refusal)
         return found
 
     def _routed(
-        self, messages: dict[int, dict[str, Any]], requests: Sequence[Request], found: list[list[Entry | Refusal]]
+        self,
+        messages: dict[int, dict[str, Any]],
+        requests: Sequence[Request],
+        found: list[list[Entry | PutBackRefusal]],
     ) -> dict[str, dict[int, dict[str, Any]]]:
         """By destination the messages that it wants."""
         wanted: dict[str, dict[int, dict[str, Any]]] = {one.queue.name: {} for one in self._pipeline.route}
@@ -126,7 +129,7 @@ class Passage:
                     wanted[name][place] = message
             if not any(only in (None, name) for name in names):
                 why = f"destination {only} doesn't want it any more" if only else "no destination wants it"
-                found[place].append(Refusal(why))
+                found[place].append(PutBackRefusal(why))
         return wanted
 
     @property
@@ -138,13 +141,15 @@ class Passage:
         fields = request.fields
         entry = self._entries.get(self._source(fields))
         if entry is None:
-            raise Refusal(f"the pipeline has no location {shown(fields.get('location'))} any more")
+            raise PutBackRefusal(f"the pipeline has no location {shown(fields.get('location'))} any more")
         message = self._message(fields)
         body_edited = bool({"body", "body_base64"} & set(request.edited))
         invalid = fields.get("disposition") == "invalid"
         unsplit = entry.split is not None and fields.get("part") is None and entry.split.otherwise == "invalid"
         if request.anew and unsplit:
-            raise Refusal("messages of its location are split, and this one wasn't: put it into the source again")
+            raise PutBackRefusal(
+                "messages of its location are split, and this one wasn't: put it into the source again"
+            )
         if (invalid or body_edited) and (request.anew or not self._has_code):
             self._read_again(entry, message, request.edited)
         return message
@@ -166,7 +171,7 @@ class Passage:
             try:
                 message[name] = None if value is None else converted(name, converter(kind), as_in_json(value))
             except Unreadable as error:
-                raise Refusal(str(error)) from None
+                raise PutBackRefusal(str(error)) from None
         return message
 
     def _read_again(self, entry: Receive, message: dict[str, Any], edited: tuple[str, ...]) -> None:
@@ -180,7 +185,7 @@ class Passage:
         if problem is not None:
             wrong = [one for one in problem.split("; ") if one.partition(":")[0] not in edited]
             if wrong or not found:
-                raise Refusal(f"it is still invalid: {problem}")
+                raise PutBackRefusal(f"it is still invalid: {problem}")
         message.update({name: value for name, value in found.items() if name not in edited})
 
     def _worked_on(
@@ -188,7 +193,7 @@ class Passage:
         messages: dict[int, dict[str, Any]],
         requests: Sequence[Request],
         destination: Destination | None,
-        found: list[list[Entry | Refusal]],
+        found: list[list[Entry | PutBackRefusal]],
     ) -> dict[int, dict[str, Any]]:
         """The messages after the user's code; those that had passed it as they are, those at which it fails again are refused."""
         places = [place for place in messages if requests[place].anew]
@@ -202,7 +207,7 @@ class Passage:
                 done[place] = {**messages[place], **message}
             else:
                 del done[place]
-                found[place].append(Refusal(f"it is still invalid: {message['_invalid'].splitlines()[0]}"))
+                found[place].append(PutBackRefusal(f"it is still invalid: {message['_invalid'].splitlines()[0]}"))
         return done
 
     def _is_for(self, destination: Destination, message: Mapping[str, Any]) -> bool:
@@ -235,7 +240,7 @@ class Passage:
             return None
         time = as_plain(message.get(str(self._pipeline.time)))
         if time is None:
-            raise Refusal(f"it is still invalid: {REASONS[Reason.TIME_MISSING]}")
+            raise PutBackRefusal(f"it is still invalid: {REASONS[Reason.TIME_MISSING]}")
         return int(time)
 
     def _group(self, queue: Queue, message: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
@@ -247,7 +252,7 @@ class Passage:
         if problem and queue.default_group is not None:
             return queue.default_group
         if problem or key is None:
-            raise Refusal(f"it is still invalid: {REASONS[problem]}")
+            raise PutBackRefusal(f"it is still invalid: {REASONS[problem]}")
         return key
 
     def _sequence(self, queue: Queue, value: Any) -> int | None:
@@ -260,7 +265,7 @@ class Passage:
         by_time = isinstance(queue.policy, BestEffort) and queue.policy.by == "time"
         found = moment(value) if by_time else sequence_number(value)
         if isinstance(found, Reason):
-            raise Refusal(f"it is still invalid: {REASONS[found]}")
+            raise PutBackRefusal(f"it is still invalid: {REASONS[found]}")
         return found
 
     def _size(self, queue: Queue, message: Mapping[str, Any], sequence: int | None) -> int | None:
@@ -278,7 +283,7 @@ class Passage:
             return None
         found = whole_number(message[policy.size])
         if isinstance(found, Reason):
-            raise Refusal(f"it is still invalid: {REASONS[of_size(found)]}")
+            raise PutBackRefusal(f"it is still invalid: {REASONS[of_size(found)]}")
         return max(found, 0)
 
 
@@ -299,7 +304,7 @@ def _filtered(value: Any, kind: Type) -> Any:
             return None
         case datetime():
             return as_plain(value)
-        case _ if kind.kind is Kind.DECIMAL:
+        case _ if kind.kind is ValueKind.DECIMAL:
             return int(Decimal(value).scaleb(kind.scale))
     return value
 
@@ -317,4 +322,6 @@ def _as_text(name: str, value: Any) -> str | None:
             return str(value)
         case Decimal():
             return format(value, "f")
-    raise Refusal(f"the group is a {type(value).__name__}, which can't be edited here: put it into the source again")
+    raise PutBackRefusal(
+        f"the group is a {type(value).__name__}, which can't be edited here: put it into the source again"
+    )

@@ -27,9 +27,9 @@ from seriatim.errors import EnvironmentProblem, UsageError, shown
 from seriatim.kernel.values.outcome import REASONS
 from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.pipeline.text.section import likely
-from seriatim.runtime.pipelines.passage import Passage, Refusal, Request
+from seriatim.runtime.pipelines.passage import Passage, PutBackRefusal, Request
 from seriatim.runtime.pipelines.set_aside import SetAside, SetAsideFilter, read_set_aside
-from seriatim.spark.control.commands import RESUBMIT, Answer, Command
+from seriatim.spark.control.commands import RESUBMIT, Command, CommandResult
 from seriatim.spark.control.log import COMMAND
 from seriatim.spark.control.pipeline_place import PipelinePlace
 
@@ -171,8 +171,8 @@ def resubmit(
     requests = [Request(row.fields, _is_anew(row), row.edited, _only(row, pipeline)) for row in rows]
     for row, ways in zip(rows, passage.ways(requests), strict=True):
         why = _too_large(row) or _one_of_several(row, pipeline)
-        for entry in [Refusal(why)] if why else ways:
-            if isinstance(entry, Refusal):
+        for entry in [PutBackRefusal(why)] if why else ways:
+            if isinstance(entry, PutBackRefusal):
                 done.append(_told(row, "refused", destination=row.message.destination, why=str(entry)))
                 continue
             id_ = _id_of(place, row, entry.destination)
@@ -203,7 +203,7 @@ def resubmit(
 
 def _written(
     place: PipelinePlace, commands: Mapping[str, Command], wait: float
-) -> dict[str, tuple[Answer | None, bool]]:
+) -> dict[str, tuple[CommandResult | None, bool]]:
     """Write the commands that aren't there yet, and wait for their answers; for each its answer, and whether it was there before."""
     with _alone(place):
         answered, queued = _known(place, set(commands))
@@ -234,7 +234,7 @@ def _alone(place: PipelinePlace) -> Iterator[None]:
         os.close(lock)
 
 
-def _known(place: PipelinePlace, ids: set[str]) -> tuple[dict[str, Answer], set[str]]:
+def _known(place: PipelinePlace, ids: set[str]) -> tuple[dict[str, CommandResult], set[str]]:
     """The answers that there are, and the commands that wait for theirs."""
     # First what waits: what is answered meanwhile is found then.
     queued = {entry["id"] for entry in place.not_obeyed() if entry["kind"] == COMMAND and entry["id"] in ids}
@@ -256,7 +256,7 @@ def _portions(commands: Iterable[Command]) -> Iterator[list[dict[str, Any]]]:
         yield portion
 
 
-def _answered(one: PutBack, answer: Answer | None, again: bool) -> PutBack:
+def _answered(one: PutBack, answer: CommandResult | None, again: bool) -> PutBack:
     if answer is None:
         return one if again else replace(one, result="queued")
     result = "repeated" if again else answer.result

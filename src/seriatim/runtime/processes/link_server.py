@@ -22,7 +22,7 @@ from seriatim.box.links.https_carrier import FETCH, MEDIA_TYPE, PUSH, TRACE
 from seriatim.box.links.layout import LARGEST_FRAME
 from seriatim.errors import EnvironmentProblem, SeriatimError, shown
 from seriatim.listening.address import host_and_port, listening, url_of
-from seriatim.listening.bodies import Gone, Receive, Refused, Send, answer, body_of, refuse
+from seriatim.listening.bodies import Gone, Receive, RequestRefused, Send, answer, body_of, refuse
 from seriatim.listening.crowd import Crowd, Visitor
 from seriatim.listening.limits import ListenLimits
 from seriatim.listening.seldom import tell
@@ -106,7 +106,7 @@ class LinkServer:
         try:
             key = await self._key_of(visitor)
             await self._request(scope, receive, send, visitor, key)
-        except Refused as refused:
+        except RequestRefused as refused:
             await refuse(receive, send, refused.status, refused.why)
         except Busy:
             await refuse(receive, send, 503, _BUSY)
@@ -128,10 +128,10 @@ class LinkServer:
             key = b""  # nobody's
         if not await self._calls.call(self._is_known, key):
             tell(_NAME, f"the key isn't accepted of a box that calls from {who}")
-            raise Refused(403, _UNKNOWN)
+            raise RequestRefused(403, _UNKNOWN)
         if not self._known.enter(visitor, key):
             tell(_NAME, f"too many connections; the last one is from {who}")
-            raise Refused(503, "too many connections")
+            raise RequestRefused(503, "too many connections")
         visitor.notes["key"] = key
         return key
 
@@ -148,7 +148,7 @@ class LinkServer:
                 told, token = await self._calls.call(self._answered, key, path, frame, visitor.notes.get("token"))
             visitor.notes["token"] = token
             if told is None:
-                raise Refused(403, _UNKNOWN)
+                raise RequestRefused(403, _UNKNOWN)
             del frame
             age = time.monotonic() - visitor.began
             is_old = age > self._limits.age_s * (1 if path == PUSH else 2)
@@ -209,7 +209,7 @@ async def _in_time(turn: asyncio.Semaphore | asyncio.Lock) -> AsyncIterator[None
         async with asyncio.timeout(_TURN_S):
             await turn.acquire()
     except TimeoutError:
-        raise Refused(503, _BUSY) from None
+        raise RequestRefused(503, _BUSY) from None
     try:
         yield
     finally:
@@ -219,13 +219,13 @@ async def _in_time(turn: asyncio.Semaphore | asyncio.Lock) -> AsyncIterator[None
 def _checked(scope: Any) -> tuple[str, int]:
     """The path of a request, and the length of its body."""
     if scope["method"] != "POST":
-        raise Refused(405, "frames are posted")
+        raise RequestRefused(405, "frames are posted")
     path = str(scope["path"])
     if path not in (PUSH, FETCH, TRACE):
-        raise Refused(404, f"there are {PUSH}, {FETCH} and {TRACE}")
+        raise RequestRefused(404, f"there are {PUSH}, {FETCH} and {TRACE}")
     length = dict(scope["headers"]).get(b"content-length")
     if length is None:
-        raise Refused(411, "a request says its length")
+        raise RequestRefused(411, "a request says its length")
     if len(length) > 12:
-        raise Refused(413, f"a frame has at most {LARGEST_FRAME:,} bytes")
+        raise RequestRefused(413, f"a frame has at most {LARGEST_FRAME:,} bytes")
     return path, int(length)

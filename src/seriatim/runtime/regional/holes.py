@@ -10,7 +10,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.postgres.translate import translated
 from seriatim.box.workers.copies import WaitingCopy, behind_holes, raise_next
 from seriatim.regions.journal.journal import Journal
-from seriatim.regions.journal.values import Asked
+from seriatim.regions.journal.values import WantedMessage
 
 __all__ = ["Holes"]
 
@@ -59,7 +59,7 @@ class Holes:
     def _raise(self, waiting: list[WaitingCopy]) -> int:
         if not waiting:
             return 0
-        asked = [Asked(one.group, one.number, one.message_id, one.digest, one.age) for one in waiting]
+        asked = [WantedMessage(one.group, one.number, one.message_id, one.digest, one.age) for one in waiting]
         answers = self.journal.tell(self.name, self.queue, self.region, asked)
         throughs = {
             one.group: answer.through

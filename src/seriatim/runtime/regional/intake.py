@@ -22,11 +22,11 @@ from seriatim.box.faults.lease import Lease, claim
 from seriatim.box.postgres.translate import translated
 from seriatim.box.workers.copies import CopyEnd, end, known, set_aside
 from seriatim.errors import SeriatimError, Unavailable
-from seriatim.kernel.regions.claims import Answer, EntryState
+from seriatim.kernel.regions.claims import EntryState, JournalAnswer
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.message import Received
 from seriatim.regions.journal.journal import Journal
-from seriatim.regions.journal.values import Asked, ClaimAnswer, digest_of
+from seriatim.regions.journal.values import ClaimAnswer, WantedMessage, digest_of
 from seriatim.runtime.regional.claims import ClaimKeeper, HeldClaim
 from seriatim.runtime.regional.holes import Holes
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
@@ -43,9 +43,9 @@ _LONGEST_PAUSES = 16
 #: The pauses of so many sessions are remembered.
 _REMEMBERED = 100_000
 _ASIDE = {
-    Answer.CONFLICT: "its number is another message's in the journal",
-    Answer.INVALID: "its number is below the start of the session, or between two steps",
-    Answer.FORGOTTEN: "it is older than what the journal has forgotten, which can't say whether it was handled",
+    JournalAnswer.CONFLICT: "its number is another message's in the journal",
+    JournalAnswer.INVALID: "its number is below the start of the session, or between two steps",
+    JournalAnswer.FORGOTTEN: "it is older than what the journal has forgotten, which can't say whether it was handled",
 }
 
 
@@ -214,7 +214,7 @@ class Intake:
 
     def _leased(
         self, turns: TransactionalTurns, wait_s: float, limit: int | None
-    ) -> tuple[list[Lease], list[list[Asked]]]:
+    ) -> tuple[list[Lease], list[list[WantedMessage]]]:
         """Leases of the first copies of some sessions, and what the journal is asked for each."""
         leases: list[Lease] = []
         with self.box.session() as session, translated(session.access.place):
@@ -234,7 +234,7 @@ class Intake:
             told = iter(known(session.transaction, leases[0].queue, [one for each in asked for one in each]))
             return leases, [[asked_of(one, *next(told)) for one in each] for each in asked]
 
-    def _asked(self, rows: Sequence[Sequence[Asked]]) -> list[Sequence[ClaimAnswer]]:
+    def _asked(self, rows: Sequence[Sequence[WantedMessage]]) -> list[Sequence[ClaimAnswer]]:
         found = self._asks(
             lambda: self.journal.claim(
                 self.name, self.queue, self.region, [one for each in rows for one in each], lease=self.lease_s,
@@ -249,7 +249,7 @@ class Intake:
     ) -> TakenSession | CopyEnd | tuple[CopyEnd, str]:
         """What becomes of the copies in a lease: those that are over come first, and the next one decides."""
         over = 0
-        while over < len(answers) and answers[over].answer == Answer.OVER:
+        while over < len(answers) and answers[over].answer == JournalAnswer.OVER:
             over += 1
         session = lease.delivery.group or ""
         through = answers[0].through
@@ -257,10 +257,10 @@ class Intake:
             self._pauses.pop(session, None)
             return CopyEnd(lease, over, through=through)
         first = answers[over]
-        if first.answer == Answer.TAKEN and first.claim is not None:
+        if first.answer == JournalAnswer.TAKEN and first.claim is not None:
             self._pauses.pop(session, None)
             size = 0
-            while over + size < len(answers) and answers[over + size].answer == Answer.TAKEN:
+            while over + size < len(answers) and answers[over + size].answer == JournalAnswer.TAKEN:
                 size += 1
             held, around = HeldClaim(first.claim, asked_at), ExitStack()
             around.enter_context(self.leases.keeping(lease))
@@ -268,7 +268,7 @@ class Intake:
             return TakenSession(lease, held, over, lease.delivery.messages[over : over + size], around)
         if first.answer in _ASIDE:
             return CopyEnd(lease, over, through=through), _ASIDE[first.answer]
-        grows = first.answer in (Answer.SUSPENDED, Answer.AHEAD) or first.entry == EntryState.PENDING
+        grows = first.answer in (JournalAnswer.SUSPENDED, JournalAnswer.AHEAD) or first.entry == EntryState.PENDING
         return CopyEnd(lease, over, self.pause_us(session, first.again, grows=grows), through)
 
     def _asks(self, call: Callable[[], _Answer]) -> _Answer:
@@ -282,10 +282,10 @@ class Intake:
         return answer
 
 
-def asked_of(message: Received, over: int | None, age: int | None) -> Asked:
+def asked_of(message: Received, over: int | None, age: int | None) -> WantedMessage:
     """A message as the journal is asked for it."""
     digest = digest_of(message.type, message.content_type, message.body)
-    return Asked(message.group or "", message.sequence or 0, message.message_id, digest, age or 0, over)
+    return WantedMessage(message.group or "", message.sequence or 0, message.message_id, digest, age or 0, over)
 
 
 def _once(messages: Sequence[Received]) -> Sequence[Received]:

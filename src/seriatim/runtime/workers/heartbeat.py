@@ -20,7 +20,7 @@ from uuid import UUID, uuid4
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views.clocks import ahead_s, apart
-from seriatim.box.workers.heartbeat import Answer, Process, Report, beat, forget
+from seriatim.box.workers.heartbeat import Process, Report, WorkerOrders, beat, forget
 from seriatim.errors import SeriatimError, Unavailable
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.workers.scoreboard import Scoreboard
@@ -50,7 +50,7 @@ class Member(Protocol):
     def report(self) -> Report:
         """What it does."""
 
-    def obey(self, answer: Answer) -> bool:
+    def obey(self, answer: WorkerOrders) -> bool:
         """Obey what is set for its queue; whether anything changes by that."""
 
 
@@ -105,7 +105,7 @@ class Heartbeat:
         """Beat once; in how many seconds to do so again."""
         with self._lock:
             members = dict(self._members)
-        answers: dict[str, Answer] = {}
+        answers: dict[str, WorkerOrders] = {}
         rest_s = _PERIOD_S * random.uniform(0.8, 1.0)  # noqa: S311 -- nobody gains by guessing it
         try:
             with self._box.access.transaction() as transaction:

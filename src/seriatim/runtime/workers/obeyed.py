@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seriatim.box.workers.heartbeat import Answer
+from seriatim.box.workers.heartbeat import WorkerOrders
 
 __all__ = ["Obeyed", "obeyed", "shares"]
 
@@ -27,7 +27,7 @@ class Obeyed:
     rate: float | None
 
 
-def obeyed(own: Obeyed, answer: Answer, *, is_reader: bool) -> Obeyed:
+def obeyed(own: Obeyed, answer: WorkerOrders, *, is_reader: bool) -> Obeyed:
     """What a worker obeys after a heartbeat."""
     said = answer.settings
     capacity = own.capacity if is_reader or said.workers is None else said.workers

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from seriatim.box.definitions.queue_settings import QueueSettings
-from seriatim.box.workers.heartbeat import Answer, Report
+from seriatim.box.workers.heartbeat import Report, WorkerOrders
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.workers.obeyed import Obeyed, obeyed
 from seriatim.runtime.workers.rate_limit import RateLimit
@@ -29,7 +29,7 @@ class Tuning:
         self.now = own
         self.rate_limit = RateLimit(own.rate, own.run_length)
 
-    def obey(self, answer: Answer) -> bool:
+    def obey(self, answer: WorkerOrders) -> bool:
         """Obey what is set."""
         before, self.now = self.now, obeyed(self._own, answer, is_reader=self._is_reader)
         if self.now == before:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from seriatim.box.box import MessageBox
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.lease import check_leasable
-from seriatim.box.workers.heartbeat import Answer, Report
+from seriatim.box.workers.heartbeat import Report, WorkerOrders
 from seriatim.box.workers.steps import check_role
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.groups.policy import UnitOfWork
@@ -339,5 +339,5 @@ class _Member:
     def report(self) -> Report:
         return self.tuning.report(self.threads.count, self.threads.works)
 
-    def obey(self, answer: Answer) -> bool:
+    def obey(self, answer: WorkerOrders) -> bool:
         return self.tuning.obey(answer)

@@ -1,6 +1,6 @@
 """Spark's format ``seriatim``: its options, and its readers and writers.
 
-It knows the box only through the protocols `Feed` and `Staging`; the caller that composes both passes functions that
+It knows the box only through the protocols `BoxFeed` and `Staging`; the caller that composes both passes functions that
 open them.
 """
 
@@ -19,7 +19,7 @@ from seriatim.errors import UsageError
 from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.text.section import likely
 from seriatim.spark.box.sink import BoxStreamWriter, BoxWriter, Staging, check_columns
-from seriatim.spark.box.source import BoxReader, BoxStreamReader, Feed, Refused, schema_of
+from seriatim.spark.box.source import BoxFeed, BoxReader, BoxStreamReader, RefusedStreamReader, schema_of
 from seriatim.spark.session.versions import STARTS_ARE_TOLD
 
 __all__ = ["BoxFormat", "BoxOptions"]
@@ -178,7 +178,7 @@ class BoxFormat(DataSource):
 
     @staticmethod
     @abstractmethod
-    def feed(options: BoxOptions) -> Feed:
+    def feed(options: BoxOptions) -> BoxFeed:
         """Open the box for reading."""
 
     @staticmethod
@@ -211,7 +211,7 @@ class BoxFormat(DataSource):
         if not options.reads_queue:
             raise UsageError("a stream reads a queue", remedy='.option("queue", "…"); the spool is for spark.read')
         if not STARTS_ARE_TOLD:
-            return Refused()
+            return RefusedStreamReader()
         return BoxStreamReader(partial(self.feed, options), schema, options.at_most, options.prefix)
 
     def writer(self, schema: StructType, overwrite: bool) -> BoxWriter:

@@ -27,7 +27,7 @@ from seriatim.spark.session.versions import (
     refused,
 )
 
-__all__ = ["BoxReader", "BoxStreamReader", "Feed", "Refused", "schema_of"]
+__all__ = ["BoxReader", "BoxStreamReader", "BoxFeed", "RefusedStreamReader", "schema_of"]
 
 _TICKET = T.StructType(
     [
@@ -64,7 +64,7 @@ _BODY = (
 )
 
 
-class Feed(Protocol):
+class BoxFeed(Protocol):
     """The box's side of reading. A reader is a checkpoint; a part is a range of the messages."""
 
     def properties(self) -> Mapping[str, str]:
@@ -119,7 +119,7 @@ def _type(kind: str) -> T.DataType:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part(InputPartition):
+class _MessageRange(InputPartition):
     """A range of batches, and of their messages."""
 
     after: int
@@ -130,14 +130,14 @@ class _Part(InputPartition):
 class _Lazy:
     """A resource of the box that is opened where it is used, and isn't pickled."""
 
-    def __init__(self, open_feed: Callable[[], Feed]) -> None:
+    def __init__(self, open_feed: Callable[[], BoxFeed]) -> None:
         self._open = open_feed
-        self._opened: Feed | None = None
+        self._opened: BoxFeed | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Lazy, (self._open,)
 
-    def get(self) -> Feed:
+    def get(self) -> BoxFeed:
         if self._opened is None:
             self._opened = self._open()
         return self._opened
@@ -158,7 +158,7 @@ class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         prefix: the prefix of the names of property columns.
     """
 
-    def __init__(self, open_feed: Callable[[], Feed], schema: T.StructType, at_most: int, prefix: str) -> None:
+    def __init__(self, open_feed: Callable[[], BoxFeed], schema: T.StructType, at_most: int, prefix: str) -> None:
         self._feed = _Lazy(open_feed)
         self._schema = schema
         self._at_most = at_most
@@ -197,11 +197,11 @@ class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         after, through = start["batch"], end["batch"]
         _check_types(self._feed.get().properties(), self._schema, self._prefix)
-        return [_Part(after, through, part) for part in self._feed.get().parts(end["reader"], after, through)]
+        return [_MessageRange(after, through, part) for part in self._feed.get().parts(end["reader"], after, through)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a range, each group in order."""
-        if not isinstance(partition, _Part):
+        if not isinstance(partition, _MessageRange):
             return
         try:
             feed = self._feed.get()
@@ -221,7 +221,7 @@ class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._feed.close()
 
 
-class Refused(DataSourceStreamReader):
+class RefusedStreamReader(DataSourceStreamReader):
     """A stream of a queue where Spark doesn't tell a source its starts; Spark loses an error that comes sooner than the first offset.
 
     A process that doesn't know the last batch can't know which messages the box is to give it again.
@@ -253,7 +253,7 @@ class BoxReader(DataSourceReader):
         prefix: the prefix of the names of property columns.
     """
 
-    def __init__(self, open_feed: Callable[[], Feed], schema: T.StructType, prefix: str) -> None:
+    def __init__(self, open_feed: Callable[[], BoxFeed], schema: T.StructType, prefix: str) -> None:
         self._feed = _Lazy(open_feed)
         self._schema = schema
         self._prefix = prefix
@@ -262,13 +262,13 @@ class BoxReader(DataSourceReader):
         """The partitions: ranges of entries or arrivals."""
         try:
             _check_types(self._feed.get().properties(), self._schema, self._prefix)
-            return [_Part(0, 0, part) for part in self._feed.get().parts_now()]
+            return [_MessageRange(0, 0, part) for part in self._feed.get().parts_now()]
         finally:
             self._feed.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a range; Spark passes no range if there are no partitions."""
-        if not isinstance(partition, _Part):
+        if not isinstance(partition, _MessageRange):
             return
         try:
             feed = self._feed.get()

@@ -18,7 +18,7 @@ from seriatim.kernel.groups.states import Action
 from seriatim.pipeline.text.storable import fits_text
 from seriatim.spark.control.log import COMMAND
 
-__all__ = ["LOOK", "OBEYED_HERE", "RESUBMIT", "Answer", "Command"]
+__all__ = ["LOOK", "OBEYED_HERE", "RESUBMIT", "CommandResult", "Command"]
 
 #: What a pipeline's operator obeys. It has no handler, so nothing is retried, and nothing is a dead letter.
 OBEYED_HERE = (
@@ -81,7 +81,7 @@ def _checked(text: object, what: str, longest: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandResult:
     """What became of a command."""
 
     id: str
@@ -111,7 +111,7 @@ class Answer:
     more: int = 0
 
     @classmethod
-    def to(cls, command: Command, result: str, **told: Any) -> Answer:
+    def to(cls, command: Command, result: str, **told: Any) -> CommandResult:
         """The answer to a command."""
         return cls(
             command.id, command.verb, command.queue, command.key, result, command.dry_run, command.actor,
@@ -124,6 +124,6 @@ class Answer:
         return {name: value for name, value in asdict(self).items() if name in required or value}
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Answer:
+    def of(cls, found: Mapping[str, Any]) -> CommandResult:
         """Read one."""
         return cls(**{name: value for name, value in found.items() if name in cls.__slots__})

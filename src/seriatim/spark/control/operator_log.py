@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
-from seriatim.spark.control.commands import LOOK, Answer
+from seriatim.spark.control.commands import LOOK, CommandResult
 from seriatim.spark.control.log import hash_of
 from seriatim.spark.state.synced_files import write_synced
 
@@ -35,7 +35,7 @@ _TOGETHER = 512
 _RESTORE = "restore the checkpoint from a backup; or, to go on without these entries, move the folder operator-log and the file operator-log.json away"
 
 
-class _File(NamedTuple):
+class _LogFile(NamedTuple):
     """A file of the log: its first and its last batch, and the last batch before them that has entries (-1: there is none)."""
 
     first: int
@@ -72,7 +72,7 @@ class OperatorLog:
                     self._singles.remove(batch)
                 return
             self._folder.mkdir(exist_ok=True)
-            self._write(_File(batch, batch, file, last), [{**one, "batch": batch} for one in entries])
+            self._write(_LogFile(batch, batch, file, last), [{**one, "batch": batch} for one in entries])
             if batch not in self._singles:
                 self._singles = [*before, batch]
             self._note_end(batch)
@@ -104,10 +104,10 @@ class OperatorLog:
             else:
                 return
 
-    def answers(self, *, after: int = -1, newest_first: bool = False) -> Iterator[Answer]:
+    def answers(self, *, after: int = -1, newest_first: bool = False) -> Iterator[CommandResult]:
         """The answers to commands."""
         for one in self.entries(after=after, newest_first=newest_first, kind=ANSWER):
-            yield Answer.of(one)
+            yield CommandResult.of(one)
 
     def last_batch(self) -> int:
         """The last batch with entries; -1: there is none."""
@@ -118,7 +118,7 @@ class OperatorLog:
         for file in self._whole():
             self._read(file)
 
-    def _whole(self) -> list[_File]:
+    def _whole(self) -> list[_LogFile]:
         """The files of the log. Raises `CheckpointMismatch` if the last ones are missing."""
         end = self._noted_end()  # before the list, which may have more by then
         files = self._files()
@@ -128,7 +128,7 @@ class OperatorLog:
             raise CheckpointMismatch(what, where=str(self._folder / f"{end:010d}"), remedy=_RESTORE)
         return files
 
-    def _files(self) -> list[_File]:
+    def _files(self) -> list[_LogFile]:
         """The files in order, without those that are in another one."""
         if not self._folder.exists():
             return []
@@ -137,7 +137,7 @@ class OperatorLog:
         for file in {*self._folder.iterdir(), *self._folder.iterdir()}:
             first, _, last = file.name.partition("-")
             if first.isdecimal() and (not last or last.isdecimal()):
-                found.append(_File(int(first), int(last or first), file))
+                found.append(_LogFile(int(first), int(last or first), file))
         wide = [one for one in found if one.first != one.last]
         kept = sorted(one for one in found if one in wide or not any(a.first <= one.first <= a.last for a in wide))
         return [*kept[:1], *(one._replace(before=former.last) for former, one in pairwise(kept))]
@@ -145,16 +145,16 @@ class OperatorLog:
     def _put_together(self, batches: list[int]) -> None:
         """Make one file of several, without looks, which changed nothing; whoever reads meanwhile finds each entry once."""
         ends = pairwise([self._together, *batches])
-        files = [_File(batch, batch, self._folder / f"{batch:010d}", before) for before, batch in ends]
+        files = [_LogFile(batch, batch, self._folder / f"{batch:010d}", before) for before, batch in ends]
         entries = [one for file in files for one in self._read(file) if one.get("verb") != LOOK]
         name = f"{batches[0]:010d}-{batches[-1]:010d}"
-        self._write(_File(batches[0], batches[-1], self._folder / name, self._together), entries)
+        self._write(_LogFile(batches[0], batches[-1], self._folder / name, self._together), entries)
         for file in files:
             file.path.unlink()
         self._singles = [one for one in self._singles or () if one not in batches]
         self._together = batches[-1]
 
-    def _write(self, file: _File, entries: Sequence[Mapping[str, Any]]) -> None:
+    def _write(self, file: _LogFile, entries: Sequence[Mapping[str, Any]]) -> None:
         lines = [json.dumps(one) for one in entries]
         head = {"of": self._owner, "batches": [file.first, file.last], "before": file.before, "entries": len(lines)}
         head |= {"hash": hash_of(lines)}
@@ -173,7 +173,7 @@ class OperatorLog:
             what = "the file that says how far the operator log goes is damaged"
             raise CheckpointMismatch(what, where=str(self._end), remedy=_RESTORE) from error
 
-    def _read(self, file: _File) -> list[dict[str, Any]]:
+    def _read(self, file: _LogFile) -> list[dict[str, Any]]:
         """The entries of a file. The first files of layout 3 had no line about the file."""
         try:
             lines = file.path.read_text(encoding="utf-8").splitlines()

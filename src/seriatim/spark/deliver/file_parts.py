@@ -96,7 +96,7 @@ def _picked(rows: pa.Table, name: str, column: str) -> pa.ChunkedArray | pa.Arra
     return pa.StructArray.from_arrays(ticket.flatten(), fields=list(ticket.type), mask=none)
 
 
-class _File:
+class _OpenFile:
     """A file that is being written."""
 
     def __init__(self, outlet: Outlet, staged: str, schema: pa.Schema) -> None:
@@ -130,7 +130,7 @@ class _File:
             self._plain.close()
 
 
-class _Part:
+class _TaskFiles:
     """The files that a task writes for one port, one after another."""
 
     def __init__(self, outlet: Outlet, partition: int, attempt: int) -> None:
@@ -139,7 +139,7 @@ class _Part:
         # Attempts are numbered from 0 by each run, and one of a run that was killed may still be writing.
         self._attempt = f"{attempt}-{uuid.uuid4().hex}"
         self._waiting: list[pa.Table] = []
-        self._file: _File | None = None
+        self._file: _OpenFile | None = None
         #: (staged name, name) of each file that is complete or open.
         self.files: list[tuple[str, str]] = []
         self.rows = 0
@@ -188,11 +188,11 @@ class _Part:
             self._file.give_up()
             self._file = None
 
-    def _next(self, schema: pa.Schema) -> _File:
+    def _next(self, schema: pa.Schema) -> _OpenFile:
         number = f"_{len(self.files):03d}" if self.files else ""
         name = f"part-{self._partition:05d}{number}{self._outlet.suffix}"
         staged = f"{name}.{self._attempt}"
-        file = _File(self._outlet, staged, schema)
+        file = _OpenFile(self._outlet, staged, schema)
         self.files.append((staged, name))
         return file
 
@@ -209,14 +209,14 @@ class _Desk:
         self._partition = partition
         self._attempt = attempt
         self._held_bytes = 0
-        self.parts: dict[int, _Part] = {}
+        self.parts: dict[int, _TaskFiles] = {}
 
     def take(self, table: pa.Table, ports: pa.ChunkedArray) -> None:
         """Add rows with their ports."""
         for port, rows in _by_port(table, ports):
             if port not in self._outlets:
                 continue
-            part = self.parts.pop(port, None) or _Part(self._outlets[port], self._partition, self._attempt)
+            part = self.parts.pop(port, None) or _TaskFiles(self._outlets[port], self._partition, self._attempt)
             self.parts[port] = part  # the last one used is the last one
             part.add(rows)
         self._held_bytes += table.nbytes
@@ -243,7 +243,7 @@ class _Desk:
                 part.finish()
             return
         with ThreadPoolExecutor(min(_THREADS, len(self.parts))) as threads:
-            list(threads.map(_Part.finish, self.parts.values()))
+            list(threads.map(_TaskFiles.finish, self.parts.values()))
 
     def give_up(self) -> None:
         """Discard everything."""
@@ -366,7 +366,7 @@ def _count(table: pa.Table, counts: Counter[tuple[str, str]]) -> None:
             counts[row["destination"] or "", row["disposition"]] += row["count_all"]
 
 
-def _files(parts: Mapping[int, _Part]) -> list[dict[str, Any]]:
+def _files(parts: Mapping[int, _TaskFiles]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for port, part in parts.items():
         if part.failure is not None:

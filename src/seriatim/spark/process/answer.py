@@ -20,7 +20,7 @@ from seriatim.errors import UsageError
 from seriatim.kernel.values.columns import Ints
 from seriatim.spark.calls.child_process import Ended
 
-__all__ = ["Answer", "Failure", "Unfit", "array_of", "line_of", "told", "understood"]
+__all__ = ["FunctionResult", "Failure", "Unfit", "array_of", "line_of", "told", "understood"]
 
 _ID = "message_id"
 _OURS = Path(__file__).parents[1]
@@ -45,7 +45,7 @@ class Unfit(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FunctionResult:
     """The function's rows, in order of the messages."""
 
     #: For each row the place of the message that it was made of; ascending.
@@ -53,7 +53,7 @@ class Answer:
     #: The values of the requested columns, in their types.
     columns: Mapping[str, pa.Array]
 
-    def moved(self, start: int) -> Answer:
+    def moved(self, start: int) -> FunctionResult:
         """The same answer for messages that begin at place `start`."""
         return replace(self, source=self.source + start)
 
@@ -89,7 +89,7 @@ def array_of(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def understood(given: Any, ids: pa.ChunkedArray, returns: Mapping[str, pa.DataType], name: str) -> Answer:
+def understood(given: Any, ids: pa.ChunkedArray, returns: Mapping[str, pa.DataType], name: str) -> FunctionResult:
     """Read the result of a call."""
     wanted = ", ".join([f"{_ID} string", *(f"{column} {kind}" for column, kind in returns.items())])
     where, remedy = f"process {name}", f"return a pyarrow.Table with {wanted}"
@@ -107,7 +107,7 @@ def understood(given: Any, ids: pa.ChunkedArray, returns: Mapping[str, pa.DataTy
     columns = {column: _cast(given, column, kind) for column, kind in returns.items()}
     if order is not None:
         columns = {column: values.take(order) for column, values in columns.items()}
-    return Answer(source, columns)
+    return FunctionResult(source, columns)
 
 
 def _places(answered: pa.Array, ids: pa.Array, where: str) -> tuple[Ints, pa.Array | None]:

@@ -29,7 +29,7 @@ from seriatim.kernel.values.columns import Ints
 from seriatim.pipeline.declared.function import Function
 from seriatim.spark.calls.child_process import Ended
 from seriatim.spark.calls.register import Calling
-from seriatim.spark.process.answer import Answer, Failure, Unfit, array_of, understood
+from seriatim.spark.process.answer import Failure, FunctionResult, Unfit, array_of, understood
 
 __all__ = ["OUTPUTS", "WAS", "Step", "outputs_type", "run_step"]
 
@@ -167,7 +167,7 @@ def _turns(ids: pa.ChunkedArray) -> list[Ints]:
 
 def _call(messages: pa.Table, step: Step, apply: Apply, calling: Calling) -> _Called:
     """Call the function; if it raises or ends its process, call it with each half of its rows."""
-    answers: list[Answer] = []
+    answers: list[FunctionResult] = []
     failed: dict[int, str] = {}
     waiting = [(0, messages.num_rows)]
     while waiting:
@@ -181,7 +181,7 @@ def _call(messages: pa.Table, step: Step, apply: Apply, calling: Calling) -> _Ca
                 answer = Failure.ended(answer, step.function.name)
                 if step.on_error != "fail":
                     calling.keep_fatal(first, part.column("body")[0].as_py(), answer.told)
-        if isinstance(answer, Answer):
+        if isinstance(answer, FunctionResult):
             answers.append(answer.moved(start))
         elif size > 1:
             half = size // 2
@@ -200,7 +200,7 @@ def _call(messages: pa.Table, step: Step, apply: Apply, calling: Calling) -> _Ca
     return _Called(source, columns, failed)
 
 
-def _answer(part: pa.Table, step: Step, apply: Apply) -> Answer | Failure:
+def _answer(part: pa.Table, step: Step, apply: Apply) -> FunctionResult | Failure:
     name = step.function.name
     try:
         given = apply(part)

@@ -24,7 +24,7 @@ from seriatim.spark.receive.row_formats import Block, CsvRows, Documents, ReadRo
 from seriatim.spark.receive.row_paths import Columns
 from seriatim.spark.receive.split import NothingToSplit, Split, Splitter
 
-__all__ = ["OWN_COLUMNS", "PARTS", "Found", "Reader", "Reading"]
+__all__ = ["OWN_COLUMNS", "PARTS", "FoundMessages", "Reader", "Reading"]
 
 #: The columns that every message has, as DDL.
 OWN_COLUMNS = "message_id string, received_at timestamp, body binary, _invalid string, _file string, _position bigint"
@@ -72,7 +72,7 @@ class Reading:
             self.split.splitter()
 
 
-class Found:
+class FoundMessages:
     """The messages of bodies, column by column; `kept` has the row of each message."""
 
     def __init__(self, reading: Reading) -> None:
@@ -126,7 +126,7 @@ class Reader:
         self._reading = reading
         self._prefix = f"{reading.location}/"
         self._nothing: list[Any] = [None] * len(reading.promote)
-        self._found = Found(reading)
+        self._found = FoundMessages(reading)
         self._entered = False
         self._read: ReadRow
         self._whole: ReadRow
@@ -159,7 +159,7 @@ class Reader:
         refused: list[str | None] | None = None,
         columns: Sequence[Columns] | None = None,
         lacking: Mapping[int, str] = _NONE,
-    ) -> Iterator[Found]:
+    ) -> Iterator[FoundMessages]:
         """Read rows."""
         rows = [
             _RowAt(
@@ -178,7 +178,7 @@ class Reader:
         with self._calling.noted(len(rows), self._prefix + rows[0].name):
             yield from self._rows(rows, {**self._fatal(self._calling, rows), **lacking})
 
-    def _rows(self, rows: list[_RowAt], fatal: Mapping[int, str]) -> Iterator[Found]:
+    def _rows(self, rows: list[_RowAt], fatal: Mapping[int, str]) -> Iterator[FoundMessages]:
         for place, row in enumerate(rows):
             if place in fatal:
                 self._pass_header(row)
@@ -197,9 +197,9 @@ class Reader:
             if self._split is not None:
                 self._whole(None, row.columns)
 
-    def taken(self) -> Found:
+    def taken(self) -> FoundMessages:
         """The messages that were read and not yet passed on; call it at the end of a batch."""
-        found, self._found = self._found, Found(self._reading)
+        found, self._found = self._found, FoundMessages(self._reading)
         return found
 
     def _fatal(self, calling: Calling, rows: list[_RowAt]) -> dict[int, str]:

@@ -34,7 +34,7 @@ Columns = Mapping[str, Any]
 
 
 @dataclass(slots=True)
-class _Row:
+class _RowReading:
     """One row while it is read. `document`: the content of its body; None: it has no body, or the body can't be read."""
 
     document: Any
@@ -71,11 +71,11 @@ class RowPaths:
                 except Unreadable as error:
                     problem = str(error)
             if problem is None:
-                return promoted(finds, _Row(document, columns))
+                return promoted(finds, _RowReading(document, columns))
             # What an envelope tells of no document would be told of one that can't be read.
             values, more = promoted(
                 [_null if item.told_by else find for item, find in zip(self.promote, finds, strict=True)],
-                _Row(None, columns),
+                _RowReading(None, columns),
             )
             return values, problem if more is None else f"{problem}; {more}"
 
@@ -116,7 +116,7 @@ class RowPaths:
             return lambda row: row.columns[name]
         look, read = json_lookup(inner), json_reader()
 
-        def lookup(row: _Row) -> Value:
+        def lookup(row: _RowReading) -> Value:
             if name not in row.opened:
                 row.opened[name] = _opened(item.name, name, row.columns[name], read)
             return look(row.opened[name])

@@ -36,7 +36,7 @@ _REMEDY = "put a file without that in its place, or an empty one, and start agai
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _LargeFile:
     """A file in which a row may be too large: its path as Hadoop has it, its bytes, and how it is read."""
 
     path: Any
@@ -66,7 +66,7 @@ def check_row_sizes(session: SparkSession, query: Path, batch: int) -> None:
             raise file.refused("has a larger row")
 
 
-def _large_files(session: SparkSession, *, compressed: bool) -> Iterator[_File]:
+def _large_files(session: SparkSession, *, compressed: bool) -> Iterator[_LargeFile]:
     for relation in relations(execution_of(session)):
         options = _options(relation)
         if MAX_ROW_BYTES not in options:
@@ -83,7 +83,7 @@ def _large_files(session: SparkSession, *, compressed: bool) -> Iterator[_File]:
             if name.endswith(ZIPPED) or not (size > most or _is_compressed(name)) or str(path.toString()) in seen:
                 continue
             seen.add(str(path.toString()))
-            yield _File(path, size, options)
+            yield _LargeFile(path, size, options)
 
 
 def _is_compressed(name: str) -> bool:
@@ -99,7 +99,7 @@ def _options(relation: Any) -> dict[str, str]:
     return found
 
 
-def _expanded(session: SparkSession, file: _File) -> int:
+def _expanded(session: SparkSession, file: _LargeFile) -> int:
     """The expanded size of a compressed file in bytes; its content isn't kept."""
     conf = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
     jvm: Any = session.sparkContext._jvm  # noqa: SLF001
@@ -120,7 +120,7 @@ def _expanded(session: SparkSession, file: _File) -> int:
     )
 
 
-def _in_rows(session: SparkSession, file: _File) -> int:
+def _in_rows(session: SparkSession, file: _LargeFile) -> int:
     """The number of bytes of a file in rows of at most the allowed size, and in their separators."""
     separator = file.options.get("linesep", NEW_LINE.decode())
     ends = len(separator.encode())

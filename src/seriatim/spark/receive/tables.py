@@ -26,7 +26,7 @@ from seriatim.spark.calls.register import Calling
 from seriatim.spark.frames.columns import quoted
 from seriatim.spark.frames.property_types import ddl_of
 from seriatim.spark.frames.readings import whole_numbers
-from seriatim.spark.receive.body_reader import OWN_COLUMNS, Found, Reader, Reading
+from seriatim.spark.receive.body_reader import OWN_COLUMNS, FoundMessages, Reader, Reading
 from seriatim.spark.receive.promotion import Returned
 from seriatim.spark.receive.row_formats import Block, Documents
 from seriatim.spark.receive.row_paths import Columns, RowPaths
@@ -320,7 +320,7 @@ class _Bodies:
         return [dict(zip(self.looked_at, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _joined(batch: pa.RecordBatch, found: Found) -> pa.RecordBatch:
+def _joined(batch: pa.RecordBatch, found: FoundMessages) -> pa.RecordBatch:
     rows = batch.take(pa.array(found.kept, pa.int64()))
     own = dict(zip(rows.schema.names, rows.columns, strict=True))
     return pa.RecordBatch.from_pydict({**own, **found.columns(batch.column("body"))})

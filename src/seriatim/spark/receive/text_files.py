@@ -24,7 +24,7 @@ from seriatim.spark.receive.gz_files import HANDED_OVER, Shape
 from seriatim.spark.receive.promotion import CsvColumns, CsvDialect, Returned
 from seriatim.spark.receive.row_formats import CsvRows, Documents, RowFormat
 from seriatim.spark.receive.split import JsonElements, ReturnedParts, Splitter
-from seriatim.spark.receive.text_lines import Lines
+from seriatim.spark.receive.text_lines import LineReader
 from seriatim.spark.receive.xml_elements import XmlElements
 
 __all__ = [
@@ -72,7 +72,7 @@ def read_files(
     splitter, calls = splitter_of(entry, folders), calling_of(entry, calling)
     reading = Reading(entry.location, entry.promote, rows, splitter, otherwise_of(entry), calls, moves)
     reading.check()
-    return lines.mapInArrow(Lines(reading, str(folder), shape).__call__, OWN_COLUMNS + reading.schema())
+    return lines.mapInArrow(LineReader(reading, str(folder), shape).__call__, OWN_COLUMNS + reading.schema())
 
 
 def folder_of(entry: Receive) -> tuple[Path, str]:

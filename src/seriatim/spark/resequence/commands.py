@@ -28,7 +28,7 @@ from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.values.columns import Ints
 from seriatim.kernel.values.outcome import Decided, Disposition, Events
 from seriatim.pipeline.declared.queue import Queue
-from seriatim.spark.control.commands import LOOK, OBEYED_HERE, RESUBMIT, Answer, Command
+from seriatim.spark.control.commands import LOOK, OBEYED_HERE, RESUBMIT, Command, CommandResult
 from seriatim.spark.resequence.group_views import fitting, views
 from seriatim.spark.state.buckets import bucket_ids
 from seriatim.spark.state.cold_groups import ColdGroups
@@ -133,21 +133,23 @@ class Obeying:
                 self._states[name] = dict(zip(some.tolist(), known.state.select(some).split(), strict=True))
         return rows
 
-    def _one(self, command: Command, row: int | None) -> Answer:
+    def _one(self, command: Command, row: int | None) -> CommandResult:
         if command.verb == LOOK:
             return self._look(command)
         if command.id in self._index.obeyed:
-            return Answer.to(command, "repeated", why="a command with this id was obeyed before")
+            return CommandResult.to(command, "repeated", why="a command with this id was obeyed before")
         if command.queue not in self._queues or command.verb not in OBEYED_HERE:
             what = f"the pipeline has no destination {command.queue!r}"
             if command.queue in self._queues:
                 what = f"a pipeline doesn't know the command {command.verb!r}"
-            return Answer.to(command, "refused", why=what)
+            return CommandResult.to(command, "refused", why=what)
         if row is None:
-            return Answer.to(command, "unknown", why=f"destination {command.queue!r} has no group {command.key!r}")
+            return CommandResult.to(
+                command, "unknown", why=f"destination {command.queue!r} has no group {command.key!r}"
+            )
         return self._act(command, self._queues[command.queue], row)
 
-    def _act(self, command: Command, queue: Queue, row: int) -> Answer:
+    def _act(self, command: Command, queue: Queue, row: int) -> CommandResult:
         policy, before = queue.policy, self._states[queue.name][row]
         # As if somebody had looked at the clock just before.
         timed = kernel.advance(policy, before, self._now)
@@ -155,11 +157,11 @@ class Obeying:
             outcome = self._action(command, policy, timed.state)
         except ActionRefused as refused:
             state = str(actions.state_of(policy, timed.state))
-            return Answer.to(
+            return CommandResult.to(
                 command, "refused", why=refused.what, remedy=refused.remedy or "", before=state, after=state
             )
         except UsageError as wrong:
-            return Answer.to(command, "refused", why=wrong.what, remedy=wrong.remedy or "")
+            return CommandResult.to(command, "refused", why=wrong.what, remedy=wrong.remedy or "")
         decided = Decided.concat([timed.decided, outcome.decided])
         events = Events.concat([timed.events, outcome.events])
         if not command.dry_run:
@@ -171,7 +173,7 @@ class Obeying:
             )
             self._decide(queue, command, decided_, events_)
         released = int((decided.disposition == Disposition.RELEASED).sum())
-        return Answer.to(
+        return CommandResult.to(
             command,
             "done",
             before=str(actions.state_of(policy, timed.state)),
@@ -219,7 +221,7 @@ class Obeying:
             f"the group holds no message {wanted!r}", where=f"group {command.key!r}", remedy="name one that it holds"
         )
 
-    def _look(self, command: Command) -> Answer:
+    def _look(self, command: Command) -> CommandResult:
         found: list[dict[str, Any]] = []
         more = 0
         for queue in self._queues.values():
@@ -234,7 +236,7 @@ class Obeying:
                 few: Ints = rows[: MOST_SEEN - len(found)]
                 more += len(rows) - len(few)
                 found += views(queue.name, queue.policy, some, few)
-        return Answer.to(command, "done", groups=found, more=more)
+        return CommandResult.to(command, "done", groups=found, more=more)
 
     def _resting(self, filter_: Mapping[str, Any], name: str, known: QueueState) -> Iterator[QueueState]:
         """The groups of a queue that have expired, as far as a filter may name them: they are ready or closed, and wait for nothing."""

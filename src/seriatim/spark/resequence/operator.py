@@ -14,7 +14,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.values.time import FOREVER, NEVER
-from seriatim.spark.control.commands import Answer, Command
+from seriatim.spark.control.commands import Command, CommandResult
 from seriatim.spark.control.due import BIT, DUE, SLOT, bit_at, place_of
 from seriatim.spark.control.log import COMMAND, FINISH
 from seriatim.spark.resequence.bucket import Bucket, Plan
@@ -110,7 +110,7 @@ class Resequencer(StatefulProcessor):
         known = set(index.obeyed)
         for commands, again in earlier:
             taken: list[Command] = []
-            refused: list[Answer] = []
+            refused: list[CommandResult] = []
             for command in again:
                 refusal = refusal_of(command, plan, known)
                 if refusal is None:

@@ -23,7 +23,7 @@ from seriatim.kernel.groups.policy import BestEffort, Standard
 from seriatim.kernel.policies.copies import region_bit
 from seriatim.kernel.values.outcome import Disposition
 from seriatim.pipeline.declared.queue import Queue
-from seriatim.spark.control.commands import Answer, Command
+from seriatim.spark.control.commands import Command, CommandResult
 from seriatim.spark.resequence import bucket as names
 from seriatim.spark.resequence.bucket import Became, Plan
 
@@ -73,13 +73,13 @@ def never_late(plan: Plan) -> Plan:
     return replace(plan, queues=tuple(of(queue) for queue in plan.queues))
 
 
-def refusal_of(command: Command, plan: Plan, obeyed: Container[str]) -> Answer | None:
+def refusal_of(command: Command, plan: Plan, obeyed: Container[str]) -> CommandResult | None:
     """The answer to a command that isn't obeyed; None: it is."""
     if command.id in obeyed:
-        return Answer.to(_shortened(command), "repeated", why="the message was put back before")
+        return CommandResult.to(_shortened(command), "repeated", why="the message was put back before")
     if command.queue not in {queue.name for queue in plan.queues}:
         why = f"the pipeline has no destination {command.queue!r}"
-        return Answer.to(_shortened(command), "refused", why=why)
+        return CommandResult.to(_shortened(command), "refused", why=why)
     return None
 
 
@@ -109,11 +109,11 @@ def rows_of(commands: Sequence[Command], plan: Plan, schema: pa.Schema) -> pa.Ta
     return pa.table(columns)
 
 
-def answer_to(command: Command, became: Became) -> Answer:
+def answer_to(command: Command, became: Became) -> CommandResult:
     """The answer to a command whose message was judged."""
     released = int(became.disposition == Disposition.RELEASED.word)
     aside = became.disposition not in (Disposition.RELEASED.word, Disposition.HELD.word)
-    return Answer.to(
+    return CommandResult.to(
         _shortened(command),
         "done",
         after=became.disposition,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from seriatim.kernel.filters.filter import Expression, Kind, Type
+from seriatim.kernel.filters.filter import Expression, Type, ValueKind
 from seriatim.kernel.filters.filter_eval import Filters, Values
 
 __all__ = ["TRIED", "Trial"]
@@ -47,15 +47,15 @@ class Trial:
 def _values(column: pa.Array, kind: Type) -> Values:
     known = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), np.bool_)
     match kind.kind:
-        case Kind.STRING:
+        case ValueKind.STRING:
             return Values(column.to_numpy(zero_copy_only=False), known)
-        case Kind.DECIMAL:
+        case ValueKind.DECIMAL:
             halves = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)
             halves = halves[column.offset : column.offset + len(column)]
             if kind.precision <= _SHORT:
                 return Values(halves[:, 0], known)
             low = np.ascontiguousarray(halves[:, 0]).view(np.uint64).astype(object)
             return Values(halves[:, 1].astype(object) * 2**64 + low, known)
-        case Kind.BOOLEAN:
+        case ValueKind.BOOLEAN:
             return Values(column.fill_null(pa.scalar(False)).to_numpy(zero_copy_only=False), known)
     return Values(column.fill_null(0).to_numpy(zero_copy_only=False), known)

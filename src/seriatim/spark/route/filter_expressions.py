@@ -33,13 +33,13 @@ from seriatim.kernel.filters.filter import (
     Expression,
     In,
     IsNull,
-    Kind,
     Like,
     Not,
     Or,
     Parameter,
     Property,
     Type,
+    ValueKind,
     decimal,
 )
 from seriatim.kernel.filters.filter_fold import Meaning, fold, nodes
@@ -104,17 +104,17 @@ def _property(kind: T.DataType, column: Column, name: str) -> tuple[Type | None,
 def spark_type(kind: Type) -> T.DataType:
     """The Spark type for values of a type."""
     match kind.kind:
-        case Kind.STRING:
+        case ValueKind.STRING:
             return T.StringType()
-        case Kind.LONG | Kind.TIMESTAMP:
+        case ValueKind.LONG | ValueKind.TIMESTAMP:
             return T.LongType()
-        case Kind.DOUBLE:
+        case ValueKind.DOUBLE:
             return T.DoubleType()
-        case Kind.DECIMAL:
+        case ValueKind.DECIMAL:
             return T.DecimalType(kind.precision, kind.scale)
-        case Kind.BOOLEAN:
+        case ValueKind.BOOLEAN:
             return T.BooleanType()
-        case Kind.NULL:
+        case ValueKind.NULL:
             raise InvariantBroken("a bare NULL has no type")
         case _:
             assert_never(kind.kind)
@@ -122,7 +122,7 @@ def spark_type(kind: Type) -> T.DataType:
 
 def literal(value: Any, kind: Type) -> Any:
     """A constant as Python's value for Spark."""
-    if kind.kind is Kind.DECIMAL and value is not None:
+    if kind.kind is ValueKind.DECIMAL and value is not None:
         sign, digits, _ = Decimal(value).as_tuple()
         return Decimal((sign, digits, -kind.scale))
     return value
@@ -151,7 +151,7 @@ def _no_value(_: int) -> Column:
 def _compared(node: Compare, one: Column, other: Column) -> Column:
     """Compare; decimals exactly, even if no decimal has room for the digits of both."""
     left, right, compare = node.left.type, node.right.type, _COMPARE[node.operator]
-    if left.kind is not Kind.DECIMAL:
+    if left.kind is not ValueKind.DECIMAL:
         return compare(one, other)
     scale, whole = max(left.scale, right.scale), max(left.whole, right.whole)
     if scale + whole <= MOST_DIGITS:
@@ -167,7 +167,7 @@ def _compared(node: Compare, one: Column, other: Column) -> Column:
 
 
 def _constant(value: Any, kind: Type) -> Column:
-    if kind.kind is Kind.DECIMAL and value is not None:
+    if kind.kind is ValueKind.DECIMAL and value is not None:
         return F.lit(str(literal(value, kind))).cast(spark_type(kind))
     return F.lit(value).cast(spark_type(kind))
 

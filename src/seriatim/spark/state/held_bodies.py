@@ -139,23 +139,23 @@ class Bodies:
         for gone in set(self._rows) - set(living):
             self._chunks.delete(gone)
             del self._rows[gone]
-        parts: list[_Part] = []
+        parts: list[_HeldPart] = []
         if chunk in living:
             mine = refs[chunk_of(refs) == chunk]
-            parts = [_Part(mine, *arrived(row_of(mine)))]
+            parts = [_HeldPart(mine, *arrived(row_of(mine)))]
             parts = self._absorb(parts, sorted(set(living) - {chunk}), refs, living)
             self._write(chunk, parts, renumber)
         for other in [other for other in self._rows if other != chunk and other in living]:
             if living[other] * _SPARSE < self._rows[other]:
                 self._write(other, [self._part(other, refs)], renumber)
 
-    def _part(self, chunk: int, refs: Ints) -> _Part:
+    def _part(self, chunk: int, refs: Ints) -> _HeldPart:
         """What is held of a chunk."""
         mine = refs[chunk_of(refs) == chunk]
         bodies, places = np.unique(self.places(chunk, row_of(mine)), return_inverse=True)
-        return _Part(mine, self.table(chunk).take(pa.array(bodies)), places)
+        return _HeldPart(mine, self.table(chunk).take(pa.array(bodies)), places)
 
-    def _absorb(self, parts: list[_Part], older: list[int], refs: Ints, living: dict[int, int]) -> list[_Part]:
+    def _absorb(self, parts: list[_HeldPart], older: list[int], refs: Ints, living: dict[int, int]) -> list[_HeldPart]:
         """Merge small neighbours, as long as they aren't larger than the chunk so far."""
         total = len(parts[0].refs)
         while older and living[older[-1]] <= total and total + living[older[-1]] <= _SMALL:
@@ -166,7 +166,7 @@ class Bodies:
             del self._rows[other]
         return parts
 
-    def _write(self, chunk: int, parts: list[_Part], renumber: Callable[[Ints, Ints], None]) -> None:
+    def _write(self, chunk: int, parts: list[_HeldPart], renumber: Callable[[Ints, Ints], None]) -> None:
         table = pa.concat_tables([part.bodies for part in parts])
         before = np.cumsum([0, *(part.bodies.num_rows for part in parts)])
         places = np.concatenate([part.places + start for part, start in zip(parts, before[:-1], strict=True)])
@@ -179,7 +179,7 @@ class Bodies:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _HeldPart:
     """Held messages: their refs, ascending, bodies, and for each ref the row of its body."""
 
     refs: Ints
