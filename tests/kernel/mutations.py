@@ -137,8 +137,8 @@ _STANDARD = (
     Mutation(
         "a hole that is filled names the numbers that came",
         "holes.py",
-        "came = np.minimum(was_last, after.groups.next - policy.increment)",
-        "came = was_last",
+        "moved = np.minimum(was_last, after.groups.next - policy.increment)",
+        "moved = was_last",
     ),
     Mutation(
         "below next is late only within a skipped range",
@@ -233,8 +233,8 @@ _STANDARD = (
     Mutation(
         "what is skipped is recorded",
         "holes.py",
-        "state.skipped.add(Ranges(owner[gone], before[gone], end[gone]), next_),",
-        "state.skipped.add(Ranges(owner[gone], end[gone], end[gone]), next_),",
+        "state.skipped.add(Ranges(owner[is_gone], before[is_gone], end[is_gone]), next_),",
+        "state.skipped.add(Ranges(owner[is_gone], end[is_gone], end[is_gone]), next_),",
     ),
     Mutation(
         "the hole behind a skipped one begins at that due time",
@@ -359,14 +359,14 @@ _BEST_EFFORT = (
     Mutation(
         "equal to the fixed highest waits for the next round",
         "best_effort.py",
-        "(taken.sequence >= groups.mark[taken.group])",
-        "(taken.sequence > groups.mark[taken.group])",
+        "(batch.sequence >= groups.mark[batch.group])",
+        "(batch.sequence > groups.mark[batch.group])",
     ),
     Mutation(
         "lower ones join until the release",
         "best_effort.py",
-        "waits = groups.has(Flag.FIXED)[taken.group] & (taken.sequence >= groups.mark[taken.group]) & ~late[kept]",
-        "waits = groups.has(Flag.FIXED)[taken.group] & ~late[kept]",
+        "waits = groups.has(Flag.FIXED)[batch.group] & (batch.sequence >= groups.mark[batch.group]) & ~late[kept]",
+        "waits = groups.has(Flag.FIXED)[batch.group] & ~late[kept]",
     ),
     Mutation(
         "the release is a buffer behind the window",
@@ -434,7 +434,7 @@ _UNIT_OF_WORK = (
     Mutation(
         "a later contradiction about the size is invalid",
         "unit_of_work.py",
-        "mark((known > 0) & said & (size != known), Disposition.INVALID, Reason.SIZE_CONTRADICTED)",
+        "mark((known > 0) & is_said & (size != known), Disposition.INVALID, Reason.SIZE_CONTRADICTED)",
         "pass",
     ),
     Mutation(
@@ -446,7 +446,7 @@ _UNIT_OF_WORK = (
     Mutation(
         "a number above the size it states is invalid",
         "unit_of_work.py",
-        "mark((known == 0) & said & (sequence > size), Disposition.INVALID, Reason.ABOVE_SIZE)",
+        "mark((known == 0) & is_said & (sequence > size), Disposition.INVALID, Reason.ABOVE_SIZE)",
         "pass",
     ),
     Mutation(
@@ -736,8 +736,8 @@ _READING = (
     Mutation(
         "a text of digits is a number",
         "reading.py",
-        "found = _WHOLE.fullmatch(text)",
-        "found = None",
+        "match = _WHOLE.fullmatch(text)",
+        "match = None",
     ),
     Mutation(
         "a whole float is a number",
@@ -838,8 +838,8 @@ _RESTARTS = (
     Mutation(
         "what was held aside comes behind the opening message, for a conflict",
         "conflicts.py",
-        "came = _places(arrivals.ref, its.ref)",
-        "came = its.ref",
+        "places = _places(arrivals.ref, candidates.ref)",
+        "places = candidates.ref",
     ),
     Mutation(
         "a repetition that follows one that counted counts for a restart",
@@ -886,8 +886,8 @@ _RESTARTS = (
     Mutation(
         "a number is below next when it has passed in the same call, for a restart",
         "restarts.py",
-        "(passage.moment[found] < rows)",
-        "(passage.moment[found] < -1)",
+        "(passage.moment[is_there] < rows)",
+        "(passage.moment[is_there] < -1)",
     ),
     Mutation(
         "a repetition that doesn't count suspends no group for a restart",
@@ -985,7 +985,7 @@ _CONFLICTS = (
     Mutation(
         "only the last that left are compared",
         "conflicts.py",
-        "found[found] = self._rank[entry[found]] >= count[which[found]] - self._remember",
+        "is_known[is_known] = self._rank[entry[is_known]] >= count[which[is_known]] - self._remember",
         "pass",
     ),
     Mutation(
@@ -1243,14 +1243,14 @@ _STAYS = (
     Mutation(
         "what comes after a closing message has left is late",
         "stays.py",
-        "came = np.arange(len(line)) <= let_go[line.group]",
-        "came = np.arange(len(line)) <= len(line)",
+        "passes = np.arange(len(line)) <= let_go[line.group]",
+        "passes = np.arange(len(line)) <= len(line)",
     ),
     Mutation(
         "what leaves behind a closing message in the same moment is late",
         "stays.py",
-        "behind = mine & (rows > place[out.group])",
-        "behind = mine & (rows > len(out))",
+        "behind = closes & (rows > place[out.group])",
+        "behind = closes & (rows > len(out))",
     ),
     Mutation(
         "what is held above a closing message is late",
@@ -1285,13 +1285,13 @@ _STAYS = (
     Mutation(
         "what is held for the next stay is judged when the group has closed",
         "stays.py",
-        "mine = groups.has(Flag.CLOSED) & groups.has(Flag.COMPLETE)\n    shut",
-        "mine = groups.has(Flag.CLOSED) & False\n    shut",
+        "is_woken = groups.has(Flag.CLOSED) & groups.has(Flag.COMPLETE)\n    shut",
+        "is_woken = groups.has(Flag.CLOSED) & False\n    shut",
     ),
     Mutation(
         "a group that isn't opened opens at resume",
         "stays.py",
-        "mine[line.group[_opening(policy, state, line)]] = True",
+        "is_woken[line.group[_opening(policy, state, line)]] = True",
         "pass",
     ),
     Mutation(
@@ -1318,14 +1318,14 @@ _COPIES = (
     Mutation(
         "what the same region shows again is a duplicate",
         "copies.py",
-        "copied = rows[again[rows] & ((known[run] | _earlier(run, its)) & its == 0)]",
+        "copied = rows[again[rows] & ((known[run] | _earlier(run, regions)) & regions == 0)]",
         "copied = rows[again[rows]]",
     ),
     Mutation(
         "and in one call",
         "copies.py",
-        "((known[run] | _earlier(run, its)) & its == 0)",
-        "(known[run] & its == 0)",
+        "((known[run] | _earlier(run, regions)) & regions == 0)",
+        "(known[run] & regions == 0)",
     ),
     Mutation(
         "a region that has shown a copy doesn't show it again",
@@ -1342,8 +1342,8 @@ _COPIES = (
     Mutation(
         "and no sight of its number",
         "copies.py",
-        "rows = np.flatnonzero(taken | again)",
-        "rows = np.flatnonzero(taken | (disposition == Disposition.DUPLICATE))",
+        "rows = np.flatnonzero(is_taken | again)",
+        "rows = np.flatnonzero(is_taken | (disposition == Disposition.DUPLICATE))",
     ),
     Mutation(
         "what is taken in anew is new, whatever was known",
@@ -1366,8 +1366,8 @@ _COPIES = (
     Mutation(
         "nor of what a closing group holds",
         "copies.py",
-        "| gone | held",
-        "| gone",
+        "| skipped | held",
+        "| skipped",
     ),
     Mutation(
         "nor of what it has taken in since",
@@ -1408,14 +1408,14 @@ _COPIES = (
     Mutation(
         "of two in a call the first is a copy",
         "copies.py",
-        "found[rows[_starts(arrivals.group[rows], arrivals.sequence[rows], region[rows])]] = True",
-        "found[rows] = True",
+        "copies[rows[_starts(arrivals.group[rows], arrivals.sequence[rows], region[rows])]] = True",
+        "copies[rows] = True",
     ),
     Mutation(
         "what a restart has held says its region",
         "standard.py",
-        "bits = taken.bits if merged or isinstance(policy, StandardStays) else",
-        "bits = taken.bits if isinstance(policy, StandardStays) else",
+        "bits = batch.bits if merged or isinstance(policy, StandardStays) else",
+        "bits = batch.bits if isinstance(policy, StandardStays) else",
     ),
     Mutation(
         "a void without a region has no copies",

@@ -23,7 +23,7 @@ from seriatim.box.turns.listener import Listener
 from seriatim.errors import SeriatimError
 from seriatim.pipeline.text.log_fields import fields
 
-__all__ = ["WaitingLines", "WaitingCoroutine"]
+__all__ = ["WaitingCoroutine", "WaitingLines"]
 
 _LOG = logging.getLogger("seriatim.aio")
 #: As of threads that wait: a call may be missed, and a group may become free without one.
@@ -177,7 +177,7 @@ class WaitingLines:
             if line is None or place not in line.places:
                 return
             del line.places[place]
-            line.blind = [one for one in line.blind if one is not place]
+            line.blind = [other for other in line.blind if other is not place]
             line.looked(place, goes_on=True)
             if not line.places:
                 del self._lines[place.queue]

@@ -254,8 +254,8 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
         """Have something done in a thread, one after another, by one who has a slot."""
         async with self._one_at_a_time, self._lock:
             if not self._is_open:
-                what = "hasn't begun" if self._is_open is None else "has ended"
-                raise UsageError(f"the session {what}", remedy="begin one: async with box.session() as tx: …")
+                problem = "hasn't begun" if self._is_open is None else "has ended"
+                raise UsageError(f"the session {problem}", remedy="begin one: async with box.session() as tx: …")
             if self._calls.is_torn:
                 raise _torn()
             if not self._has_slot:
@@ -305,7 +305,7 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
         with self._lines.place(queue, is_particular=is_particular) as place:
             while not (wait_s == math.inf and self._lines.is_ending):
                 try:
-                    found = await self._call(lambda: self._looked(look))
+                    result = await self._call(lambda: self._looked(look))
                 except Unavailable as error:
                     if wait_s < math.inf:
                         raise
@@ -320,8 +320,8 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
                         return None
                     raise
                 left, pause_s = until - loop.time(), _FIRST_PAUSE_S
-                if found is not None or left <= 0:
-                    return found
+                if result is not None or left <= 0:
+                    return result
                 await place.turn(min(left, _LONG_S))
         return None
 
@@ -333,13 +333,13 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
     def _looked(self, look: Callable[[Session, float | str | None], T | None]) -> T | None:
         """In a thread: look; without a result the connection is given back."""
         try:
-            found = look(self._enter(), None)
+            result = look(self._enter(), None)
         except Unavailable as error:
             self._leave(error)
             raise
-        if found is None:
+        if result is None:
             self._leave(None)
-        return found
+        return result
 
     def _enter(self) -> Session:
         """In a thread: the session, which begins where it hasn't."""

@@ -328,12 +328,7 @@ class MessageBox(OnlyWith, Closing):
             return status_of(self._transaction, message_id, id_space, wait_s)
 
     def events(
-        self,
-        after: int = 0,
-        *,
-        queue: str | None = None,
-        kinds: str | Collection[str] | None = None,
-        limit: int = 1000,
+        self, after: int = 0, *, queue: str | None = None, kinds: str | Collection[str] | None = None, limit: int = 1000
     ) -> list[EventView]:
         """The events of groups behind a position, in the order of positions: a cursor for exporters.
 

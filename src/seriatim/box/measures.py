@@ -76,10 +76,10 @@ class Snapshot:
         """Add those of another process."""
         for key, count in other.counts.items():
             self.counts[key] = self.counts.get(key, 0) + count
-        for key, one in other.distributions.items():
-            mine = self.distributions.setdefault(key, Distribution([0] * len(one.counts)))
-            mine.counts = [here + there for here, there in zip(mine.counts, one.counts, strict=True)]
-            mine.total += one.total
+        for key, distribution in other.distributions.items():
+            own = self.distributions.setdefault(key, Distribution([0] * len(distribution.counts)))
+            own.counts = [here + there for here, there in zip(own.counts, distribution.counts, strict=True)]
+            own.total += distribution.total
         for queue, moment in other.looked.items():
             self.looked[queue] = max(self.looked.get(queue, 0.0), moment)
 
@@ -87,20 +87,22 @@ class Snapshot:
         """An object that can be written as JSON."""
         return {
             "counts": [[*key, count] for key, count in self.counts.items()],
-            "distributions": [[*key, one.counts, one.total] for key, one in self.distributions.items()],
+            "distributions": [
+                [*key, distribution.counts, distribution.total] for key, distribution in self.distributions.items()
+            ],
             "looked": self.looked,
         }
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Self:
+    def of(cls, content: Mapping[str, Any]) -> Self:
         """From such an object."""
         return cls(
-            {(what, queue, kind): count for what, queue, kind, count in told["counts"]},
+            {(measure, queue, kind): count for measure, queue, kind, count in content["counts"]},
             {
-                (what, queue, kind): Distribution(counts, total)
-                for what, queue, kind, counts, total in told["distributions"]
+                (measure, queue, kind): Distribution(counts, total)
+                for measure, queue, kind, counts, total in content["distributions"]
             },
-            dict(told["looked"]),
+            dict(content["looked"]),
         )
 
 
@@ -111,28 +113,28 @@ class Measures:
         self._lock = threading.Lock()
         self._now = Snapshot()
 
-    def count(self, what: Measure, queue: str, kind: str = "", by: int = 1) -> None:
+    def count(self, measure: Measure, queue: str, kind: str = "", by: int = 1) -> None:
         """Count so many more."""
         if by:
-            key = (what.value, queue, kind)
+            key = (measure.value, queue, kind)
             with self._lock:
                 self._now.counts[key] = self._now.counts.get(key, 0) + by
 
-    def observe(self, what: Measure, queue: str, values: Iterable[float], kind: str = "") -> None:
+    def observe(self, measure: Measure, queue: str, values: Iterable[float], kind: str = "") -> None:
         """Note values, in seconds or messages; one below 0, of clocks that are apart, counts as 0."""
-        bounds = BOUNDS[what]
-        found = [max(value, 0.0) for value in values]
-        if not found:
+        bounds = BOUNDS[measure]
+        measured = [max(value, 0.0) for value in values]
+        if not measured:
             return
-        places = [bisect_left(bounds, value) for value in found]
-        key = (what.value, queue, kind)
+        places = [bisect_left(bounds, value) for value in measured]
+        key = (measure.value, queue, kind)
         with self._lock:
-            one = self._now.distributions.get(key)
-            if one is None:
-                one = self._now.distributions[key] = Distribution([0] * (len(bounds) + 1))
+            distribution = self._now.distributions.get(key)
+            if distribution is None:
+                distribution = self._now.distributions[key] = Distribution([0] * (len(bounds) + 1))
             for place in places:
-                one.counts[place] += 1
-            one.total += sum(found)
+                distribution.counts[place] += 1
+            distribution.total += sum(measured)
 
     def looked(self, queue: str) -> None:
         """A queue was looked at for work, and the box answered."""
@@ -140,15 +142,15 @@ class Measures:
 
     def set_aside(self, queue: str, dispositions: Sequence[str]) -> None:
         """Messages were set aside; their dispositions."""
-        for one in set(dispositions):
-            self.count(Measure.SET_ASIDE, queue, one, dispositions.count(one))
+        for disposition in set(dispositions):
+            self.count(Measure.SET_ASIDE, queue, disposition, dispositions.count(disposition))
 
     def snapshot(self) -> Snapshot:
         """A copy of the present values."""
-        taken = Snapshot()
+        snapshot = Snapshot()
         with self._lock:
-            taken.add(self._now)
-        return taken
+            snapshot.add(self._now)
+        return snapshot
 
 
 #: Those of this process.

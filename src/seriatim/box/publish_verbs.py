@@ -97,8 +97,8 @@ class PublishVerbs(ABC):
         """
         stamped = traced(listed(self._stamped(messages, None)[0]))
         return [
-            one if one is not given else with_context(one, dict(one.context))
-            for given, one in zip(messages, stamped, strict=True)
+            answer if answer is not message else with_context(answer, dict(answer.context))
+            for message, answer in zip(messages, stamped, strict=True)
         ]
 
     def publish_answers(self, answers: Sequence[Message], wait_s: float) -> Published:

@@ -107,8 +107,8 @@ class _Failures:
             raise
         except Exception as error:  # noqa: BLE001 -- whatever it is, the others are looked at
             where = f"queue {name!r}" if group is None else f"queue {name!r}, group {group!r}"
-            if (said := f"{where}: {error}") not in self.told:
-                self.told[said] = None
+            if (warning := f"{where}: {error}") not in self.told:
+                self.told[warning] = None
                 tell(name, group)
 
 

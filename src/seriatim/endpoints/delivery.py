@@ -38,17 +38,17 @@ class Transaction(Protocol):
 
 def in_hand(tx: Transaction) -> Delivered:
     """The delivery in hand."""
-    found = tx.delivery
-    if found is None:
+    delivery = tx.delivery
+    if delivery is None:
         raise UsageError(
             "a port can only deliver messages that a worker received", remedy="pass it to a Worker as its handler"
         )
-    return found
+    return delivery
 
 
-def given_messages(given: Received | Delivered) -> Sequence[Received]:
+def given_messages(received: Received | Delivered) -> Sequence[Received]:
     """The messages that a handler gets: one, or those of a batch."""
-    return [given] if isinstance(given, Received) else given.messages
+    return [received] if isinstance(received, Received) else received.messages
 
 
 def idempotency_key(delivered: Delivered, message: Received, sent: Sequence[str] = ()) -> str:

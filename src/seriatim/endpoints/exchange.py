@@ -18,7 +18,7 @@ import httpx
 
 from seriatim.network import DeadlineNetwork
 
-__all__ = ["HttpResponse", "Broken", "Exchange", "NotSent"]
+__all__ = ["Broken", "Exchange", "HttpResponse", "NotSent"]
 
 #: What is read of an answer.
 _MOST_BYTES = 65_536
@@ -69,8 +69,8 @@ class Exchange:
 
     def post(self, headers: Mapping[str, str], body: bytes) -> HttpResponse:
         """Post a message, and return the answer."""
-        given = {name.lower() for name in headers}
-        sent = {**{name: value for name, value in self._own.items() if name.lower() not in given}, **headers}
+        names = {name.lower() for name in headers}
+        sent = {**{name: value for name, value in self._own.items() if name.lower() not in names}, **headers}
         moment = time.monotonic() + self._deadline_s
         by = {"connect": moment, "write": moment, "read": moment, "pool": None}
         try:
@@ -92,9 +92,9 @@ class Exchange:
 
 def _beginning(pieces: Iterable[bytes]) -> bytes:
     """The first bytes of an answer; a short answer is read to its end, so that the connection can be used again."""
-    found = bytearray()
+    body = bytearray()
     for piece in pieces:
-        found += piece
-        if len(found) >= _MOST_BYTES:
+        body += piece
+        if len(body) >= _MOST_BYTES:
             break
-    return bytes(found[:_MOST_BYTES])
+    return bytes(body[:_MOST_BYTES])

@@ -35,10 +35,10 @@ class FilePort:
             raise UsageError("the folder does not exist", where=str(self._folder), remedy="create it")
         self._suffix = suffix
 
-    def __call__(self, given: Received | Delivered, tx: Transaction) -> None:
+    def __call__(self, received: Received | Delivered, tx: Transaction) -> None:
         """Write the given messages, one after another; each is on the disk when it returns."""
         delivered = in_hand(tx)
-        for message in given_messages(given):
+        for message in given_messages(received):
             path = self._path(delivered, message)
             try:
                 self._write(path, message.body)

@@ -32,11 +32,11 @@ __all__ = [
     "MOST_BOXES",
     "WINDOW",
     "WINDOW_BYTES",
-    "StreamAnswer",
-    "Decision",
     "BatchKind",
+    "Decision",
     "Side",
     "Status",
+    "StreamAnswer",
 ]
 
 #: So many messages, and so many bytes, a stream may be ahead of what its receiver has taken.

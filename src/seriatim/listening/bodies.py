@@ -34,7 +34,7 @@ async def body_of(receive: Receive, *, length: int | None, most: int, silent_s: 
     """The body of a request."""
     if (length or 0) > most:
         raise RequestRefused(413, f"it has {length:,} bytes, and at most {most:,} are taken")
-    found, end = bytearray(length or 0), 0
+    body, end = bytearray(length or 0), 0
     loop = asyncio.get_running_loop()
     by = loop.time() + silent_s + transfer_s(most if length is None else length)
     while True:
@@ -48,10 +48,10 @@ async def body_of(receive: Receive, *, length: int | None, most: int, silent_s: 
         piece = event.get("body", b"")
         if end + len(piece) > most:
             raise RequestRefused(413, f"at most {most:,} bytes are taken")
-        found[end : end + len(piece)] = piece
+        body[end : end + len(piece)] = piece
         end += len(piece)
         if not event.get("more_body", False):
-            return found
+            return body
 
 
 async def answer(
@@ -84,6 +84,6 @@ async def busy(_: Any, receive: Receive, send: Send) -> None:
 
 
 async def _begin(send: Send, status: int, kind: str, length: int, headers: Mapping[str, str]) -> None:
-    told = {"Content-Type": kind, "Content-Length": str(length), "Cache-Control": "no-store", **headers}
-    encoded = [(name.lower().encode(), value.encode()) for name, value in told.items()]
+    headers_sent = {"Content-Type": kind, "Content-Length": str(length), "Cache-Control": "no-store", **headers}
+    encoded = [(name.lower().encode(), value.encode()) for name, value in headers_sent.items()]
     await send({"type": "http.response.start", "status": status, "headers": encoded})

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-__all__ = ["Crowd", "ConnectionState", "Visitor", "name_of"]
+__all__ = ["ConnectionState", "Crowd", "Visitor", "name_of"]
 
 
 class ConnectionState(Enum):
@@ -59,9 +59,9 @@ class Crowd:
 
     def enter(self, visitor: Visitor, name: Hashable) -> bool:
         """Let a connection in, if need be in place of another one; it leaves the crowd in which it was. False: there is no room, and nothing has changed."""
-        mine = [one for one, its in self._there.items() if its == name]
-        if len(mine) >= self._of_name:
-            return self._close_one(mine) and self._let_in(visitor, name)
+        own = [visitor for visitor, visitor_name in self._there.items() if visitor_name == name]
+        if len(own) >= self._of_name:
+            return self._close_one(own) and self._let_in(visitor, name)
         if len(self._there) >= self._most:
             return self.close_one() and self._let_in(visitor, name)
         return self._let_in(visitor, name)
@@ -73,15 +73,15 @@ class Crowd:
 
     def close_one(self) -> bool:
         """Close a connection in favour of another one; False: all are being answered."""
-        awaited = [one for one in self._there if one.is_awaited]
+        awaited = [visitor for visitor in self._there if visitor.is_awaited]
         if not awaited:
             return False
-        of_names = Counter(self._there[one] for one in awaited)
+        of_names = Counter(self._there[visitor] for visitor in awaited)
         (name, _), *_ = of_names.most_common(1)
-        return self._close_one([one for one in awaited if self._there[one] == name])
+        return self._close_one([visitor for visitor in awaited if self._there[visitor] == name])
 
     def _close_one(self, visitors: list[Visitor]) -> bool:
-        first = next((one for one in visitors if one.is_awaited), None)
+        first = next((visitor for visitor in visitors if visitor.is_awaited), None)
         if first is None:
             return False
         self.leave(first)
@@ -99,7 +99,7 @@ class Crowd:
 def name_of(address: str) -> str:
     """The name of strangers at an address: of IPv6 its network of 64 bits, all of which one machine may have."""
     try:
-        found = ipaddress.ip_address(address)
+        parsed = ipaddress.ip_address(address)
     except ValueError:
         return address
-    return address if found.version == 4 else str(ipaddress.ip_network((found, 64), strict=False))
+    return address if parsed.version == 4 else str(ipaddress.ip_network((parsed, 64), strict=False))

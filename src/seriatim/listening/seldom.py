@@ -25,7 +25,7 @@ class _Seldom(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         now, text = time.monotonic(), record.getMessage()
         with self._lock:
-            self._told = {one: at for one, at in self._told.items() if now - at < _TOLD_S}
+            self._told = {line: at for line, at in self._told.items() if now - at < _TOLD_S}
             if text in self._told or len(self._told) >= _MOST_TOLD:
                 return False
             self._told[text] = now
@@ -36,6 +36,6 @@ LOG = logging.getLogger("seriatim.listening")
 LOG.addFilter(_Seldom())
 
 
-def tell(where: str, what: str, level: int = logging.WARNING) -> None:
+def tell(where: str, text: str, level: int = logging.WARNING) -> None:
     """Log what happened to a connection."""
-    LOG.log(level, "%s: %s", where, what, extra=fields("connection_refused", error=what))
+    LOG.log(level, "%s: %s", where, text, extra=fields("connection_refused", error=text))

@@ -172,10 +172,10 @@ class _Telling:
     def __init__(self, context: ssl.SSLContext, raw: socket.socket) -> None:
         self._context, self._raw = context, raw
 
-    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, **given: Any) -> ssl.SSLObject:
+    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, **options: Any) -> ssl.SSLObject:
         """As the context does."""
-        found = self._context.wrap_bio(incoming, outgoing, **given)
-        shake: Callable[[], None] = found.do_handshake
+        bio = self._context.wrap_bio(incoming, outgoing, **options)
+        shake: Callable[[], None] = bio.do_handshake
 
         def do_handshake() -> None:
             try:
@@ -187,8 +187,8 @@ class _Telling:
                     self._raw.send(outgoing.read())
                 raise
 
-        found.do_handshake = do_handshake  # type: ignore[method-assign]
-        return found
+        bio.do_handshake = do_handshake  # type: ignore[method-assign]
+        return bio
 
 
 class _Accepting:
@@ -213,9 +213,9 @@ def _done(future: asyncio.Future[None]) -> None:
 async def _readable(raw: socket.socket) -> None:
     """Wait for a first byte."""
     loop = asyncio.get_running_loop()
-    came = loop.create_future()
-    loop.add_reader(raw, _done, came)
+    readable = loop.create_future()
+    loop.add_reader(raw, _done, readable)
     try:
-        await came
+        await readable
     finally:
         loop.remove_reader(raw)

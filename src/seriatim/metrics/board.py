@@ -94,7 +94,7 @@ def board() -> dict[str, Any]:
                 },
             ]
         },
-        "panels": [_drawn(number, one, source) for number, one in enumerate(PANELS)],
+        "panels": [_drawn(number, panel, source) for number, panel in enumerate(PANELS)],
     }
 
 
@@ -105,12 +105,7 @@ def _drawn(number: int, panel: Panel, source: dict[str, str]) -> dict[str, Any]:
         "type": "timeseries",
         "title": panel.title,
         "datasource": source,
-        "gridPos": {
-            "x": number % _ACROSS * _WIDTH,
-            "y": number // _ACROSS * _HEIGHT,
-            "w": _WIDTH,
-            "h": _HEIGHT,
-        },
+        "gridPos": {"x": number % _ACROSS * _WIDTH, "y": number // _ACROSS * _HEIGHT, "w": _WIDTH, "h": _HEIGHT},
         "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
         "targets": [
             {"refId": chr(ord("A") + place), "datasource": source, "legendFormat": legend, "expr": query}

@@ -75,7 +75,7 @@ class BoxReading:
             box.close()
 
     def _read(self) -> None:
-        is_reachable, found, why = False, None, ""
+        is_reachable, box_figures, why = False, None, ""
         try:
             if self._box is None:
                 self._box = self._opened()
@@ -84,16 +84,16 @@ class BoxReading:
                 transaction.check_enabled()
                 transaction.value("schema_version")
             is_reachable = True
-            found = figures(box, limit_s=_LIMIT_S)
+            box_figures = figures(box, limit_s=_LIMIT_S)
             self._look_at_laws(box)
         except BoxDisabled as error:
             why = str(error)
-            found = None
+            box_figures = None
         except SeriatimError as error:
             why = str(error)
         finally:
             with self._lock:
-                self._figures, self._is_reachable, self._why = found, is_reachable, why
+                self._figures, self._is_reachable, self._why = box_figures, is_reachable, why
                 self._read_at = time.monotonic()
 
     def _look_at_laws(self, box: MessageBox) -> None:

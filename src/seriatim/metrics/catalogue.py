@@ -13,7 +13,7 @@ from typing import Literal
 
 from seriatim.box.measures import BOUNDS, Measure
 
-__all__ = ["BOX", "METRICS", "PROCESS", "PROCESS_ITSELF", "RUN", "MetricKind", "Metric", "Source"]
+__all__ = ["BOX", "METRICS", "PROCESS", "PROCESS_ITSELF", "RUN", "Metric", "MetricKind", "Source"]
 
 
 class MetricKind(StrEnum):
@@ -143,7 +143,7 @@ METRICS: tuple[Metric, ...] = (
            "seconds"),
 )  # fmt: skip
 
-BOX = tuple(one for one in METRICS if one.source is Source.BOX)
-PROCESS = tuple(one for one in METRICS if one.source is Source.PROCESS)
-PROCESS_ITSELF = tuple(one for one in METRICS if one.source is Source.ITSELF)
-RUN = tuple(one for one in METRICS if one.source is Source.RUN)
+BOX = tuple(metric for metric in METRICS if metric.source is Source.BOX)
+PROCESS = tuple(metric for metric in METRICS if metric.source is Source.PROCESS)
+PROCESS_ITSELF = tuple(metric for metric in METRICS if metric.source is Source.ITSELF)
+RUN = tuple(metric for metric in METRICS if metric.source is Source.RUN)

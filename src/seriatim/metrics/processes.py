@@ -25,9 +25,7 @@ def of_work(address: str | None, box: MessageBox, watched: Watched) -> Iterator[
     reading = BoxReading(partial(open_to_look, box.dsn, schema=box.schema, reads_only=True))
     try:
         with serving_metrics(
-            address,
-            lambda: Collector(box=reading, watched=watched),
-            lambda: readiness(box=reading, watched=watched),
+            address, lambda: Collector(box=reading, watched=watched), lambda: readiness(box=reading, watched=watched)
         ) as server:
             yield server
     finally:

@@ -38,20 +38,20 @@ class RunWatch:
         """Take a batch in."""
         self._measures.observe(Measure.BATCH, self._pipeline, [progress.seconds])
         for account in progress.accounts:
-            for what in _DISPOSITIONS:
-                self._measures.count(Measure.ROWS, account.destination, what, getattr(account, what))
+            for disposition in _DISPOSITIONS:
+                self._measures.count(Measure.ROWS, account.destination, disposition, getattr(account, disposition))
         with self._lock:
-            self._values["held"] = [([one.destination], one.held) for one in progress.accounts]
+            self._values["held"] = [([account.destination], account.held) for account in progress.accounts]
             self._values["holes"] = [((), progress.holes)]
             self._values["behind"] = [] if progress.behind is None else [((), progress.behind)]
             self._values["last_batch"] = [((), time.time())]
-        names = [one.destination for one in progress.accounts]
+        names = [account.destination for account in progress.accounts]
         self.ports(progress.waiting, names)
 
     def ports(self, waiting: Sequence[Waiting], names: Sequence[str] = ()) -> None:
         """Take in which destinations wait."""
-        rows = dict.fromkeys(names, 0) | {one.destination: one.rows for one in waiting}
-        failing = {one.destination for one in waiting if one.reason and not one.stands_by}
+        rows = dict.fromkeys(names, 0) | {port.destination: port.rows for port in waiting}
+        failing = {port.destination for port in waiting if port.reason and not port.stands_by}
         with self._lock:
             known = {name for (name,), _ in self._values.get("waiting", [])} | set(rows)
             self._values["waiting"] = [([name], rows.get(name, 0)) for name in sorted(known)]

@@ -31,10 +31,10 @@ def metrics_of(collector: Collector, accept: str) -> tuple[str, bytes]:
     return kind, encoder(registry)
 
 
-def readiness_told(found: Readiness) -> tuple[int, bytes]:
+def readiness_told(readiness: Readiness) -> tuple[int, bytes]:
     """The status and the content of the answer to ``/readyz``."""
-    told = {"status": "ready" if found.is_ready else "not ready", "reasons": list(found.reasons)}
-    return (200 if found.is_ready else 503), json.dumps(told).encode() + b"\n"
+    content = {"status": "ready" if readiness.is_ready else "not ready", "reasons": list(readiness.reasons)}
+    return (200 if readiness.is_ready else 503), json.dumps(content).encode() + b"\n"
 
 
 class MetricsServer:

@@ -37,24 +37,24 @@ class Watched:
 
     def snapshot(self) -> Snapshot:
         """All measures, those of this process included."""
-        found = MEASURES.snapshot()
-        found.add(self.measured())
-        return found
+        snapshot = MEASURES.snapshot()
+        snapshot.add(self.measured())
+        return snapshot
 
     def late(self) -> list[str]:
         """What hasn't looked for work lately and has none in hand, in words; empty if all is well."""
         now = time.monotonic()
-        found = []
+        queues = []
         if self.looked is not None and now - self.looked() > LOOKED_WITHIN_S:
-            found.append("it hasn't looked for anything to do lately")
-        found += self.beside()
+            queues.append("it hasn't looked for anything to do lately")
+        queues += self.beside()
         seen = self.snapshot().looked
-        busy = {one.queue for one in self.works()}
+        busy = {work.queue for work in self.works()}
         for queue in self.queues or ():
             if queue in busy:
                 continue
             if queue not in seen:
-                found.append(f"nobody has looked for work in queue {queue!r} yet")
+                queues.append(f"nobody has looked for work in queue {queue!r} yet")
             elif now - seen[queue] > LOOKED_WITHIN_S:
-                found.append(f"nobody has looked for work in queue {queue!r} for {now - seen[queue]:.0f} s")
-        return found
+                queues.append(f"nobody has looked for work in queue {queue!r} for {now - seen[queue]:.0f} s")
+        return queues

@@ -11,7 +11,7 @@ from seriatim.errors import UsageError, shown
 from seriatim.operations.period import When, narrowed
 from seriatim.pipeline.text.storable import checked_text
 
-__all__ = ["SearchResult", "FoundMessage", "Similar", "find"]
+__all__ = ["FoundMessage", "SearchResult", "Similar", "find"]
 
 _MOST = 10_000
 #: Of so many messages, the newest ones, parts of ids are found.

@@ -38,20 +38,18 @@ class Role:
 
 def role_of(transaction: Transaction, name: str, region: str, *, holds: bool = False) -> Role:
     """The role of the box under a name."""
-    found = transaction.maybe("region_role_held" if holds else "region_role", of_name=name)
-    if found is None:
+    role = transaction.maybe("region_role_held" if holds else "region_role", of_name=name)
+    if role is None:
         raise UsageError(
             f"the box isn't region {region} of {name!r}", where=transaction.access.place,
             remedy="Regions.define(…), or seriatim regions apply FILE",
         )  # fmt: skip
-    if found.region != region:
+    if role.region != region:
         raise UsageError(
-            f"the box is region {found.region} of {name!r}, and was given as region {region}",
+            f"the box is region {role.region} of {name!r}, and was given as region {region}",
             where=transaction.access.place, remedy="give the primary first, as when they were defined",
         )  # fmt: skip
-    return Role(
-        found.region, found.incarnation, found.learned, found.fence, found.is_restored, frozenset(found.queue_ids)
-    )
+    return Role(role.region, role.incarnation, role.learned, role.fence, role.is_restored, frozenset(role.queue_ids))
 
 
 def begin(transaction: Transaction, name: str, region: str, known: int) -> Role:

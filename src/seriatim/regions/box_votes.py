@@ -147,18 +147,18 @@ def led_alike(
     role = role_of(transaction, name, region)
     definitions = transaction.access.known.current(transaction)
     alike: list[int] = []
-    others: dict[int, str] = {}
-    for at, one in enumerate(messages):
+    elsewhere: dict[int, str] = {}
+    for at, item in enumerate(messages):
         try:
-            (here,) = places_of(route_in(transaction, [one.message], definitions), definitions, role.queue_ids)
+            (here,) = places_of(route_in(transaction, [item.message], definitions), definitions, role.queue_ids)
         except UsageError as error:
-            others[at] = str(error)
+            elsewhere[at] = str(error)
         else:
-            if here == one.places:
+            if here == item.places:
                 alike.append(at)
             else:
-                others[at] = f"it leads to {_told(here)} here, and to {_told(one.places)} there"
-    return alike, others
+                elsewhere[at] = f"it leads to {_told(here)} here, and to {_told(item.places)} there"
+    return alike, elsewhere
 
 
 def see(
@@ -167,20 +167,20 @@ def see(
     """Read what the box knows of sessions, and of messages by their ids, without locks."""
     role = role_of(transaction, name, region)
     definitions = transaction.access.known.current(transaction)
-    numbers = {queue: one.queue_id for queue, one in definitions.queues.items() if one.queue_id in role.queue_ids}
+    numbers = {queue: bound.queue_id for queue, bound in definitions.queues.items() if bound.queue_id in role.queue_ids}
     names = {queue_id: queue for queue, queue_id in numbers.items()}
-    asked = [(numbers[queue], session) for queue, session in sessions if queue in numbers]
+    pairs = [(numbers[queue], session) for queue, session in sessions if queue in numbers]
     rows = transaction.rows(
-        "region_through", of_queues=[one for one, _ in asked], of_sessions=[one for _, one in asked]
+        "region_through", of_queues=[queue_id for queue_id, _ in pairs], of_sessions=[queue_id for _, queue_id in pairs]
     )
     through = {(names[row.queue_id], row.session): row.through for row in rows}
-    found: dict[str, dict[tuple[str, str], int]] = {}
+    sights: dict[str, dict[tuple[str, str], int]] = {}
     for row in transaction.rows("region_known", of_queues=[], of_sessions=[], of_numbers=[], of_messages=list(ids)):
         if not row.withdrawn and row.queue_id in names:
-            mine = found.setdefault(row.message_id, {})
+            throughs = sights.setdefault(row.message_id, {})
             key = names[row.queue_id], row.session
-            mine[key] = max(row.number, mine.get(key, row.number))
-    return Sight(through, found, role.votes)
+            throughs[key] = max(row.number, throughs.get(key, row.number))
+    return Sight(through, sights, role.votes)
 
 
 def strike(transaction: Transaction, name: str, ids: Sequence[str]) -> None:
@@ -202,25 +202,25 @@ class _Writing:
     ) -> None:  # fmt: skip
         self._transaction, self._name, self._role, self._way = transaction, name, role, way
         self._definitions = definitions
-        self._messages = [one.message for one in messages]
+        self._messages = [item.message for item in messages]
         routed = route_in(transaction, self._messages, definitions)
         ours = places_of(routed, definitions, role.queue_ids)
-        for one, here in zip(messages, ours, strict=True):
-            if one.places != here:
+        for item, here in zip(messages, ours, strict=True):
+            if item.places != here:
                 raise LedElsewhere(
-                    f"the box leads it to {_told(here)}, and it was sent to {_told(one.places)}",
-                    where=f"{transaction.access.place}: message {one.message.message_id}",
+                    f"the box leads it to {_told(here)}, and it was sent to {_told(item.places)}",
+                    where=f"{transaction.access.place}: message {item.message.message_id}",
                     remedy="define the same in both boxes: seriatim regions check FILE",
                 )
-        queue_ids = {queue: one.queue_id for queue, one in definitions.queues.items()}
+        queue_ids = {queue: bound.queue_id for queue, bound in definitions.queues.items()}
         self._rows = [
             _NumberedMessage(at, queue_ids[place.queue], place) for at, places in enumerate(ours) for place in places
         ]
         self._units = units_of(ours)
         self._floors = {
-            one.queue_id: _floor(one.declared.policy)
-            for one in definitions.queues.values()
-            if one.queue_id in role.queue_ids
+            bound.queue_id: _floor(bound.declared.policy)
+            for bound in definitions.queues.values()
+            if bound.queue_id in role.queue_ids
         }
         #: Whether the box knows each message under its numbers now.
         self.granted: list[bool] = []
@@ -235,13 +235,20 @@ class _Writing:
         """Lock the sessions, read what is known of the numbers, and decide."""
         through = self._locked()
         known, elsewhere = self._known()
-        mine = [
-            next((one for one in known.get((*row.key, row.place.number), ()) if one.message_id == self._id(row)), None)
+        own = [
+            next(
+                (
+                    known_row
+                    for known_row in known.get((*row.key, row.place.number), ())
+                    if known_row.message_id == self._id(row)
+                ),
+                None,
+            )
             for row in self._rows
         ]
         dropped = self._check_elsewhere(elsewhere, renumbers=renumbers or self._way is Way.COPY)
         if self._way is Way.SENT:
-            votes = self._asked(through, mine, is_stale=is_stale)
+            votes = self._asked(through, own, is_stale=is_stale)
             granted = [vote in (Vote.GRANTED, Vote.HELD) for vote in votes]
             self._votes = granted
         else:
@@ -249,25 +256,25 @@ class _Writing:
             self._votes = self._votes_of_copies(through)
         self.granted = [True] * len(self._messages)
         has = [False] * len(self._messages)
-        for row, one, its in zip(self._rows, mine, granted, strict=True):
-            self.granted[row.at] &= its
-            has[row.at] |= one is not None
-            if not its and row.at not in self.why:
-                others = [other for other in known.get((*row.key, row.place.number), ()) if other is not one]
+        for row, own_row, rows in zip(self._rows, own, granted, strict=True):
+            self.granted[row.at] &= rows
+            has[row.at] |= own_row is not None
+            if not rows and row.at not in self.why:
+                strangers = [other for other in known.get((*row.key, row.place.number), ()) if other is not own_row]
                 self.why[row.at] = (
-                    f"there, message {others[0].message_id} has number {row.place.number}" if others
+                    f"there, message {strangers[0].message_id} has number {row.place.number}" if strangers
                     else f"there, the highest number is {through[row.key]}"
                 )  # fmt: skip
         self._taken = [
             at for at in range(len(self._messages)) if self.granted[at] and not has[at] and at not in dropped
         ]
-        taken: set[tuple[int, str, int]] = set()
+        taken_places: set[tuple[int, str, int]] = set()
         for row in self._rows:
             place = (*row.key, row.place.number)
-            there = place in taken or any(not one.beside for one in known.get(place, ()))
+            there = place in taken_places or any(not known_row.beside for known_row in known.get(place, ()))
             self._besides.append(there)
             if not there:
-                taken.add(place)
+                taken_places.add(place)
 
     def take_in(self, delays: Sequence[int | None], ages: Sequence[int]) -> bool:
         """Store the messages that are new, and note their numbers; False, and nothing is done: the definitions have changed."""
@@ -313,11 +320,11 @@ class _Writing:
     def _locked(self) -> dict[_Key, int]:
         """The highest number of each session, under its lock."""
         keys = sorted({row.key for row in self._rows}, key=lambda key: (key[0], key[1].encode()))
-        found = self._transaction.rows(
-            "region_lock", of_queues=[one for one, _ in keys], of_sessions=[one for _, one in keys],
-            floors=[self._floors[one] for one, _ in keys],
+        rows = self._transaction.rows(
+            "region_lock", of_queues=[queue_id for queue_id, _ in keys], of_sessions=[queue_id for _, queue_id in keys],
+            floors=[self._floors[queue_id] for queue_id, _ in keys],
         )  # fmt: skip
-        return {(row.queue_id, row.session): max(row.through, row.over_through or row.through) for row in found}
+        return {(row.queue_id, row.session): max(row.through, row.over_through or row.through) for row in rows}
 
     def _known(self) -> tuple[dict[tuple[int, str, int], list[_Known]], dict[str, list[tuple[int, str, int]]]]:
         """What the box has under these numbers; and the numbers that the messages have, by their ids."""
@@ -327,7 +334,7 @@ class _Writing:
             "region_known", of_queues=[row.queue_id for row in self._rows],
             of_sessions=[row.place.session for row in self._rows],
             of_numbers=[row.place.number for row in self._rows],
-            of_messages=[one.message_id for one in self._messages],
+            of_messages=[message.message_id for message in self._messages],
         ):  # fmt: skip
             place = row.queue_id, row.session, row.number
             known.setdefault(place, []).append(_Known(row.message_id, row.voted, row.beside, row.withdrawn))
@@ -338,13 +345,13 @@ class _Writing:
     def _check_elsewhere(self, elsewhere: Mapping[str, Sequence[tuple[int, str, int]]], *, renumbers: bool) -> set[int]:
         """What has another number here already. A message that has a higher one was barred from this one; and the other way round."""
         dropped: set[int] = set()
-        asked = {self._id(row): row for row in self._rows}
-        for row in asked.values():
-            numbers = {(*one.key, one.place.number) for one in self._rows if one.at == row.at}
+        rows = {self._id(row): row for row in self._rows}
+        for row in rows.values():
+            numbers = {(*other.key, other.place.number) for other in self._rows if other.at == row.at}
             for queue_id, session, number in elsewhere.get(self._id(row), ()):
                 if (queue_id, session, number) in numbers:
                     continue
-                same = next((one for one in numbers if one[:2] == (queue_id, session)), None)
+                same = next((other for other in numbers if other[:2] == (queue_id, session)), None)
                 if same is None and self._way is Way.COPY:
                     dropped.add(row.at)  # its id is another message's here
                     continue
@@ -360,22 +367,22 @@ class _Writing:
                     self._barred.append(self._id(row))
         return dropped
 
-    def _asked(self, through: Mapping[_Key, int], mine: Sequence[_Known | None], *, is_stale: bool) -> list[int]:
+    def _asked(self, through: Mapping[_Key, int], own: Sequence[_Known | None], *, is_stale: bool) -> list[int]:
         """The kernel's votes."""
         order = sorted(range(len(self._rows)), key=lambda nth: (self._units[self._rows[nth].at], nth))
         rows = [self._rows[nth] for nth in order]
-        found = rules.voted(
+        verdicts = rules.voted(
             rules.VoteRequests(
                 np.array([self._units[row.at] for row in rows], np.int64),
                 np.array([row.place.number for row in rows], np.int64),
                 np.array([through[row.key] for row in rows], np.int64),
-                np.array([_is_same(mine[nth]) for nth in order], np.bool_),
+                np.array([_is_same(own[nth]) for nth in order], np.bool_),
                 np.full(len(rows), is_stale, np.bool_),
             )
         ).tolist()
         votes = [0] * len(rows)
-        for nth, one in zip(order, found, strict=True):
-            votes[nth] = one
+        for nth, vote in zip(order, verdicts, strict=True):
+            votes[nth] = vote
         return votes
 
     def _votes_of_copies(self, through: Mapping[_Key, int]) -> list[bool]:
@@ -384,12 +391,12 @@ class _Writing:
         That is narrower than the rule of `kernel/regions/votes.py`. A hole may have been skipped in the journal, and the box not know it yet: such a
         number is below one that the box has.
         """
-        highest, found = dict(through), []
+        highest, votes = dict(through), []
         for row in self._rows:
             is_next = self._way is Way.COPY and self._role.votes and row.place.number > highest[row.key]
             highest[row.key] = max(highest[row.key], row.place.number)
-            found.append(is_next)
-        return found
+            votes.append(is_next)
+        return votes
 
     def _without_besides(self, routed: Routed) -> Routed:
         """The messages without the entries under whose numbers others lie in the queue."""
@@ -399,7 +406,7 @@ class _Writing:
         }  # fmt: skip
         if not besides:
             return routed
-        ids, entries = [one.message_id for one in routed.typed.messages], routed.entries
+        ids, entries = [message.message_id for message in routed.typed.messages], routed.entries
         kept = [
             at for at, (place, queue_id) in enumerate(zip(entries.places, entries.queue_ids, strict=True))
             if (ids[place], queue_id) not in besides
@@ -414,7 +421,7 @@ class _Writing:
         known: set[str] = set()
         for begin, end in portions(messages):
             parameters = parameters_of(routed, begin, end)
-            parameters["destinations"] = [numbers[one.message_id] for one in messages[begin:end]]
+            parameters["destinations"] = [numbers[message.message_id] for message in messages[begin:end]]
             answer = self._transaction.value(
                 "take_in", **written(parameters), visible_at=None, delay=None, by_itself=False, flushed=False
             )
@@ -424,8 +431,8 @@ class _Writing:
         return known
 
 
-def _is_same(one: _Known | None) -> bool:
-    return one is not None and one.voted and not one.withdrawn
+def _is_same(known: _Known | None) -> bool:
+    return known is not None and known.voted and not known.withdrawn
 
 
 def _floor(policy: Policy) -> int:
@@ -435,4 +442,4 @@ def _floor(policy: Policy) -> int:
 
 
 def _told(places: Sequence[SessionNumber]) -> str:
-    return ", ".join(f"{one.number} of session {shown(one.session, 80)} in {one.queue!r}" for one in places)
+    return ", ".join(f"{place.number} of session {shown(place.session, 80)} in {place.queue!r}" for place in places)

@@ -135,17 +135,17 @@ class Party(Generic[Resource]):
         """Close it; a call that is under way ends by itself."""
         with self._lock:
             idle, self._idle = self._idle, []
-        for one in idle:
-            one.calls.put(None)
+        for resource in idle:
+            resource.calls.put(None)
         if not self._opening.acquire(timeout=self._patience_s):
             return  # a call is opening it, and its server doesn't answer
         try:
             self._is_closed = True
-            found, self._resource = self._resource, None
+            opened, self._resource = self._resource, None
         finally:
             self._opening.release()
-        if found is not None:
-            self._close(found)
+        if opened is not None:
+            self._close(opened)
 
     def _taken(self) -> _Thread:
         with self._lock:

@@ -34,23 +34,23 @@ def recover(
     known: Mapping[str, Mapping[str, int]] | None = None, progress: Progress | None = None,
 ) -> Recovery:  # fmt: skip
     """Recover the journal by what the boxes know."""
-    for one in without:
-        if one not in REGIONS:
-            raise NotFound(f"there is no region {shown(one, 80)}", remedy='"a" (the primary) or "b"')
-    asked = [one for one in REGIONS if one not in without]
-    told = {region: _asks(pair, region, partial(_told, pair.name, region)) for region in asked}
-    sizes = {region: queues for region, (_, queues) in told.items()}
+    for lost in without:
+        if lost not in REGIONS:
+            raise NotFound(f"there is no region {shown(lost, 80)}", remedy='"a" (the primary) or "b"')
+    reached = [region for region in REGIONS if region not in without]
+    reports = {region: _asks(pair, region, partial(_told, pair.name, region)) for region in reached}
+    sizes = {region: queues for region, (_, queues) in reports.items()}
     total = sum(sum(queues.values()) for queues in sizes.values())
     done = pair.journal.call(
         lambda journal: journal.begin_recovery(pair.name, **_who(actor, reason)), patience_s=_PATIENCE_S
     )
-    for region, (incarnation, _) in told.items():
+    for region, (incarnation, _) in reports.items():
         pair.journal.call(partial(_fence, pair.name, region, incarnation))
     raised = 0
-    for queue, its in (known or {}).items():
-        raised += _raise(pair, queue, {key: KnownByBox(over, over) for key, over in its.items()})
+    for queue, known_sessions in (known or {}).items():
+        raised += _raise(pair, queue, {key: KnownByBox(over, over) for key, over in known_sessions.items()})
     read = 0
-    for queue in sorted({one for queues in sizes.values() for one in queues}):
+    for queue in sorted({queue for queues in sizes.values() for queue in queues}):
         readers = [
             partial(_portion, pair, region, queue) for region, queues in sizes.items() if queue in queues
         ]  # fmt: skip
@@ -59,9 +59,9 @@ def recover(
             read += rows
             if progress is not None:
                 progress(read, total)
-    found = Recovery(done.incarnation, done.stopped, raised, tuple(asked))
-    pair.journal.call(lambda journal: journal.end_recovery(pair.name, found, **_who(actor, reason)))
-    return found
+    recovery = Recovery(done.incarnation, done.stopped, raised, tuple(reached))
+    pair.journal.call(lambda journal: journal.end_recovery(pair.name, recovery, **_who(actor, reason)))
+    return recovery
 
 
 def _who(actor: str, reason: str) -> dict[str, str]:
@@ -100,20 +100,20 @@ def _portion(pair: Pair, region: str, queue: str, behind: str) -> list[Any]:
             "region_sessions_behind", of_name=pair.name, of_queue=queue, behind=behind, at_most=_PORTION
         )
 
-    found: list[Any] = _asks(pair, region, read)
-    return found
+    rows: list[Any] = _asks(pair, region, read)
+    return rows
 
 
 def _merged(readers: Sequence[Callable[[str], list[Any]]]) -> Iterator[tuple[int, dict[str, KnownByBox]]]:
     """Sessions as all boxes together know them, portion after portion; with each, how many rows of boxes it has."""
     behind = ""
     while True:
-        found = [one(behind) for one in readers]
+        portions = [reader(behind) for reader in readers]
         # What one box has behind the last row of the other comes with the next portion.
-        bound = min((rows[-1].session for rows in found if len(rows) == _PORTION), default=None)
+        bound = min((rows[-1].session for rows in portions if len(rows) == _PORTION), default=None)
         merged: dict[str, KnownByBox] = {}
         count = 0
-        for rows in found:
+        for rows in portions:
             for row in rows:
                 if bound is None or row.session <= bound:
                     merged[row.session] = _higher(merged.get(row.session), KnownByBox(row.through, row.over_through))
@@ -124,11 +124,11 @@ def _merged(readers: Sequence[Callable[[str], list[Any]]]) -> Iterator[tuple[int
         behind = bound
 
 
-def _higher(one: KnownByBox | None, other: KnownByBox) -> KnownByBox:
-    if one is None:
+def _higher(own: KnownByBox | None, other: KnownByBox) -> KnownByBox:
+    if own is None:
         return other
-    overs = [over for over in (one.over, other.over) if over is not None]
-    return KnownByBox(max(one.through, other.through), max(overs, default=None))
+    overs = [over for over in (own.over, other.over) if over is not None]
+    return KnownByBox(max(own.through, other.through), max(overs, default=None))
 
 
 def _raise(pair: Pair, queue: str, portion: Mapping[str, KnownByBox]) -> int:

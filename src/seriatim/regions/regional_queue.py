@@ -98,29 +98,33 @@ def declared_of(things: Iterable[object]) -> Declared:
     """Split what a user declares into what the boxes and the journal keep."""
     definitions: list[Definition] = []
     rules: dict[str, QueueRules] = {}
-    for one in things:
-        if isinstance(one, RegionalQueue):
-            definitions.append(one.queue())
-            rules[one.name] = one.rules()
-        elif isinstance(one, Queue):
-            regional = _plain(one)
+    for definition in things:
+        if isinstance(definition, RegionalQueue):
+            definitions.append(definition.queue())
+            rules[definition.name] = definition.rules()
+        elif isinstance(definition, Queue):
+            regional = _plain(definition)
             # As of `RegionalQueue.queue`.
             definitions.append(
-                replace(one, policy=replace(cast("Standard", one.policy), late="deliver"), attempts=MOST_ATTEMPTS)
+                replace(
+                    definition,
+                    policy=replace(cast("Standard", definition.policy), late="deliver"),
+                    attempts=MOST_ATTEMPTS,
+                )
             )
-            rules[one.name] = regional.rules()
-        elif isinstance(one, Subscription):
-            if one.starts is not None:
+            rules[definition.name] = regional.rules()
+        elif isinstance(definition, Subscription):
+            if definition.starts is not None:
                 raise UsageError(
                     "starts can't be used in two regions: instances live in one box",
-                    where=f"subscription {one.name!r}", remedy="leave it out",
+                    where=f"subscription {definition.name!r}", remedy="leave it out",
                 )  # fmt: skip
-            definitions.append(one)
-        elif isinstance(one, Location | MessageType | BoxSettings):
-            definitions.append(one)
+            definitions.append(definition)
+        elif isinstance(definition, Location | MessageType | BoxSettings):
+            definitions.append(definition)
         else:
             raise UsageError(
-                f"{type(one).__name__} can't be defined in two regions",
+                f"{type(definition).__name__} can't be defined in two regions",
                 remedy="locations, message types, queues (RegionalQueue), subscriptions and BoxSettings can",
             )
     return Declared(tuple(definitions), rules)

@@ -102,14 +102,14 @@ class Regions(Closing):
         retry_after_s = _period("retry_after", retry_after) / 1_000_000
         if patience_s <= 0:
             raise UsageError("patience can't be 0: no party would be there", remedy="such as 1 second")
-        for what, given in (("primary", primary), ("secondary", secondary)):
-            if not isinstance(given, str | MessageBox):
-                raise UsageError(f"{what} is {type(given).__name__}", remedy="give a DSN, or a MessageBox")
+        for noun, party in (("primary", primary), ("secondary", secondary)):
+            if not isinstance(party, str | MessageBox):
+                raise UsageError(f"{noun} is {type(party).__name__}", remedy="give a DSN, or a MessageBox")
         if not isinstance(journal, str | Journal):
             raise UsageError(f"journal is {type(journal).__name__}", remedy="give a DSN, or a Journal")
         self._boxes = {
-            region: _party_of_box(f"region {region}", given, schema, patience_s, retry_after_s)
-            for region, given in zip(REGIONS, (primary, secondary), strict=True)
+            region: _party_of_box(f"region {region}", party, schema, patience_s, retry_after_s)
+            for region, party in zip(REGIONS, (primary, secondary), strict=True)
         }
         self._journal = _party_of_journal(journal, journal_schema, patience_s, retry_after_s)
         self._pair = Pair(name, self._boxes, self._journal, prefer_us, spread_us)
@@ -159,7 +159,7 @@ class Regions(Closing):
         is_unsure = False
         for region, party in self._boxes.items():
             try:
-                if party.call(lambda one: one.id, anyway=True) == box.id:
+                if party.call(lambda box: box.id, anyway=True) == box.id:
                     return region
             except Unavailable:
                 is_unsure = True
@@ -199,21 +199,21 @@ class Regions(Closing):
         def in_journal(journal: Journal) -> dict[str, int]:
             for queue, rules in declared.rules.items():
                 journal.define(self._name, queue, rules)
-            return {one.region: one.incarnation for one in journal.regions(self._name)}
+            return {region.region: region.incarnation for region in journal.regions(self._name)}
 
         known = self._journal.call(in_journal, patience_s=_DEFINING_S, anyway=True)
-        found = {}
+        defined = {}
         for region, party in self._boxes.items():
             changes, incarnation = party.call(
                 partial(self._define_in, region, declared.definitions, list(declared.rules), known.get(region, 0)),
                 patience_s=_DEFINING_S,
                 anyway=True,
             )
-            found[region] = changes
+            defined[region] = changes
             if region not in known:
                 self._journal.call(partial(_fence, name=self._name, region=region, incarnation=incarnation))
         self._pair.forget()  # what this process knew of the definitions is old
-        return found
+        return defined
 
     def publish(
         self, messages: Message | Iterable[Message], *, connection: psycopg.Connection | None = None
@@ -241,17 +241,17 @@ class Regions(Closing):
         if connection is not None:
             return self._publish_in(fresh, connection)
         parties: tuple[Party[Any], ...] = (*self._boxes.values(), self._journal)
-        believed_away = [one for one in parties if one.is_away]
+        believed_away = [party for party in parties if party.is_away]
         try:
-            found = self._publish(fresh)
+            published = self._publish(fresh)
         except Unavailable:
             if not believed_away:
                 raise
-            for one in believed_away:  # they may be back; and messages are known by their ids, so none is sent twice
-                one.ask_again()
-            found = self._publish(fresh)
+            for party in believed_away:  # they may be back; and messages are known by their ids, so none is sent twice
+                party.ask_again()
+            published = self._publish(fresh)
         self._journal.keep_warm(Journal.touch)
-        return found
+        return published
 
     def _publish(self, messages: Sequence[Message]) -> list[Sent]:
         try:
@@ -299,14 +299,14 @@ class Regions(Closing):
         """
         for region in REGIONS:
             restore(self._pair, region, patience_s=_DEFINING_S)
-        found = [self._copied(region, progress) for region in REGIONS]
-        for one in found:
+        copied = [self._copied(region, progress) for region in REGIONS]
+        for part in copied:
             try:
-                settle(self._pair, one.region)
-                report(self._pair, one.region)
+                settle(self._pair, part.region)
+                report(self._pair, part.region)
             except Unavailable as error:
-                one.why = one.why or str(error)
-        return found
+                part.why = part.why or str(error)
+        return copied
 
     def recover(
         self,
@@ -381,19 +381,19 @@ class Regions(Closing):
 
     def _copied(self, region: str, progress: Callable[[], object] | None) -> Copied:
         """Send what applications have committed, and copy the outbox of a region."""
-        found = Copied(region)
+        copied = Copied(region)
         try:
-            send_waiting(self._pair, region, found)
+            send_waiting(self._pair, region, copied)
         except Unavailable as error:
-            found.why = str(error)
-        copy_outbox(self._pair, found, progress)
-        if found.waiting and found.waiting.keys() != self._waiting.get(region):
+            copied.why = str(error)
+        copy_outbox(self._pair, copied, progress)
+        if copied.waiting and copied.waiting.keys() != self._waiting.get(region):
             _LOG.warning(
-                "%d messages of region %s wait: %s", len(found.waiting), region, next(iter(found.waiting.values())),
-                extra=fields("region_copies_wait", region=region, messages=len(found.waiting)),
+                "%d messages of region %s wait: %s", len(copied.waiting), region, next(iter(copied.waiting.values())),
+                extra=fields("region_copies_wait", region=region, messages=len(copied.waiting)),
             )  # fmt: skip
-        self._waiting[region] = set(found.waiting)
-        return found
+        self._waiting[region] = set(copied.waiting)
+        return copied
 
     def _sending(self) -> Sending | Reserving:
         if self._numbers == "journal":
@@ -441,27 +441,27 @@ def _fence(journal: Journal, name: str, region: str, incarnation: int) -> None:
     journal.fence(name, region, incarnation)
 
 
-def _period(what: str, value: float | str) -> int:
-    found = micros(value)
-    if found < 0:
-        raise UsageError(f"{what} can't be negative", remedy='seconds, or such as "1s"')
-    return found
+def _period(noun: str, value: float | str) -> int:
+    period = micros(value)
+    if period < 0:
+        raise UsageError(f"{noun} can't be negative", remedy='seconds, or such as "1s"')
+    return period
 
 
 def _party_of_box(
-    name: str, given: str | MessageBox, schema: str, patience_s: float, retry_after_s: float
+    name: str, box_or_dsn: str | MessageBox, schema: str, patience_s: float, retry_after_s: float
 ) -> Party[MessageBox]:
-    if isinstance(given, MessageBox):
-        return Party(name, lambda: given, lambda _: None, patience_s, retry_after_s)
+    if isinstance(box_or_dsn, MessageBox):
+        return Party(name, lambda: box_or_dsn, lambda _: None, patience_s, retry_after_s)
     return Party(
-        name, lambda: MessageBox.open(given, schema=schema), lambda box: box.close(), patience_s, retry_after_s
+        name, lambda: MessageBox.open(box_or_dsn, schema=schema), lambda box: box.close(), patience_s, retry_after_s
     )
 
 
-def _party_of_journal(given: str | Journal, schema: str, patience_s: float, retry_after_s: float) -> Party[Journal]:
-    if isinstance(given, Journal):
-        return Party("the journal", lambda: given, lambda _: None, patience_s, retry_after_s)
+def _party_of_journal(journal: str | Journal, schema: str, patience_s: float, retry_after_s: float) -> Party[Journal]:
+    if isinstance(journal, Journal):
+        return Party("the journal", lambda: journal, lambda _: None, patience_s, retry_after_s)
     return Party(
-        "the journal", lambda: Journal.open(given, schema=schema, patience=patience_s), lambda one: one.close(), patience_s,
+        "the journal", lambda: Journal.open(journal, schema=schema, patience=patience_s), lambda resource: resource.close(), patience_s,
         retry_after_s,
     )  # fmt: skip

@@ -57,14 +57,14 @@ def in_memory(otherwise: Path) -> Iterator[Path]:
     if not _MEMORY.is_dir() or shutil.disk_usage(_MEMORY).free < _MUCH:
         yield otherwise
         return
-    mine = f"seriatim-tests-{os.getuid()}-"
+    own = f"seriatim-tests-{os.getuid()}-"
     with ExitStack() as stack:
-        with (_MEMORY / f"{mine}lock").open("w") as turn:
+        with (_MEMORY / f"{own}lock").open("w") as turn:
             fcntl.flock(turn, fcntl.LOCK_EX)
-            for left in _MEMORY.glob(f"{mine}*/"):
+            for left in _MEMORY.glob(f"{own}*/"):
                 with suppress(BlockingIOError), _locked(left):
                     shutil.rmtree(left)
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=mine, dir=_MEMORY)))
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=own, dir=_MEMORY)))
             stack.enter_context(_locked(folder))
         yield folder
 
@@ -100,11 +100,11 @@ def fresh_box(databases: Databases, define: Define) -> Iterator[MessageBox]:
 def _forget_identities(dsn: str) -> None:
     """Take their ids from the boxes of a template, so that each clone has a box of its own, and no disabled copy of one."""
     with psycopg.connect(dsn) as connection:
-        found = connection.execute(
+        rows = connection.execute(
             "SELECT space.nspname FROM pg_proc AS known JOIN pg_namespace AS space ON space.oid = known.pronamespace"
             " WHERE known.proname = 'forget_identity'"
         ).fetchall()
-        for (schema,) in found:
+        for (schema,) in rows:
             Statements(connection, schema).do("forget_identity")
 
 

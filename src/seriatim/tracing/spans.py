@@ -79,7 +79,7 @@ class TurnSpans:
         """Begin the span of a turn."""
         self._end()
         self._behind = held_behind(messages)
-        links = [link for one in messages[:_MOST_LINKS] if (link := _link(one)) is not None]
+        links = [link for message in messages[:_MOST_LINKS] if (link := _link(message)) is not None]
         self._receive = self._tracer.start_span(
             f"receive {self._queue}", Context(), SpanKind.CONSUMER, self._attributes("receive", messages), links
         )
@@ -103,12 +103,12 @@ class TurnSpans:
             self._settle.end()
             self._settle = None
         first = messages[0]
-        behind = [cause for one in messages if (cause := self._behind.get(one.message_id)) is not None]
+        behind = [cause for message in messages if (cause := self._behind.get(message.message_id)) is not None]
         goes_on = len(messages) == 1 and first.attempt == 1 and not behind and _link(first) is not None
         turn = Context() if self._receive is None else trace.set_span_in_context(self._receive, Context())
         context = _PROPAGATOR.extract(_carrier(first), Context()) if goes_on else turn
-        linked = [] if goes_on else [*messages, *{one.message_id: one for one in behind}.values()]
-        links = [link for one in linked[:_MOST_LINKS] if (link := _link(one)) is not None]
+        linked = [] if goes_on else [*messages, *{message.message_id: message for message in behind}.values()]
+        links = [link for message in linked[:_MOST_LINKS] if (link := _link(message)) is not None]
         if goes_on and self._receive is not None:
             links.append(Link(self._receive.get_span_context()))
         attributes = self._attributes("process", messages)
@@ -132,17 +132,17 @@ class TurnSpans:
                 raise
 
     def _attributes(self, operation: str, messages: Sequence[Received]) -> dict[str, str | int | bool]:
-        found: dict[str, str | int | bool] = {
+        attributes: dict[str, str | int | bool] = {
             "messaging.system": "seriatim",
             "messaging.destination.name": self._queue,
             "messaging.operation.name": operation,
             "messaging.operation.type": operation,
         }
         if messages:
-            found["messaging.batch.message_count"] = len(messages)
+            attributes["messaging.batch.message_count"] = len(messages)
             if messages[0].group is not None:
-                found["seriatim.group"] = messages[0].group
-        return found
+                attributes["seriatim.group"] = messages[0].group
+        return attributes
 
     def _end(self) -> None:
         for span in (self._settle, self._receive):
@@ -156,15 +156,15 @@ def held_behind(messages: Sequence[Received]) -> dict[str, Received]:
 
     That is a message which came later, by its ticket at the same location, and left earlier.
     """
-    found: dict[str, Received] = {}
+    causes: dict[str, Received] = {}
     latest: dict[str, Received] = {}
-    for one in messages:
-        last = latest.get(one.ticket.location)
-        if last is not None and last.ticket > one.ticket and not one.late:
-            found[one.message_id] = last
+    for message in messages:
+        last = latest.get(message.ticket.location)
+        if last is not None and last.ticket > message.ticket and not message.late:
+            causes[message.message_id] = last
         else:
-            latest[one.ticket.location] = one
-    return found
+            latest[message.ticket.location] = message
+    return causes
 
 
 def _carrier(message: Received) -> dict[str, str]:
@@ -175,5 +175,5 @@ def _link(message: Received) -> Link | None:
     """A link to the trace of a message; None: it has none, or one that is no trace."""
     if not isinstance(message.context.get("traceparent"), str):
         return None
-    said = trace.get_current_span(_PROPAGATOR.extract(_carrier(message), Context())).get_span_context()
-    return Link(said) if said.is_valid else None
+    span = trace.get_current_span(_PROPAGATOR.extract(_carrier(message), Context())).get_span_context()
+    return Link(span) if span.is_valid else None

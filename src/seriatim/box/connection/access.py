@@ -79,8 +79,8 @@ class Transaction(Statements):
     def check_sight(self, right: str, queue_id: int | None = None, queue: str | None = None) -> bool:
         """Whether the transaction's role doesn't own the box, and sees a queue by a right: ``see`` or ``see_bodies``."""
         if self._is_owner is None:
-            found = self.maybe("owner", schema=self.schema)
-            self._is_owner = found is None or found.is_owner
+            owner = self.maybe("owner", schema=self.schema)
+            self._is_owner = owner is None or owner.is_owner
         if not self._is_owner:
             self.do("look", what=right, of_queue=queue_id, named=queue)
         return not self._is_owner

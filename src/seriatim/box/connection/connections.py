@@ -204,19 +204,19 @@ class Connections(Closing):
         try:
             with _connected(dsn, place) as connection:
                 statements = Statements(connection, schema)
-                found = find(statements)
-                if create if found is None else server is not None and not found.is_present:
+                applied = find(statements)
+                if create if applied is None else server is not None and not applied.is_present:
                     migrate(statements)
-                    found = find(statements)
+                    applied = find(statements)
                 else:
-                    check(statements, found)
+                    check(statements, applied)
                 if owner:
                     _check_owner(statements, place)
                 identity, pooled = Identity(schema, place, identity_of(connection, schema)), has_pooler(connection)
                 why_disabled = identity.look(connection)
                 if owner and why_disabled is not None:
                     identity.check_enabled(connection)
-            version = BoxVersion(dsn, schema, found)
+            version = BoxVersion(dsn, schema, applied)
             for named in (place, place_of(dsn, schema)):
                 watch_version(named, version)
             return cls(
@@ -447,11 +447,11 @@ def is_away(dsn: str | None) -> bool:
     A server that refuses this user, or has no such database, isn't away. The embedded PostgreSQL never is: who opens the
     box starts it.
     """
-    given = dsn if dsn is not None else os.environ.get(VARIABLE)
-    if given is None:
+    address = dsn if dsn is not None else os.environ.get(VARIABLE)
+    if address is None:
         return False
-    found = resolve(given)
-    answer = PGconn.ping(make_conninfo(found, **_settings(found)).encode())
+    resolved = resolve(address)
+    answer = PGconn.ping(make_conninfo(resolved, **_settings(resolved)).encode())
     return answer in (Ping.REJECT, Ping.NO_RESPONSE)
 
 
@@ -481,10 +481,10 @@ def through_pooler(place: str) -> EnvironmentProblem:
 
 def _locate(dsn: str | None, schema: str) -> tuple[EmbeddedServer | None, str, str]:
     """The PostgreSQL to use: the embedded server, if it is used; the DSN; the place."""
-    given = dsn if dsn is not None else os.environ.get(VARIABLE)
-    if given is not None:
-        found = resolve(given)
-        return None, found, place_of(found, schema)
+    address = dsn if dsn is not None else os.environ.get(VARIABLE)
+    if address is not None:
+        resolved = resolve(address)
+        return None, resolved, place_of(resolved, schema)
     server = EmbeddedServer(FOLDER)
     return server, server.dsn, f"{FOLDER}, schema {schema}"
 
@@ -506,17 +506,17 @@ def _connected(dsn: str, place: str) -> Iterator[psycopg.Connection]:
 
 
 def _settings(dsn: str) -> dict[str, Any]:
-    given = conninfo_to_dict(dsn)
-    settings = _SETTINGS | {"application_name": _name_here()} | peer_of(given.get("host"))
-    return {name: value for name, value in settings.items() if name not in given}
+    parameters = conninfo_to_dict(dsn)
+    settings = _SETTINGS | {"application_name": _name_here()} | peer_of(parameters.get("host"))
+    return {name: value for name, value in settings.items() if name not in parameters}
 
 
 def _limiting(dsn: str, limits: Limits) -> dict[str, Any]:
     """The setting of a connection that limits its statements; `RESET ALL` leaves it."""
     if limits.statement_ms is None:
         return {}
-    given = str(conninfo_to_dict(dsn).get("options") or "")
-    return {"options": f"{given} -c statement_timeout={limits.statement_ms}".strip()}
+    options = str(conninfo_to_dict(dsn).get("options") or "")
+    return {"options": f"{options} -c statement_timeout={limits.statement_ms}".strip()}
 
 
 def _name_here() -> str:

@@ -69,11 +69,11 @@ def without_secret(dsn: str | None) -> str | None:
 
 def _check_driver(text: str) -> None:
     """Refuse an address as SQLAlchemy or JDBC write it."""
-    if found := _WITH_DRIVER.match(text):
-        surplus = found[2] or found[3]
-        kept = found[1] or found[4]
+    if match := _WITH_DRIVER.match(text):
+        surplus = match[2] or match[3]
+        kept = match[1] or match[4]
         raise UsageError(
-            f"the DSN begins with {found[0]}, which names a driver", remedy=f"remove {surplus!r}: {kept}://…"
+            f"the DSN begins with {match[0]}, which names a driver", remedy=f"remove {surplus!r}: {kept}://…"
         )
 
 
@@ -117,11 +117,11 @@ def _with_variables(text: str, environment: Mapping[str, str]) -> str:
         name = match[1]
         if name not in environment:
             raise UsageError(f"the DSN names ${{{name}}}, which isn't set", remedy=f"export {name}=…")
-        found = environment[name]
+        text_found = environment[name]
         if whole:
-            return found
+            return text_found
         if text.startswith(_URI):
-            return quote(found, safe="")
-        return "'" + found.replace("\\", "\\\\").replace("'", "\\'") + "'"
+            return quote(text_found, safe="")
+        return "'" + text_found.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
     return _VARIABLE.sub(value, text)

@@ -63,9 +63,9 @@ class PreparingConnection(RestedConnection):
 
     def adapter(self) -> abc.Transformer:
         """The converter of rows and parameters, by the application's settings of the connection."""
-        told = self.pgconn.parameter_status
+        status_of = self.pgconn.parameter_status
         # What values depend on; the server tells of each change.
-        if (settings := (told(b"client_encoding"), told(b"TimeZone"))) != self._adapted_to:
+        if (settings := (status_of(b"client_encoding"), status_of(b"TimeZone"))) != self._adapted_to:
             self._adapter, self._adapted_to = Transformer(self), settings
         return self._adapter
 
@@ -94,8 +94,8 @@ def exchange(connection: PreparingConnection, sent: Sequence[Sent]) -> tuple[lis
         pgconn = connection.pgconn
         try:
             if len(sent) == 1 and (name := connection.names.get(sent[0].text)) is not None:
-                one = sent[0]  # without a pipeline the driver's own C takes the answer
-                pgconn.send_query_prepared(name, one.values, one.formats, result_format=Format.BINARY)
+                statement = sent[0]  # without a pipeline the driver's own C takes the answer
+                pgconn.send_query_prepared(name, statement.values, statement.formats, result_format=Format.BINARY)
                 results = connection.wait(generators.execute(pgconn))
             else:
                 results = _in_pipeline(connection, sent, fresh)
@@ -114,14 +114,16 @@ def _in_pipeline(connection: PreparingConnection, sent: Iterable[Sent], fresh: d
     """The results of statements; the names of those that were prepared are put into `fresh`."""
     pgconn = connection.pgconn
     pgconn.enter_pipeline_mode()
-    for one in sent:
-        if not one.kept or connection.is_pooled:
-            pgconn.send_query_params(one.text, one.values, param_formats=one.formats, result_format=Format.BINARY)
+    for statement in sent:
+        if not statement.kept or connection.is_pooled:
+            pgconn.send_query_params(
+                statement.text, statement.values, param_formats=statement.formats, result_format=Format.BINARY
+            )
             continue
-        if (name := connection.names.get(one.text)) is None:
-            name = fresh[one.text] = b"seriatim_%s_%d" % (_PROCESS, next(_NUMBERS))
-            pgconn.send_prepare(name, one.text)
-        pgconn.send_query_prepared(name, one.values, one.formats, result_format=Format.BINARY)
+        if (name := connection.names.get(statement.text)) is None:
+            name = fresh[statement.text] = b"seriatim_%s_%d" % (_PROCESS, next(_NUMBERS))
+            pgconn.send_prepare(name, statement.text)
+        pgconn.send_query_prepared(name, statement.values, statement.formats, result_format=Format.BINARY)
     pgconn.pipeline_sync()
     results = connection.wait(_answers(pgconn))
     # Notifications that came along are otherwise heard with the next one only.
@@ -137,7 +139,7 @@ def execute_alone(connection: PreparingConnection, sent: Sequence[Sent]) -> PGre
     while True:
         results, failed = exchange(connection, sent)
         if failed is None:
-            return next(one for one in results if one.status == ExecStatus.TUPLES_OK)
+            return next(result for result in results if result.status == ExecStatus.TUPLES_OK)
         error = errors.error_from_result(failed, connection.info.encoding)
         if connection.pgconn.transaction_status == TransactionStatus.INERROR:
             connection.rollback()
@@ -149,7 +151,7 @@ def execute_alone(connection: PreparingConnection, sent: Sequence[Sent]) -> PGre
 
 def _failed(results: Iterable[PGresult]) -> PGresult | None:
     """The first error."""
-    return next((one for one in results if one.status == ExecStatus.FATAL_ERROR), None)
+    return next((result for result in results if result.status == ExecStatus.FATAL_ERROR), None)
 
 
 def _answers(pgconn: PGconn) -> abc.PQGen[list[PGresult]]:
@@ -206,12 +208,12 @@ def row_class(names: tuple[bytes | None, ...]) -> Any:
     return namedtuple("Row", columns, rename=True)  # noqa: PYI024 -- the columns are known when they come
 
 
-def as_sent(adapter: abc.Transformer, asked: Asked, *, kept: bool = True) -> Sent:
+def as_sent(adapter: abc.Transformer, request: Asked, *, kept: bool = True) -> Sent:
     """A statement with numbers for the names of its parameters, and their values in that order."""
-    (text, names, formats), given, encoding = _numbered(asked[0]), asked[1], adapter.encoding
+    (text, names, formats), parameters, encoding = _numbered(request[0]), request[1], adapter.encoding
     values = [  # by their types, the frequent ones first: there are some twenty of them with each message
         value
-        if (value := given[name]) is None or (kind := type(value)) is bytes
+        if (value := parameters[name]) is None or (kind := type(value)) is bytes
         else value.encode(encoding)
         if kind is str
         else b"%d" % value
@@ -229,5 +231,5 @@ def _numbered(text: bytes) -> tuple[bytes, tuple[str, ...], tuple[Format, ...]]:
     """A statement with numbers for the names of its parameters, these names, and how their values are written."""
     formats = {name: _FORMATS[letter] for name, letter in _PLACEHOLDER.findall(text) if name}
     places = {name: b"$%d" % place for place, name in enumerate(formats, 1)}
-    numbered = _PLACEHOLDER.sub(lambda found: places[found[1]] if found[1] else b"%", text)
+    numbered = _PLACEHOLDER.sub(lambda match: places[match[1]] if match[1] else b"%", text)
     return numbered, tuple(name.decode() for name in formats), tuple(formats.values())

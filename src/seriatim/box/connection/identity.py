@@ -49,12 +49,12 @@ class Identity:
 
         A box without an id takes one. A new timeline of the server is noted as a new incarnation of the box.
         """
-        found = Statements(connection, self.schema).one("look_at_identity")
-        if found.box_id is not None:
-            self.box_id, self.incarnation = found.box_id, found.incarnation
-        if found.why_disabled is None and found.is_final:
+        row = Statements(connection, self.schema).one("look_at_identity")
+        if row.box_id is not None:
+            self.box_id, self.incarnation = row.box_id, row.incarnation
+        if row.why_disabled is None and row.is_final:
             self._note_enabled(connection)
-        why: str | None = found.why_disabled
+        why: str | None = row.why_disabled
         return why
 
     def check_enabled(self, connection: psycopg.Connection) -> None:
@@ -98,11 +98,11 @@ class Identity:
         kept = vars(connection).get(_KEPT, {})
         if self.schema in kept and kept[self.schema] == self._known:
             return
-        found, settings = _asked(connection, self.schema)
-        if found != self._known:
+        row, settings = _asked(connection, self.schema)
+        if row != self._known:
             with own() as ours:  # the box may have moved since it was opened, to a newer PostgreSQL
                 self._known = identity_of(ours, self.schema)
-        if found != self._known:
+        if row != self._known:
             there = place_of(connection.info.dsn, self.schema)
             raise UsageError(
                 f"the connection leads to another message box, or to none: {there}",

@@ -12,7 +12,7 @@ from enum import Enum
 
 from seriatim.errors import InvariantBroken
 
-__all__ = ["TRANSITIONS", "Event", "InHand", "DeliveryState"]
+__all__ = ["TRANSITIONS", "DeliveryState", "Event", "InHand"]
 
 
 class DeliveryState(Enum):
@@ -91,8 +91,8 @@ class InHand:
         try:
             self.state = TRANSITIONS[self.state][event]
         except KeyError:
-            what = f"a delivery in state {self.state.name} cannot take the event {event.name}"
-            raise InvariantBroken(what) from None
+            problem = f"a delivery in state {self.state.name} cannot take the event {event.name}"
+            raise InvariantBroken(problem) from None
 
     @contextmanager
     def lent(self) -> Iterator[None]:

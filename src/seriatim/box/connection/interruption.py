@@ -61,7 +61,7 @@ class Interruption:
     def has_not(self, connection: psycopg.Connection) -> None:
         """Note that a connection is given back."""
         with self._lock:
-            self._connections = [one for one in self._connections if one is not connection]
+            self._connections = [other for other in self._connections if other is not connection]
             if isinstance(connection, OwnConnection):
                 connection.is_interrupted = False
                 connection.interrupting = nullcontext()

@@ -65,10 +65,10 @@ async def _joined(session: Any) -> ApplicationConnection:
     return _of_psycopg((await session.get_raw_connection()).driver_connection, psycopg.AsyncConnection)
 
 
-def _of_psycopg(found: object, kind: type[ApplicationConnection]) -> ApplicationConnection:
-    if not isinstance(found, kind):
+def _of_psycopg(connection: object, kind: type[ApplicationConnection]) -> ApplicationConnection:
+    if not isinstance(connection, kind):
         raise UsageError(
-            f"the driver of this engine is {type(found).__module__.partition('.')[0]}",
+            f"the driver of this engine is {type(connection).__module__.partition('.')[0]}",
             remedy="create_engine('postgresql+psycopg://…'): a box takes part in transactions of psycopg",
         )
-    return found
+    return connection

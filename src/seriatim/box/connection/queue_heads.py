@@ -41,9 +41,9 @@ class Heads:
         rank, until = self._known.get(queue.queue_id, (EVERYTHING, 0.0))
         if now < until:
             return rank
-        asked = bool(until)  # not by who looks once
+        is_waiting = bool(until)  # not by who looks once
         self._known[queue.queue_id] = (rank, now + SHORTEST_S)  # meanwhile nobody else has to
-        if asked:
+        if is_waiting:
             lowest, took_us = ask(queue)
             rank = EVERYTHING
             if QUEUE_HEAD.applies(HeadOfQueue(queue, took_us)):

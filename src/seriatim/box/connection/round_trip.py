@@ -348,9 +348,9 @@ def can_flush(connection: OwnConnection) -> bool:
     return connection.may_flush
 
 
-def transact(connection: OwnConnection, asked: Asked, *, flush: bool = False) -> Any:
+def transact(connection: OwnConnection, request: Asked, *, flush: bool = False) -> Any:
     """Execute one statement that is a transaction by itself."""
-    sent = [as_sent(connection.adapter(), asked)]
+    sent = [as_sent(connection.adapter(), request)]
     if flush:  # what comes after the commit is another transaction, and all is answered at once
         sent = [_BEGIN, *sent, _COMMIT, _FLUSHED]
     answer = execute_alone(connection, sent)
@@ -384,9 +384,9 @@ def _rows_of_first(
     connection.forget()
     connection.rollback()
     with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-        found = cursor.execute(*first).fetchall()
+        rows = cursor.execute(*first).fetchall()
         names = tuple(column.name.encode() for column in cursor.description or ())
-    return list(map(row_class(names)._make, found))
+    return list(map(row_class(names)._make, rows))
 
 
 def begin_with(connection: OwnConnection, first: Asked) -> list[tuple[Any, ...]]:
@@ -402,14 +402,14 @@ def commit_alone(connection: OwnConnection, command: bytes) -> None:
         raise errors.error_from_result(failed, connection.info.encoding)
 
 
-def commit_with(connection: OwnConnection, asked: Asked, *, ahead: bytes | None = None, chain: bool = False) -> Any:
+def commit_with(connection: OwnConnection, request: Asked, *, ahead: bytes | None = None, chain: bool = False) -> Any:
     """Execute the last statement of a transaction, and commit, in one round trip; where none has begun it is one by itself."""
     while True:
         sent = [] if ahead is None else [_command(ahead)]
-        sent += [as_sent(connection.adapter(), asked), _CHAIN if chain else _COMMIT_LAST]
+        sent += [as_sent(connection.adapter(), request), _CHAIN if chain else _COMMIT_LAST]
         results, failed = exchange(connection, [_BEGIN_FIRST, *sent] if is_idle(connection) else sent)
         if failed is None:
-            return value_of(connection, next(one for one in results if one.status == ExecStatus.TUPLES_OK))
+            return value_of(connection, next(result for result in results if result.status == ExecStatus.TUPLES_OK))
         error = errors.error_from_result(failed, connection.info.encoding)
         if not isinstance(error, errors.InvalidSqlStatementName):
             raise error

@@ -108,9 +108,9 @@ def is_set(connection: psycopg.Connection) -> bool:
 
 
 @lru_cache
-def _fit(*told: bytes | None) -> bool:
+def _fit(*values: bytes | None) -> bool:
     """Whether these are the necessary settings, in the order of `_TOLD`; they are nearly always the same."""
-    return all((is_so or b"").startswith(wanted) for is_so, wanted in zip(told, _TOLD.values(), strict=True))
+    return all((is_so or b"").startswith(wanted) for is_so, wanted in zip(values, _TOLD.values(), strict=True))
 
 
 def check_encoding(connection: psycopg.Connection) -> None:

@@ -34,8 +34,7 @@ class OnlyAsyncWith:
 
         def __enter__(self) -> None:
             raise UsageError(
-                f"`with` can't enter the asyncio face, and this is a {type(self).__name__}",
-                remedy="write `async with`",
+                f"`with` can't enter the asyncio face, and this is a {type(self).__name__}", remedy="write `async with`"
             )
 
         __exit__ = __enter__

@@ -41,9 +41,9 @@ class FailureLog:
         #: How many there were in this period, by whether they are tried again.
         self._count = {True: 0, False: 0}
 
-    def tell(self, queue: str, group: str | None, what: Fault, result: FaultResult) -> None:
+    def tell(self, queue: str, group: str | None, fault: Fault, result: FaultResult) -> None:
         """Log a failure."""
-        MEASURES.count(Measure.FAULTS, queue, what.kind.value)
+        MEASURES.count(Measure.FAULTS, queue, fault.kind.value)
         if result.then is Then.DEAD:
             MEASURES.set_aside(queue, ["dead"])
         self.look()
@@ -55,9 +55,9 @@ class FailureLog:
         _LOG.log(
             logging.WARNING if result.will_retry else logging.ERROR,
             "%s, message %s: attempt %d%s failed (%s): %s; %s%s",
-            _place(queue, group), result.message_id.translate(_CONTROLS), result.attempts, of, what.kind.value, _error(what),
-            _next(queue, group, result), "" if result.will_retry else _traceback(what.traceback),
-            extra=fields("attempt_failed", queue=queue, group=group, message_id=result.message_id, attempt=result.attempts, kind=what.kind.value, error_class=what.error_class, error=_error(what), will_retry=result.will_retry),
+            _place(queue, group), result.message_id.translate(_CONTROLS), result.attempts, of, fault.kind.value, _error(fault),
+            _next(queue, group, result), "" if result.will_retry else _traceback(fault.traceback),
+            extra=fields("attempt_failed", queue=queue, group=group, message_id=result.message_id, attempt=result.attempts, kind=fault.kind.value, error_class=fault.error_class, error=_error(fault), will_retry=result.will_retry),
         )  # fmt: skip
 
     def look(self, *, ends: bool = False) -> None:
@@ -79,8 +79,8 @@ def _place(queue: str, group: str | None) -> str:
     return f"queue {queue!r}" if group is None else f"queue {queue!r}, group {group!r}"
 
 
-def _error(what: Fault) -> str:
-    text = f"{what.error_class}: {' '.join(what.error.split())}".translate(_CONTROLS)
+def _error(fault: Fault) -> str:
+    text = f"{fault.error_class}: {' '.join(fault.error.split())}".translate(_CONTROLS)
     return text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]}…"
 
 

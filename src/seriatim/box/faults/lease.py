@@ -155,9 +155,9 @@ def claim(
 def check_leasable(queue: BoxQueue, *, is_led: bool) -> None:
     """Refuse a queue where handing out a message changes more than the message."""
     if queue.serves or is_led:
-        what = "serves dialogs" if queue.serves else "is led to by starting subscriptions"
+        problem = "serves dialogs" if queue.serves else "is led to by starting subscriptions"
         raise UsageError(
-            f"a queue that {what} isn't worked on in leases", where=f"queue {queue.declared.name!r}",
+            f"a queue that {problem} isn't worked on in leases", where=f"queue {queue.declared.name!r}",
             remedy='leave mode="transactional", and hand what takes long to another queue',
         )  # fmt: skip
 
@@ -188,9 +188,9 @@ def fence(transaction: Transaction, queue: str, group: str, entry_id: int, worke
     commit on; it runs out by itself. So who ends that turn can count its attempt before the next one begins.
     """
     with translated(transaction.access.place):
-        found = transaction.access.known.current(transaction).queue(queue)
+        bound = transaction.access.known.current(transaction).queue(queue)
         token = transaction.value(
-            "fence_group", of_queue=found.queue_id, of_group=group, of_entry=entry_id, of_worker=worker,
+            "fence_group", of_queue=bound.queue_id, of_group=group, of_entry=entry_id, of_worker=worker,
             period=timedelta(milliseconds=2 * _PATIENCE_MS),
         )  # fmt: skip
         return None if token is None else int(token)
@@ -199,8 +199,8 @@ def fence(transaction: Transaction, queue: str, group: str, entry_id: int, worke
 def fence_off(transaction: Transaction, queue: BoxQueue, group: str) -> bool:
     """Take a group from the worker that has it in a lease; the worker can't complete its messages any more. For the owner."""
     parameters = {"queue_id": queue.queue_id, "group_key": group}
-    found = transaction.maybe("lease_of_group", **parameters)
-    return found is not None and drop(transaction, queue, found[0])
+    row = transaction.maybe("lease_of_group", **parameters)
+    return row is not None and drop(transaction, queue, row[0])
 
 
 def expired_in(transaction: Transaction, queue: BoxQueue) -> list[ExpiredLease]:

@@ -28,14 +28,16 @@ _MOST = 100
 def next_trial(transaction: Transaction, queue: BoxQueue, apart: Begin) -> tuple[str | None, int | None] | None:
     """Find the next group, or message, to hand out on trial; attempts that never ended are counted before, each in a separate transaction."""
     for _ in range(_MOST):
-        found = transaction.one("next_trial", of_queue=queue.queue_id, has_groups=queue.has_groups)
-        if found.token is None:
-            return None if found.group_key is None and found.entry_id is None else (found.group_key, found.entry_id)
-        error = f"{found.worker} began with it, and its turn never ended: its process was killed, or its connection was ended"
-        what = Fault(FaultKind.POISON, "WorkerDied", error, found.worker)
-        lost = LostTurn(queue.declared.name, found.group_key, found.entry_id, found.token)
+        row = transaction.one("next_trial", of_queue=queue.queue_id, has_groups=queue.has_groups)
+        if row.token is None:
+            return None if row.group_key is None and row.entry_id is None else (row.group_key, row.entry_id)
+        error = (
+            f"{row.worker} began with it, and its turn never ended: its process was killed, or its connection was ended"
+        )
+        fault = Fault(FaultKind.POISON, "WorkerDied", error, row.worker)
+        lost = LostTurn(queue.declared.name, row.group_key, row.entry_id, row.token)
         with apart() as own:
-            result = note_lost(own, lost, what, _PATIENCE_S)
+            result = note_lost(own, lost, fault, _PATIENCE_S)
         if result is not None:
-            FAILURES.tell(lost.queue, lost.group, what, result)
+            FAILURES.tell(lost.queue, lost.group, fault, result)
     return None

@@ -14,13 +14,7 @@ from psycopg.abc import PQGen
 from seriatim.box.connection.dsn import place_of
 from seriatim.box.links.transport import carrier_dsn
 from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable
-from seriatim.network import (
-    KEEPALIVE_COUNT,
-    KEEPALIVE_IDLE_S,
-    KEEPALIVE_INTERVAL_S,
-    SILENT_S,
-    UNACKNOWLEDGED_S,
-)
+from seriatim.network import KEEPALIVE_COUNT, KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, SILENT_S, UNACKNOWLEDGED_S
 from seriatim.pipeline.declared.link import Link
 from seriatim.rested import RestedConnection, Restedness
 

@@ -63,21 +63,21 @@ class CertificateFiles:
         try:
             context.load_cert_chain(self.certificate, self.key, self._no_password)
         except ssl.SSLError as error:
-            what = "doesn't belong to the certificate" if error.reason == "KEY_VALUES_MISMATCH" else "can't be used"
+            problem = "doesn't belong to the certificate" if error.reason == "KEY_VALUES_MISMATCH" else "can't be used"
             raise self._wrong(
-                f"{what} ({error.reason or 'not PEM'})", self.key, f"the key of {self.certificate}, both in PEM"
+                f"{problem} ({error.reason or 'not PEM'})", self.key, f"the key of {self.certificate}, both in PEM"
             ) from None
         return context
 
-    def _check_readable(self, path: str, what: str, *, is_secret: bool = False) -> None:
+    def _check_readable(self, path: str, noun: str, *, is_secret: bool = False) -> None:
         try:
             with Path(path).open("rb") as file:
-                found = os.fstat(file.fileno())
+                status = os.fstat(file.fileno())
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            raise self._wrong(f"can't be read: {why}", path, f"the path of the {what}") from None
+            raise self._wrong(f"can't be read: {why}", path, f"the path of the {noun}") from None
         # As libpq has it: a key of root's may be readable for a group, by which several services reach it.
-        if is_secret and found.st_mode & (0o027 if found.st_uid == 0 else 0o077):
+        if is_secret and status.st_mode & (0o027 if status.st_uid == 0 else 0o077):
             raise self._wrong("has a private key in it that others can read", path, f"chmod 600 {path}")
 
     def _no_password(self) -> NoReturn:
@@ -87,8 +87,8 @@ class CertificateFiles:
             "take one that isn't, of mode 600: openssl pkey -in … -out …",
         )
 
-    def _wrong(self, what: str, path: str, remedy: str) -> EnvironmentProblem:
-        return EnvironmentProblem(f"{path} {what}", where=self.place, remedy=remedy)
+    def _wrong(self, problem: str, path: str, remedy: str) -> EnvironmentProblem:
+        return EnvironmentProblem(f"{path} {problem}", where=self.place, remedy=remedy)
 
 
 def public_key_in(path: str | os.PathLike[str]) -> bytes:
@@ -123,8 +123,8 @@ def public_key_of(certificate: bytes) -> bytes:
 
 def names_of(connection: ssl.SSLObject) -> str:
     """The names of the peer of a connection, as its certificate's subjectAltName has them, for people."""
-    told: Any = (connection.getpeercert() or {}).get("subjectAltName", ())
-    names = [str(value) for _, value in told]
+    alternatives: Any = (connection.getpeercert() or {}).get("subjectAltName", ())
+    names = [str(value) for _, value in alternatives]
     return ", ".join(names[:5])[:300] or "without a name"
 
 
@@ -145,7 +145,7 @@ def _content(data: memoryview, at: int, tag: int) -> tuple[int, int]:
 
 def _stamp(path: str) -> object:
     try:
-        found = Path(path).stat()
+        status = Path(path).stat()
     except (OSError, ValueError):
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino

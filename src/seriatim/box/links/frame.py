@@ -102,13 +102,13 @@ def distinct(rows: Rows, *names: str) -> bool:
     return len(np.unique(rows[list(names)])) == len(rows) if len(rows) else True
 
 
-def is_text(piece: memoryview, what: str) -> str:
+def is_text(piece: memoryview, noun: str) -> str:
     """A piece of the heap as text."""
     try:
         return str(piece, "utf-8")
     except UnicodeDecodeError as error:
         raise LinkProtocolError(
-            f"{what} is no UTF-8", where="link", remedy="look at the other box and its version"
+            f"{noun} is no UTF-8", where="link", remedy="look at the other box and its version"
         ) from error
 
 

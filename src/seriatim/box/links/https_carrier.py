@@ -53,7 +53,7 @@ class HttpsCarrier:
         host, port = checked_address(url)
         self._to = f"https://{f'[{host}]' if ':' in host else host}:{port}"
         certificate, key, authority = (
-            with_variables(str(one), environment) for one in (link.certificate, link.key, link.authority)
+            with_variables(str(path), environment) for path in (link.certificate, link.key, link.authority)
         )
         self._files = CertificateFiles(certificate, key, authority, self._place)
         self._stamp = self._files.stamp()
@@ -114,7 +114,7 @@ class HttpsCarrier:
                 )
         return bytes(body)
 
-    def _refused(self, status: int, said: str) -> SeriatimError:
+    def _refused(self, status: int, text: str) -> SeriatimError:
         where = f"{self._place}, {self._to}"
         if status == 403:
             return EnvironmentProblem(
@@ -123,10 +123,10 @@ class HttpsCarrier:
             )  # fmt: skip
         if status in (408, 429, 500, 502, 503, 504):
             return Unavailable(
-                f"the other box can't take it now: {said or status}", where=where, remedy="it is tried again"
+                f"the other box can't take it now: {text or status}", where=where, remedy="it is tried again"
             )
         return LinkProtocolError(
-            f"what answers there isn't a message box, or another version: {status} {said}",
+            f"what answers there isn't a message box, or another version: {status} {text}",
             where=where,
             remedy="mend its url",
         )
@@ -150,7 +150,7 @@ class HttpsCarrier:
                     f"the certificate of the other side isn't to be trusted: {cause.verify_message.rstrip('.')}", where=where,
                     remedy="authority has to have signed it, and its subjectAltName to have the name in url",
                 ) from error  # fmt: skip
-            if isinstance(cause, ssl.SSLError) and any(one in (cause.reason or "") for one in _ALERTS):
+            if isinstance(cause, ssl.SSLError) and any(alert in (cause.reason or "") for alert in _ALERTS):
                 raise EnvironmentProblem(
                     f"the other side doesn't take the certificate of this one: {_words(cause.reason)}", where=where,
                     remedy="the authority there has to have signed it, and it must not be over",

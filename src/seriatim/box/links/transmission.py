@@ -69,7 +69,7 @@ class Roads:
     def to(self, link: Link) -> Carrier | HttpsCarrier:
         """The connection of a link."""
         if (carrier := self._carriers.get(link)) is None:
-            for other in [one for one in self._carriers if one.name == link.name]:
+            for other in [carrier for carrier in self._carriers if carrier.name == link.name]:
                 self.drop(other)  # it was defined anew
             carrier = self._carriers[link] = Carrier(link) if link.url is None else HttpsCarrier(link)
         return carrier
@@ -107,20 +107,20 @@ def transmit(access: Access, roads: Roads, *, only: str | None = None, at_once: 
             raise EnvironmentProblem(
                 "only the owner of the box may transmit", where=access.place, remedy="use a DSN of the owner"
             )
-        found = transaction.rows("link_addresses", name=None)
+        rows = transaction.rows("link_addresses", name=None)
         unrouted = is_unrouted(transaction)
     if unrouted:
         route_pending(access)
-    if only is not None and not any(one.name == only for one in found):
+    if only is not None and not any(row.name == only for row in rows):
         raise UsageError(
             f"this box has no link {shown(only)} with an address",
-            remedy=likely(only, [one.name for one in found]) or "seriatim link status",
+            remedy=likely(only, [row.name for row in rows]) or "seriatim link status",
         )
     rounds = []
-    for one in found:
-        link = from_json(Link, json.loads(one.definition))
+    for row in rows:
+        link = from_json(Link, json.loads(row.definition))
         if only in (None, link.name) and (at_once or not roads.rests(link)):
-            rounds.append(_round(access, roads, link, one, at_once=at_once))
+            rounds.append(_round(access, roads, link, row, at_once=at_once))
     return rounds
 
 
@@ -192,7 +192,9 @@ class _Round:
             )
         read = AnswerSet.read(Frame.read(answers))
         if any(
-            text for text, one in zip(read.reasons, read.answers["answer"], strict=True) if one == StreamAnswer.THROUGH
+            text
+            for text, answer in zip(read.reasons, read.answers["answer"], strict=True)
+            if answer == StreamAnswer.THROUGH
         ):
             self._warn()
         lacks = read.answers["answer"] == StreamAnswer.MISSING
@@ -201,8 +203,8 @@ class _Round:
     def _warn(self) -> None:
         """Log what streams that have just begun tell of the other box's queues, each once."""
         with self._access.transaction() as transaction:
-            told = transaction.value("link_warnings", of_link=self._link_id)
-        for text in told:
+            warnings = transaction.value("link_warnings", of_link=self._link_id)
+        for text in warnings:
             if self._access.told.is_first((self._link.name, text)):
                 _LOG.warning("link %s: %s", self._link.name, text, extra=fields("link_groups", link=self._link.name))
 
@@ -213,10 +215,10 @@ class _Round:
         if not (self._is_silent or frame.counts[1]):
             return 0, False
         with self._access.transaction() as transaction:
-            taken = transaction.one("link_take", of_link=self._link_id, frame=batch)
-        self._check(self._carrier.push(taken.answers), FrameKind.ANSWERS)
-        lacks = AnswerSet.read(Frame.read(taken.answers)).answers["answer"] == StreamAnswer.MISSING
-        return taken.messages, taken.messages > 0 or bool(lacks.any())
+            taken_frame = transaction.one("link_take", of_link=self._link_id, frame=batch)
+        self._check(self._carrier.push(taken_frame.answers), FrameKind.ANSWERS)
+        lacks = AnswerSet.read(Frame.read(taken_frame.answers)).answers["answer"] == StreamAnswer.MISSING
+        return taken_frame.messages, taken_frame.messages > 0 or bool(lacks.any())
 
     def _check(self, data: bytes, kind: FrameKind) -> Frame:
         """A frame of the other box, if it is of this kind and from the box that this link leads to."""
@@ -238,5 +240,5 @@ class _Round:
             raise self._wrong("the other box answers something else than was asked", "look at its version")
         return frame
 
-    def _wrong(self, what: str, remedy: str) -> LinkProtocolError:
-        return LinkProtocolError(what, where=f"link {self._link.name!r}", remedy=remedy)
+    def _wrong(self, problem: str, remedy: str) -> LinkProtocolError:
+        return LinkProtocolError(problem, where=f"link {self._link.name!r}", remedy=remedy)

@@ -21,7 +21,10 @@ def with_edits(
     tried = [entry_id for entry_id, row in zip(entry_ids, rows, strict=True) if row.attempt]
     if not tried:
         return rows
-    edited = {one.entry_id: one for one in transaction.rows("edited", of_queue=queue.queue_id, of_entries=tried)}
+    edited = {
+        edited_row.entry_id: edited_row
+        for edited_row in transaction.rows("edited", of_queue=queue.queue_id, of_entries=tried)
+    }
     if not edited:
         return rows
     return [

@@ -132,9 +132,9 @@ class DialogStaging(Staging):
     ) -> int:
         """Stage messages behind the earlier ones, with their keys, without routing."""
         rows, keys = [], []
-        told = zip(placed.messages, placed.groups, placed.problems, strict=True)
-        for place, (message, given, why) in enumerate(told, before):
-            key = str(given) if isinstance(given, int) else given
+        placed_rows = zip(placed.messages, placed.groups, placed.problems, strict=True)
+        for place, (message, group, why) in enumerate(placed_rows, before):
+            key = str(group) if isinstance(group, int) else group
             reason = key_problem(key)
             location, wrong = _location(message.context)
             problem = why or wrong or (REASONS[reason] if reason else None)

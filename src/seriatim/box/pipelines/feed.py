@@ -41,7 +41,7 @@ from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.box_properties import DIALOG, declared
 from seriatim.pipeline.types.origin import ORIGIN
 
-__all__ = ["PipelineFeed", "Part"]
+__all__ = ["Part", "PipelineFeed"]
 
 #: A turn locks that many groups; each lock is a place in a table of the server's that is of one size.
 _GROUPS = 1000
@@ -99,16 +99,16 @@ class PipelineFeed(Closing):
             return dict(DIALOG)
         with self._transaction() as transaction:
             types = self._access.known.current(transaction).types
-        found = dict(sorted(one for kind in types.values() for one in declared(kind).items()))
-        taken = {name.casefold() for name in own_names()}
-        for name in found:
-            if (self._prefix + name).casefold() in taken:
+        properties = dict(sorted(item for kind in types.values() for item in declared(kind).items()))
+        reserved = {name.casefold() for name in own_names()}
+        for name in properties:
+            if (self._prefix + name).casefold() in reserved:
                 raise UsageError(
                     f"the property {name!r} would have the name of another column",
                     where=self._access.place,
                     remedy='give the columns of properties a prefix: .option("prefix", "p_")',
                 )
-        return found
+        return properties
 
     # ---- batches
 
@@ -220,7 +220,7 @@ class PipelineFeed(Closing):
             try:
                 with self._transaction() as transaction:
                     self._batches(transaction, reader)
-                    taken = self._take(transaction, batch, left, pace)
+                    count = self._take(transaction, batch, left, pace)
             except Exception as error:
                 queue = self._queue()
                 if not queue.has_groups or not is_of_turn(error, self._access.place):
@@ -228,10 +228,10 @@ class PipelineFeed(Closing):
                 if not set_failing_apart(self._transaction, queue, self._locked):
                     raise
                 continue
-            if not taken:
+            if not count:
                 return
-            left -= max(taken, 0)
-            if taken < 0 and not self._route():
+            left -= max(count, 0)
+            if count < 0 and not self._route():
                 return
 
     def _take(self, transaction: Transaction, batch: int, left: int, pace: _Pace) -> int:
@@ -250,18 +250,18 @@ class PipelineFeed(Closing):
         transaction.notice(*judged.notices(self._queue(), locked.keys))
         handed = judged.handed
         pace.see(handed)
-        entry_ids = [one for each in handed for one in each.entry_ids]
+        entry_ids = [entry_id for each in handed for entry_id in each.entry_ids]
         transaction.do(
             "put_in_batch",
             of_queue=self._queue().queue_id,
             in_batch=batch,
             entry_ids=entry_ids,
-            ordinals=[one for each in handed for one in each.ordinals],
-            lates=[one for each in handed for one in each.late],
+            ordinals=[ordinal for each in handed for ordinal in each.ordinals],
+            lates=[late for each in handed for late in each.late],
         )
         if entry_ids and self._queue().serves:
-            gone = fail_invalid(transaction, self._queue(), batch, entry_ids)
-            entry_ids = [one for one in entry_ids if one not in gone]
+            invalid = fail_invalid(transaction, self._queue(), batch, entry_ids)
+            entry_ids = [entry_id for entry_id in entry_ids if entry_id not in invalid]
             transaction.do("talk_in_batch", of_queue=self._queue().queue_id, of_entries=entry_ids)
         return len(entry_ids) or -1
 
@@ -271,18 +271,18 @@ class PipelineFeed(Closing):
 
     def _claimed(self, reader: str, batch: int) -> tuple[str, int]:
         """Make the queue the reader's own; return the reader, and the last batch that it has or will never get."""
-        mine = reader or self._reader or str(uuid.uuid4())
+        own = reader or self._reader or str(uuid.uuid4())
         if (queue := self._queue().declared).level == TYPE:
             raise UsageError(
                 f"queue {queue.name!r} puts each type in order by itself, which a pipeline doesn't",
                 remedy='give the pipeline a queue of level="queue"',
             )
         with self._transaction() as transaction:
-            if mine != self._reader:
+            if own != self._reader:
                 owner = transaction.value(
                     "claim_queue",
                     of_queue=self._queue().queue_id,
-                    by_reader=mine,
+                    by_reader=own,
                     by_pipeline=self._pipeline,
                     is_new=not reader,
                     takes_over=self._takes_over,
@@ -295,9 +295,9 @@ class PipelineFeed(Closing):
                         where=f"queue {self._name!r}",
                         remedy="begin with a new one: it is another queue's, or the queue was given back to workers since",
                     )
-            _, done = self._batches(transaction, mine)
-        self._reader = mine
-        return mine, max(batch, done)
+            _, done = self._batches(transaction, own)
+        self._reader = own
+        return own, max(batch, done)
 
     def _refused(self, whose: str) -> ActionRefused:
         return ActionRefused(
@@ -395,9 +395,9 @@ class PipelineFeed(Closing):
                 known.read(transaction).queue(self._name)
         if (way := known.definitions.ways.get(self._name)) is not None:
             raise way_refused(self._name, way)
-        found = known.definitions.queues[self._name]
-        found.check_received_here()
-        return found
+        bound = known.definitions.queues[self._name]
+        bound.check_received_here()
+        return bound
 
     def _refresh(self) -> None:
         with self._transaction() as transaction:
@@ -422,7 +422,7 @@ class _Pace:
 
     def see(self, handed: Sequence[HandedMessages]) -> None:
         """Learn from the result of a turn."""
-        self._largest = max([self._largest, *(len(one.entry_ids) for one in handed)])
+        self._largest = max([self._largest, *(len(hand_out.entry_ids) for hand_out in handed)])
 
 
 def _lives(statements: Statements) -> bool:

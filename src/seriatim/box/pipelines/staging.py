@@ -173,8 +173,8 @@ class Staging(Closing):
             nap_s = min(2 * nap_s, _LONG_NAP_S)
 
     def _is_done(self, transaction: Transaction, writer: str, batch: int) -> bool:
-        found = self._run(transaction, "last_batch", writer=writer)
-        return bool(found) and batch <= found[0].batch
+        last = self._run(transaction, "last_batch", writer=writer)
+        return bool(last) and batch <= last[0].batch
 
     def discard(self, parts: Iterable[StagedPart]) -> None:
         """Delete parts that no batch contains. Merged parts don't exist any more."""
@@ -194,31 +194,27 @@ class Staging(Closing):
     def _versions(self, transaction: Transaction, parts: Sequence[StagedPart]) -> dict[int, int]:
         """Check that all parts exist and are whole; return the version of the definitions by which each was routed."""
         part_ids = [part_id for part_id, _ in parts]
-        found = {row.part_id: row for row in self._run(transaction, "staged_parts", part_ids=part_ids)}
+        versions = {row.part_id: row for row in self._run(transaction, "staged_parts", part_ids=part_ids)}
         for part_id, messages in parts:
-            part = found.get(part_id)
+            part = versions.get(part_id)
             if part is None or not messages == part.messages == part.found:
                 raise Unavailable(
                     "a staged part of the batch is gone, as after a restart of the server",
                     where=self._access.place,
                     remedy="start the pipeline again: the batch is staged anew",
                 )
-        return {part_id: part.version for part_id, part in found.items()}
+        return {part_id: part.version for part_id, part in versions.items()}
 
     def _stage_again(self, transaction: Transaction, part_id: int, definitions: Definitions) -> None:
         """Route a part again, because the definitions have changed since it was staged."""
-        found: list[Any] = []
+        staged: list[Any] = []
         while rows := self._run(
-            transaction,
-            "staged_messages",
-            part_id=part_id,
-            after=found[-1].place if found else -1,
-            at_most=_PORTION,
+            transaction, "staged_messages", part_id=part_id, after=staged[-1].place if staged else -1, at_most=_PORTION
         ):
-            found += rows
+            staged += rows
         transaction.do("empty_part", part_id=part_id)
-        for begin in range(0, len(found), _PORTION):
-            rows = found[begin : begin + _PORTION]
+        for begin in range(0, len(staged), _PORTION):
+            rows = staged[begin : begin + _PORTION]
             messages = [
                 Message(
                     message_id=row.message_id,
@@ -229,7 +225,7 @@ class Staging(Closing):
                         "location": row.location,
                     },
                     body=row.body,
-                    parts=[Part(*one) for one in row.parts] if row.parts else (),
+                    parts=[Part(*part) for part in row.parts] if row.parts else (),
                 )
                 for row in rows
             ]
@@ -256,15 +252,15 @@ class Staging(Closing):
         if columns["part_counts"] is not None:
             beside = zip(columns["part_names"], columns["part_content_types"], columns["part_bodies"], strict=True)
             parts = (
-                (part_id, before + place - 1, number, *one)
-                for number, (place, one) in enumerate(zip(columns["part_places"], beside, strict=True))
+                (part_id, before + place - 1, number, *part)
+                for number, (place, part) in enumerate(zip(columns["part_places"], beside, strict=True))
             )
             self._copy(transaction, "stage_message_parts", _PART_TYPES, parts)
         made = routed.entries
         entries = zip(
             [part_id] * len(made.places), [before + place for place in made.places], made.queue_ids, made.groups,
             made.sequences, made.sizes, made.priorities, made.problems,
-            [_numbers(one) for one in made.subscriptions], strict=True,
+            [_numbers(subscription) for subscription in made.subscriptions], strict=True,
         )  # fmt: skip
         self._copy(transaction, "stage_entries", _ENTRY_TYPES, entries)
         return len(made.places)
@@ -284,8 +280,8 @@ class Staging(Closing):
         messages, problems = list(placed.messages), list(placed.problems)
         if self._queue is not None:
             messages = [
-                one if why else replace(one, context={**one.context, "to": self._queue})
-                for one, why in zip(messages, problems, strict=True)
+                message if why else replace(message, context={**message.context, "to": self._queue})
+                for message, why in zip(messages, problems, strict=True)
             ]
         typed = router.typed(messages)
         for row, (message, context) in enumerate(zip(typed.messages, typed.contexts, strict=True)):
@@ -300,7 +296,7 @@ class Staging(Closing):
             if problem is not None or left_out is not None:
                 problems[row] = "; ".join(filter(None, (problem, left_out)))
                 messages[row] = replace(message, context=properties)
-        contexts = [{} if why else one for one, why in zip(typed.contexts, problems, strict=True)]
+        contexts = [{} if why else context for context, why in zip(typed.contexts, problems, strict=True)]
         undeclared = [row for row in typed.undeclared if problems[row] is None]
         return Typed(messages, contexts, problems, undeclared)
 
@@ -358,4 +354,4 @@ def _made_up(of_part: str, before: int, place: int) -> str:
 
 def _numbers(written: str) -> list[int]:
     """Parse PostgreSQL's text of an array of numbers."""
-    return [int(one) for one in written[1:-1].split(",") if one]
+    return [int(number) for number in written[1:-1].split(",") if number]

@@ -34,10 +34,10 @@ def _column(values: list[Any]) -> Any:
     first = next((value for value in values if value is not None), None)
     if isinstance(first, bytes):
         return values
-    many = len(values)
-    if many > 1 and values.count(values[0]) == many:  # as most columns are: of one type, location, queue …
-        one = _column(values[:1])[1:-1]
-        return "{" + ",".join([one] * many) + "}"
+    count = len(values)
+    if count > 1 and values.count(values[0]) == count:  # as most columns are: of one type, location, queue …
+        text = _column(values[:1])[1:-1]
+        return "{" + ",".join([text] * count) + "}"
     return texts(values) if isinstance(first, str) else numbers(values)
 
 

@@ -50,8 +50,8 @@ class MigrationLocks:
         self._statements = statements
         is_known = statements.connection.info.server_version >= 170_000
         settings = dict(SETTINGS) | ({_TRANSACTION_TIMEOUT: "0"} if is_known else {})
-        found = statements.one("set_for_migration", names=list(settings), values=list(settings.values()))
-        self._own_s: float | None = found.lock_timeout_ms / 1000 or None
+        row = statements.one("set_for_migration", names=list(settings), values=list(settings.values()))
+        self._own_s: float | None = row.lock_timeout_ms / 1000 or None
 
     def hold_schema(self) -> None:
         """Lock the schema against other migrations of it."""
@@ -62,9 +62,10 @@ class MigrationLocks:
                 self._statements.do("lock_schema", schema=schema)
         except errors.LockNotAvailable as error:
             holders = self._statements.rows("holders_of_schema", schema=schema)
-            who = ", ".join(f"process {pid} of the role {role!r}" for pid, role in holders) or "somebody"
+            holders_named = ", ".join(f"process {pid} of the role {role!r}" for pid, role in holders) or "somebody"
             raise Unavailable(
-                f"{who} has the lock of those who make the schema {schema}", remedy="try again when that has ended"
+                f"{holders_named} has the lock of those who make the schema {schema}",
+                remedy="try again when that has ended",
             ) from error
 
     def lock_out(self) -> None:
@@ -77,15 +78,15 @@ class MigrationLocks:
                     self._wait_at_most(max(min(left, _AT_ONCE_S), 0.001))
                     self._statements.do("lock_out")
             except (errors.LockNotAvailable, errors.DeadlockDetected) as error:
-                if (who := self._users()) != waits_for:
-                    waits_for = who
+                if (users := self._users()) != waits_for:
+                    waits_for = users
                     _log.warning(
-                        "%s: the migration waits for %s", self._statements.schema, who,
-                        extra=fields("migration_waits", schema=self._statements.schema, waits_for=who),
+                        "%s: the migration waits for %s", self._statements.schema, users,
+                        extra=fields("migration_waits", schema=self._statements.schema, waits_for=users),
                     )  # fmt: skip
                 if left <= _AT_ONCE_S:
                     raise Unavailable(
-                        f"the schema {self._statements.schema} can't be migrated while it is used by {who}",
+                        f"the schema {self._statements.schema} can't be migrated while it is used by {users}",
                         remedy="try again when that has ended, or end it",
                     ) from error
             else:
@@ -97,9 +98,9 @@ class MigrationLocks:
 
     def _users(self) -> str:
         users = self._statements.rows("users_of_schema")
-        who = [
-            f"process {one.pid} of the role {one.role!r} ({one.program or 'no name'}, for {one.seconds:.0f} s)"
-            for one in users[:_SHOWN]
+        names = [
+            f"process {user.pid} of the role {user.role!r} ({user.program or 'no name'}, for {user.seconds:.0f} s)"
+            for user in users[:_SHOWN]
         ]
         more = [f"{len(users) - _SHOWN} more"] if len(users) > _SHOWN else []
-        return ", ".join([*who, *more]) or "somebody"
+        return ", ".join([*names, *more]) or "somebody"

@@ -75,8 +75,8 @@ class Routine:
 @cache
 def routines() -> tuple[Routine, ...]:
     """All functions and views, in an order in which they can be created."""
-    known = {one.name: one for one in map(_read, _files())}
-    graph = {name: sorted(one.needs & known.keys()) for name, one in sorted(known.items())}
+    known = {routine.name: routine for routine in map(_read, _files())}
+    graph = {name: sorted(routine.needs & known.keys()) for name, routine in sorted(known.items())}
     return tuple(known[name] for name in TopologicalSorter(graph).static_order())
 
 
@@ -84,7 +84,7 @@ def routines() -> tuple[Routine, ...]:
 def of_tables() -> tuple[Routine, ...]:
     """The functions that tables use, in an order in which they can be created."""
     names = set(template(_PACKAGE, "schema/table_functions.txt").split())
-    return tuple(one for one in routines() if one.name in names)
+    return tuple(routine for routine in routines() if routine.name in names)
 
 
 @cache
@@ -97,15 +97,15 @@ def rules() -> tuple[str, ...]:
 @cache
 def checksum() -> str:
     """The SHA-256 of all functions, views and rules, whatever the schema's name."""
-    texts = [one.text for one in sorted(routines(), key=lambda one: one.name)]
+    texts = [routine.text for routine in sorted(routines(), key=lambda routine: routine.name)]
     return hashlib.sha256("\n".join([*texts, *rules()]).encode()).hexdigest()
 
 
 def suffixed_heads(suffix: str) -> str:
     """The SQL that makes each function once more, without a body and under a longer name: PostgreSQL then compares their heads."""
-    heads = (one for one in routines() if not one.is_view)
+    heads = (routine for routine in routines() if not routine.is_view)
     return "\n".join(
-        f"CREATE FUNCTION {{schema}}.{one.name}{suffix}{one.head}\nLANGUAGE plpgsql AS '';" for one in heads
+        f"CREATE FUNCTION {{schema}}.{routine.name}{suffix}{routine.head}\nLANGUAGE plpgsql AS '';" for routine in heads
     )
 
 
@@ -119,10 +119,10 @@ def _files() -> Iterator[str]:
 
 
 def _read(path: str) -> Routine:
-    found = read_text(path, template(_PACKAGE, path))
-    if found.name != path.rpartition("/")[2].removesuffix(".sql"):
+    routine = read_text(path, template(_PACKAGE, path))
+    if routine.name != path.rpartition("/")[2].removesuffix(".sql"):
         raise ValueError(f"{path} has to create what it is named after")
-    return found
+    return routine
 
 
 def read_text(path: str, text: str) -> Routine:
@@ -143,7 +143,7 @@ def read_text(path: str, text: str) -> Routine:
 
 
 def _attributes(words: Iterable[str]) -> list[str]:
-    given = list(words)
-    if wrong := [word for word in given if word not in ATTRIBUTES]:
+    names = list(words)
+    if wrong := [word for word in names if word not in ATTRIBUTES]:
         raise ValueError(f"no attribute of a function: {', '.join(wrong)}")
-    return [*(() if "sql" in given else ["LANGUAGE plpgsql"]), *(ATTRIBUTES[word] for word in given)]
+    return [*(() if "sql" in names else ["LANGUAGE plpgsql"]), *(ATTRIBUTES[word] for word in names)]

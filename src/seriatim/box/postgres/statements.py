@@ -152,12 +152,12 @@ def _class_row(of: type, cursor: psycopg.Cursor[Any]) -> Any:
 
 @cache
 def _check_fits(of: type, names: tuple[bytes, ...]) -> None:
-    given = [name.decode() for name in names]
+    named = [name.decode() for name in names]
     try:
-        inspect.signature(of).bind(**dict.fromkeys(given))
+        inspect.signature(of).bind(**dict.fromkeys(named))
     except TypeError as error:
         raise ChangedResult(
-            f"the result has the columns {', '.join(given)}, and {of.__name__} others: {error}"
+            f"the result has the columns {', '.join(named)}, and {of.__name__} others: {error}"
         ) from None
 
 
@@ -201,12 +201,14 @@ def _text(file: str, package: str = _PACKAGE) -> str:
 
 
 def _call(name: str, schema: str, arguments: Iterable[str], *, of_rows: bool) -> sql.Composed:
-    given = [
-        sql.SQL("{} => {}").format(sql.Identifier(one), sql.Placeholder(one, "b" if _BYTES.fullmatch(one) else "s"))
-        for one in arguments
+    written = [
+        sql.SQL("{} => {}").format(
+            sql.Identifier(argument), sql.Placeholder(argument, "b" if _BYTES.fullmatch(argument) else "s")
+        )
+        for argument in arguments
     ]
     call = sql.SQL("SELECT * FROM {}({})" if of_rows else "SELECT {}({})")
-    return call.format(sql.Identifier(checked_schema(schema), name), sql.SQL(", ").join(given))
+    return call.format(sql.Identifier(checked_schema(schema), name), sql.SQL(", ").join(written))
 
 
 @cache
@@ -220,8 +222,8 @@ def files(package: str = _PACKAGE) -> dict[str, str]:
 
 
 def _paths(folder: Traversable, path: str) -> Iterator[str]:
-    for one in folder.iterdir():
-        if one.is_dir():
-            yield from _paths(one, f"{path}/{one.name}")
-        elif one.name.endswith(".sql"):
-            yield f"{path}/{one.name}"
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _paths(entry, f"{path}/{entry.name}")
+        elif entry.name.endswith(".sql"):
+            yield f"{path}/{entry.name}"

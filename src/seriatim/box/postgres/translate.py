@@ -41,11 +41,7 @@ _OTHER_SCHEMA = (
 )  # fmt: skip
 #: The first row that fits counts: what the driver raised, what we raise, what to do.
 _ROWS: tuple[tuple[tuple[type[psycopg.Error], ...], type[SeriatimError], str], ...] = (
-    (
-        _OTHER_SCHEMA,
-        SchemaMismatch,
-        "is it the right database and schema? `seriatim box migrate` makes the schema",
-    ),
+    (_OTHER_SCHEMA, SchemaMismatch, "is it the right database and schema? `seriatim box migrate` makes the schema"),
     ((errors.InsufficientPrivilege,), EnvironmentProblem, "give this role the right, or use another role or server"),
     (
         (errors.ReadOnlySqlTransaction,),
@@ -113,8 +109,8 @@ def migrated(error: BaseException, place: str) -> BoxMigrated | None:
         return None
     for known in tuple(_VERSIONS.get(place, ())):
         if (now := known.changed_to()) is not None:
-            what = f"a newer seriatim has migrated the message box: {now}"
-            return BoxMigrated(what, where=place, remedy="restart this process with that version of seriatim")
+            problem = f"a newer seriatim has migrated the message box: {now}"
+            return BoxMigrated(problem, where=place, remedy="restart this process with that version of seriatim")
     return None
 
 
@@ -133,8 +129,10 @@ class translated:  # noqa: N801 -- a context manager, as those of contextlib; a 
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, UnicodeEncodeError):  # of the driver's, too: it sends no half of a surrogate pair
-            what = f"{error.object!r:.80} is no text that PostgreSQL can keep"
-            raise UsageError(what, where=self._place, remedy="give text without halves of surrogate pairs") from error
+            problem = f"{error.object!r:.80} is no text that PostgreSQL can keep"
+            raise UsageError(
+                problem, where=self._place, remedy="give text without halves of surrogate pairs"
+            ) from error
         if not isinstance(error, psycopg.Error):
             return
         if is_out_of_step(error):
@@ -171,10 +169,10 @@ def reached(place: str, secret: str | None) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        said = _said(error)
-        if secret and secret in said:
+        text = _said(error)
+        if secret and secret in text:
             raise EnvironmentProblem("PostgreSQL can't be reached", where=place, remedy=remedy) from None
-        raise EnvironmentProblem(f"PostgreSQL can't be reached: {said}", where=place, remedy=remedy) from error
+        raise EnvironmentProblem(f"PostgreSQL can't be reached: {text}", where=place, remedy=remedy) from error
 
 
 def _said(error: psycopg.Error) -> str:

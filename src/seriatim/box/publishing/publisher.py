@@ -65,8 +65,8 @@ class _TakenIn(NamedTuple):
     @classmethod
     def of_unique(cls, answer: Sequence[str | None]) -> _TakenIn:
         """From what ``take_in_unique`` answers."""
-        known = [place for place, one in enumerate(answer, 1) if one == ""]
-        return cls(known, {place: one for place, one in enumerate(answer, 1) if one})
+        known = [place for place, reply in enumerate(answer, 1) if reply == ""]
+        return cls(known, {place: reply for place, reply in enumerate(answer, 1) if reply})
 
 
 _ALL_TAKEN_IN = _TakenIn((), {})
@@ -133,14 +133,14 @@ class Publisher:
         earlier: list[Destinations] = []
         definitions = self._access.known.definitions
         for begin, end in runs:
-            while (taken := self._take_in(transaction, routed, begin - begun, end - begun, len(runs))) is None:
+            while (result := self._take_in(transaction, routed, begin - begun, end - begun, len(runs))) is None:
                 # The definitions have changed: what isn't taken in yet is routed by the new ones.
                 earlier.append((own_ids[begun:begin], routed.entries, definitions))
                 routed, begun = self._admitted(transaction, fresh[begin:], until, read=True), begin
                 definitions = self._access.known.definitions
-            if taken is not _ALL_TAKEN_IN:
-                known.update(own_ids[begin + place - 1] for place in taken.known)
-                waiting.update({own_ids[begin + place - 1]: one for place, one in taken.waiting.items()})
+            if result is not _ALL_TAKEN_IN:
+                known.update(own_ids[begin + place - 1] for place in result.known)
+                waiting.update({own_ids[begin + place - 1]: waiting_id for place, waiting_id in result.waiting.items()})
         if begun or has_slips(routed):
             transaction.notice(KeptOut(own_ids))
             log_slips(self._access, routed, definitions)
@@ -148,7 +148,7 @@ class Publisher:
         if not (known or waiting or len(ids) > len(fresh)):
             return Published(ids, (), destinations)
         left_out = _left_out(ids, known | waiting.keys())
-        return Published([waiting.get(one, one) for one in ids], left_out, destinations, waiting)
+        return Published([waiting.get(id_, id_) for id_ in ids], left_out, destinations, waiting)
 
     def _take_in(self, transaction: Transaction, routed: Routed, begin: int, end: int, runs: int) -> _TakenIn | None:
         """Take some messages of a batch in; None, and nothing is done, where the definitions have changed.
@@ -219,12 +219,7 @@ class Publisher:
         return routed
 
     def _routed_by_now(
-        self,
-        transaction: Transaction,
-        messages: Sequence[Message],
-        definitions: Definitions,
-        *,
-        nothing_done: bool,
+        self, transaction: Transaction, messages: Sequence[Message], definitions: Definitions, *, nothing_done: bool
     ) -> tuple[Definitions, Routed]:
         """Route messages; if the definitions refuse a message and are outdated, route by the present definitions."""
         try:
@@ -275,12 +270,12 @@ def _with_key(messages: Sequence[Message], unique: str) -> list[Message]:
 def _left_out(ids: Sequence[str], known: Collection[str]) -> list[str]:
     """The ids to leave out: all messages with a known id, and repetitions of an id within the call."""
     seen: set[str] = set()
-    found = []
-    for one in ids:
-        if one in known or one in seen:
-            found.append(one)
-        seen.add(one)
-    return found
+    left = []
+    for id_ in ids:
+        if id_ in known or id_ in seen:
+            left.append(id_)
+        seen.add(id_)
+    return left
 
 
 def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[str, str | None]:
@@ -298,17 +293,17 @@ def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[s
     }
 
 
-def _moment(given: object) -> datetime:
+def _moment(value: object) -> datetime:
     """The time before which messages aren't handed out, in UTC; 1970 for a time that is long over."""
-    if not isinstance(given, datetime):
-        raise UsageError(f"{shown(given)} is not a time", remedy="give a datetime")
+    if not isinstance(value, datetime):
+        raise UsageError(f"{shown(value)} is not a time", remedy="give a datetime")
     try:
-        moment = given.astimezone(UTC) if given.tzinfo else given.replace(tzinfo=UTC)
+        moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
         if moment <= datetime.now(UTC) + timedelta(microseconds=_LONGEST_DELAY_US):
             return max(moment, _LONG_AGO)
     except OverflowError:  # UTC has no such moment
         pass
-    raise UsageError(f"visible_at can't be {given}", remedy="at most 10,000 days from now")
+    raise UsageError(f"visible_at can't be {value}", remedy="at most 10,000 days from now")
 
 
 def traced(messages: Sequence[Message]) -> Sequence[Message]:
@@ -316,8 +311,8 @@ def traced(messages: Sequence[Message]) -> Sequence[Message]:
     if TRACES.tracing is None or not (trace := TRACES.tracing.published()):
         return messages
     return [
-        one
-        if not isinstance(one, Message) or one.context.keys() & TRACE.keys()
-        else replace(one, context={**one.context, **trace})
-        for one in messages
+        message
+        if not isinstance(message, Message) or message.context.keys() & TRACE.keys()
+        else replace(message, context={**message.context, **trace})
+        for message in messages
     ]

@@ -93,12 +93,12 @@ def _publish(transaction: Transaction, row: Any) -> int:
             ).publish(transaction)
     except (UsageError, QueueFull) as error:
         return _failed(transaction, row.schedule, str(error))
-    taken = len(published) - len(published.left_out)
+    count = len(published) - len(published.left_out)
     last_at, last_message = (dues[-1], published[-1]) if dues else (None, None)
     transaction.do(
-        "move_schedule", name=row.schedule, last_at=last_at, last_message=last_message, published=taken, **moved
+        "move_schedule", name=row.schedule, last_at=last_at, last_message=last_message, published=count, **moved
     )
-    return taken
+    return count
 
 
 def _failed(transaction: Transaction, name: str, why: str) -> int:

@@ -57,19 +57,19 @@ class Binaries:
         """These programs, or a copy of them if `owner` may not enter their folder (as in the home of root)."""
         if owner is None or _runs(self.postgres, owner):
             return self
-        found = self.postgres.stat()
-        mark = hashlib.sha256(f"{self.root}:{found.st_size}:{found.st_mtime_ns}".encode()).hexdigest()[:16]
+        status = self.postgres.stat()
+        mark = hashlib.sha256(f"{self.root}:{status.st_size}:{status.st_mtime_ns}".encode()).hexdigest()[:16]
         wheel = cache / f"wheel-{mark}"
         copy = Binaries(self.major, wheel / self.root.parent.name / self.root.name)
         if not copy.root.exists():
             _copy(self.root, wheel)
-        if not all(_is_own(one) for one in (cache, wheel, copy.root.parent, copy.root)):
+        if not all(_is_own(path) for path in (cache, wheel, copy.root.parent, copy.root)):
             raise EnvironmentProblem(
                 "others may write to the folder with the programs of PostgreSQL",
                 where=str(copy.root),
                 remedy=f"remove {cache}; it is made again",
             )
-        if refused := [one for one in (copy.postgres, copy.initdb) if not _runs(one, owner)]:
+        if refused := [path for path in (copy.postgres, copy.initdb) if not _runs(path, owner)]:
             raise EnvironmentProblem(
                 f"the user that PostgreSQL has to run as (uid {owner.uid}) can't run {refused[0]}",
                 remedy="let others enter that folder, or give a DSN of a PostgreSQL of your own",
@@ -93,14 +93,14 @@ def find_binaries(major: int = NEWEST) -> Binaries:
 
 
 def _is_own(folder: Path) -> bool:
-    found = folder.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+    status = folder.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
 def _runs(program: Path, owner: Owner) -> bool:
     """Whether that user can execute a program: by trying, because permissions have more sources than mode bits."""
     try:
-        found = subprocess.run(
+        result = subprocess.run(
             [program, "--version"],
             user=owner.uid,
             group=owner.gid,
@@ -111,7 +111,7 @@ def _runs(program: Path, owner: Owner) -> bool:
         )
     except OSError:
         return False
-    return found.returncode == 0
+    return result.returncode == 0
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -126,13 +126,13 @@ def _copy(source: Path, target: Path) -> None:
         target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
         draft.chmod(0o755)
-        for one in needed:
-            place = draft / one.relative_to(package.parent)
+        for file in needed:
+            place = draft / file.relative_to(package.parent)
             place.parent.mkdir(parents=True, exist_ok=True)
-            if one.is_dir():
-                shutil.copytree(one, place)
+            if file.is_dir():
+                shutil.copytree(file, place)
             else:
-                shutil.copy2(one, place)
+                shutil.copy2(file, place)
         for path in draft.rglob("*"):
             path.chmod(path.stat().st_mode | (0o555 if path.is_dir() or os.access(path, os.X_OK) else 0o444))
         draft.rename(target)

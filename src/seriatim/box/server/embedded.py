@@ -107,21 +107,21 @@ class EmbeddedServer:
 
     def _keep(self) -> None:
         """Check the server regularly, until this object is closed."""
-        wait_s, told = _LOOK_S, ""
+        wait_s, warned = _LOOK_S, ""
         while not self._closed.wait(wait_s):
             try:
                 self.found_again()
             except Exception as error:  # noqa: BLE001 -- whatever it is, a later look may find better times
                 wait_s = _REST_S
-                if str(error) != told:
+                if str(error) != warned:
                     _LOG.warning(
                         "the embedded PostgreSQL is not back: %s",
                         error,
                         extra=fields("embedded_not_back", error=str(error)),
                     )
-                told = str(error)
+                warned = str(error)
             else:
-                wait_s, told = _LOOK_S, ""
+                wait_s, warned = _LOOK_S, ""
 
     def _running(self) -> str:
         """The DSN of the server, once it answers; starts the server if it doesn't run."""
@@ -184,11 +184,11 @@ class EmbeddedServer:
 
     def _make(self, binaries: Binaries) -> OwnData:
         """Make the data folder, whole or not at all, and note that this user has created it."""
-        owner = new_owner({one.uid for one in self._registry.all()}) if os.geteuid() == 0 else None
+        owner = new_owner({row.uid for row in self._registry.all()}) if os.geteuid() == 0 else None
         maker = maker_for(owner) if owner else None
         folder = self._folder.handle
-        with os.scandir(folder) as found:
-            drafts = [one.name for one in found if one.name.startswith("data.new-")]
+        with os.scandir(folder) as entries:
+            drafts = [entry.name for entry in entries if entry.name.startswith("data.new-")]
         for name in drafts:
             shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
         draft = f"data.new-{secrets.token_hex(8)}"
@@ -213,7 +213,7 @@ class EmbeddedServer:
         where, handed_over = str(self._folder.path / draft), tuple[int, ...]()
         if maker is not None:  # who need not be able to walk there
             where, handed_over = f"/proc/self/fd/{opened}", (opened,)
-        told = subprocess.run(
+        result = subprocess.run(
             [binaries.initdb, "-D", where, "-U", "seriatim", *_INITDB],
             user=maker.uid if maker else None,
             group=maker.gid if maker else None,
@@ -225,25 +225,25 @@ class EmbeddedServer:
             text=True,
             check=False,
         )
-        if told.returncode:
+        if result.returncode:
             raise EnvironmentProblem(
-                f"the data of the embedded PostgreSQL can't be made: {_last_line(told.stderr)}",
+                f"the data of the embedded PostgreSQL can't be made: {_last_line(result.stderr)}",
                 where=str(self._folder.path),
                 remedy="mend that, or give a DSN of a PostgreSQL of your own",
             )
 
     @contextmanager
     def _log(self) -> Iterator[IO[bytes]]:
-        found = self._folder.stat("server.log")
-        if found is not None and found.st_size > _LOG_BYTES:
+        status = self._folder.stat("server.log")
+        if status is not None and status.st_size > _LOG_BYTES:
             self._folder.rename("server.log", "server.log.1")
         with self._folder.open("server.log") as log:
             yield log
 
-    def _problem(self, what: str) -> EnvironmentProblem:
+    def _problem(self, problem: str) -> EnvironmentProblem:
         text = self._folder.read("server.log") or ""
         return EnvironmentProblem(
-            f"{what}: {_last_line(text)}", where=str(self._folder.path / "server.log"), remedy="the log says more"
+            f"{problem}: {_last_line(text)}", where=str(self._folder.path / "server.log"), remedy="the log says more"
         )
 
 
@@ -284,8 +284,8 @@ def trust(folder: Path) -> bool:
             )
         opened = os.open(_DATA, os.O_RDONLY | os.O_DIRECTORY, dir_fd=private.handle)
         try:
-            found = os.fstat(opened)
-            uid = found.st_uid
+            status = os.fstat(opened)
+            uid = status.st_uid
             if os.geteuid() == 0:
                 uid = _given_by_root(opened, registry, str(folder))
             elif uid != os.geteuid():
@@ -297,7 +297,7 @@ def trust(folder: Path) -> bool:
         finally:
             os.close(opened)
         data_id = new_id()
-        registry.note(OwnData(data_id, str(private.path), found.st_ino, uid))
+        registry.note(OwnData(data_id, str(private.path), status.st_ino, uid))
         private.write(_ID, data_id)
     return True
 
@@ -329,11 +329,11 @@ _INITDB = (
 
 def _known(folder: PrivateFolder, registry: Registry) -> OwnData | None:
     """The note of the data in a folder; None if there are no data yet."""
-    found = folder.stat(_DATA)
-    if found is None:
+    status = folder.stat(_DATA)
+    if status is None:
         return None
     own = registry.find(folder.read(_ID))
-    if own is None or own.inode != found.st_ino or own.uid != found.st_uid:
+    if own is None or own.inode != status.st_ino or own.uid != status.st_uid:
         raise UntrustedData(
             "the data of the embedded PostgreSQL weren't made by you on this machine: they were copied or unpacked. Their"
             " author can run programs as you",
@@ -356,8 +356,8 @@ def _given_by_root(data: int, registry: Registry, where: str) -> int:
     """Give data to a server user of their own, and return this user."""
     handle = os.open("pg_tblspc", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=data)
     try:
-        with os.scandir(handle) as found:
-            if any(found):
+        with os.scandir(handle) as entries:
+            if any(entries):
                 raise EnvironmentProblem(
                     "the data have tablespaces in other folders, which can't be given to the user of the server",
                     where=where,
@@ -365,7 +365,7 @@ def _given_by_root(data: int, registry: Registry, where: str) -> int:
                 )
     finally:
         os.close(handle)
-    owner = new_owner({one.uid for one in registry.all()})
+    owner = new_owner({row.uid for row in registry.all()})
     give(data, owner)
     return owner.uid
 
@@ -390,11 +390,13 @@ def _socket_folder(owner: Owner | None) -> Path:
 def _keeps(place: str) -> bool:
     """Whether no other user can replace a folder there."""
     try:
-        found = Path(place).stat()
+        status = Path(place).stat()
     except OSError:
         return False
     return (
-        bool(place) and found.st_uid in (0, os.geteuid()) and bool(not found.st_mode & 0o022 or found.st_mode & 0o1000)
+        bool(place)
+        and status.st_uid in (0, os.geteuid())
+        and bool(not status.st_mode & 0o022 or status.st_mode & 0o1000)
     )
 
 

@@ -71,13 +71,13 @@ class Registry:
         """All notes; notes of folders that have been gone for long are deleted."""
         kept = []
         for path in self._folder.iterdir():
-            if (found := self.find(path.name)) is None:
+            if (row := self.find(path.name)) is None:
                 continue
             with suppress(OSError):
-                if not Path(found.folder).exists() and time.time() - path.stat().st_mtime > _KEPT_S:
+                if not Path(row.folder).exists() and time.time() - path.stat().st_mtime > _KEPT_S:
                     path.unlink()
                     continue
-            kept.append(found)
+            kept.append(row)
         return kept
 
 

@@ -76,8 +76,8 @@ class PrivateFolder:
             raise
         except OSError as error:
             raise self._odd(name) from error
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
             os.close(handle)
             raise self._odd(name)
         return os.fdopen(handle, mode)
@@ -121,10 +121,10 @@ class PrivateFolder:
 def is_private(folder: Path, uid: int) -> bool:
     """Whether the status is that of a folder that only this user can enter."""
     try:
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == uid and not found.st_mode & 0o077
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == uid and not status.st_mode & 0o077
 
 
 def _entered(above: int, path: Path, mode: int, *, make: bool) -> int:
@@ -132,39 +132,39 @@ def _entered(above: int, path: Path, mode: int, *, make: bool) -> int:
     if make:
         with suppress(FileExistsError):
             os.mkdir(path.name, mode, dir_fd=above)
-    found = os.lstat(path.name, dir_fd=above)
+    status = os.lstat(path.name, dir_fd=above)
     name, follow = path.name, os.O_NOFOLLOW
-    if stat.S_ISLNK(found.st_mode):
-        _check_owner(path, found)
+    if stat.S_ISLNK(status.st_mode):
+        _check_owner(path, status)
         name, follow = os.readlink(path.name, dir_fd=above), 0
     handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | follow, dir_fd=above)
     try:
-        found = os.fstat(handle)
-        _check_owner(path, found)
-        _check_mode(path, found, mode)
+        status = os.fstat(handle)
+        _check_owner(path, status)
+        _check_mode(path, status, mode)
     except BaseException:
         os.close(handle)
         raise
     return handle
 
 
-def _check_owner(path: Path, found: os.stat_result) -> None:
-    if found.st_uid != os.geteuid():
+def _check_owner(path: Path, status: os.stat_result) -> None:
+    if status.st_uid != os.geteuid():
         raise EnvironmentProblem(
-            f"the folder of the embedded PostgreSQL belongs to another user (uid {found.st_uid})",
+            f"the folder of the embedded PostgreSQL belongs to another user (uid {status.st_uid})",
             where=str(path),
             remedy=_ELSEWHERE,
         )
 
 
-def _check_mode(path: Path, found: os.stat_result, mode: int) -> None:
-    if mode == 0o700 and found.st_mode & 0o077:
+def _check_mode(path: Path, status: os.stat_result, mode: int) -> None:
+    if mode == 0o700 and status.st_mode & 0o077:
         raise EnvironmentProblem(
             "others can enter the folder of the embedded PostgreSQL",
             where=str(path),
             remedy=f"if all in it is yours: chmod 700 {path}; else {_ELSEWHERE}",
         )
-    if found.st_mode & 0o002 or (found.st_mode & 0o020 and not _is_own_group(path, found.st_gid)):
+    if status.st_mode & 0o002 or (status.st_mode & 0o020 and not _is_own_group(path, status.st_gid)):
         raise EnvironmentProblem(
             "others may write to the folder of the embedded PostgreSQL",
             where=str(path),

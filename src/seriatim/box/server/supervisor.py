@@ -121,8 +121,8 @@ class _Supervisor:
             handed_over = (self._data, self._hba)
         settings = _SETTINGS | {"data_directory": data, "hba_file": hba, "unix_socket_directories": task.sockets}
         # By these a box tells a copy of the folder from the folder itself.
-        folder, found = os.fsencode(Path.cwd()).decode("utf-8", "backslashreplace"), os.fstat(self._data)
-        settings |= {"seriatim.folder": folder, "seriatim.folder_inode": f"{found.st_dev}:{found.st_ino}"}
+        folder, status = os.fsencode(Path.cwd()).decode("utf-8", "backslashreplace"), os.fstat(self._data)
+        settings |= {"seriatim.folder": folder, "seriatim.folder_inode": f"{status.st_dev}:{status.st_ino}"}
         for major, more in _SETTINGS_SINCE.items():
             settings |= more if task.major >= major else {}
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
@@ -185,13 +185,13 @@ def _die_with_parent() -> None:
 
 
 def _servers_in(data: Path) -> list[int]:
-    found = []
+    servers = []
     for process in Path("/proc").iterdir():
         with suppress(OSError):
             is_server = process.name.isdigit() and (process / "comm").read_text().strip() == "postgres"
             if is_server and (process / "cwd").samefile(data):
-                found.append(int(process.name))
-    return found
+                servers.append(int(process.name))
+    return servers
 
 
 def _lock(name: str) -> int:

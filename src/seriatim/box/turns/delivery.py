@@ -241,8 +241,8 @@ class Delivery(InHand):
         """What ends the delivery early."""
         check_process(self._process)
         if self.early_ends is None or self.is_lent:
-            what = f"a handler can't {verb} the worker's delivery from queue {self.queue!r} by a call"
-            raise Misuse(what, remedy=f"{instead}; the worker does it")
+            problem = f"a handler can't {verb} the worker's delivery from queue {self.queue!r} by a call"
+            raise Misuse(problem, remedy=f"{instead}; the worker does it")
         return self.early_ends
 
     def _check_early(self, verb: str, done: int) -> None:
@@ -295,8 +295,8 @@ class Delivery(InHand):
         """
         if self._look is None or self.state not in (DeliveryState.DONE, DeliveryState.PUT_BACK):
             return
-        found = self._look()
-        if found.is_left if self.state is DeliveryState.DONE else not found.is_put:
+        result = self._look()
+        if result.is_left if self.state is DeliveryState.DONE else not result.is_put:
             self.happens(Event.END_ROLLED_BACK)
 
     def _refuse_ended(self) -> None:

@@ -36,7 +36,10 @@ class DeliveryEnds(NamedTuple):
     @classmethod
     def of_delivery(cls, queue: BoxQueue, delivery: Delivery, incarnation: int = 0) -> DeliveryEnds:
         """The ends of a delivery."""
-        ordinals, lates = [one.ordinal for one in delivery.messages], [one.late for one in delivery.messages]
+        ordinals, lates = (
+            [message.ordinal for message in delivery.messages],
+            [message.late for message in delivery.messages],
+        )
         return cls(
             queue.queue_id, delivery.group, incarnation, queue.declared.keeps, list(delivery.entry_ids), ordinals, lates
         )

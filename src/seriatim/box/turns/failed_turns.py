@@ -59,15 +59,15 @@ def set_failing_apart(begin: Begin, queue: BoxQueue, lock: Callable[[Transaction
         with begin() as transaction:
             try:
                 locked = lock(transaction, _GROUPS)
-                own = locked._replace(keys=[one for one in locked.keys if one == key])
+                own = locked._replace(keys=[other for other in locked.keys if other == key])
                 Turns(transaction).judge_all(queue, own)
             except Exception as error:
                 if not is_of_turn(error, transaction.access.place):
                     raise
                 transaction.connection.rollback()
-                said = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
+                reason = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
                 transaction.do(
-                    "set_apart", of_queue=queue.queue_id, of_group=key, of_worker=FAILED_TURN, its_error=said, period=_PERIOD
+                    "set_apart", of_queue=queue.queue_id, of_group=key, of_worker=FAILED_TURN, its_error=reason, period=_PERIOD
                 )  # fmt: skip
                 tell(queue.declared.name, key)
                 failed += 1

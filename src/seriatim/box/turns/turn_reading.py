@@ -128,17 +128,17 @@ class TurnReading:
     def under_way(self, queue: BoxQueue, locked: LockedGroups, through: Sequence[int | None]) -> list[Ints]:
         """For each group of a gate the numbers up to the given one of which something is on the way."""
         named = {"of_gate": queue.queue_id, "of_groups": locked.keys, "through": through}
-        found: list[list[int]] = [[] for _ in locked.keys]
+        by_group: list[list[int]] = [[] for _ in locked.keys]
         for place, number in self._transaction.rows("places_under_way", **named):
-            found[place].append(number)
-        return [np.array(numbers, np.int64) for numbers in found]
+            by_group[place].append(number)
+        return [np.array(numbers, np.int64) for numbers in by_group]
 
 
 def portion_of(
     queue: BoxQueue, groups: int, at_most: int, *, all_arrived: bool = False, all_held: bool = False
 ) -> dict[str, int]:
     """The number of messages that a turn reads, by its number of groups. If a round is a call, all arrivals are read."""
-    calls = any(isinstance(one, BestEffort) and one.window is None for one in queue.declared.all_policies())
+    calls = any(isinstance(policy, BestEffort) and policy.window is None for policy in queue.declared.all_policies())
     return {
         "most_arrived": ALL if calls or all_arrived else PORTION.arrived_of(groups, at_most),
         "most_held": ALL if all_held else PORTION.held,
@@ -152,18 +152,13 @@ def places_of(queue: BoxQueue) -> dict[str, int | None]:
 
 
 def turn_of(
-    queue: BoxQueue,
-    locked: LockedGroups,
-    row: Any,
-    at_most: int,
-    portion: dict[str, int],
-    in_hand: Sequence[int] = (),
+    queue: BoxQueue, locked: LockedGroups, row: Any, at_most: int, portion: dict[str, int], in_hand: Sequence[int] = ()
 ) -> TurnStart:
     """The turn of locked groups, from the row with all their data, without entries that are in hand."""
     known = (row.group_keys, row.incarnations, row.states, row.skipped, row.group_arrivals, row.decided, row.remembered)
-    groups = [GroupRow(*one) for one in zip(*(each or () for each in known), strict=True)]
-    asked = (row.request_places, row.request_ids, row.actions)
-    requests = [Request(*one) for one in zip(*(each or () for each in asked), strict=True)]
+    groups = [GroupRow(*values) for values in zip(*(each or () for each in known), strict=True)]
+    columns = (row.request_places, row.request_ids, row.actions)
+    requests = [Request(*values) for values in zip(*(each or () for each in columns), strict=True)]
     entries = Entries.of(row)
     if in_hand:
         entries = entries.take(~np.isin(entries.entry_id, in_hand))

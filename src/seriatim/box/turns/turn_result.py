@@ -56,22 +56,22 @@ class TurnResult:
 
     def notices(self, queue: BoxQueue, keys: Sequence[str], kinds: Sequence[EventKind] = _HOLES) -> list[Notice]:
         """The notices of the turn: holes that timed out, messages that are dead or invalid, and the first conflict of a group."""
-        found: list[Notice] = []
+        notices: list[Notice] = []
         if len(self.events):
             holes = self.events.take(np.isin(self.events.kind, kinds))
-            found += [
+            notices += [
                 HolePassed(queue.queue_id, queue.declared.name, keys[at], EventKind(kind), first, last)
                 for at, kind, first, last in zip(
                     holes.group.tolist(), holes.kind.tolist(), holes.first.tolist(), holes.last.tolist(), strict=True
                 )
             ]
-        gone = [
+        entry_ids = [
             entry_id
             for entry_id, disposition in zip(self.changes["aside_ids"], self.changes["aside_dispositions"], strict=True)
             if disposition in _FINAL
         ]
-        gone += self.conflicts
-        return [*found, EntriesSetAside(gone)] if gone else found
+        entry_ids += self.conflicts
+        return [*notices, EntriesSetAside(entry_ids)] if entry_ids else notices
 
 
 @dataclass(frozen=True, slots=True)

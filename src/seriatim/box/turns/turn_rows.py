@@ -129,8 +129,8 @@ def written_down(left: Remembered, groups: int) -> list[str]:
 
 def pairs_of(written: str) -> list[tuple[int, int]]:
     """The pairs of numbers in PostgreSQL's text of an array."""
-    found = [int(one) for one in written[1:-1].split(",") if one]
-    return list(zip(found[::2], found[1::2], strict=True))
+    numbers = [int(number) for number in written[1:-1].split(",") if number]
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
 def _ints(values: Sequence[int | None] | None, missing: int | None = None) -> Ints:

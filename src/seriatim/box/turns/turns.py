@@ -104,12 +104,7 @@ class Turns:
         return LockedGroups(keys, now, version, *more)
 
     def judge(
-        self,
-        queue: BoxQueue,
-        locked: LockedGroups,
-        limit: int,
-        *,
-        put_back: Mapping[str, Sequence[int]] | None = None,
+        self, queue: BoxQueue, locked: LockedGroups, limit: int, *, put_back: Mapping[str, Sequence[int]] | None = None
     ) -> TurnResult:
         """Judge locked groups of one policy; at most `limit` messages of each are handed out, or a whole set.
 
@@ -128,9 +123,9 @@ class Turns:
     def judge_all(self, queue: BoxQueue, locked: LockedGroups) -> bool:
         """Judge locked groups of any policies; nothing is handed out."""
         more = False
-        for one in locked.by_policy(queue) if locked.keys else ():
-            judged = self.judge(queue, one, 0)
-            self._transaction.notice(*judged.notices(queue, one.keys))
+        for locked_part in locked.by_policy(queue) if locked.keys else ():
+            judged = self.judge(queue, locked_part, 0)
+            self._transaction.notice(*judged.notices(queue, locked_part.keys))
             more |= judged.more and judged.arrived > 0
         return more
 
@@ -228,12 +223,12 @@ class Turns:
             self._transaction.do(
                 "record_events",
                 of_queue=queue.queue_id,
-                of_groups=[keys[one.group] for one in rows],
-                its_kinds=[one.kind.word for one in rows],
-                its_firsts=[one.first for one in rows],
-                its_lasts=[one.last for one in rows],
-                its_counts=[one.count for one in rows],
-                its_times=[one.at for one in rows],
+                of_groups=[keys[event.group] for event in rows],
+                its_kinds=[event.kind.word for event in rows],
+                its_firsts=[event.first for event in rows],
+                its_lasts=[event.last for event in rows],
+                its_counts=[event.count for event in rows],
+                its_times=[event.at for event in rows],
                 of_operation=operation_id,
             )
 
@@ -289,19 +284,19 @@ class Turns:
         number of groups.
         """
         done: dict[str, ActedGroup | ActionRefused] = {}
-        for one in locked.by_policy(queue) if locked.keys else ():
-            policy = queue.declared.policy_of(one.keys[0])
-            reads = partial(self._reading.read, queue, one, 0, all_arrived=all_arrived)
+        for locked_part in locked.by_policy(queue) if locked.keys else ():
+            policy = queue.declared.policy_of(locked_part.keys[0])
+            reads = partial(self._reading.read, queue, locked_part, 0, all_arrived=all_arrived)
             # A capacity counts what a group holds, read or not.
             turn, _ = reads(all_held=all_held or (isinstance(policy, Standard) and policy.capacity is not None))
             if turn.is_short(acts=True):
                 turn, _ = reads(all_held=True)
-            judged, due, effects = turn.act_each([action_of[key] for key in one.keys])
+            judged, due, effects = turn.act_each([action_of[key] for key in locked_part.keys])
             self._written(queue, judged, [])
-            self.record(queue, one.keys, due)
-            self._look_again(queue, one)
-            self._transaction.notice(*judged.notices(queue, one.keys, noticed))
-            done |= dict(zip(one.keys, effects, strict=True))
+            self.record(queue, locked_part.keys, due)
+            self._look_again(queue, locked_part)
+            self._transaction.notice(*judged.notices(queue, locked_part.keys, noticed))
+            done |= dict(zip(locked_part.keys, effects, strict=True))
         return done
 
     def record_caused(
@@ -309,8 +304,8 @@ class Turns:
     ) -> None:
         """Put events on record that operators' actions on several groups caused, in one statement, or in none."""
         rows = []
-        for (key, one), number in zip(acted.items(), numbers or [None] * len(acted), strict=True):
-            kept = one.caused if queue.declared.events == "all" else one.caused.take(one.caused.kept)
+        for (key, action), number in zip(acted.items(), numbers or [None] * len(acted), strict=True):
+            kept = action.caused if queue.declared.events == "all" else action.caused.take(action.caused.kept)
             rows += [(key, number, event) for event in kept.rows()]
         if rows:
             self._transaction.do(
@@ -395,9 +390,9 @@ class Turns:
         connection, schema = self._transaction.connection, self._transaction.schema
         if after is not None:
             done = statement(after.name, schema, *after.parameters), written(after.parameters)
-            asked = statement(name, schema, *parameters, of_rows=True), written(parameters)
+            request = statement(name, schema, *parameters, of_rows=True), written(parameters)
             # A session gives `after` only where the connection is the box's own.
-            return commit_between(cast("OwnConnection", connection), done, asked)
+            return commit_between(cast("OwnConnection", connection), done, request)
         if is_unbegun(connection):
             return begin_with(connection, (statement(name, schema, *parameters, of_rows=True), written(parameters)))
         return self._transaction.rows(name, **parameters)

@@ -88,8 +88,8 @@ class Waiter:
     def _commit_with(self, name: str, **options: Any) -> Any:
         """Execute a statement about the queue, and commit, in one round trip; returns its value."""
         self._transaction.publish_notices()
-        asked = statement(name, self._transaction.schema, "of_queue"), {"of_queue": self._queue_id}
-        return commit_with(self._connection, asked, **options)
+        request = statement(name, self._transaction.schema, "of_queue"), {"of_queue": self._queue_id}
+        return commit_with(self._connection, request, **options)
 
     @property
     def _is_called(self) -> bool:

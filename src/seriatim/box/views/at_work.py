@@ -61,4 +61,4 @@ class ReadyWork:
 
 def ready_work(transaction: Transaction) -> dict[str, ReadyWork]:
     """The queues that have something to hand out, by name."""
-    return {one.queue: one for one in transaction.rows("ready_work", ReadyWork)}
+    return {row.queue: row for row in transaction.rows("ready_work", ReadyWork)}

@@ -51,10 +51,10 @@ class BoxIdentity:
     @property
     def unknown(self) -> tuple[str, ...]:
         """What would tell a copy, and isn't known here."""
-        told = {"the system identifier": self.system_identifier_here}
+        facts = {"the system identifier": self.system_identifier_here}
         if not self.is_standby:
-            told["the timeline"] = self.timeline_here
-        return tuple(name for name, value in told.items() if value is None)
+            facts["the timeline"] = self.timeline_here
+        return tuple(name for name, value in facts.items() if value is None)
 
     @property
     def home(self) -> str:
@@ -65,11 +65,11 @@ class BoxIdentity:
             ("timeline", self.timeline_here),
             ("folder", self.folder_here),
         )
-        said = [f"{name} {value}" for name, value in parts if value is not None]
-        return ", ".join([*said, *(["a standby"] if self.is_standby else [])])
+        texts = [f"{name} {value}" for name, value in parts if value is not None]
+        return ", ".join([*texts, *(["a standby"] if self.is_standby else [])])
 
 
 def identity_of_box(statements: Statements) -> BoxIdentity | None:
     """Read the identity of a box; None if it has none yet."""
-    found = statements.rows("identity_shown", BoxIdentity)
-    return found[0] if found else None
+    rows = statements.rows("identity_shown", BoxIdentity)
+    return rows[0] if rows else None

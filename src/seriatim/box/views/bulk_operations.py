@@ -106,10 +106,10 @@ def bulk_operations_of(
 def bulk_operation_of(transaction: Transaction, bulk_id: int) -> BulkOperation:
     """One operation."""
     parameters = {"bulk_id": bulk_id, "before": None, "is_open": False, "limit": 1}
-    found = transaction.maybe("bulk_operations", BulkOperation, **parameters)
-    if found is None:
+    operation = transaction.maybe("bulk_operations", BulkOperation, **parameters)
+    if operation is None:
         raise NotFound(f"there is no bulk operation {bulk_id}", remedy="see seriatim bulk list")
-    return found
+    return operation
 
 
 def bulk_groups_of(

@@ -53,8 +53,8 @@ class LogFilter:
 
     def parameters(self) -> dict[str, Any]:
         """The parameters of a statement."""
-        its = {"queue": self.queue, "group_key": self.group, "actor": self.actor, "action": self.action}
-        return its | Narrowed(self.times).parameters()
+        values = {"queue": self.queue, "group_key": self.group, "actor": self.actor, "action": self.action}
+        return values | Narrowed(self.times).parameters()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from seriatim.box.views.filters import Narrowed
 from seriatim.box.views.groups import GroupFilter, GroupView, containing, groups_of
 from seriatim.box.views.message_places import Placed
 
-__all__ = ["SearchResult", "FoundMessage", "Similar", "find", "similar_to"]
+__all__ = ["FoundMessage", "SearchResult", "Similar", "find", "similar_to"]
 
 #: Text that may stand for a number in a property. It is written without an exponent there.
 _NUMBER = re.compile(r"-?\d{1,40}(\.\d{1,40})?", re.ASCII)
@@ -105,14 +105,14 @@ def find(
     """
     keys = _keys(definitions, text)
     parameters = {"text": text, "group_keys": keys, "limit": limit, **narrowed.parameters()}
-    given = {"text": json.dumps(text), "number": json.dumps(text), "truth": json.dumps(text)}
+    texts = {"text": json.dumps(text), "number": json.dumps(text), "truth": json.dumps(text)}
     if _NUMBER.fullmatch(text):
-        given["number"] = format(Decimal(text), "f")
+        texts["number"] = format(Decimal(text), "f")
     if text in ("true", "false"):
-        given["truth"] = text
+        texts["truth"] = text
     if not properties:
-        given = dict.fromkeys(given, _NO_VALUE)
-    as_json = "{" + ", ".join(f'"{name}": {value}' for name, value in given.items()) + "}"
+        texts = dict.fromkeys(texts, _NO_VALUE)
+    as_json = "{" + ", ".join(f'"{name}": {value}' for name, value in texts.items()) + "}"
     groups = groups_of(transaction, GroupFilter(), limit=limit, groups=keys)
     messages = transaction.rows("found_messages", FoundMessage, **parameters, given=as_json, newest=newest)
     faults = transaction.rows("found_faults", FaultView, **parameters)
@@ -123,7 +123,7 @@ def find(
         if queue.declared.keeps != "everything"
     }
     return SearchResult(
-        text, tuple(groups), tuple(messages), tuple(faults), tuple(one.published_at for one in published), keeps
+        text, tuple(groups), tuple(messages), tuple(faults), tuple(row.published_at for row in published), keeps
     )
 
 
@@ -138,19 +138,19 @@ def similar_to(
     """
     variants = _variants(text)
     groups: dict[tuple[str, str], Similar] = {}
-    for one in variants:
-        pattern = one if re.search(r"[*?]", one) else f"{one}*"
+    for variant in variants:
+        pattern = variant if re.search(r"[*?]", variant) else f"{variant}*"
         if pattern[0] in "*?":  # that would read all keys
             continue
         for view in groups_of(transaction, GroupFilter(key=pattern), limit=limit):
             groups[view.queue, view.group] = Similar("group", None, view.queue, view.group, view.since)
-    given = {f"given{at}": variants[at % len(variants)] if properties else [] for at in range(4)}
+    texts = {f"given{at}": variants[at % len(variants)] if properties else [] for at in range(4)}
     parts = variants if len(text) >= _PART else []  # two letters are in many ids
-    found = transaction.rows(
-        "similar_messages", Similar, variants=variants, given=json.dumps(given), pattern=containing(text) if parts else None,
-        beginnings=parts, above=[f"{one}{_ABOVE}" for one in parts], limit=limit, newest=newest, **narrowed.parameters(),
+    rows = transaction.rows(
+        "similar_messages", Similar, variants=variants, given=json.dumps(texts), pattern=containing(text) if parts else None,
+        beginnings=parts, above=[f"{part}{_ABOVE}" for part in parts], limit=limit, newest=newest, **narrowed.parameters(),
     )  # fmt: skip
-    return (*(groups[one] for one in sorted(groups)[:limit]), *found)
+    return (*(groups[group] for group in sorted(groups)[:limit]), *rows)
 
 
 def _variants(text: str) -> list[str]:

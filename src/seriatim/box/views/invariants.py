@@ -70,13 +70,13 @@ def broken(transaction: Transaction, most: int = 10) -> list[str]:
     asleep = transaction.rows("audit_ready", most=most)
     kept = transaction.rows("audit_places", most=most)
     leases = transaction.rows("audit_leases", most=most)
-    told = [_released(row) for row in released]
+    released_rows = [_released(row) for row in released]
     return (
         [
-            f"queue {queue!r}, group {group!r}: took in {taken:,}, but {decided:,} are decided and {held:,} held"
-            for queue, group, taken, decided, held in groups
+            f"queue {queue!r}, group {group!r}: took in {taken_in:,}, but {decided:,} are decided and {held:,} held"
+            for queue, group, taken_in, decided, held in groups
         ]
-        + told
+        + released_rows
         + [
             f"queue {queue!r}, group {group!r}: {counted(messages, 'message is', 'messages are')} queued, and nothing says when they are next"
             for queue, group, messages in asleep
@@ -89,7 +89,7 @@ def broken(transaction: Transaction, most: int = 10) -> list[str]:
             f"queue {queue!r}, group {group!r}: the lease {token} of {worker} has {missing:,} missing messages"
             for queue, group, token, worker, missing in leases
         ]
-        + [f"{one.problem} ({one.arrival_id}, {one.position})" for one in audit(transaction, most)]
+        + [f"{problem.problem} ({problem.arrival_id}, {problem.position})" for problem in audit(transaction, most)]
     )
 
 

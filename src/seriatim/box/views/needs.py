@@ -218,8 +218,8 @@ def groups_set_apart(transaction: Transaction) -> list[GroupSetApart]:
 def open_transactions(transaction: Transaction, seconds: float, most: int = 20) -> tuple[list[OpenTransaction], int]:
     """The transactions older than `seconds`, idle ones first; and the number of sessions that the caller can't look into."""
     rows = transaction.rows("open_transactions", seconds=seconds, most=most)
-    found = [OpenTransaction(*row[:-1]) for row in rows if row.seconds is not None]
-    return found, rows[0].hidden if rows else 0
+    transactions = [OpenTransaction(*row[:-1]) for row in rows if row.seconds is not None]
+    return transactions, rows[0].hidden if rows else 0
 
 
 def pipeline_queues(transaction: Transaction) -> list[PipelineQueue]:

@@ -75,7 +75,7 @@ class OpenPlace:
     @property
     def helps(self) -> str | None:
         """The command that helps, if one of its messages needs it."""
-        return next((one.helps for one in self.waits_for if one.helps), None)
+        return next((place.helps for place in self.waits_for if place.helps), None)
 
     @property
     def told(self) -> str:
@@ -84,10 +84,10 @@ class OpenPlace:
             return f"place {self.number} is open: a message of it is in a queue that you don't see"
         first, *_ = self.waits_for
         more = self.messages - 1
-        others = f", and {counted(more, 'more message')}" if more else ""
+        more_text = f", and {counted(more, 'more message')}" if more else ""
         group = "" if first.group is None else f", group {first.group}"
         return (
-            f"place {self.number} is open: it waits for message {first.message_id} in queue {first.queue}{group}{others} "
+            f"place {self.number} is open: it waits for message {first.message_id} in queue {first.queue}{group}{more_text} "
             f"({first.reason})"
         )
 

@@ -56,13 +56,13 @@ def end(transaction: Transaction, queue: BoxQueue, ends: Sequence[CopyEnd]) -> i
     """End leases of copies, in two statements for any number of them."""
     note_over(
         transaction, queue,
-        {one.lease.delivery.group or "": one.through for one in ends if one.through is not None},
+        {end.lease.delivery.group or "": end.through for end in ends if end.through is not None},
     )  # fmt: skip
     if not ends:
         return 0
     ended = transaction.value(
-        "end_copies", of_queue=queue.queue_id, tokens=[one.lease.token for one in ends], dones=[one.done for one in ends],
-        delays=[one.delay_us for one in ends], keep=queue.declared.keeps,
+        "end_copies", of_queue=queue.queue_id, tokens=[end.lease.token for end in ends], dones=[end.done for end in ends],
+        delays=[end.delay_us for end in ends], keep=queue.declared.keeps,
     )  # fmt: skip
     return len(ended)
 
@@ -86,8 +86,8 @@ def known(
 ) -> list[tuple[int | None, int | None]]:
     """What the box knows of messages, in their order."""
     rows = transaction.rows(
-        "copies_known", of_queue=queue.queue_id, of_groups=[one.group or "" for one in messages],
-        of_numbers=[one.sequence or 0 for one in messages], of_messages=[one.message_id for one in messages],
+        "copies_known", of_queue=queue.queue_id, of_groups=[message.group or "" for message in messages],
+        of_numbers=[message.sequence or 0 for message in messages], of_messages=[message.message_id for message in messages],
     )  # fmt: skip
     return [(row.through, row.age) for row in rows]
 

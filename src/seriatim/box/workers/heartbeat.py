@@ -10,7 +10,7 @@ from uuid import UUID
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.queue_settings import QueueSettings
 
-__all__ = ["WorkerOrders", "Process", "Report", "beat", "forget"]
+__all__ = ["Process", "Report", "WorkerOrders", "beat", "forget"]
 
 #: The most turns in hand that a process reports: those that have taken longest.
 _MOST_TOLD = 50
@@ -65,14 +65,14 @@ def beat(transaction: Transaction, process: Process, reports: Sequence[Report]) 
         its_host=process.host[:_LONGEST_HOST],
         its_pid=process.pid,
         reads=process.is_reader,
-        of_queues=[one.queue for one in reports],
-        modes=[str(one.mode) for one in reports],
-        own_capacities=[one.capacity for one in reports],
-        own_threads=[one.threads for one in reports],
-        run_lengths=[one.run_length for one in reports],
-        rates=[one.rate for one in reports],
-        own_busy=[len(one.in_hand) for one in reports],
-        hands=[_told(one) for one in reports],
+        of_queues=[report.queue for report in reports],
+        modes=[str(report.mode) for report in reports],
+        own_capacities=[report.capacity for report in reports],
+        own_threads=[report.threads for report in reports],
+        run_lengths=[report.run_length for report in reports],
+        rates=[report.rate for report in reports],
+        own_busy=[len(report.in_hand) for report in reports],
+        hands=[_told(report) for report in reports],
     )
     return {
         row.queue: WorkerOrders(
@@ -90,6 +90,6 @@ def forget(transaction: Transaction, process_id: UUID) -> None:
 
 
 def _told(report: Report) -> str:
-    longest = sorted(report.in_hand, key=lambda one: -one[2])[:_MOST_TOLD]
-    found = [{"group": group, "entry": entry_id, "seconds": took} for group, entry_id, took in longest]
-    return json.dumps(found, ensure_ascii=False)
+    longest = sorted(report.in_hand, key=lambda item: -item[2])[:_MOST_TOLD]
+    longest_told = [{"group": group, "entry": entry_id, "seconds": took} for group, entry_id, took in longest]
+    return json.dumps(longest_told, ensure_ascii=False)

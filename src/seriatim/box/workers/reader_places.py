@@ -49,8 +49,8 @@ class Slots(Closing):
 
     def leave(self, queue_id: int, down_to: int) -> None:
         """Give places back, the highest numbers first, until the process has no more than the given number."""
-        taken = sorted(self._taken.get(queue_id, ()))
-        if over := taken[down_to:]:
+        places = sorted(self._taken.get(queue_id, ()))
+        if over := places[down_to:]:
             self._asked("leave_slots", queue_id, over)
             self._taken.get(queue_id, set()).difference_update(over)
 

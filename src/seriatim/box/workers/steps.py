@@ -234,9 +234,9 @@ def check_role(box: MessageBox, role: str) -> None:
         try:
             _change_role(session.transaction, role)
         except (errors.InsufficientPrivilege, errors.InvalidParameterValue, errors.UndefinedObject) as error:
-            said = error.diag.message_primary or "it is refused"
+            problem = error.diag.message_primary or "it is refused"
             raise EnvironmentProblem(
-                f"the handler can't run as {role!r}: {said}", where=session.access.place,
+                f"the handler can't run as {role!r}: {problem}", where=session.access.place,
                 remedy="GRANT the role to the one that works on the box, with SET",
             ) from error  # fmt: skip
         session.connection.rollback()
@@ -288,8 +288,8 @@ def misuses_driver(error: BaseException) -> bool:
 
 def refusal(error: SeriatimError) -> Exception | None:
     """The database's error behind an error, if a retry would be refused again."""
-    said = error.__cause__
-    if not isinstance(said, psycopg.Error):
+    problem = error.__cause__
+    if not isinstance(problem, psycopg.Error):
         return None
     # What is no value or no right now isn't one later, whatever the driver takes it for.
-    return None if isinstance(error, Unavailable) and is_transient(said) else said
+    return None if isinstance(error, Unavailable) and is_transient(problem) else problem

@@ -52,13 +52,13 @@ __all__ = [
     "Expression",
     "In",
     "IsNull",
-    "ValueKind",
     "Like",
     "Not",
     "Or",
     "Parameter",
     "Property",
     "Type",
+    "ValueKind",
     "decimal",
     "type_from",
 ]
@@ -120,8 +120,8 @@ def type_from(written: str) -> Type:
     Raises:
         FilterError: there is no such type.
     """
-    if (found := _BY_NAME.get(written)) is not None:
-        return found
+    if (kind := _BY_NAME.get(written)) is not None:
+        return kind
     digits = _DECIMAL.fullmatch(written)
     if digits and 1 <= int(digits[1]) <= MOST_DIGITS and int(digits[2]) <= int(digits[1]):
         return decimal(int(digits[1]), int(digits[2]))

@@ -54,8 +54,8 @@ def fold(
         meaning: the function for each kind of node.
         shared: expressions that are computed once, None until then; it is filled.
     """
-    if shared and (found := shared.get(expression)) is not None:
-        return found
+    if shared and (value := shared.get(expression)) is not None:
+        return value
     result = meaning[type(expression)](expression, *[fold(part, meaning, shared) for part in parts(expression)])
     if shared and expression in shared:
         shared[expression] = result

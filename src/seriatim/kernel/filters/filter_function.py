@@ -50,19 +50,19 @@ def as_function(expression: Expression) -> Function:
 
 
 def _of_one(operand: Function, compute: Callable[[Any], Any]) -> Function:
-    def result(message: Mapping[str, Any], given: Sequence[Any]) -> Any:
-        value = operand(message, given)
+    def result(message: Mapping[str, Any], parameters: Sequence[Any]) -> Any:
+        value = operand(message, parameters)
         return None if value is None else compute(value)
 
     return result
 
 
 def _of_two(left: Function, right: Function, compute: _Pair) -> Function:
-    def result(message: Mapping[str, Any], given: Sequence[Any]) -> Any:
-        a = left(message, given)
+    def result(message: Mapping[str, Any], parameters: Sequence[Any]) -> Any:
+        a = left(message, parameters)
         if a is None:
             return None
-        b = right(message, given)
+        b = right(message, parameters)
         return None if b is None else compute(a, b)
 
     return result
@@ -71,15 +71,15 @@ def _of_two(left: Function, right: Function, compute: _Pair) -> Function:
 def _joined(terms: Sequence[Function], *, decisive: bool) -> Function:
     """AND (`decisive` is False) or OR (True): one decisive term decides, else all have to be known."""
 
-    def result(message: Mapping[str, Any], given: Sequence[Any]) -> bool | None:
-        found: bool | None = not decisive
+    def result(message: Mapping[str, Any], parameters: Sequence[Any]) -> bool | None:
+        result: bool | None = not decisive
         for term in terms:
-            value = term(message, given)
+            value = term(message, parameters)
             if value is decisive:
                 return decisive
             if value is None:
-                found = None
-        return found
+                result = None
+        return result
 
     return result
 
@@ -190,11 +190,11 @@ def _constant(node: Constant) -> Function:
 
 def _parameter(node: Parameter) -> Function:
     number = node.number
-    return lambda _, given: given[number]
+    return lambda _, parameters: parameters[number]
 
 
 def _is_null(_: IsNull, inner: Function) -> Function:
-    return lambda message, given: inner(message, given) is None
+    return lambda message, parameters: inner(message, parameters) is None
 
 
 def _among(node: In, operand: Function) -> Function:

@@ -135,8 +135,8 @@ def listed(operand: Expression, values: Sequence[Constant]) -> Expression:
         return Constant(None, BOOLEAN)
     if operand.type == DOUBLE:
         return In(operand, tuple(doubles), null)
-    found = In(operand, tuple(own), null)
-    return any_of([found, In(_as_double(operand), tuple(doubles))]) if doubles else found
+    listed_in = In(operand, tuple(own), null)
+    return any_of([listed_in, In(_as_double(operand), tuple(doubles))]) if doubles else listed_in
 
 
 def is_null(operand: Expression) -> Expression:
@@ -224,7 +224,7 @@ def _sum(operator: Literal["+", "-", "&"], left: Expression, right: Expression) 
     whole = min(max(left.type.whole, right.type.whole), MOST_DIGITS - 1 - scale)
     if whole < 1:
         raise _too_many(operator, left, right)
-    left, right = (_held(one, min(one.type.whole, whole)) for one in (left, right))
+    left, right = (_held(side, min(side.type.whole, whole)) for side in (left, right))
     return Arithmetic(operator, left, right, decimal(whole + scale + 1, scale))
 
 
@@ -256,8 +256,8 @@ def _remainder(left: Expression, right: Expression) -> Expression:
 
 
 def _too_many(operator: str, left: Expression, right: Expression) -> FilterError:
-    what = f"{left.type} {operator} {right.type} has more digits than the {MOST_DIGITS} of a decimal"
-    return FilterError(what, remedy="declare the properties with fewer digits, or as double")
+    problem = f"{left.type} {operator} {right.type} has more digits than the {MOST_DIGITS} of a decimal"
+    return FilterError(problem, remedy="declare the properties with fewer digits, or as double")
 
 
 def _held(operand: Expression, whole: int) -> Expression:
@@ -339,7 +339,7 @@ def _described(operand: Expression) -> str:
 
 def _advice(left: Expression, right: Expression) -> str:
     kinds = {left.type.kind, right.type.kind}
-    text = next((one for one in (left, right) if one.type == STRING), None)
+    text = next((side for side in (left, right) if side.type == STRING), None)
     if ValueKind.TIMESTAMP in kinds:
         return "write TIMESTAMP '2026-01-31 12:00:00'"
     if isinstance(text, Constant):

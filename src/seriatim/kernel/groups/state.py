@@ -171,9 +171,9 @@ class Ranges(Columns):
             return np.zeros(len(group), np.bool_)
         starts, ends = np.searchsorted(self.group, group), np.searchsorted(self.group, group, side="right")
         at = search_within(self.last, starts, ends, sequence)
-        found = at < ends
-        found[found] = self.first[at[found]] <= sequence[found]
-        return found
+        contained = at < ends
+        contained[contained] = self.first[at[contained]] <= sequence[contained]
+        return contained
 
     def add(self, more: Ranges, following: Ints) -> Ranges:
         """Add further ranges; `following`: the `next` of each group, see `kept`."""
@@ -217,32 +217,32 @@ class Ranges(Columns):
         if not len(self) or not len(group):
             return self, was_in
         touched = np.unique(group)
-        mine = np.isin(self.group, touched)
-        ranges: dict[int, list[tuple[int, int]]] = {one: [] for one in touched.tolist()}
-        for one, first, last in zip(*self.take(mine).lists(), strict=True):
-            ranges[one].append((first, last))
-        for place, (one, number) in enumerate(zip(group.tolist(), sequence.tolist(), strict=True)):
-            its = ranges[one]
-            at = bisect_left(its, number, key=itemgetter(1))
-            if at == len(its) or its[at][0] > number:
+        is_touched = np.isin(self.group, touched)
+        ranges: dict[int, list[tuple[int, int]]] = {group: [] for group in touched.tolist()}
+        for key, first, last in zip(*self.take(is_touched).lists(), strict=True):
+            ranges[key].append((first, last))
+        for place, (key, number) in enumerate(zip(group.tolist(), sequence.tolist(), strict=True)):
+            spans = ranges[key]
+            at = bisect_left(spans, number, key=itemgetter(1))
+            if at == len(spans) or spans[at][0] > number:
                 continue
             was_in[place] = True
-            first, last = its[at]
+            first, last = spans[at]
             pieces = [(first, number - step)] * (first < number) + [(number + step, last)] * (number < last)
-            behind = bisect_left(its, int(following[one]), key=itemgetter(0))
+            behind = bisect_left(spans, int(following[key]), key=itemgetter(0))
             if behind - 1 + len(pieces) <= self.KEPT:
-                its[at : at + 1] = pieces
-        rows = [(one, *its) for one, all_its in ranges.items() for its in all_its]
+                spans[at : at + 1] = pieces
+        rows = [(group, *span) for group, all_its in ranges.items() for span in all_its]
         cut = Ranges(*np.array(rows, np.int64).reshape(-1, 3).T)
-        both = Ranges.concat([self.take(~mine), cut])
+        both = Ranges.concat([self.take(~is_touched), cut])
         return both.take(order_by(both.group, both.first)), was_in
 
     def below(self, group: int, number: int) -> Ranges:
         """The ranges, with one group's ranges cut off at a number; other groups' ranges are untouched."""
-        mine = self.group == group
-        kept = self.take(~mine | (self.first < number))
-        mine = kept.group == group
-        return kept.with_columns(last=np.where(mine, np.minimum(kept.last, number - 1), kept.last))
+        of_group = self.group == group
+        kept = self.take(~of_group | (self.first < number))
+        of_group = kept.group == group
+        return kept.with_columns(last=np.where(of_group, np.minimum(kept.last, number - 1), kept.last))
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,9 +314,9 @@ class Sights(Columns):
             return np.full(len(group), -1, np.int64)
         starts, ends = spans(self.group, groups)
         at = search_within(self.last, starts[group], ends[group], number)
-        found = at < ends[group]
-        found[found] = self.first[at[found]] <= number[found]
-        return np.where(found, at, -1)
+        place = at < ends[group]
+        place[place] = self.first[at[place]] <= number[place]
+        return np.where(place, at, -1)
 
     def without(self, groups: int, group: Ints, number: Ints, step: int) -> Sights:
         """Take numbers out of their runs; they are sorted, each once."""
@@ -450,14 +450,14 @@ class State:
 
     def replace(self, rows: Ints, part: State) -> State:
         """Replace the state of some groups by the changed result of `select` for the same `rows`."""
-        gone = np.zeros(len(self.groups), np.bool_)
-        gone[rows] = True
+        replaced = np.zeros(len(self.groups), np.bool_)
+        replaced[rows] = True
         return State(
             self.groups.put(rows, part.groups),
-            _merge(self.held, gone, part.held, rows),
-            _merge(self.skipped, gone, part.skipped, rows),
-            _merge(self.remembered, gone, part.remembered, rows),
-            _merge(self.sights, gone, part.sights, rows),
+            _merge(self.held, replaced, part.held, rows),
+            _merge(self.skipped, replaced, part.skipped, rows),
+            _merge(self.remembered, replaced, part.remembered, rows),
+            _merge(self.sights, replaced, part.sights, rows),
         )
 
     def append(self, more: State) -> State:
@@ -518,6 +518,6 @@ def _alone(table: Rows, start: int, end: int) -> Rows:
     return rows.with_columns(group=np.zeros(len(rows), np.int64))
 
 
-def _merge(old: Rows, gone: Bools, new: Rows, rows: Ints) -> Rows:
-    both = type(old).concat([old.take(~gone[old.group]), new.with_columns(group=rows[new.group])])
+def _merge(old: Rows, removed: Bools, new: Rows, rows: Ints) -> Rows:
+    both = type(old).concat([old.take(~removed[old.group]), new.with_columns(group=rows[new.group])])
     return both.take(order_by_group(both.group))

@@ -66,11 +66,11 @@ def take(policy: BestEffort, state: State, arrivals: Arrivals) -> tuple[State, D
     at_once &= ~closed
 
     kept = np.flatnonzero((~late & message) | late_held)
-    taken = arrivals.take(kept)
-    waits = groups.has(Flag.FIXED)[taken.group] & (taken.sequence >= groups.mark[taken.group]) & ~late[kept]
-    held_late, time = late_held[kept], taken.time
+    batch = arrivals.take(kept)
+    waits = groups.has(Flag.FIXED)[batch.group] & (batch.sequence >= groups.mark[batch.group]) & ~late[kept]
+    held_late, time = late_held[kept], batch.time
     none = empty_ints(len(kept))
-    added = Held(taken.group, taken.sequence, taken.ref, held_late, waits, time, taken.weight, taken.fingerprint, none)
+    added = Held(batch.group, batch.sequence, batch.ref, held_late, waits, time, batch.weight, batch.fingerprint, none)
     held = Held.concat([state.held, added])
     held = held.take(order_by(held.group, held.sequence))
 
@@ -98,10 +98,10 @@ def take(policy: BestEffort, state: State, arrivals: Arrivals) -> tuple[State, D
     last = groups.last.copy()
     last[out.group] = out.sequence
     aside = np.flatnonzero((late | ~message) & ~late_held & ~at_once)
-    what = np.where(late, Disposition.LATE, Disposition.VOID)
+    fate = np.where(late, Disposition.LATE, Disposition.VOID)
     reason = np.where(late, reason, Reason.LEAVES_NOTHING)
-    others = arrivals.take(aside)
-    decided = Decided.of(others.group, others.sequence, others.ref, what[aside], reason[aside], others.ref)
+    rest = arrivals.take(aside)
+    decided = Decided.of(rest.group, rest.sequence, rest.ref, fate[aside], reason[aside], rest.ref)
     ordinal = groups.ordinal + sum_per_group(out.group, out.weight, len(state))
     state = state.having(
         groups.with_columns(flags=flags, since=since, clock=clock, last=last, ordinal=ordinal), held, state.skipped

@@ -82,16 +82,16 @@ def known_again(state: State, arrivals: Arrivals, first: Ints, held: Bools) -> B
         held: whether its number is held.
     """
     group, sequence = arrivals.group, arrivals.sequence
-    gone = state.skipped.contain(group, sequence)
-    again: Bools = (sequence < state.groups.next[group]) | gone | held
+    skipped = state.skipped.contain(group, sequence)
+    again: Bools = (sequence < state.groups.next[group]) | skipped | held
     return again & (sequence >= first) & (regions_of(arrivals.bits) > 0)
 
 
 def are_copies(policy: Standard, state: State, arrivals: Arrivals, again: Bools) -> Bools:
     """Of messages below `next`, those that are copies; `again`: those whose numbers were taken in, by the state before all of them."""
-    found = np.zeros(len(arrivals), np.bool_)
+    copies = np.zeros(len(arrivals), np.bool_)
     if not come_from_regions(arrivals):
-        return found
+        return copies
     region = regions_of(arrivals.bits)
     rows = np.flatnonzero(again & (region > 0))
     shown = _shown(state.sights, len(state), arrivals.group[rows], arrivals.sequence[rows])
@@ -99,8 +99,8 @@ def are_copies(policy: Standard, state: State, arrivals: Arrivals, again: Bools)
     like = compared(state, state.held, no_messages(), arrivals, rows, policy.remember)
     rows = rows[like != Likeness.DIFFERENT]
     rows = rows[np.lexsort((rows, region[rows], arrivals.sequence[rows], arrivals.group[rows]))]
-    found[rows[_starts(arrivals.group[rows], arrivals.sequence[rows], region[rows])]] = True
-    return found
+    copies[rows[_starts(arrivals.group[rows], arrivals.sequence[rows], region[rows])]] = True
+    return copies
 
 
 def by_number(
@@ -121,20 +121,20 @@ def by_number(
         the state with the sights.
     """
     region = regions_of(arrivals.bits)
-    taken = np.isin(disposition, _TAKEN) & ~back
+    is_taken = np.isin(disposition, _TAKEN) & ~back
     again = (disposition == Disposition.DUPLICATE) & (likeness != Likeness.DIFFERENT) & (region > 0)
     region[region == 0] = BOTH  # a void of a program's own: no region sends it again
-    rows = np.flatnonzero(taken | again)
+    rows = np.flatnonzero(is_taken | again)
     rows = rows[order_by(arrivals.group[rows], arrivals.sequence[rows])]
-    group, number, its = arrivals.group[rows], arrivals.sequence[rows], region[rows]
+    group, number, regions = arrivals.group[rows], arrivals.sequence[rows], region[rows]
     starts = np.flatnonzero(_starts(group, number))
     run = _runs(starts, len(rows))
     # A number that is taken in now is new, whatever was known of it: a group may have begun anew.
-    fresh = taken[rows[starts]]
+    fresh = is_taken[rows[starts]]
     known = np.where(fresh, 0, _shown(after.sights, len(after), group[starts], number[starts]))
-    copied = rows[again[rows] & ((known[run] | _earlier(run, its)) & its == 0)]
+    copied = rows[again[rows] & ((known[run] | _earlier(run, regions)) & regions == 0)]
     disposition[copied], reason[copied] = Disposition.COPY, Reason.COPIED
-    seen = known | np.bitwise_or.reduceat(its, starts) if len(starts) else known
+    seen = known | np.bitwise_or.reduceat(regions, starts) if len(starts) else known
     changed = fresh | (seen != known)
     group, number = group[starts][changed], number[starts][changed]
     seen = seen[changed]
@@ -165,18 +165,18 @@ def by_identity(policy: FifoMerged, state: State, arrivals: Arrivals) -> tuple[S
     # A closed group takes nothing in: what it doesn't know is no sight.
     counts = known | ~state.groups.has(OVER)[arrivals.group[rows]]
     rows, at, known = rows[counts], at[counts], known[counts]
-    group, identity, its = arrivals.group[rows], arrivals.fingerprint[rows], region[rows]
+    group, identity, own = arrivals.group[rows], arrivals.fingerprint[rows], region[rows]
     starts = np.flatnonzero(_starts(group, identity, known.astype(np.int64)))
     run = _runs(starts, len(rows))
     again = known.copy()
     again |= np.arange(len(rows)) != starts[run] if len(rows) else False
     before = empty_ints(len(starts))
     before[known[starts]] = sights.regions[at[starts[known[starts]]]]
-    shown = (before[run] | _earlier(run, its)) & its > 0
+    shown = (before[run] | _earlier(run, own)) & own > 0
     disposition[rows[again]] = np.where(shown, Disposition.DUPLICATE, Disposition.COPY)[again]
     reason[rows[again]] = np.where(shown, Reason.SEEN_BEFORE, Reason.COPIED)[again]
 
-    seen = before | np.bitwise_or.reduceat(its, starts) if len(starts) else before
+    seen = before | np.bitwise_or.reduceat(own, starts) if len(starts) else before
     regions, old = sights.regions.copy(), starts[known[starts]]
     regions[at[old]] = seen[known[starts]]
     new = starts[~known[starts]]

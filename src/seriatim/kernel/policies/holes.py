@@ -52,15 +52,15 @@ def taken(state: State, step: int) -> Taken:
     if len(rows) and (held.late.any() or held.waits.any()):
         rows = rows[~(held.late | held.waits)]
         held = held.take(rows)
-    found = Taken(held.group, held.sequence, np.ones(len(rows), np.int64), held.weight, rows)
+    rows_taken = Taken(held.group, held.sequence, np.ones(len(rows), np.int64), held.weight, rows)
     if not len(skipped):
-        return found
+        return rows_taken
     ahead = skipped.take(skipped.first >= state.groups.next[skipped.group])
     if not len(ahead):
-        return found
+        return rows_taken
     none = empty_ints(len(ahead))
     markers = Taken(ahead.group, ahead.first, (ahead.last - ahead.first) // step + 1, none, none - 1)
-    both = Taken.concat([found, markers])
+    both = Taken.concat([rows_taken, markers])
     return both.take(order_by(both.group, both.sequence))
 
 
@@ -123,14 +123,14 @@ def _skip(
 
     time = np.where(at.weight > 0, np.append(held.time, FOREVER)[at.row], FOREVER)
     opens = _opening_times(state, time, run, owner, nth, period)
-    gone = late[owner] & (opens <= until[owner] - period)
-    runs, skips = (np.bincount(rows, minlength=len(state)) for rows in (owner, owner[gone]))
+    is_gone = late[owner] & (opens <= until[owner] - period)
+    runs, skips = (np.bincount(rows, minlength=len(state)) for rows in (owner, owner[is_gone]))
     when = opens + period
     next_open, last_skip = np.full(len(state), NEVER, np.int64), groups.since.copy()
     following, final = nth == skips[owner], nth == skips[owner] - 1
     next_open[owner[following]], last_skip[owner[final]] = opens[following], when[final]
 
-    passing = gone[run] if len(at) else np.zeros(0, np.bool_)
+    passing = is_gone[run] if len(at) else np.zeros(0, np.bool_)
     leaves = passing & (at.weight > 0)
     leaving, weight = held.take(at.row[leaves]), at.weight[leaves]
     released = Decided.of(
@@ -164,31 +164,21 @@ def _skip(
             clock=np.where(late, np.maximum(groups.clock, fired), groups.clock),
         ),
         held.take(kept),
-        state.skipped.add(Ranges(owner[gone], before[gone], end[gone]), next_),
+        state.skipped.add(Ranges(owner[is_gone], before[is_gone], end[is_gone]), next_),
     )
     after = after.calmed(leaving.group)
     after = after.remembering(leaving.group, leaving.sequence, leaving.fingerprint, policy.remember)
     already = np.where(nth == 0, groups.reports[owner], 0)
-    told = np.where(gone, total, np.where(following, reports[owner], 0)) - already
-    told = np.where(late[owner], np.maximum(told, 0), 0)
-    rows, k = expand(told)
+    reported = np.where(is_gone, total, np.where(following, reports[owner], 0)) - already
+    reported = np.where(late[owner], np.maximum(reported, 0), 0)
+    rows, k = expand(reported)
     overdue = Events.of(
-        EventKind.HOLE_OVERDUE,
-        owner[rows],
-        before[rows],
-        end[rows],
-        opens[rows] + (already[rows] + k + 1) * timeout,
+        EventKind.HOLE_OVERDUE, owner[rows], before[rows], end[rows], opens[rows] + (already[rows] + k + 1) * timeout
     )
     voids = passed_voids(at, passing, run, when[run], step)
-    skipped = Events.of(EventKind.HOLE_SKIPPED, owner[gone], before[gone], end[gone], when[gone])
+    skipped = Events.of(EventKind.HOLE_SKIPPED, owner[is_gone], before[is_gone], end[is_gone], when[is_gone])
     opened = (nth > 0) & (nth <= skips[owner])
-    opening = Events.of(
-        EventKind.HOLE_OPENED,
-        owner[opened],
-        before[opened],
-        end[opened],
-        opens[opened],
-    )
+    opening = Events.of(EventKind.HOLE_OPENED, owner[opened], before[opened], end[opened], opens[opened])
     return after, released, Events.concat([overdue, skipped, voids, opening])
 
 
@@ -275,14 +265,14 @@ def events_between(policy: Standard, before: State, after: State) -> Events:
     filled = np.flatnonzero(was & ~same & (after.groups.next > was_first))
     opened = np.flatnonzero(is_ & ~same)
     clock = after.groups.clock
-    came = np.minimum(was_last, after.groups.next - policy.increment)
+    moved = np.minimum(was_last, after.groups.next - policy.increment)
     return Events.concat(
         [
             Events.of(
                 EventKind.HOLE_FILLED,
                 filled,
                 was_first[filled],
-                came[filled],
+                moved[filled],
                 clock[filled],
                 kept=before.groups.reports[filled] > 0,
             ),

@@ -57,8 +57,8 @@ def after_next_numbers(
     beyond = group.next + step * count
     if beyond > _MAX or group.next < group.first or (group.next - group.first) % step:
         return None
-    came = sorted([*messages, *voids]) if voids else messages
-    if not messages or list(came) != list(range(group.next, beyond, step)):
+    ordered = sorted([*messages, *voids]) if voids else messages
+    if not messages or list(ordered) != list(range(group.next, beyond, step)):
         return None
     return group._replace(
         flags=_BEGUN,

@@ -20,13 +20,7 @@ from seriatim.kernel.policies.closing import OVER
 from seriatim.kernel.policies.conflicts import Likeness, compared, rows_of
 from seriatim.kernel.policies.copies import are_copies
 from seriatim.kernel.policies.holes import Taken
-from seriatim.kernel.values.columns import (
-    Bools,
-    Columns,
-    Ints,
-    first_per_group,
-    running_latest,
-)
+from seriatim.kernel.values.columns import Bools, Columns, Ints, first_per_group, running_latest
 from seriatim.kernel.values.outcome import Disposition, EventKind, Events, Reason, no_events, no_messages
 
 __all__ = ["Judgement", "Passage", "count", "held_back", "is_held", "one_by_one", "suspects_restart"]
@@ -258,6 +252,6 @@ def _has_passed(passage: Passage, group: Ints, sequence: Ints, rows: Ints, group
     at = passage.at
     if not len(at):
         return np.zeros(len(rows), np.bool_)
-    found = rows_of(at, groups, group, sequence)
-    passed: Bools = (found >= 0) & passage.free[found] & (passage.moment[found] < rows)
+    is_there = rows_of(at, groups, group, sequence)
+    passed: Bools = (is_there >= 0) & passage.free[is_there] & (passage.moment[is_there] < rows)
     return passed

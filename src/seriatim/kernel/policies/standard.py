@@ -110,12 +110,12 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     cut = _cut(state, arrivals, late_held | back if policy.late == "suspend" else back) if _may_cut(policy) else None
 
     pending = np.flatnonzero(disposition == Disposition.HELD)
-    taken = arrivals.take(pending)
+    batch = arrivals.take(pending)
     late = late_held[pending] | back[pending]
     merged = copies.come_from_regions(arrivals)
-    bits = taken.bits if merged or isinstance(policy, StandardStays) else np.zeros(len(pending), np.int64)
+    bits = batch.bits if merged or isinstance(policy, StandardStays) else np.zeros(len(pending), np.int64)
     added = Held(
-        taken.group, taken.sequence, taken.ref, late, back[pending], taken.time, taken.weight, taken.fingerprint, bits
+        batch.group, batch.sequence, batch.ref, late, back[pending], batch.time, batch.weight, batch.fingerprint, bits
     )
     held = Held.concat([state.held, added])
     position = np.concatenate([np.full(len(state.held), -1, np.int64), pending])
@@ -142,7 +142,7 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     )
     after = after.remembering(released.group, released.sequence, released.fingerprint, policy.remember)
     of_arrivals = restarts.Judgement(disposition, judged, back, empty_ints(len(arrivals)))
-    told = (
+    decided_events = (
         _compare(policy, state, held, released, arrivals, judged=of_arrivals, reason=reason)
         if reason.any()
         else no_events()
@@ -155,10 +155,10 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
         return after.calmed(released.group), released, _voids(policy, passage, arrivals)
     after, counted, suspected = restarts.count(policy, state, after, arrivals, of_arrivals, passage)
     aside = np.flatnonzero((disposition != Disposition.HELD) & (disposition != Disposition.RELEASED))
-    others = arrivals.take(aside)
-    decided = Decided.of(others.group, others.sequence, others.ref, disposition[aside], reason[aside], others.ref)
+    rest = arrivals.take(aside)
+    decided = Decided.of(rest.group, rest.sequence, rest.ref, disposition[aside], reason[aside], rest.ref)
     decided = decided.with_columns(counted=counted[aside])
-    events = Events.concat([_voids(policy, passage, arrivals), told, suspected])
+    events = Events.concat([_voids(policy, passage, arrivals), decided_events, suspected])
     return after, Decided.concat([released, decided]), events
 
 
@@ -222,9 +222,9 @@ def _judge(policy: Standard, state: State, arrivals: Arrivals) -> tuple[Ints, In
     disposition = np.full(len(arrivals), int(Disposition.HELD), np.int64)
     reason = empty_ints(len(arrivals))
 
-    def mark(where: Bools, what: Disposition, why: Reason) -> None:
+    def mark(where: Bools, fate: Disposition, why: Reason) -> None:
         where = where & (disposition == Disposition.HELD)
-        disposition[where], reason[where] = what, why
+        disposition[where], reason[where] = fate, why
 
     mark(sequence > _MAX - step, Disposition.INVALID, Reason.SEQUENCE_OVERFLOWS)
     if step > 1:
@@ -289,11 +289,11 @@ def _late_voids(state: State, arrivals: Arrivals, disposition: Ints, reason: Int
     left = left[~state.skipped.contain(arrivals.group[left], arrivals.sequence[left])]
     group = np.concatenate([arrivals.group[left], held.group[held.late]])
     sequence = np.concatenate([arrivals.sequence[left], held.sequence[held.late]])
-    came = np.concatenate([left, position[held.late]])
-    for one in voids.tolist():
-        same = (group == arrivals.group[one]) & (sequence == arrivals.sequence[one]) & (came < one)
+    came_late = np.concatenate([left, position[held.late]])
+    for void in voids.tolist():
+        same = (group == arrivals.group[void]) & (sequence == arrivals.sequence[void]) & (came_late < void)
         if same.any():
-            disposition[one], reason[one] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
+            disposition[void], reason[void] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
 
 
 def _cut(state: State, arrivals: Arrivals, late_held: Bools) -> Ints:

@@ -30,16 +30,7 @@ from seriatim.kernel.values.columns import Bools, Columns, Ints, first_per_group
 from seriatim.kernel.values.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.values.time import FOREVER, NEVER, micros
 
-__all__ = [
-    "CLOSES",
-    "OPENS",
-    "due",
-    "fire",
-    "go_on",
-    "quiet",
-    "settle",
-    "take",
-]
+__all__ = ["CLOSES", "OPENS", "due", "fire", "go_on", "quiet", "settle", "take"]
 
 #: The bit of a message that closes its group; of one that opens it: `OPENS`.
 CLOSES = 2
@@ -105,9 +96,9 @@ class _JudgedMessages(Columns):
     def first(self, which: Bools, groups: int) -> Ints:
         """For each group the place of its first message of some; the length if it has none."""
         rows = np.flatnonzero(which)[::-1]  # backwards, so that the first of a group is written last
-        found = np.full(groups, len(self), np.int64)
-        found[self.group[rows]] = rows
-        return found
+        firsts = np.full(groups, len(self), np.int64)
+        firsts[self.group[rows]] = rows
+        return firsts
 
 
 def _opening(policy: Stays, state: State, line: _JudgedMessages) -> Bools:
@@ -152,11 +143,11 @@ def _together(policy: Stays, inner: State, aside: Held, since: Ints) -> State:
 
 def _unopened_part(state: State, aside: Held) -> Held:
     """The messages that wait for the opening of their group, which isn't opened."""
-    mine = state.groups.has(Flag.UNOPENED)[aside.group]
+    is_unopened = state.groups.has(Flag.UNOPENED)[aside.group]
     closing = state.groups.has(Flag.CLOSING)
     if closing.any():
-        mine &= ~closing[aside.group] | ~for_next_stay(state, aside)
-    return aside.take(mine)
+        is_unopened &= ~closing[aside.group] | ~for_next_stay(state, aside)
+    return aside.take(is_unopened)
 
 
 # ---- messages
@@ -312,15 +303,15 @@ def _put_aside(policy: Stays, inner: State, aside: Held, line: _JudgedMessages) 
     kept = line.take(~full if isinstance(policy, StandardStays) else ~void)
     no = np.zeros(len(kept), np.bool_)
     added = Held(kept.group, kept.sequence, kept.ref, no, ~no, kept.time, kept.weight, kept.fingerprint, kept.bits)
-    told = line.take(full | (void & ~line.aside))
-    what = np.where(told.weight > 0, Disposition.REJECTED, Disposition.VOID)
-    why = np.where(told.weight > 0, Reason.CAPACITY, Reason.LEAVES_NOTHING)
-    out = Decided.of(told.group, told.sequence, told.ref, what, why, told.cause)
+    rejected = line.take(full | (void & ~line.aside))
+    fate = np.where(rejected.weight > 0, Disposition.REJECTED, Disposition.VOID)
+    why = np.where(rejected.weight > 0, Reason.CAPACITY, Reason.LEAVES_NOTHING)
+    out = Decided.of(rejected.group, rejected.sequence, rejected.ref, fate, why, rejected.cause)
     held = Held.concat([aside, added])
     return (
         inner.with_groups(clock=clock),
         held.take(np.lexsort((held.ref, held.group))),
-        out.with_columns(timed=told.timed),
+        out.with_columns(timed=rejected.timed),
     )
 
 
@@ -368,10 +359,10 @@ def _through(policy: Stays, inner: State, line: _JudgedMessages) -> tuple[State,
         let_go = np.full(len(inner), len(line), np.int64)
         closes = np.flatnonzero(place >= 0)
         let_go[closes] = _places(line.ref, out.cause[place[closes]])
-        came = np.arange(len(line)) <= let_go[line.group]
-        left = _JudgedMessages.concat([line.take(~came), left])
+        passes = np.arange(len(line)) <= let_go[line.group]
+        left = _JudgedMessages.concat([line.take(~passes), left])
         left = left.take(order_by_group(left.group))
-        line = line.take(came)
+        line = line.take(passes)
         after, out, events = _taken(exempt, inner, line)
         place = bits.first_closing(policy, out, len(inner))
         after, out, events = _closed(policy, after.groups.next, after, out, place, events)
@@ -403,14 +394,14 @@ class _Bits:
 
     def first_closing(self, policy: Stays, out: Decided, groups: int) -> Ints:
         """For each group the row of the first closing message that has left; -1: none has."""
-        found = np.full(groups, -1, np.int64)
+        firsts = np.full(groups, -1, np.int64)
         if not policy.closes or not len(out):
-            return found
+            return firsts
         rows = np.flatnonzero(out.disposition == Disposition.RELEASED)
         says = self.bits[np.searchsorted(self.ref, out.ref[rows])] & CLOSES != 0
         rows = rows[says][::-1]  # backwards, so that the first of a group is written last
-        found[out.group[rows]] = rows
-        return found
+        firsts[out.group[rows]] = rows
+        return firsts
 
 
 def _closed(
@@ -422,8 +413,8 @@ def _closed(
     """
     ends = place >= 0
     rows = np.arange(len(out))
-    mine = ends[out.group] & (out.disposition == Disposition.RELEASED)
-    behind = mine & (rows > place[out.group])
+    closes = ends[out.group] & (out.disposition == Disposition.RELEASED)
+    behind = closes & (rows > place[out.group])
     groups, at = after.groups, place[ends]
     flags = np.where(ends, (groups.flags | Flag.CLOSED | Flag.COMPLETE) & ~int(Flag.CLOSING), groups.flags)
     since, reports = np.where(ends, NEVER, groups.since), np.where(ends, 0, groups.reports)
@@ -449,8 +440,8 @@ def _closed(
         groups.with_columns(flags=flags, since=since, reports=reports, ordinal=ordinal, last=last, next=following),
         after.held.take(~ends[after.held.group]),
     )
-    told = np.flatnonzero(ends)
-    closed = Events.of(EventKind.CLOSED, told, None, None, groups.clock[told])
+    ends_now = np.flatnonzero(ends)
+    closed = Events.of(EventKind.CLOSED, ends_now, None, None, groups.clock[ends_now])
     never = (events.kind == EventKind.VOID) & ends[events.group] & (events.first >= following[events.group])
     return state, Decided.concat([out, late]), Events.concat([events.take(~never), closed])
 
@@ -458,8 +449,8 @@ def _closed(
 def _places(refs: Ints, wanted: Ints) -> Ints:
     """Where refs stand that are among others."""
     order = np.argsort(refs, kind="stable")
-    found: Ints = order[np.minimum(np.searchsorted(refs, wanted, sorter=order), len(refs) - 1)]
-    return found
+    places: Ints = order[np.minimum(np.searchsorted(refs, wanted, sorter=order), len(refs) - 1)]
+    return places
 
 
 def _caused(out: Decided, line: _JudgedMessages) -> Decided:
@@ -476,8 +467,8 @@ def _caused(out: Decided, line: _JudgedMessages) -> Decided:
 def _last_causes(state: State, decided: list[Decided]) -> Ints:
     """For each group the last arrival that let a message go."""
     cause = np.full(len(state), -1, np.int64)
-    for one in decided:
-        np.maximum.at(cause, one.group, np.where(one.timed, -1, one.cause))
+    for part in decided:
+        np.maximum.at(cause, part.group, np.where(part.timed, -1, part.cause))
     return cause
 
 
@@ -486,8 +477,8 @@ def _times_of(line: _JudgedMessages, cause: Ints, clock: Ints) -> Ints:
     if not len(line):
         return clock
     order = np.argsort(line.cause, kind="stable")
-    found = order[np.minimum(np.searchsorted(line.cause, cause, sorter=order), len(line) - 1)]
-    return np.where(line.cause[found] == cause, line.time[found], clock)
+    places = order[np.minimum(np.searchsorted(line.cause, cause, sorter=order), len(line) - 1)]
+    return np.where(line.cause[places] == cause, line.time[places], clock)
 
 
 def _woken(policy: Stays, state: State, cause: Ints, time: Ints, *, timed: bool) -> tuple[State, _JudgedMessages]:
@@ -496,17 +487,17 @@ def _woken(policy: Stays, state: State, cause: Ints, time: Ints, *, timed: bool)
     `cause`, `time`: what sets them going, by group, and when.
     """
     groups, aside = state.groups, state.held.aside
-    mine = groups.has(Flag.CLOSED) & groups.has(Flag.COMPLETE)
+    is_woken = groups.has(Flag.CLOSED) & groups.has(Flag.COMPLETE)
     shut = groups.has(Flag.UNOPENED) & ~groups.has(_STOPPED | Flag.CLOSING)
     if aside.any() and shut.any():
         held = state.held.take(aside & shut[state.held.group])
         line = _JudgedMessages.of_aside(held, time, cause, timed=timed)
-        mine[line.group[_opening(policy, state, line)]] = True
-    out = aside & mine[state.held.group]
-    gone = state.held.take(out)
+        is_woken[line.group[_opening(policy, state, line)]] = True
+    out = aside & is_woken[state.held.group]
+    woken = state.held.take(out)
     # The places of voids in a group that never opened are nothing to judge.
-    gone = gone.take(~groups.has(Flag.CLOSED)[gone.group] | for_next_stay(state, state.held)[out])
-    line = _JudgedMessages.of_aside(gone, time, cause, timed=timed)
+    woken = woken.take(~groups.has(Flag.CLOSED)[woken.group] | for_next_stay(state, state.held)[out])
+    line = _JudgedMessages.of_aside(woken, time, cause, timed=timed)
     if not out.any():
         return state, line
     return state.having(held=state.held.take(~out)), line
@@ -537,8 +528,8 @@ def fire(policy: Stays, state: State, until: Ints) -> tuple[State, Decided, Even
         decided += [late, out]
         events.append(told)
         moment = np.full(len(state), NEVER, np.int64)
-        for one in (late, out):
-            np.maximum.at(moment, one.group, one.cause)
+        for part in (late, out):
+            np.maximum.at(moment, part.group, part.cause)
         state, out, told = go_on(policy, state, np.where(moment == NEVER, state.groups.clock, moment))
         decided.append(out)
         events.append(told)
@@ -554,10 +545,16 @@ def _timed_out(policy: Stays, state: State, ripe: Bools) -> tuple[State, Decided
     waiting = ripe[aside.group] & (aside.time <= moments[aside.group])
     if state.groups.has(Flag.CLOSING).any():
         waiting &= ~(state.groups.has(Flag.CLOSING)[aside.group] & for_next_stay(state, aside))
-    gone = aside.take(waiting).messages()
-    gone = gone.take(np.lexsort((gone.ref, gone.group)))
+    expired = aside.take(waiting).messages()
+    expired = expired.take(np.lexsort((expired.ref, expired.group)))
     out = Decided.of(
-        gone.group, gone.sequence, gone.ref, Disposition.LATE, Reason.NOT_OPENED, moments[gone.group], timed=True
+        expired.group,
+        expired.sequence,
+        expired.ref,
+        Disposition.LATE,
+        Reason.NOT_OPENED,
+        moments[expired.group],
+        timed=True,
     )
     clock = np.where(ripe, np.maximum(inner.groups.clock, moments), inner.groups.clock)
     since = np.where(ripe, NEVER, state.groups.since)

@@ -83,8 +83,8 @@ def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, D
     void = (disposition == Disposition.HELD) & (arrivals.weight == 0)
     disposition[void], reason[void] = Disposition.VOID, Reason.LEAVES_NOTHING
     aside = np.flatnonzero(disposition != Disposition.HELD)
-    others = arrivals.take(aside)
-    decided = Decided.of(others.group, others.sequence, others.ref, disposition[aside], reason[aside], others.ref)
+    rest = arrivals.take(aside)
+    decided = Decided.of(rest.group, rest.sequence, rest.ref, disposition[aside], reason[aside], rest.ref)
     return state, Decided.concat([released, outgrown, decided]), closed
 
 
@@ -94,19 +94,19 @@ def _judge(state: State, arrivals: Arrivals) -> tuple[Ints, Ints]:
     disposition = np.full(len(arrivals), int(Disposition.HELD), np.int64)
     reason = empty_ints(len(arrivals))
 
-    def mark(where: Bools, what: Disposition, why: Reason) -> None:
+    def mark(where: Bools, fate: Disposition, why: Reason) -> None:
         where = where & (disposition == Disposition.HELD)
-        disposition[where], reason[where] = what, why
+        disposition[where], reason[where] = fate, why
 
-    said, known = size != NOT_SAID, groups.mark[group]
+    is_said, known = size != NOT_SAID, groups.mark[group]
     mark(groups.has(Flag.COMPLETE)[group], Disposition.DUPLICATE, Reason.SET_COMPLETE)
     if groups.has(OVER).any():
         mark(shut_out(state, arrivals, np.ones(len(group), np.int64)), Disposition.LATE, Reason.GROUP_CLOSED)
     mark(sequence < 1, Disposition.INVALID, Reason.BELOW_ONE)
-    mark(said & (size < 1), Disposition.INVALID, Reason.SIZE_BELOW_ONE)
-    mark((known > 0) & said & (size != known), Disposition.INVALID, Reason.SIZE_CONTRADICTED)
+    mark(is_said & (size < 1), Disposition.INVALID, Reason.SIZE_BELOW_ONE)
+    mark((known > 0) & is_said & (size != known), Disposition.INVALID, Reason.SIZE_CONTRADICTED)
     mark((known > 0) & (sequence > known), Disposition.INVALID, Reason.ABOVE_SIZE)
-    mark((known == 0) & said & (sequence > size), Disposition.INVALID, Reason.ABOVE_SIZE)
+    mark((known == 0) & is_said & (sequence > size), Disposition.INVALID, Reason.ABOVE_SIZE)
     if len(state.skipped):
         mark(state.skipped.contain(group, sequence), Disposition.DUPLICATE, Reason.TAKEN_BEFORE)
     return disposition, reason
@@ -127,9 +127,9 @@ def _learn_size(state: State, arrivals: Arrivals, disposition: Ints, reason: Int
     rows = np.flatnonzero(says)[::-1]  # backwards, so that the first of a group is written last
     teller = np.full(len(state), len(arrivals), np.int64)
     teller[group[rows]] = rows
-    told = np.flatnonzero(teller < len(arrivals))
+    first_told = np.flatnonzero(teller < len(arrivals))
     size = state.groups.mark.copy()
-    size[told] = arrivals.size[teller[told]]
+    size[first_told] = arrivals.size[teller[first_told]]
 
     def mark(where: Bools, why: Reason) -> None:
         where = where & (disposition == Disposition.HELD)
@@ -152,14 +152,14 @@ def _learn_size(state: State, arrivals: Arrivals, disposition: Ints, reason: Int
 
     held = state.held
     over = unknown[held.group] & (size[held.group] > 0) & (held.sequence > size[held.group])
-    gone = held.take(over).messages()
+    removed = held.take(over).messages()
     outgrown = Decided.of(
-        gone.group,
-        gone.sequence,
-        gone.ref,
+        removed.group,
+        removed.sequence,
+        removed.ref,
         Disposition.INVALID,
         Reason.ABOVE_SIZE,
-        arrivals.ref[teller[gone.group]] if len(gone) else gone.ref,
+        arrivals.ref[teller[removed.group]] if len(removed) else removed.ref,
     )
     disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
     skipped = state.skipped
@@ -250,9 +250,15 @@ def fire(policy: UnitOfWork, state: State, until: Ints) -> tuple[State, Decided,
         return state, no_messages(), no_events()
     groups, held = state.groups, state.held
     out = ripe[held.group]
-    gone = held.take(out).messages()
+    removed = held.take(out).messages()
     dead = Decided.of(
-        gone.group, gone.sequence, gone.ref, Disposition.DEAD, Reason.TIMED_OUT, moments[gone.group], timed=True
+        removed.group,
+        removed.sequence,
+        removed.ref,
+        Disposition.DEAD,
+        Reason.TIMED_OUT,
+        moments[removed.group],
+        timed=True,
     )
     rows = np.flatnonzero(ripe)
     after = groups.with_columns(

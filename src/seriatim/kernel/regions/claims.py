@@ -33,15 +33,15 @@ from seriatim.kernel.values.time import NEVER
 __all__ = [
     "ALLOWED",
     "Action",
-    "JournalAnswer",
     "Answers",
     "ClaimRequests",
     "EntryState",
     "Holders",
     "Holes",
+    "JournalAnswer",
     "Known",
-    "Sessions",
     "SessionState",
+    "Sessions",
     "claimed",
     "completes",
     "failed",
@@ -166,24 +166,24 @@ class Answers(Columns):
     again: Ints
 
 
-def claimed(sessions: Sessions, asked: ClaimRequests, now: int, most: int) -> Answers:
+def claimed(sessions: Sessions, requests: ClaimRequests, now: int, most: int) -> Answers:
     """What a region gets that asks for messages: at most `most` of a session, from its next number on, without a gap."""
-    if not len(asked):
-        return Answers(asked.number, asked.number)
-    at = asked.session
+    if not len(requests):
+        return Answers(requests.number, requests.number)
+    at = requests.session
     start, step, done = sessions.start[at], sessions.increment[at], sessions.done_through[at]
     state, lease = sessions.state[at], sessions.lease_until[at]
-    invalid = (asked.number < start) | ((asked.number - start) % step != 0)
-    is_void = (asked.entry == EntryState.VOID) | (asked.entry == EntryState.SKIPPED)
-    over = ~invalid & ((asked.number <= done) | is_void)
-    conflict = ~invalid & (asked.known == Known.OTHER)
-    forgotten = ~over & (asked.published < sessions.forgotten_before[at])
+    invalid = (requests.number < start) | ((requests.number - start) % step != 0)
+    is_void = (requests.entry == EntryState.VOID) | (requests.entry == EntryState.SKIPPED)
+    over = ~invalid & ((requests.number <= done) | is_void)
+    conflict = ~invalid & (requests.known == Known.OTHER)
+    forgotten = ~over & (requests.published < sessions.forgotten_before[at])
     open_ = ~(invalid | over)
     held = (state == SessionState.WORKING) & (lease > now)
-    waits = (asked.entry == EntryState.RESERVED) | ((asked.entry == EntryState.PENDING) & (asked.until > now))
+    waits = (requests.entry == EntryState.RESERVED) | ((requests.entry == EntryState.PENDING) & (requests.until > now))
     # The run that may be claimed: open rows, each one step behind the one before, up to the first that doesn't fit.
     place = sum_before(at, open_.astype(np.int64))
-    in_turn = open_ & (asked.number == done + step * (place + 1)) & (place < most)
+    in_turn = open_ & (requests.number == done + step * (place + 1)) & (place < most)
     fits = in_turn & ~conflict & ~forgotten & ~waits
     unbroken = sum_before(at, (open_ & ~fits).astype(np.int64)) == 0
     answer = np.select(
@@ -209,7 +209,7 @@ def claimed(sessions: Sessions, asked: ClaimRequests, now: int, most: int) -> An
         ],
         JournalAnswer.AHEAD,
     ).astype(np.int64)
-    again = np.select([answer == JournalAnswer.WORKING, answer == JournalAnswer.LATER], [lease, asked.until], NEVER)
+    again = np.select([answer == JournalAnswer.WORKING, answer == JournalAnswer.LATER], [lease, requests.until], NEVER)
     return Answers(answer, again)
 
 

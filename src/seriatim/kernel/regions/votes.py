@@ -38,10 +38,10 @@ from seriatim.kernel.values.columns import Bools, Columns, Ints, sum_per_group
 __all__ = [
     "NO_NUMBER",
     "QUORUM",
-    "VoteRequests",
     "Reply",
     "SendStep",
     "Vote",
+    "VoteRequests",
     "barred",
     "may_bar",
     "next_numbers",
@@ -106,17 +106,17 @@ class VoteRequests(Columns):
     stale: Bools
 
 
-def voted(asked: VoteRequests) -> Ints:
+def voted(requests: VoteRequests) -> Ints:
     """A `Vote` for each row. All rows of a session are refused if one of them is."""
     votes = np.select(
-        [asked.stale, asked.same, asked.number > asked.through],
+        [requests.stale, requests.same, requests.number > requests.through],
         [Vote.STALE, Vote.HELD, Vote.GRANTED],
         Vote.REFUSED,
     ).astype(np.int64)
     if not len(votes):
         return votes
-    refusals = sum_per_group(asked.session, (votes == Vote.REFUSED).astype(np.int64), int(asked.session[-1]) + 1)
-    return np.where((refusals[asked.session] > 0) & (votes != Vote.STALE), Vote.REFUSED, votes)
+    refusals = sum_per_group(requests.session, (votes == Vote.REFUSED).astype(np.int64), int(requests.session[-1]) + 1)
+    return np.where((refusals[requests.session] > 0) & (votes != Vote.STALE), Vote.REFUSED, votes)
 
 
 def next_numbers(through: Sequence[Ints], reached: Sequence[Bools], increment: Ints) -> Ints:

@@ -106,21 +106,21 @@ def sequence_number(value: Any) -> int | Reason:
 def moment(value: Any) -> int | Reason:
     """The microseconds since 1970 of a time, or the reason why a value is none. A time without a time zone is in UTC."""
     plain: Any = _in_microseconds(unwrapped(value))
-    found: int | Reason = Reason.SEQUENCE_NOT_A_TIME
+    result: int | Reason = Reason.SEQUENCE_NOT_A_TIME
     match plain:
         case None:
-            found = Reason.SEQUENCE_MISSING
+            result = Reason.SEQUENCE_MISSING
         case bool():
             pass
         case datetime():
-            found = _since_epoch(plain)
+            result = _since_epoch(plain)
         case date():
-            found = _since_epoch(datetime(plain.year, plain.month, plain.day, tzinfo=UTC))
+            result = _since_epoch(datetime(plain.year, plain.month, plain.day, tzinfo=UTC))
         case str():
-            found = _of_time(plain)
+            result = _of_time(plain)
         case int() | float() | Decimal() if _finite(plain):
-            found = _of_seconds(plain)
-    return found
+            result = _of_seconds(plain)
+    return result
 
 
 def _of_seconds(value: Any) -> int | Reason:
@@ -148,8 +148,8 @@ def unwrapped(value: Any) -> Any:
 
 def _kind(value: Any) -> str | None:
     """The letter of a NumPy type, such as ``f`` for floats; None for any other value."""
-    found = getattr(getattr(value, "dtype", None), "kind", None)
-    return found if isinstance(found, str) else None
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    return kind if isinstance(kind, str) else None
 
 
 def _bits(value: Any) -> int:
@@ -187,10 +187,10 @@ def _of_index(value: Any) -> int | Reason:
 
 
 def _of_text(text: str) -> int | Reason:
-    found = _WHOLE.fullmatch(text)
-    if found is None:
+    match = _WHOLE.fullmatch(text)
+    if match is None:
         return Reason.SEQUENCE_NOT_A_NUMBER if text.strip(_BLANKS) else Reason.SEQUENCE_MISSING
-    sign, digits = found.groups()
+    sign, digits = match.groups()
     if len(digits) > _MOST_DIGITS:  # Python refuses to read a text of many thousands of digits
         digits = digits.lstrip("0") or "0"
         if len(digits) > _MOST_DIGITS:
@@ -228,8 +228,8 @@ def _of_decimal(value: Decimal) -> int | Reason:
 def _of_ticket(epoch: Any, number: Any) -> int | Reason:
     if unwrapped(epoch) is None or unwrapped(number) is None:
         return Reason.SEQUENCE_MISSING
-    parts = [Reason.SEQUENCE_NOT_A_NUMBER if _is_written(one) else whole_number(one) for one in (epoch, number)]
-    if any(isinstance(one, Reason) for one in parts) or parts[0] < 0 or parts[1] < 1:
+    parts = [Reason.SEQUENCE_NOT_A_NUMBER if _is_written(part) else whole_number(part) for part in (epoch, number)]
+    if any(isinstance(part, Reason) for part in parts) or parts[0] < 0 or parts[1] < 1:
         return Reason.SEQUENCE_NOT_A_NUMBER
     position = ticket_position(*parts)
     return position if position <= HIGHEST else Reason.SEQUENCE_OVERFLOWS
@@ -244,10 +244,10 @@ def _of_time(text: str) -> int | Reason:
     if _TIME.fullmatch(text) is None:
         return Reason.SEQUENCE_NOT_A_TIME if text.strip(_BLANKS) else Reason.SEQUENCE_MISSING
     try:
-        found = datetime.fromisoformat(text.strip(_BLANKS))
+        time = datetime.fromisoformat(text.strip(_BLANKS))
     except ValueError:  # such as the 30th of February
         return Reason.SEQUENCE_NOT_A_TIME
-    return _since_epoch(found)
+    return _since_epoch(time)
 
 
 def _in_microseconds(value: Any) -> Any:

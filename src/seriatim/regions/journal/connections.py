@@ -152,8 +152,8 @@ class Connections:
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, []
-        for one in idle:
-            one.close()
+        for connection in idle:
+            connection.close()
 
     def _taken(self) -> JournalConnection:
         if self._is_closed:
@@ -166,9 +166,9 @@ class Connections:
             with self._lock:
                 if self._made_in != os.getpid():  # those of the process that this one was forked from are its own
                     self._made_in, self._idle = os.getpid(), []
-                found = self._idle.pop() if self._idle else None
-            if found is not None and self._is_there(found):
-                return found
+                connection = self._idle.pop() if self._idle else None
+            if connection is not None and self._is_there(connection):
+                return connection
             return self._connected()
         except BaseException:
             self._room.release()
@@ -181,9 +181,9 @@ class Connections:
                 self._restedness.check(connection)
         except psycopg.Error:
             with self._lock:
-                gone, self._idle = self._idle, []
-            for one in gone:
-                one.close()
+                idle, self._idle = self._idle, []
+            for idle_one in idle:
+                idle_one.close()
             return False
         return True
 
@@ -210,8 +210,8 @@ class Connections:
                     self._idle.append(connection)
                     return
                 # The others were opened to the same server, which has gone or restarted.
-                gone, self._idle = self._idle, []
-            for one in (connection, *gone):
-                one.close()
+                idle, self._idle = self._idle, []
+            for connection_ in (connection, *idle):
+                connection_.close()
         finally:
             self._room.release()

@@ -70,38 +70,38 @@ def act(
 ) -> ActionResult:  # fmt: skip
     """Do something with one session."""
     locked = lock(statements, name, queue, [session])
-    found = locked.sessions.get(session)
-    if found is None:
+    known = locked.sessions.get(session)
+    if known is None:
         raise NotFound(
             f"the journal knows no session {session!r} of queue {queue!r}", remedy="seriatim journal list shows them"
         )
-    locked.settle([found])
-    _check(found, action, locked.now)
+    locked.settle([known])
+    _check(known, action, locked.now)
     first: int | None = None
     last: int | None = None
     ids: tuple[str, ...] = ()
     match action:
         case Action.SKIP:
             if missing:
-                through = _missing_through(found)
-            first, last, ids = _skip(locked, found, through)
+                through = _missing_through(known)
+            first, last, ids = _skip(locked, known, through)
             detail = _skipped(first, last, ids)
         case Action.RETRY:
-            detail = _retry(locked, found)
+            detail = _retry(locked, known)
         case Action.RELEASE:
-            detail = f"the claim of region {found.region} is over"
-            _stop(found, SessionState.IDLE)
+            detail = f"the claim of region {known.region} is over"
+            _stop(known, SessionState.IDLE)
         case Action.SUSPEND:
             detail = "no region gets its messages"
-            _stop(found, SessionState.SUSPENDED)
+            _stop(known, SessionState.SUSPENDED)
         case Action.RESUME:
-            detail = _resume(locked, found)
-    locked.change(found)
+            detail = _resume(locked, known)
+    locked.change(known)
     locked.write()
     verb = action.name.lower()
     write_log(statements, name, queue, session, actor=actor, action=verb, reason=reason, detail=detail)
     return ActionResult(
-        session, verb, found.done_through, SessionState(found.state).name.lower(), detail, first, last, ids
+        session, verb, known.done_through, SessionState(known.state).name.lower(), detail, first, last, ids
     )
 
 
@@ -118,20 +118,20 @@ def raise_known(statements: JournalStatements, name: str, queue: str, known: Map
     """Take over what boxes know of sessions; nothing is lowered. A claim of a number that is over ends."""
     locked = lock(statements, name, queue, known, opens=True)
     sessions = [locked.sessions[key] for key in sorted(known)]
-    told = [known[one.session] for one in sessions]
-    ours = np.array([one.done_through for one in sessions], np.int64)
-    overs = np.array([NEVER if one.over is None else one.over for one in told], np.int64)
+    reported = [known[one.session] for one in sessions]
+    ours = np.array([session.done_through for session in sessions], np.int64)
+    overs = np.array([NEVER if numbers.over is None else numbers.over for numbers in reported], np.int64)
     raised = 0
-    for one, its, done in zip(sessions, told, rules.recovered(ours, overs, overs).tolist(), strict=True):
-        sent = max(one.sent_through, its.through, done)
-        if done > one.done_through:
-            one.hole_since = None
-            _stop(one, SessionState.IDLE)  # what it stood for, or was claimed for, is over
+    for session, report, done in zip(sessions, reported, rules.recovered(ours, overs, overs).tolist(), strict=True):
+        sent = max(session.sent_through, report.through, done)
+        if done > session.done_through:
+            session.hole_since = None
+            _stop(session, SessionState.IDLE)  # what it stood for, or was claimed for, is over
             raised += 1
-        elif sent == one.sent_through:
+        elif sent == session.sent_through:
             continue
-        one.done_through, one.sent_through, one.used_at = done, sent, locked.now
-        locked.change(one)
+        session.done_through, session.sent_through, session.used_at = done, sent, locked.now
+        locked.change(session)
     locked.settle(sessions)
     locked.write()
     return raised
@@ -160,7 +160,7 @@ def _check(session: Session, action: Action, now: int) -> None:
         return  # nobody has it in hand any more
     if state in ALLOWED[action]:
         return
-    allowed = ", ".join(one.name.lower() for one in Action if state in ALLOWED[one])
+    allowed = ", ".join(action.name.lower() for action in Action if state in ALLOWED[action])
     raise ActionRefused(
         f"cannot {action.name.lower()} a session that is {state.name.lower()} (allowed: {allowed})",
         where=f"session {session.session!r}",
@@ -186,15 +186,15 @@ def _skip(locked: LockedSessions, session: Session, through: int | None) -> tupl
             f"cannot skip through {last}: the next number is {first}", where=f"session {session.session!r}",
             remedy=f"a number from {first} on, in steps of {locked.rules.increment}",
         )  # fmt: skip
-    left = [one for one in locked.open_entries(session) if one.number <= last and one.state not in OVER]
-    ids = tuple(one.message_id for one in left if one.message_id is not None)
-    for one in left:
-        if one.number < last:
-            locked.note(replace(one, state=EntryState.SKIPPED, due_at=None))
+    left = [entry for entry in locked.open_entries(session) if entry.number <= last and entry.state not in OVER]
+    ids = tuple(entry.message_id for entry in left if entry.message_id is not None)
+    for entry in left:
+        if entry.number < last:
+            locked.note(replace(entry, state=EntryState.SKIPPED, due_at=None))
     before = locked.entries.get(session.session, {}).get(last)
     if before is None:
         # The range ends here and begins behind the last number that has an entry of its own.
-        inside = [one.number for one in locked.open_entries(session) if one.number < last]
+        inside = [entry.number for entry in locked.open_entries(session) if entry.number < last]
         begins = max(inside, default=first - locked.rules.increment) + locked.rules.increment
         locked.note(Entry(session.session, last, begins, EntryState.SKIPPED))
     elif before.state not in OVER:

@@ -38,9 +38,9 @@ def scripts() -> dict[int, str]:
     """The SQL that brings a journal to each version, from none or from the version before it; templates of the schema's name."""
     names = (file.name for file in resources.files(_PACKAGE).joinpath("schema").iterdir())
     steps = {
-        int(found[1]): template(_PACKAGE, f"schema/{found[0]}")
-        for found in map(_STEP.fullmatch, sorted(names))
-        if found
+        int(match[1]): template(_PACKAGE, f"schema/{match[0]}")
+        for match in map(_STEP.fullmatch, sorted(names))
+        if match
     }
     return {BASELINE: template(_PACKAGE, "schema/tables.sql"), **steps}
 
@@ -107,10 +107,10 @@ def _make(statements: JournalStatements, version: int | None) -> None:
 
 
 def _version(statements: JournalStatements) -> int | None:
-    found = statements.one("find_schema", schema=statements.schema)
-    if not found.is_there:
+    schema_row = statements.one("find_schema", schema=statements.schema)
+    if not schema_row.is_there:
         return None
-    if not found.is_journal:
+    if not schema_row.is_journal:
         raise SchemaMismatch(
             f"the schema {statements.schema} is there, but it is no journal",
             remedy="give another schema to the journal, or drop that one",

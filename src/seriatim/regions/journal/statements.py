@@ -54,16 +54,16 @@ class JournalStatements(Statements):
         sent = as_sent(connection.adapter(), (self.text(name), written(parameters)))
         return rows_of(connection, execute_alone(connection, [sent]), sent.text)
 
-    def several(self, *asked: tuple[str, dict[str, Any]], ends: bool = False) -> list[list[Any]]:
+    def several(self, *calls: tuple[str, dict[str, Any]], ends: bool = False) -> list[list[Any]]:
         """The rows of several statements, one after another, in one round trip; none for those that return no rows."""
         with self.connection.pipeline():
-            cursors = [self.connection.cursor(row_factory=namedtuple_row) for _ in asked]
-            for cursor, (name, parameters) in zip(cursors, asked, strict=True):
+            cursors = [self.connection.cursor(row_factory=namedtuple_row) for _ in calls]
+            for cursor, (name, parameters) in zip(cursors, calls, strict=True):
                 cursor.execute(self.text(name), written(parameters))
                 send_all(self.connection)
             if ends:
                 self.connection.commit()
-        found = [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+        results = [cursor.fetchall() if cursor.description else [] for cursor in cursors]
         for cursor in cursors:
             cursor.close()
-        return found
+        return results

@@ -15,7 +15,6 @@ from seriatim.pipeline.text.storable import fits_text
 __all__ = [
     "LONGEST_LEASE_S",
     "MOST_CLAIMED",
-    "WantedMessage",
     "Claim",
     "ClaimAnswer",
     "Holder",
@@ -25,6 +24,7 @@ __all__ = [
     "Reservation",
     "Token",
     "VoteAnswer",
+    "WantedMessage",
     "digest_of",
 ]
 
@@ -37,11 +37,11 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 
 def digest_of(kind: str, content_type: str | None, body: bytes) -> bytes:
     """The SHA-256 of a message's type, content type and body; no byte can move from one to the next."""
-    told = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in (kind.encode(), b"" if content_type is None else b"\1" + content_type.encode()):
-        told.update(len(part).to_bytes(8, "big") + part)
-    told.update(body)
-    return told.digest()
+        digest.update(len(part).to_bytes(8, "big") + part)
+    digest.update(body)
+    return digest.digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,7 @@ class QueueRules:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _LARGEST:
                 raise UsageError(
-                    f"{name} can't be {shown(value, 80)}",
-                    remedy=f"a whole number, at least {least}",
-                    argument=name,
+                    f"{name} can't be {shown(value, 80)}", remedy=f"a whole number, at least {least}", argument=name
                 )
         if self.errors not in ("suspend", "continue"):
             raise UsageError(
@@ -90,14 +88,14 @@ class QueueRules:
         }
 
 
-def _check_period(what: str, value: float | str, least_us: int) -> None:
+def _check_period(noun: str, value: float | str, least_us: int) -> None:
     try:
         period_us = micros(value)
     except UsageError as error:
-        raise UsageError(f"{what}: {error.what}", remedy=error.remedy, argument=what) from error
+        raise UsageError(f"{noun}: {error.what}", remedy=error.remedy, argument=noun) from error
     if period_us < least_us:
         limit = "a duration above 0, or None" if least_us else "a duration, not negative"
-        raise UsageError(f"{what} can't be {shown(value, 80)}", remedy=limit, argument=what)
+        raise UsageError(f"{noun} can't be {shown(value, 80)}", remedy=limit, argument=noun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +108,11 @@ class Numbered:
     digest: bytes
 
     def __post_init__(self) -> None:
-        for what, value in (("session", self.session), ("message's id", self.message_id)):
+        for noun, value in (("session", self.session), ("message's id", self.message_id)):
             if not isinstance(value, str) or not value or not fits_text(value):
-                raise UsageError(f"a {what} can't be {shown(value, 80)}", remedy="text without NUL, not empty")
+                raise UsageError(f"a {noun} can't be {shown(value, 80)}", remedy="text without NUL, not empty")
             if len(value.encode()) > MAX_KEY_BYTES:
-                raise UsageError(f"the {what} {shown(value, 80)} is too long", remedy=f"at most {MAX_KEY_BYTES} bytes")
+                raise UsageError(f"the {noun} {shown(value, 80)} is too long", remedy=f"at most {MAX_KEY_BYTES} bytes")
         if isinstance(self.number, bool) or not isinstance(self.number, int) or abs(self.number) > _LARGEST:
             raise UsageError(
                 f"the number of a message can't be {shown(self.number, 80)}", where=f"session {shown(self.session, 80)}",

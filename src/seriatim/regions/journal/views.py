@@ -196,16 +196,16 @@ def known_sessions(
 ) -> list[tuple[str, str, int, int]]:
     """The queue, the session, the highest number and through which number all is over, of the sessions behind one, by their keys."""
     rows = statements.rows("known_sessions", name=name, queue=after[0], session=after[1], most=most)
-    return [(one.queue, one.session, max(one.sent_through, one.done_through), one.done_through) for one in rows]
+    return [(row.queue, row.session, max(row.sent_through, row.done_through), row.done_through) for row in rows]
 
 
 def entries(statements: JournalStatements, name: str, queue: str, session: str, most: int = 100) -> list[EntryView]:
     """What is noted of the newest numbers of a session, the highest first."""
-    (found,) = sessions(statements, name=name, queue=queue, session=session) or (None,)
+    (session_view,) = sessions(statements, name=name, queue=queue, session=session) or (None,)
     rows = statements.rows("list_entries", name=name, queue=queue, session=session, most=most)
     return [
         EntryView(
-            row.first_number, row.number, _state_of(row, found), row.message_id, row.attempts, _time(row.due_at),
+            row.first_number, row.number, _state_of(row, session_view), row.message_id, row.attempts, _time(row.due_at),
             row.fault, _moment(row.changed_at),
         )
         for row in rows
@@ -226,8 +226,8 @@ def log(
 def regions(statements: JournalStatements, name: str) -> list[RegionView]:
     """What the journal knows of the regions of a name."""
     return [
-        RegionView(one.region, one.incarnation, *map(_time, (one.outbox_since, one.queue_since, one.reported_at)))
-        for one in statements.rows("read_regions", name=name)
+        RegionView(row.region, row.incarnation, *map(_time, (row.outbox_since, row.queue_since, row.reported_at)))
+        for row in statements.rows("read_regions", name=name)
     ]
 
 
@@ -238,14 +238,14 @@ def counts(statements: JournalStatements, name: str) -> SessionCounts:
 
 def rules(statements: JournalStatements, name: str, queue: str) -> QueueRules:
     """What holds for a queue."""
-    found = statements.maybe("read_queue", name=name, queue=queue)
-    if found is None:
+    row = statements.maybe("read_queue", name=name, queue=queue)
+    if row is None:
         raise NotFound(
             f"the journal knows no queue {queue!r} of the regions {name!r}", remedy="define it first: Regions.define(…)"
         )
     return QueueRules(
-        found.start, found.increment, found.attempts, "continue" if found.goes_on else "suspend",
-        found.retry_after / 1_000_000, found.hole_timeout / 1_000_000 or None,
+        row.start, row.increment, row.attempts, "continue" if row.goes_on else "suspend",
+        row.retry_after / 1_000_000, row.hole_timeout / 1_000_000 or None,
     )  # fmt: skip
 
 
@@ -294,7 +294,7 @@ def _commands(row: Any) -> list[str]:
     elif rests and row.hole_since is not None and row.entry_state != EntryState.RESERVED:
         verbs = ("skip",)
     through = row.hole_through if row.state != SessionState.SUSPENDED else None
-    return [command("journal", one, of=row.session, queue=row.queue, name=row.name, through=through) for one in verbs]
+    return [command("journal", verb, of=row.session, queue=row.queue, name=row.name, through=through) for verb in verbs]
 
 
 def _state_of(row: Any, session: SessionView | None) -> str:

@@ -41,10 +41,10 @@ def keeping(checkpoint: Checkpoint, id_: str, count: Callable[[Delivered], None]
 
 def _told(reports: Iterable[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The answers in the reports of buckets, in the order in which their commands were written, and the events, in order of time."""
-    told = [json.loads(report) for report in reports if '"answers"' in report or '"events"' in report]
-    answers = [{"kind": ANSWER, **one} for report in told for one in report.get("answers", ())]
-    events = [{"kind": EVENT, **one} for report in told for one in report.get("events", ())]
+    content = [json.loads(report) for report in reports if '"answers"' in report or '"events"' in report]
+    answers = [{"kind": ANSWER, **answer} for report in content for answer in report.get("answers", ())]
+    events = [{"kind": EVENT, **event} for report in content for event in report.get("events", ())]
     return (
-        sorted(answers, key=lambda one: (one["written"], one["id"])),
-        sorted(events, key=lambda one: (one["at"], one["queue"], one["group"])),
+        sorted(answers, key=lambda answer: (answer["written"], answer["id"])),
+        sorted(events, key=lambda event: (event["at"], event["queue"], event["group"])),
     )

@@ -65,14 +65,14 @@ def register(session: Any, dsn: str | None = None, others: Mapping[str, str] | N
     DSN in their environment, on every machine; it is in no option, plan or checkpoint.
     """
     environment = session.sparkContext.environment
-    told = dsn or os.environ.get(VARIABLE)
-    given = {**(others or {}), **({} if told is None else {VARIABLE: told})}
-    before = {name: environment[name] for name in given if name in environment}
-    environment.update(given)
+    address = dsn or os.environ.get(VARIABLE)
+    options_ = {**(others or {}), **({} if address is None else {VARIABLE: address})}
+    before = {name: environment[name] for name in options_ if name in environment}
+    environment.update(options_)
     try:
         session.dataSource.register(DefaultSource)
     finally:
-        for name in given:
+        for name in options_:
             environment.pop(name, None)
         environment.update(before)
 
@@ -80,18 +80,18 @@ def register(session: Any, dsn: str | None = None, others: Mapping[str, str] | N
 @contextmanager
 def boxed(pipeline: Pipeline, session: Any) -> Iterator[None]:
     """Open the boxes of a pipeline, if it needs some, for a session, while the block runs."""
-    others: dict[str, str] = {}
+    rest: dict[str, str] = {}
     for variable, place in pipeline.other_boxes.items():
         with MessageBox.open(place.dsn, schema=place.schema or DEFAULT_SCHEMA, connections=1, create=False) as box:
-            others[variable] = box.dsn
+            rest[variable] = box.dsn
     if not pipeline.needs_box:
-        if others:
-            register(session, others=others)
+        if rest:
+            register(session, others=rest)
         yield
         return
     schema = pipeline.box.schema or DEFAULT_SCHEMA
     # As with the commands: the name of another schema may be mistyped.
     creates = schema == DEFAULT_SCHEMA
     with MessageBox.open(pipeline.box.dsn, schema=schema, connections=1, create=creates) as box:
-        register(session, box.dsn, others)
+        register(session, box.dsn, rest)
         yield

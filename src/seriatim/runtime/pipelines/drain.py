@@ -40,8 +40,8 @@ def stop(place: PipelinePlace, *, patience: float = PATIENCE_S) -> bool:
     try:
         write_synced(request, b"")
     except OSError as error:
-        what = f"the checkpoint can't be written: {error.strerror}"
-        raise EnvironmentProblem(what, where=str(place.root)) from error
+        problem = f"the checkpoint can't be written: {error.strerror}"
+        raise EnvironmentProblem(problem, where=str(place.root)) from error
     deadline, pause = time.monotonic() + patience, Pause()
     while place.is_running():
         if time.monotonic() > deadline:
@@ -72,8 +72,8 @@ def drain(
     groups: list[dict[str, Any]] = []
 
     def look(session: Any) -> None:
-        found = groups_in_state(session, place.root, [one.queue for one in pipeline.route])
-        groups.extend(one for one in found if one["held"])
+        groups_held = groups_in_state(session, place.root, [route.queue for route in pipeline.route])
+        groups.extend(group for group in groups_held if group["held"])
 
     summary = run(pipeline, drain=True, progress=progress, tell=tell, conf=conf, ended=look)
     return Drained(summary, groups)

@@ -36,17 +36,17 @@ def cause_of(error: BaseException) -> SeriatimError:
     return _failed(f"{kind}: {message}" if message else kind)
 
 
-def _failed(what: str, remedy: str = "--verbose prints the whole error") -> QueryFailed:
-    shown = what if len(what) <= _MOST else f"{what[:_MOST]}…"
+def _failed(problem: str, remedy: str = "--verbose prints the whole error") -> QueryFailed:
+    shown = problem if len(problem) <= _MOST else f"{problem[:_MOST]}…"
     return QueryFailed(f"the query failed: {shown}", remedy=f"{remedy}; {_GOES_ON}")
 
 
 def _unreadable(text: str) -> QueryFailed | None:
     """Of a file that can't be read, which it is, where the innermost cause doesn't say that."""
-    found = _UNREADABLE.search(text)
-    if found is None:
+    match = _UNREADABLE.search(text)
+    if match is None:
         return None
-    kind, message, file = found.groups()
+    kind, message, file = match.groups()
     if kind == "PARQUET_COLUMN_DATA_TYPE_MISMATCH":
         return _failed(message, "write the file with that type: a location has one schema")
     cause = _raised_in_java(text)

@@ -52,7 +52,7 @@ class PipelineLease(threading.Thread):
 
     def __init__(
         self, journal: Journal, pipeline: str, place: JournalPlace, tables: Mapping[str, OutputTable],
-        told: Callable[[LeaseState], None] = lambda _: None, clock: Callable[[], float] = time.monotonic,
+        report: Callable[[LeaseState], None] = lambda _: None, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         super().__init__(name="seriatim-lease", daemon=True)
         self._known = journal.pipelines
@@ -62,7 +62,7 @@ class PipelineLease(threading.Thread):
         #: The tables of destinations that are delivered there, by destination.
         self._tables = dict(tables)
         #: Called with each change of what is known of the lease.
-        self._told = told
+        self._told = report
         self._clock = clock
         self._holder = f"{socket.gethostname()}, process {os.getpid()}"
         self._lock = threading.Lock()
@@ -162,28 +162,28 @@ class PipelineLease(threading.Thread):
 
     def ask(self) -> None:
         """Renew the lease, or ask for it."""
-        claim, asked = self._claim, self._clock()
+        claim, asked_at = self._claim, self._clock()
         if claim is not None and self.held() is not None and self._known.renew(claim):
             with self._lock:
                 if self._claim is claim:  # a delivery may have found that it is lost
-                    self._until = max(self._until, asked + self._lease_s)
+                    self._until = max(self._until, asked_at + self._lease_s)
             self._tell(self._as_active(None))
             return
-        asked = self._clock()
-        found = self._known.claim(self._pipeline, self._region, self._holder, lease=self._lease_s, former=claim)
-        if isinstance(found, PipelineClaim):
+        asked_at = self._clock()
+        answer = self._known.claim(self._pipeline, self._region, self._holder, lease=self._lease_s, former=claim)
+        if isinstance(answer, PipelineClaim):
             with self._lock:
-                self._claim, self._until = found, asked + self._lease_s
+                self._claim, self._until = answer, asked_at + self._lease_s
             self._tell(self._as_active(None))
             return
         self._lose(claim)
-        self._tell(self._as_passive(found))
+        self._tell(self._as_passive(answer))
 
     def _as_active(self, until: datetime | None) -> LeaseState:
         return LeaseState("active", self._region, self._region, self._holder, _text(until))
 
-    def _as_passive(self, found: PipelineView) -> LeaseState:
-        return LeaseState("passive", self._region, found.region, found.holder, _text(found.lease_until))
+    def _as_passive(self, view: PipelineView) -> LeaseState:
+        return LeaseState("passive", self._region, view.region, view.holder, _text(view.lease_until))
 
     def _tell(self, state: LeaseState) -> None:
         former, self.state = self.state, state
@@ -220,9 +220,9 @@ def leased(pipeline: Pipeline, checkpoint: Path) -> Iterator[PipelineLease | Non
         yield None
         return
     tables = {
-        one.queue.name: output_table(pipeline, one.deliver.options["table"])
-        for one in pipeline.route
-        if one.deliver.format == TABLE
+        route.queue.name: output_table(pipeline, route.deliver.options["table"])
+        for route in pipeline.route
+        if route.deliver.format == TABLE
     }
     patience = max(1.0, min(_PATIENCE_S, place.lease_s / 2))
     with Journal.open(

@@ -53,8 +53,8 @@ def move(pipeline: Pipeline) -> Moved:
 
 def _check_finished(checkpoint: Checkpoint, remedy: str) -> None:
     if checkpoint.in_flight():
-        what = f"batch {checkpoint.last_begun()} was begun and not finished"
-        raise CheckpointMismatch(what, where=str(checkpoint.root), remedy=remedy)
+        problem = f"batch {checkpoint.last_begun()} was begun and not finished"
+        raise CheckpointMismatch(problem, where=str(checkpoint.root), remedy=remedy)
 
 
 def _to_buckets(pipeline: Pipeline, checkpoint: Checkpoint, buckets: int, lock: int) -> None:

@@ -92,49 +92,46 @@ class Passage:
 
     def ways(self, requests: Sequence[Request]) -> list[list[Entry | PutBackRefusal]]:
         """The ways of messages: of each an entry for each destination that wants it, and why it can't go to one, or to any."""
-        found: list[list[Entry | PutBackRefusal]] = [[] for _ in requests]
+        ways: list[list[Entry | PutBackRefusal]] = [[] for _ in requests]
         messages: dict[int, dict[str, Any]] = {}
         for place, request in enumerate(requests):
             try:
                 messages[place] = self._prepared(request)
             except PutBackRefusal as refusal:
-                found[place].append(refusal)
+                ways[place].append(refusal)
         if self._has_code:
-            messages = self._worked_on(messages, requests, None, found)
-        wanted = self._routed(messages, requests, found)
-        for one in self._pipeline.route:
-            mine = wanted[one.queue.name]
-            if one.process is not None:
-                mine = self._worked_on(mine, requests, one, found)
-            for place, message in mine.items():
+            messages = self._worked_on(messages, requests, None, ways)
+        wanted = self._routed(messages, requests, ways)
+        for route in self._pipeline.route:
+            rows = wanted[route.queue.name]
+            if route.process is not None:
+                rows = self._worked_on(rows, requests, route, ways)
+            for place, message in rows.items():
                 try:
-                    found[place].append(self._entry(one.queue, message, requests[place].fields))
+                    ways[place].append(self._entry(route.queue, message, requests[place].fields))
                 except PutBackRefusal as refusal:
-                    found[place].append(refusal)
-        return found
+                    ways[place].append(refusal)
+        return ways
 
     def _routed(
-        self,
-        messages: dict[int, dict[str, Any]],
-        requests: Sequence[Request],
-        found: list[list[Entry | PutBackRefusal]],
+        self, messages: dict[int, dict[str, Any]], requests: Sequence[Request], ways: list[list[Entry | PutBackRefusal]]
     ) -> dict[str, dict[int, dict[str, Any]]]:
         """By destination the messages that it wants."""
-        wanted: dict[str, dict[int, dict[str, Any]]] = {one.queue.name: {} for one in self._pipeline.route}
+        wanted: dict[str, dict[int, dict[str, Any]]] = {route.queue.name: {} for route in self._pipeline.route}
         for place, message in messages.items():
             only = requests[place].only
-            names = [one.queue.name for one in self._pipeline.route if self._is_for(one, message)]
+            names = [route.queue.name for route in self._pipeline.route if self._is_for(route, message)]
             for name in names:
                 if only in (None, name):
                     wanted[name][place] = message
             if not any(only in (None, name) for name in names):
                 why = f"destination {only} doesn't want it any more" if only else "no destination wants it"
-                found[place].append(PutBackRefusal(why))
+                ways[place].append(PutBackRefusal(why))
         return wanted
 
     @property
     def _has_code(self) -> bool:
-        return self._pipeline.process is not None or any(one.process is not None for one in self._pipeline.route)
+        return self._pipeline.process is not None or any(route.process is not None for route in self._pipeline.route)
 
     def _prepared(self, request: Request) -> dict[str, Any]:
         """The columns of a message, read again from its body where they have to be."""
@@ -181,19 +178,19 @@ class Passage:
         reader = self._readers[entry.title]
         if reader is None:
             return
-        found, problem = reader(message["body"])
+        values, problem = reader(message["body"])
         if problem is not None:
-            wrong = [one for one in problem.split("; ") if one.partition(":")[0] not in edited]
-            if wrong or not found:
+            wrong = [part for part in problem.split("; ") if part.partition(":")[0] not in edited]
+            if wrong or not values:
                 raise PutBackRefusal(f"it is still invalid: {problem}")
-        message.update({name: value for name, value in found.items() if name not in edited})
+        message.update({name: value for name, value in values.items() if name not in edited})
 
     def _worked_on(
         self,
         messages: dict[int, dict[str, Any]],
         requests: Sequence[Request],
         destination: Destination | None,
-        found: list[list[Entry | PutBackRefusal]],
+        ways: list[list[Entry | PutBackRefusal]],
     ) -> dict[int, dict[str, Any]]:
         """The messages after the user's code; those that had passed it as they are, those at which it fails again are refused."""
         places = [place for place in messages if requests[place].anew]
@@ -207,7 +204,7 @@ class Passage:
                 done[place] = {**messages[place], **message}
             else:
                 del done[place]
-                found[place].append(PutBackRefusal(f"it is still invalid: {message['_invalid'].splitlines()[0]}"))
+                ways[place].append(PutBackRefusal(f"it is still invalid: {message['_invalid'].splitlines()[0]}"))
         return done
 
     def _is_for(self, destination: Destination, message: Mapping[str, Any]) -> bool:
@@ -259,14 +256,16 @@ class Passage:
         if queue.sequence is None or isinstance(queue.policy, Fifo):
             return None
         if queue.sequence == "ticket" and isinstance(value, Mapping):
-            stamp = next((one.stamp for one in self._entries.values() if one.location == value.get("location")), None)
+            stamp = next(
+                (entry.stamp for entry in self._entries.values() if entry.location == value.get("location")), None
+            )
             last = LAST_NUMBER if stamp is None else stamp.last_number
             return ticket_position(int(value["epoch"]), int(value["number"]), last)
         by_time = isinstance(queue.policy, BestEffort) and queue.policy.by == "time"
-        found = moment(value) if by_time else sequence_number(value)
-        if isinstance(found, Reason):
-            raise PutBackRefusal(f"it is still invalid: {REASONS[found]}")
-        return found
+        number = moment(value) if by_time else sequence_number(value)
+        if isinstance(number, Reason):
+            raise PutBackRefusal(f"it is still invalid: {REASONS[number]}")
+        return number
 
     def _size(self, queue: Queue, message: Mapping[str, Any], sequence: int | None) -> int | None:
         policy = queue.policy
@@ -281,20 +280,20 @@ class Passage:
             return sequence if self._says(policy.last, message) is True else None
         if not isinstance(policy.size, str) or message.get(policy.size) is None:
             return None
-        found = whole_number(message[policy.size])
-        if isinstance(found, Reason):
-            raise PutBackRefusal(f"it is still invalid: {REASONS[of_size(found)]}")
-        return max(found, 0)
+        size = whole_number(message[policy.size])
+        if isinstance(size, Reason):
+            raise PutBackRefusal(f"it is still invalid: {REASONS[of_size(size)]}")
+        return max(size, 0)
 
 
 def _kinds(pipeline: Pipeline) -> dict[str, str]:
     """Every property and its type, as `properties` of ``spark/process`` names them, in the words of a declaration."""
-    found = {item.name: item.type for entry in pipeline.receive for item in entry.promote}
+    kinds = {item.name: item.type for entry in pipeline.receive for item in entry.promote}
     if pipeline.merges:
-        found[REGION] = "string"
-    for step in (pipeline.process, *(one.process for one in pipeline.route)):
-        found |= dict(step.returns) if step is not None else {}
-    return {name: kind for name, kind in found.items() if name not in ("body", "type")}
+        kinds[REGION] = "string"
+    for step in (pipeline.process, *(route.process for route in pipeline.route)):
+        kinds |= dict(step.returns) if step is not None else {}
+    return {name: kind for name, kind in kinds.items() if name not in ("body", "type")}
 
 
 def _filtered(value: Any, kind: Type) -> Any:

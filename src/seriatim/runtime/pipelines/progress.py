@@ -126,9 +126,9 @@ class HeldGroup:
     reason: str
 
     @classmethod
-    def of(cls, told: Sequence[Any]) -> Self:
+    def of(cls, fields: Sequence[Any]) -> Self:
         """From what an operator reports; see `Bucket.report`."""
-        destination, group, held, first, last, since, reason = told
+        destination, group, held, first, last, since, reason = fields
         try:
             moment = None if since is None else _EPOCH + timedelta(microseconds=since)
         except OverflowError:  # event times have no bounds
@@ -180,7 +180,7 @@ class SkippedHoles:
     @classmethod
     def of(cls, holes: int, numbers: int, first: Iterable[tuple[str, str, int, int]]) -> Self:
         """From what an operator reports; see `Bucket.report`."""
-        return cls(holes, numbers, tuple(SkippedHole(*one) for one in islice(first, MOST_SKIPPED)))
+        return cls(holes, numbers, tuple(SkippedHole(*hole) for hole in islice(first, MOST_SKIPPED)))
 
     def __add__(self, later: SkippedHoles) -> SkippedHoles:
         first = (*self.first, *later.first)[:MOST_SKIPPED]
@@ -360,7 +360,7 @@ class RunSummary:
     @property
     def undelivered(self) -> int:
         """The number of released rows that their ports haven't got yet; they are kept in the checkpoint."""
-        return sum(one.rows for one in self.waiting)
+        return sum(batch.rows for batch in self.waiting)
 
     def check(self) -> None:
         """Check the law of conservation.
@@ -375,8 +375,8 @@ class RunSummary:
                     where=f"destination {account.destination}",
                 )
         if self.routing.missing:
-            what = f"the law of conservation is broken by {self.routing.missing}: {self.routing}"
-            raise InvariantBroken(what, where="route")
+            problem = f"the law of conservation is broken by {self.routing.missing}: {self.routing}"
+            raise InvariantBroken(problem, where="route")
 
 
 #: Called after each micro-batch.

@@ -115,20 +115,20 @@ def rows_set_aside(
 ) -> list[Row]:
     """Messages of a set-aside folder, in the order in which they were set aside."""
     chosen = dispositions or (DISPOSITIONS if message_ids else USUAL)
-    found = [
+    rows = [
         Row(message, message.fields)
         for message in read_set_aside(folder, wanted=wanted)
         if message.disposition in chosen
         and destination in (None, message.destination)
         and (not message_ids or message.message_id in message_ids)
     ]
-    if missing := set(message_ids) - {row.message.message_id for row in found}:
+    if missing := set(message_ids) - {row.message.message_id for row in rows}:
         raise UsageError(
             f"message {shown(min(missing))} is not set aside as you say",
             where=str(folder),
             remedy="see seriatim set-aside FILE; an unrouted message was never in a destination",
         )
-    return found
+    return rows
 
 
 def edited_rows(folder: Path, lines: Iterable[bytes], name: str) -> list[Row]:
@@ -136,20 +136,20 @@ def edited_rows(folder: Path, lines: Iterable[bytes], name: str) -> list[Row]:
     known: dict[tuple[Any, ...], Row] = {}
     for message in read_set_aside(folder):
         known[_place(message.fields)] = Row(message, message.fields)  # the latest, if it was set aside more than once
-    found: dict[tuple[Any, ...], Row] = {}
+    rows: dict[tuple[Any, ...], Row] = {}
     faults: list[str] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            row = _edited(line, known, found)
-            found[_place(row.message.fields)] = row
+            row = _edited(line, known, rows)
+            rows[_place(row.message.fields)] = row
         except UsageError as error:
             faults.append(f"{name}:{number}: {error.what}" + (f" ({error.remedy})" if error.remedy else ""))
     if faults:
         more = f"\n… and {len(faults) - _MOST_TOLD:,} more" if len(faults) > _MOST_TOLD else ""
         raise UsageError("\n".join(faults[:_MOST_TOLD]) + more, remedy="nothing was done")
-    return list(found.values())
+    return list(rows.values())
 
 
 def resubmit(
@@ -196,9 +196,9 @@ def resubmit(
             )
     if dry_run:
         answered, _ = _known(place, set(commands))
-        return [*done, *(_answered(one, answered.get(id_), again=True) for id_, one in shown_as.items())]
+        return [*done, *(_answered(row, answered.get(id_), again=True) for id_, row in shown_as.items())]
     answers = _written(place, commands, wait)
-    return [*done, *(_answered(one, *answers[id_]) for id_, one in shown_as.items())]
+    return [*done, *(_answered(row, *answers[id_]) for id_, row in shown_as.items())]
 
 
 def _written(
@@ -215,7 +215,7 @@ def _written(
     deadline, pause = time.monotonic() + (wait if place.is_running() else 0.0), Pause()
     while len(answered) < len(commands) and time.monotonic() < deadline:
         pause.wait(_LOOK_S)
-        answered |= {one.id: one for one in place.operator_log.answers(after=seen) if one.id in commands}
+        answered |= {answer.id: answer for answer in place.operator_log.answers(after=seen) if answer.id in commands}
     return {id_: (answered.get(id_), id_ in before) for id_ in commands}
 
 
@@ -225,8 +225,8 @@ def _alone(place: PipelinePlace) -> Iterator[None]:
     try:
         lock = os.open(place.root / "resubmit.lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        what = f"the checkpoint can't be written: {error.strerror}"
-        raise EnvironmentProblem(what, where=str(place.root)) from error
+        problem = f"the checkpoint can't be written: {error.strerror}"
+        raise EnvironmentProblem(problem, where=str(place.root)) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -238,7 +238,9 @@ def _known(place: PipelinePlace, ids: set[str]) -> tuple[dict[str, CommandResult
     """The answers that there are, and the commands that wait for theirs."""
     # First what waits: what is answered meanwhile is found then.
     queued = {entry["id"] for entry in place.not_obeyed() if entry["kind"] == COMMAND and entry["id"] in ids}
-    answered = {one.id: one for one in place.operator_log.answers() if one.id in ids and one.result == "done"}
+    answered = {
+        answer.id: answer for answer in place.operator_log.answers() if answer.id in ids and answer.result == "done"
+    }
     return answered, queued
 
 
@@ -256,23 +258,32 @@ def _portions(commands: Iterable[Command]) -> Iterator[list[dict[str, Any]]]:
         yield portion
 
 
-def _answered(one: PutBack, answer: CommandResult | None, again: bool) -> PutBack:
+def _answered(shown: PutBack, answer: CommandResult | None, again: bool) -> PutBack:
     if answer is None:
-        return one if again else replace(one, result="queued")
+        return shown if again else replace(shown, result="queued")
     result = "repeated" if again else answer.result
     batch = None if answer.batch < 0 else answer.batch
-    return replace(one, result=result, became=answer.after or None, why=answer.why or None, batch=batch)
+    return replace(shown, result=result, became=answer.after or None, why=answer.why or None, batch=batch)
 
 
 def _told(row: Row, result: str, *, destination: str | None, why: str | None = None) -> PutBack:
-    its = row.message
-    return PutBack(destination, its.group, its.sequence, its.message_id, its.disposition, row.edited, result, why=why)
+    message = row.message
+    return PutBack(
+        destination,
+        message.group,
+        message.sequence,
+        message.message_id,
+        message.disposition,
+        row.edited,
+        result,
+        why=why,
+    )
 
 
 def _id_of(place: PipelinePlace, row: Row, destination: str) -> str:
     """The id of the command that puts a message back: made of what says which message it is."""
-    its = row.message
-    which = (place.id, its.batch, its.message_id, its.number, destination)
+    message = row.message
+    which = (place.id, message.batch, message.message_id, message.number, destination)
     return blake2b(json.dumps(which).encode(), digest_size=16).hexdigest()
 
 
@@ -342,7 +353,7 @@ def _only(row: Row, pipeline: Pipeline) -> str | None:
     """The destination to which alone a message goes; None: it is routed anew."""
     if not _is_anew(row) or row.message.destination is None:
         return row.message.destination
-    own = next((one.process for one in pipeline.route if one.queue.name == row.message.destination), None)
+    own = next((route.process for route in pipeline.route if route.queue.name == row.message.destination), None)
     failed_there = own is not None and row.message.reason.startswith(f"process {own.function}:")
     before = pipeline.process is not None and pipeline.process.function == (own.function if own else None)
     return row.message.destination if failed_there and not before else None
@@ -357,7 +368,7 @@ def _too_large(row: Row) -> str:
 
 def _one_of_several(row: Row, pipeline: Pipeline) -> str:
     """Why one of several outputs of the user's code can't go back; empty if it isn't one: together they are one message of the order."""
-    code = pipeline.process is not None or any(one.process is not None for one in pipeline.route)
+    code = pipeline.process is not None or any(route.process is not None for route in pipeline.route)
     part = row.fields.get("part")
     name = row.message.message_id.removesuffix(f".{part}") if part is not None else row.message.message_id
     several = code and not _is_anew(row) and _NUMBERED.search(name) is not None

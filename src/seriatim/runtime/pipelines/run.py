@@ -136,8 +136,8 @@ def run(
             keep_first = partial(_keep_first_numbers, session, identity)
             identity = checkpoint.remember(pipeline, abandon=abandon, begin=keep_first)
             # What is dead has to be set aside now, also in a bucket for which nothing arrives; and a bucket tells what it holds.
-            gone = watch.abandoned(identity.history.gone)
-            if gone or identity.moved is not None or tally.is_lost:
+            abandoned = watch.abandoned(identity.history.gone)
+            if abandoned or identity.moved is not None or tally.is_lost:
                 checkpoint.note_wake(wake(checkpoint.control, identity.former_buckets))
             query_of = partial(_query, session, checkpoint, identity, fence=fence, tally=tally, lease=lease)
             trigger_s = 0.0 if once or finish else pipeline.trigger_s
@@ -159,9 +159,9 @@ def run(
         return watch.summary(ending, query.waiting())
 
 
-def _chosen(defaults: Mapping[str, str], *given: Mapping[str, str]) -> dict[str, str]:
+def _chosen(defaults: Mapping[str, str], *options: Mapping[str, str]) -> dict[str, str]:
     chosen = dict(defaults)
-    for settings in given:
+    for settings in options:
         chosen |= {name: value for name, value in settings.items() if name in defaults}
     return chosen
 
@@ -382,7 +382,7 @@ class _Watch:
     def under(self, pipeline: Pipeline) -> Iterator[None]:
         """Take the batches that end in the block as those of another declaration."""
         present, self._pipeline = self._pipeline, pipeline
-        self._arrived = {**{one.queue.name: 0 for one in pipeline.route}, **self._arrived}
+        self._arrived = {**{route.queue.name: 0 for route in pipeline.route}, **self._arrived}
         yield
         self._pipeline = present
 
@@ -456,11 +456,11 @@ class _Watch:
 
     def _look_at_files(self) -> None:
         """Log input files that aren't read, each once, and not many at once."""
-        for one in [one for one in self._files.unread() if one not in self._files_told][:MOST_NAMED]:
-            self._files_told.add(one)
+        for file in [file for file in self._files.unread() if file not in self._files_told][:MOST_NAMED]:
+            self._files_told.add(file)
             _LOG.warning(
-                "pipeline %s: %s", self._pipeline.name, one,
-                extra=fields("input_file_not_read", pipeline=self._pipeline.name, file=one.path, why=one.why),
+                "pipeline %s: %s", self._pipeline.name, file,
+                extra=fields("input_file_not_read", pipeline=self._pipeline.name, file=file.path, why=file.why),
             )  # fmt: skip
 
     def _tell_lease(self) -> None:
@@ -474,8 +474,8 @@ class _Watch:
 
     def _tell_ports(self, sink: Sink) -> None:
         self._tell_lease()
-        waiting = tuple(one for one in sink.waiting() if one.reason and not one.stands_by)
-        failing = tuple((one.destination, one.reason) for one in waiting)
+        waiting = tuple(batch for batch in sink.waiting() if batch.reason and not batch.stands_by)
+        failing = tuple((batch.destination, batch.reason) for batch in waiting)
         if failing != self._failing:
             self._failing = failing
             if self._tell is not None:
@@ -497,17 +497,19 @@ class _Watch:
         received, routed = received_in(event)
         self._received, self._routed = self._received + received, self._routed + routed
         accounts, routing = _accounts(arrived, before, standing), _routing(received, routed, before, standing)
-        released = sum(one.released for one in accounts)
+        released = sum(account.released for account in accounts)
         self._pace = self._pace.after(time.time(), received, released, behind_in(event))
         self._pace.keep(self._checkpoint.root)
-        if routing == Routing() and not any(one.arrived or one.released or one.set_aside for one in accounts):
+        if routing == Routing() and not any(
+            account.arrived or account.released or account.set_aside for account in accounts
+        ):
             return True
         self._batches += 1
         if self._report is not None:
             seconds = event["durationMs"].get("triggerExecution", 0) / 1000
             rows = rows_read(event)
             rate = rows / seconds if seconds else 0.0
-            tasks = [one for one in self._tally.tasks(event["batchId"]) if one]
+            tasks = [task for task in self._tally.tasks(event["batchId"]) if task]
             spread = Spread(len(tasks), min(tasks), max(tasks)) if tasks else Spread()
             self._report(
                 Progress(
@@ -532,7 +534,7 @@ class _Watch:
         them the router got isn't known.
         """
         before = self._standing or self._tally.opening
-        missed = [one for one in self._tally.through(batch - 1) if one.batch > before.batch]
+        missed = [standing for standing in self._tally.through(batch - 1) if standing.batch > before.batch]
         if not missed:
             return
         self._standing = now = missed[-1]
@@ -579,7 +581,7 @@ def _accounts(arrived: Mapping[str, int], before: Standing, now: Standing) -> tu
 
 def _routing(received: int, routed: int, before: Standing, now: Standing) -> Routing:
     """The account of the router between two standings."""
-    unrouted, invalid = (now.count("", one) - before.count("", one) for one in ("unrouted", "invalid"))
+    unrouted, invalid = (now.count("", kind) - before.count("", kind) for kind in ("unrouted", "invalid"))
     return Routing(received, routed, unrouted, invalid)
 
 

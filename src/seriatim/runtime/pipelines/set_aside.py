@@ -84,12 +84,12 @@ def read_set_aside(
                         number = seen[which]
                         seen[which] += 1
                         fits = file in fitting and chosen.fits(row)
-                        found = _set_aside(batch, number, row) if fits else None
+                        entry = _set_aside(batch, number, row) if fits else None
                     except (ValueError, KeyError, TypeError, AttributeError) as error:
                         where, remedy = f"{file}:{at}", "restore the file from a backup, or delete that line"
                         raise CheckpointMismatch("the line is damaged", where=where, remedy=remedy) from error
-                    if found is not None:
-                        yield found
+                    if entry is not None:
+                        yield entry
 
 
 def reason_of(row: Mapping[str, Any]) -> str:

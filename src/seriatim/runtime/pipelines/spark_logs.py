@@ -27,17 +27,17 @@ def check_spark_logs(query: Path) -> None:
     _check_metadata(query / "metadata")
     last = max(offsets, default=-1)
     if commits and commits[-1] > last:
-        what = f"batch {commits[-1]} is committed, and the file with which it began is missing"
-        raise CheckpointMismatch(what, where=str(query / "offsets" / str(commits[-1])), remedy=_REMEDY)
+        problem = f"batch {commits[-1]} is committed, and the file with which it began is missing"
+        raise CheckpointMismatch(problem, where=str(query / "offsets" / str(commits[-1])), remedy=_REMEDY)
     if len(offsets) > 1 and offsets[-2] != last - 1:
-        what = f"batch {last} was begun, and the file of the one before it is missing"
-        raise CheckpointMismatch(what, where=str(query / "offsets" / str(last - 1)), remedy=_REMEDY)
+        problem = f"batch {last} was begun, and the file of the one before it is missing"
+        raise CheckpointMismatch(problem, where=str(query / "offsets" / str(last - 1)), remedy=_REMEDY)
     times = {number: _time_of(query / "offsets" / str(number)) for number in offsets}
     for number in reversed(offsets[-2:]):
         copies = [other for other, time in times.items() if other != number and time == times[number] is not None]
         if copies:
-            what = f"the file is that of batch {min(copies)}" if min(copies) < number else "the file is there twice"
-            raise CheckpointMismatch(what, where=str(query / "offsets" / str(number)), remedy=_REMEDY)
+            problem = f"the file is that of batch {min(copies)}" if min(copies) < number else "the file is there twice"
+            raise CheckpointMismatch(problem, where=str(query / "offsets" / str(number)), remedy=_REMEDY)
         for place, log in _files_read(query / "offsets" / str(number)):
             _check_source(query / "sources" / str(place), log)
 
@@ -57,10 +57,10 @@ def _check_metadata(file: Path) -> None:
 
 def _check_source(folder: Path, log: int) -> None:
     """Check that the log of a source of files has what a batch has read."""
-    file = next((one for one in (folder / str(log), folder / f"{log}.compact") if one.exists()), None)
+    file = next((path for path in (folder / str(log), folder / f"{log}.compact") if path.exists()), None)
     if file is None:
-        what = "the file is missing that says which files a batch has read"
-        raise CheckpointMismatch(what, where=str(folder / str(log)), remedy=_REMEDY)
+        problem = "the file is missing that says which files a batch has read"
+        raise CheckpointMismatch(problem, where=str(folder / str(log)), remedy=_REMEDY)
     try:
         version, *lines = file.read_text(encoding="utf-8").splitlines()
         batches = [int(json.loads(line)["batchId"]) for line in lines] if version.startswith("v") else []
@@ -69,8 +69,8 @@ def _check_source(folder: Path, log: int) -> None:
     if not batches:
         raise CheckpointMismatch("the file is damaged", where=str(file), remedy=_REMEDY)
     if max(batches) != log:
-        what = f"the file is that of number {max(batches)}"
-        raise CheckpointMismatch(what, where=str(file), remedy=_REMEDY)
+        problem = f"the file is that of number {max(batches)}"
+        raise CheckpointMismatch(problem, where=str(file), remedy=_REMEDY)
 
 
 def _numbers(folder: Path) -> list[int]:
@@ -89,6 +89,6 @@ def _time_of(file: Path) -> int | None:
 def _files_read(file: Path) -> Iterator[tuple[int, int]]:
     """The places of the sources of files in a batch, and how far each has read."""
     for place, line in enumerate(file.read_text(encoding="utf-8").splitlines()[2:]):
-        found: Any = json.loads(line) if line.startswith("{") else None
-        if isinstance(found, dict) and found.keys() == {"logOffset"} and found["logOffset"] >= 0:
-            yield place, int(found["logOffset"])
+        content: Any = json.loads(line) if line.startswith("{") else None
+        if isinstance(content, dict) and content.keys() == {"logOffset"} and content["logOffset"] >= 0:
+            yield place, int(content["logOffset"])

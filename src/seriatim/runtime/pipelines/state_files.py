@@ -26,16 +26,16 @@ _BLOCK = struct.Struct("<8sBiii")
 _MAGIC = b"LZ4Block"
 
 
-def state_failure(query: Path, told: str) -> CheckpointMismatch | None:
+def state_failure(query: Path, text: str) -> CheckpointMismatch | None:
     """The error to show where a query failed because its state can't be loaded; None: that isn't why."""
-    is_loading = _LOADING.search(told) is not None
+    is_loading = _LOADING.search(text) is not None
     try:
-        found = next(_damaged(query, parts=is_loading), None)
+        damage = next(_damaged(query, parts=is_loading), None)
     except OSError as error:
-        found = (query / "state", f"can't be read: {error.strerror}")
-    if found is not None:
-        file, what = found
-        return CheckpointMismatch(f"the file of Spark's state {what}", where=str(file), remedy=_REMEDY)
+        damage = (query / "state", f"can't be read: {error.strerror}")
+    if damage is not None:
+        file, problem = damage
+        return CheckpointMismatch(f"the file of Spark's state {problem}", where=str(file), remedy=_REMEDY)
     if not is_loading:
         return None
     return CheckpointMismatch(
@@ -68,13 +68,13 @@ def _metadata(operator: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _is_metadata(text: str) -> bool:
-    version, _, told = text.partition("\n")
-    return version.startswith("v") and _is_json(told)
+    version, _, rest = text.partition("\n")
+    return version.startswith("v") and _is_json(rest)
 
 
 def _is_schema(text: str) -> bool:
     """Whether each description of columns is there to its end."""
-    places = [found.start() for found in re.finditer(re.escape(_STRUCT), text)]
+    places = [match.start() for match in re.finditer(re.escape(_STRUCT), text)]
     try:
         outer, past = 0, -1
         for place in places:
@@ -117,8 +117,8 @@ def _snapshot(file: Path) -> Iterator[tuple[Path, str]]:
     try:
         with zipfile.ZipFile(file) as archive:
             whole = archive.testzip() is None
-            told = json.loads(archive.read("metadata").decode().partition("\n")[2])
-            tables = [(str(one["dfsSstFileName"]), int(one["sizeBytes"])) for one in told.get("sstFiles", ())]
+            metadata = json.loads(archive.read("metadata").decode().partition("\n")[2])
+            tables = [(str(file["dfsSstFileName"]), int(file["sizeBytes"])) for file in metadata.get("sstFiles", ())]
     except (zipfile.BadZipFile, ValueError, KeyError, TypeError, EOFError):
         whole, tables = False, []
     if not whole:

@@ -63,25 +63,22 @@ def supervise(name: str, checkpoint: Checkpoint, command: Sequence[str], environ
 
 def _driven(command: Sequence[str], environment: Mapping[str, str], stop: Stop) -> int:
     """Run a driver until it ends; its exit code, negative: a signal."""
-    ours, its = os.pipe()
+    ours, child = os.pipe()
     try:
         # In a session of its own: what is typed at the terminal comes to it once, from here.
         process = subprocess.Popen(
-            command,
-            env={**environment, _PIPE: str(ours)},
-            pass_fds=[ours],
-            start_new_session=True,
+            command, env={**environment, _PIPE: str(ours)}, pass_fds=[ours], start_new_session=True
         )
-        told = 0
+        reported = 0
         while True:
             with suppress(subprocess.TimeoutExpired):
                 return process.wait(_LOOK_S)
             wanted = 2 if stop.insisted else int(stop.requested)
-            while told < wanted:
+            while reported < wanted:
                 process.send_signal(signal.SIGTERM)
-                told += 1
+                reported += 1
     finally:
-        os.close(its)
+        os.close(child)
         os.close(ours)
 
 

@@ -83,9 +83,9 @@ class InputFiles:
 
     def look(self) -> UnreadFiles:
         """What isn't read now, in numbers, and the first of it."""
-        found = self.unread()
-        changed = sum(one.why == "changed" for one in found)
-        return UnreadFiles(changed, len(found) - changed, tuple(found[:MOST_NAMED]))
+        files = self.unread()
+        changed = sum(file.why == "changed" for file in files)
+        return UnreadFiles(changed, len(files) - changed, tuple(files[:MOST_NAMED]))
 
     def unread(self) -> list[UnreadFile]:
         """What isn't read now, first what has changed. A file that is empty, or can't be looked at, counts as none."""
@@ -101,9 +101,9 @@ class InputFiles:
             for place, last, files in noted_lately(self._query, self._through, MOST_NOTED):
                 self._through[place] = last
                 noted = self._written.setdefault(place, {})
-                for one in files:
-                    noted.pop(one.uri, None)
-                    noted[one.uri] = one.written
+                for file in files:
+                    noted.pop(file.uri, None)
+                    noted[file.uri] = file.written
                 while len(noted) > MOST_NOTED:
                     del noted[next(iter(noted))]
         except (OSError, ValueError, KeyError, TypeError):
@@ -120,7 +120,7 @@ class InputFiles:
                 is_hidden = path.name.startswith(("_", ".")) and "=" not in path.name
                 if (
                     is_hidden
-                    and not any(fnmatchcase(path.name, one) for one in _MARKERS)
+                    and not any(fnmatchcase(path.name, pattern) for pattern in _MARKERS)
                     and _written(path) is not None
                 ):
                     yield str(path)
@@ -135,9 +135,9 @@ def _written(path: Path) -> int | None:
     return status.st_mtime_ns // 1_000_000 if status.st_size else None
 
 
-def _is_changed(found: int | None, noted: int) -> bool:
+def _is_changed(size: int | None, noted: int) -> bool:
     """Whether a file has another time than the noted one; a copy may have whole seconds only, as `tar` makes them."""
-    return found is not None and found != noted and found != noted // 1000 * 1000
+    return size is not None and size != noted and size != noted // 1000 * 1000
 
 
 def _candidates(entry: Receive) -> Iterator[Path]:
@@ -147,9 +147,9 @@ def _candidates(entry: Receive) -> Iterator[Path]:
     options = {name.lower(): value for name, value in entry.source.options.items()}
     wanted = options.get("pathglobfilter", "*")
     is_deep = options.get("recursivefilelookup", "").lower() == "true"
-    for found in glob.glob(str(entry.source.path.absolute()), include_hidden=True):  # noqa: PTH207 -- an absolute pattern
-        if Path(found).is_file():
-            yield Path(found)
-        for folder, below, names in os.walk(found):
-            below[:] = [one for one in below if is_deep and not one.startswith(("_", "."))]
+    for path in glob.glob(str(entry.source.path.absolute()), include_hidden=True):  # noqa: PTH207 -- an absolute pattern
+        if Path(path).is_file():
+            yield Path(path)
+        for folder, below, names in os.walk(path):
+            below[:] = [name for name in below if is_deep and not name.startswith(("_", "."))]
             yield from (Path(folder, name) for name in names if fnmatchcase(name, wanted))

@@ -121,49 +121,49 @@ class LinkServer:
         if (found := visitor.notes.get("key")) is not None:
             return bytes(found)
         assert visitor.tls is not None  # noqa: S101 -- there is no other way in
-        who = f"{visitor.address}, with a certificate for {shown(names_of(visitor.tls))}"
+        peer = f"{visitor.address}, with a certificate for {shown(names_of(visitor.tls))}"
         try:
             key = public_key_of(visitor.tls.getpeercert(binary_form=True) or b"")
         except ValueError:
             key = b""  # nobody's
         if not await self._calls.call(self._is_known, key):
-            tell(_NAME, f"the key isn't accepted of a box that calls from {who}")
+            tell(_NAME, f"the key isn't accepted of a box that calls from {peer}")
             raise RequestRefused(403, _UNKNOWN)
         if not self._known.enter(visitor, key):
-            tell(_NAME, f"too many connections; the last one is from {who}")
+            tell(_NAME, f"too many connections; the last one is from {peer}")
             raise RequestRefused(503, "too many connections")
         visitor.notes["key"] = key
         return key
 
     async def _request(self, scope: Any, receive: Receive, send: Send, visitor: Visitor, key: bytes) -> None:
         path, length = _checked(scope)
-        async with self._of_key(key) as its, _in_time(its.bodies):
+        async with self._of_key(key) as state, _in_time(state.bodies):
             frame = await body_of(
                 receive,
                 length=length,
                 most=LARGEST_FRAME if path == PUSH else _LARGEST_QUESTION,
                 silent_s=self._limits.silent_s,
             )
-            async with _in_time(its.turn):
-                told, token = await self._calls.call(self._answered, key, path, frame, visitor.notes.get("token"))
+            async with _in_time(state.turn):
+                reply, token = await self._calls.call(self._answered, key, path, frame, visitor.notes.get("token"))
             visitor.notes["token"] = token
-            if told is None:
+            if reply is None:
                 raise RequestRefused(403, _UNKNOWN)
             del frame
             age = time.monotonic() - visitor.began
             is_old = age > self._limits.age_s * (1 if path == PUSH else 2)
-            await answer(send, 200, MEDIA_TYPE, told, {"Connection": "close"} if is_old else {})
+            await answer(send, 200, MEDIA_TYPE, reply, {"Connection": "close"} if is_old else {})
 
     @asynccontextmanager
     async def _of_key(self, key: bytes) -> AsyncIterator[_Key]:
         """What requests of a key share."""
-        its = self._keys.setdefault(key, _Key())
-        its.requests += 1
+        state = self._keys.setdefault(key, _Key())
+        state.requests += 1
         try:
-            yield its
+            yield state
         finally:
-            its.requests -= 1
-            if not its.requests:
+            state.requests -= 1
+            if not state.requests:
                 del self._keys[key]
 
     def _answered(
@@ -172,8 +172,8 @@ class LinkServer:
         """What the box answers, after its commit, and the token of the last batch that was fetched; None: the key isn't known any more."""
         with self._box.access.transaction() as transaction:
             if path == FETCH:
-                told, token = transaction.one("link_fetch_as", of_public_key=key, frame=frame)
-                return told, token
+                answer, token = transaction.one("link_fetch_as", of_public_key=key, frame=frame)
+                return answer, token
             if path == TRACE:
                 return transaction.value("link_trace_as", of_public_key=key, frame=frame), token
             return transaction.value("link_push_as", of_public_key=key, frame=frame, of_token=token), token

@@ -26,18 +26,18 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        told: dict[str, object] = {
+        entry: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
-        told |= {name: value for name, value in vars(record).items() if name not in _OWN and name not in told}
-        told.setdefault("event", OTHER)
+        entry |= {name: value for name, value in vars(record).items() if name not in _OWN and name not in entry}
+        entry.setdefault("event", OTHER)
         if record.exc_info:
-            told["exception"] = self.formatException(record.exc_info)
+            entry["exception"] = self.formatException(record.exc_info)
         # By ASCII: a half of a surrogate pair in a text would be no UTF-8.
-        return json.dumps(told, default=str)
+        return json.dumps(entry, default=str)
 
 
 def log_to_stderr(level: str, form: str = "text") -> None:

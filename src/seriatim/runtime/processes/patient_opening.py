@@ -24,14 +24,14 @@ def open_patiently(
     dsn: str | None, schema: str, stop: Stop, *, create: bool = True, connections: int = 20, waits: bool = True
 ) -> MessageBox | None:
     """Open a box; if its database is away, wait until it is there, and log that."""
-    began, told = time.monotonic(), -_TELL_S
+    began, told_at = time.monotonic(), -_TELL_S
     had_come = False
     while not stop.requested:
         attempt = _Attempt(dsn, schema, create=create, connections=connections)
         if not attempt.ended(stop):
             return None
         if attempt.box is not None:
-            if told >= 0:
+            if told_at >= 0:
                 _LOG.warning(
                     "%s is there after %.0f s",
                     attempt.box,
@@ -49,13 +49,11 @@ def open_patiently(
         had_come = False
         if not waits:
             raise Unavailable(
-                error.what,
-                where=error.where,
-                remedy="is it running? without --no-wait it is waited for",
+                error.what, where=error.where, remedy="is it running? without --no-wait it is waited for"
             ) from error
         waited_s = time.monotonic() - began
-        if waited_s - told >= _TELL_S:
-            told = waited_s
+        if waited_s - told_at >= _TELL_S:
+            told_at = waited_s
             _LOG.warning(
                 "%s: %s; waiting for it (%.0f s so far)",
                 error.where,

@@ -66,9 +66,9 @@ class ReaderPool:
 
     def look(self, seen: Activated, slots: Slots) -> None:
         """Start or end readers to reach the wanted number, as far as other machines don't run them."""
-        now, said = time.monotonic(), seen.activation
+        now, seen_at = time.monotonic(), seen.activation
         self._collect(now)
-        orders = replace(said, minimum=0, maximum=1, enabled=True)
+        orders = replace(seen_at, minimum=0, maximum=1, enabled=True)
         if orders != self._orders:
             self._orders, self._failures, self._rest_until = orders, 0, 0.0
             self._dismiss()
@@ -103,12 +103,12 @@ class ReaderPool:
 
     def measures(self) -> Snapshot:
         """What its readers have counted and timed, those included that are gone; from any thread."""
-        found = Snapshot()
+        snapshot = Snapshot()
         with self._measuring:
-            found.add(self._measured)
+            snapshot.add(self._measured)
             if self._work is not None:
-                found.add(self._work.supervisor.measures())
-        return found
+                snapshot.add(self._work.supervisor.measures())
+        return snapshot
 
     @property
     def works(self) -> list[Work]:

@@ -112,11 +112,11 @@ class Serve:
 
     def measures(self) -> Snapshot:
         """What its readers have counted and timed, those included that are gone; from any thread."""
-        found = Snapshot()
-        found.add(self._measured)
+        snapshot = Snapshot()
+        snapshot.add(self._measured)
         for pool in list(self._pools.values()):
-            found.add(pool.measures())
-        return found
+            snapshot.add(pool.measures())
+        return snapshot
 
     @property
     def works(self) -> list[Work]:
@@ -130,20 +130,20 @@ class Serve:
     def _look(self, slots: Slots) -> None:
         """Update each queue's pool of readers."""
         try:
-            found = {one.queue_id: one for one in slots.look() if not self._queues or one.queue in self._queues}
-            for queue_id, one in found.items():
+            numbered = {slot.queue_id: slot for slot in slots.look() if not self._queues or slot.queue in self._queues}
+            for queue_id, slot in numbered.items():
                 if queue_id not in self._pools:
                     self._pools[queue_id] = ReaderPool(
                         self._box,
-                        one.queue,
+                        slot.queue,
                         self._limits,
                         folders=self._folders,
                         classes=self._classes,
                         log_level=self._log_level,
                         log_format=self._log_format,
                     )
-                self._pools[queue_id].look(one, slots)
-            for queue_id in self._pools.keys() - found.keys():
+                self._pools[queue_id].look(slot, slots)
+            for queue_id in self._pools.keys() - numbered.keys():
                 self._let_go(queue_id, slots)
         except (Unavailable, EnvironmentProblem) as error:  # readers go on, or wait for better times like this
             if str(error) != self._told:

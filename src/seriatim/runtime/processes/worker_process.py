@@ -100,8 +100,8 @@ def work(orders: Orders) -> None:
         idleness = Idleness(len(workers)) if orders.until_idle else None
 
         def stop() -> None:
-            for one in workers:
-                one.stop()
+            for worker in workers:
+                worker.stop()
 
         def run(worker: Worker) -> None:
             try:

@@ -59,12 +59,12 @@ class Holes:
     def _raise(self, waiting: list[WaitingCopy]) -> int:
         if not waiting:
             return 0
-        asked = [WantedMessage(one.group, one.number, one.message_id, one.digest, one.age) for one in waiting]
-        answers = self.journal.tell(self.name, self.queue, self.region, asked)
+        wanted = [WantedMessage(copy.group, copy.number, copy.message_id, copy.digest, copy.age) for copy in waiting]
+        answers = self.journal.tell(self.name, self.queue, self.region, wanted)
         throughs = {
-            one.group: answer.through
-            for one, answer in zip(waiting, answers, strict=True)
-            if answer.through is not None and answer.through >= one.next_number
+            copy.group: answer.through
+            for copy, answer in zip(waiting, answers, strict=True)
+            if answer.through is not None and answer.through >= copy.next_number
         }
         if not throughs:
             return 0

@@ -66,12 +66,12 @@ class RegionalTurns(TurnsWithLeases):
 
     def take(self, slot: Slot, wait_s: float, limit: int | None) -> int | None:
         """Do a turn, if there is work in time; arguments, result and errors are those of `TransactionalTurns.take`."""
-        taken = self.intake.next(self.turns, wait_s, limit)
-        if not isinstance(taken, TakenSession):
-            return taken
-        with taken.around, self.intake.working(taken), TRACES.turn(self.queue) as traces:
-            traces.received(taken.messages)
-            run = _Run(self, taken, slot, traces, limit)
+        session = self.intake.next(self.turns, wait_s, limit)
+        if not isinstance(session, TakenSession):
+            return session
+        with session.around, self.intake.working(session), TRACES.turn(self.queue) as traces:
+            traces.received(session.messages)
+            run = _Run(self, session, slot, traces, limit)
             try:
                 run.run()
             finally:
@@ -81,21 +81,21 @@ class RegionalTurns(TurnsWithLeases):
     def time_out(self, late: LateTurn) -> None:
         """End the claim of a slow handler, and count its attempt. Errors are those of `TransactionalTurns.time_out`."""
         token = late.work.token
-        taken = None if token is None else self.intake.at_work(token)
-        if taken is None:
+        session = None if token is None else self.intake.at_work(token)
+        if session is None:
             return
-        claim, what = taken.held.claim, f"the handler took longer than {self.turn_limit_s:g} s"
-        taken.held.lost.set()
-        taken.held.claim = None
+        claim, error = session.held.claim, f"the handler took longer than {self.turn_limit_s:g} s"
+        session.held.lost.set()
+        session.held.claim = None
         if claim is not None:
             try:
                 with suppress(LeaseLost):
-                    self.intake.journal.fail(claim, claim.first, what)
+                    self.intake.journal.fail(claim, claim.first, error)
             except Unavailable:
-                taken.held.claim = claim  # for the next call
+                session.held.claim = claim  # for the next call
                 raise
         with suppress(SeriatimError):
-            self.intake.ends([CopyEnd(taken.lease, taken.over)])
+            self.intake.ends([CopyEnd(session.lease, session.over)])
 
 
 class _HandlerFailed(Exception):
@@ -110,17 +110,17 @@ class _Run:
     """One turn."""
 
     def __init__(
-        self, of: RegionalTurns, taken: TakenSession, slot: Slot, traces: TurnTrace, limit: int | None
+        self, of: RegionalTurns, session: TakenSession, slot: Slot, traces: TurnTrace, limit: int | None
     ) -> None:
         self.tried = 0
         self._of, self._turns, self._intake = of, of.turns, of.intake
         self._journal = of.intake.journal
-        self._lease, self._held = taken.lease, taken.held
-        self._messages = taken.messages if limit is None else taken.messages[:limit]
+        self._lease, self._held = session.lease, session.held
+        self._messages = session.messages if limit is None else session.messages[:limit]
         self._slot, self._traces = slot, traces
-        self._session = taken.lease.delivery.group or ""
+        self._session = session.lease.delivery.group or ""
         self._done = 0
-        self._over = taken.over
+        self._over = session.over
         self._delay_us = 0
         self._through: int | None = None
         self._aside: tuple[str, Fault] | None = None
@@ -209,7 +209,7 @@ class _Run:
             session = HandlerTransaction(tx, claim, number, self._held.check)
             try:
                 with tx.lent():
-                    found = self._handled(part, session)
+                    outcome = self._handled(part, session)
             except HandlerStopped:
                 raise
             except BaseException as error:
@@ -221,24 +221,24 @@ class _Run:
             finally:
                 session.end()
             self._slot.returned()
-            self._publish(found.published, number)
+            self._publish(outcome.published, number)
             self._held.check()
             self._traces.settles()
-            last = part[found.consumed - 1].sequence or 0
-            asked = time.monotonic()
+            last = part[outcome.consumed - 1].sequence or 0
+            started = time.monotonic()
             left = tx.complete(claim, last)
         self._held.claim = left
-        self._held.renewed(asked)
-        self._done += found.consumed
+        self._held.renewed(started)
+        self._done += outcome.consumed
         self._through = last
-        return found.consumed, found.delay_us
+        return outcome.consumed, outcome.delay_us
 
     def _handled(self, part: Sequence[Received], session: HandlerTransaction) -> Answered:
         turns, begin = self._turns, self._over + self._done
         self._handler = turns.handlers.handler(part[0], session)  # type: ignore[arg-type]  # one that takes no `Session`
-        given = self._lease.delivery.part(begin, begin + len(part)) if turns.batch else part[0]
+        argument = self._lease.delivery.part(begin, begin + len(part)) if turns.batch else part[0]
         with self._traces.process(part), HandlerTime(turns.queue):
-            answer = called(self._handler, given, session)  # type: ignore[arg-type]
+            answer = called(self._handler, argument, session)  # type: ignore[arg-type]
         return answered(answer, len(part))
 
     def _publish(self, messages: Sequence[Message], number: int) -> None:
@@ -246,8 +246,8 @@ class _Run:
         if not messages:
             return
         named = [
-            replace(one, message_id=result_id(self._turns.queue, self._session, number, place))
-            for place, one in enumerate(messages)
+            replace(message, message_id=result_id(self._turns.queue, self._session, number, place))
+            for place, message in enumerate(messages)
         ]
         try:
             self._of.regions.publish(named)
@@ -270,13 +270,13 @@ class _Run:
                 self._asks_until(lambda: self._journal.postpone(claim, claim.first, seconds(delay_us)))
                 self._delay_us = min(delay_us, self._intake.pause_us(self._session, None, grows=True)) or 1
                 return
-        what = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
+        fault = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
         is_dead = isinstance(error, DeadLetter)
         entry = self._asks_until(
             lambda: self._journal.fail(
-                claim, claim.first, f"{what.error_class}: {what.error}", passes=what.kind is not FaultKind.BUSINESS,
-                retry_after=None if what.retry_after is None else seconds(what.retry_after),
-                most=_BUG_ATTEMPTS if what.kind is FaultKind.BUG else None, goes_on=True if is_dead else None,
+                claim, claim.first, f"{fault.error_class}: {fault.error}", passes=fault.kind is not FaultKind.BUSINESS,
+                retry_after=None if fault.retry_after is None else seconds(fault.retry_after),
+                most=_BUG_ATTEMPTS if fault.kind is FaultKind.BUG else None, goes_on=True if is_dead else None,
             )
         )  # fmt: skip
         self._held.claim = None
@@ -288,17 +288,17 @@ class _Run:
         _LOG.log(
             logging.WARNING if entry == EntryState.PENDING else logging.ERROR,
             "%s: queue %r, session %r, number %d: %s: %s; %s",
-            self._turns.worker, self._turns.queue, self._session, claim.first, what.error_class, what.error, then,
+            self._turns.worker, self._turns.queue, self._session, claim.first, fault.error_class, fault.error, then,
             extra=fields(
                 "regional_failure", worker=self._turns.worker, queue=self._turns.queue, group=self._session,
-                message_id=message.message_id, number=claim.first, kind=str(what.kind), error=what.error, then=then,
+                message_id=message.message_id, number=claim.first, kind=str(fault.kind), error=fault.error, then=then,
             ),
         )  # fmt: skip
         if goes_on:
             self._through = claim.first
-            self._aside = f"{what.error_class}: {what.error}", replace(what, is_dead=True)
+            self._aside = f"{fault.error_class}: {fault.error}", replace(fault, is_dead=True)
         else:
-            self._delay_us = self._intake.pause_us(self._session, what.retry_after, grows=True)
+            self._delay_us = self._intake.pause_us(self._session, fault.retry_after, grows=True)
 
     def _is_over(self, claim: Claim) -> bool:
         """Whether the session goes on behind the next number of a claim that has ended."""
@@ -338,7 +338,7 @@ class _Run:
             if self._aside is None:
                 self._intake.ends([of])
             else:
-                reason, what = self._aside
-                self._intake.set_aside(of, reason, self._turns.worker, what)
+                reason, fault = self._aside
+                self._intake.set_aside(of, reason, self._turns.worker, fault)
         except SeriatimError as error:  # the lease runs out
             self._intake.is_not_ended(error)

@@ -30,13 +30,13 @@ _END_S = 10.0
 
 
 def tend_until(
-    regions: Regions, ends: Callable[[], bool], wait: Callable[[float], object], told: Callable[[Copied], object], *,
+    regions: Regions, ends: Callable[[], bool], wait: Callable[[float], object], tell: Callable[[Copied], object], *,
     once: bool = False, progress: Callable[[], object] | None = None,
 ) -> None:  # fmt: skip
     """Make rounds until the caller says that it is enough."""
     while not ends():
-        for one in regions.tend(progress=progress):
-            told(one)
+        for copied in regions.tend(progress=progress):
+            tell(copied)
         if progress is not None:
             progress()
         if once:
@@ -86,17 +86,17 @@ class TendingThread:
     def _moves(self) -> None:
         self._moved = time.monotonic()
 
-    def _tell(self, one: Copied) -> None:
+    def _tell(self, copied: Copied) -> None:
         self._why.pop("", None)
-        if one.sent or one.copied or one.over:
+        if copied.sent or copied.copied or copied.over:
             _LOG.info(
-                "region %s: %s copied to the other region, %d over", one.region, counted(one.copied, "message"), one.over,
-                extra=fields("region_copied", region=one.region, copied=one.copied, over=one.over),
+                "region %s: %s copied to the other region, %d over", copied.region, counted(copied.copied, "message"), copied.over,
+                extra=fields("region_copied", region=copied.region, copied=copied.copied, over=copied.over),
             )  # fmt: skip
-        if one.why is None:
-            self._why.pop(one.region, None)
+        if copied.why is None:
+            self._why.pop(copied.region, None)
         else:
-            self._warn(one.region, f"region {one.region} can't be tended: {one.why}", one.why)
+            self._warn(copied.region, f"region {copied.region} can't be tended: {copied.why}", copied.why)
 
     def _warn(self, region: str, text: str, why: object) -> None:
         """Log why something waits, once."""

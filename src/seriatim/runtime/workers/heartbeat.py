@@ -109,7 +109,7 @@ class Heartbeat:
         rest_s = _PERIOD_S * random.uniform(0.8, 1.0)  # noqa: S311 -- nobody gains by guessing it
         try:
             with self._box.access.transaction() as transaction:
-                answers = beat(transaction, self.process, [one.report() for one in members])
+                answers = beat(transaction, self.process, [member.report() for member in members])
                 self._look_at_clock(transaction)
             self._told = ""
         except Unavailable:  # which is told by those who need it
@@ -118,7 +118,7 @@ class Heartbeat:
             self._tell(str(error))
         except Exception:  # noqa: BLE001 -- whatever it is, the workers go on
             _LOG.exception("a heartbeat failed", extra=fields("heartbeat_failed"))
-        changed = [one.obey(answers[one.queue]) for one in members if one.queue in answers]
+        changed = [member.obey(answers[member.queue]) for member in members if member.queue in answers]
         for answered in members.values():
             answered.set()
         return _SOON_S if any(changed) else rest_s
@@ -129,8 +129,8 @@ class Heartbeat:
         if now - self._clock_seen < _CLOCK_EVERY_S:
             return
         self._clock_seen = now
-        if (found := apart(ahead_s(transaction))) is not None:
-            _LOG.warning("%s; the box goes by the database's", found, extra=fields("clocks_apart"))
+        if (seconds := apart(ahead_s(transaction))) is not None:
+            _LOG.warning("%s; the box goes by the database's", seconds, extra=fields("clocks_apart"))
 
     def _tell(self, text: str) -> None:
         if text != self._told:

@@ -106,14 +106,14 @@ class LeaseKeeper(threading.Thread):
             leases = dict(self._leases)
         if not leases:
             return
-        asked = time.monotonic()
+        asked_at = time.monotonic()
         with self._box.session() as session, translated(session.access.place):
             queue = next(iter(leases.values())).queue
             kept = renew(session.transaction, queue, leases, self.period_us)
         for token, lease in leases.items():
             with self._lock:
                 if token in self._seen and token in kept:
-                    self._seen[token] = asked
+                    self._seen[token] = asked_at
                     continue
                 is_lost = token in self._leases and not lease.lost.is_set()
             if is_lost and not lease.is_ending:
@@ -123,7 +123,7 @@ class LeaseKeeper(threading.Thread):
         """If the database doesn't answer, treat leases as lost when their time is over; the database decides in the end."""
         longest_s, now = self.period_us / 1e6, time.monotonic()
         with self._lock:
-            over = [one for token, one in self._leases.items() if now - self._seen[token] > longest_s]
+            over = [lease for token, lease in self._leases.items() if now - self._seen[token] > longest_s]
         for lease in over:
             if not lease.lost.is_set():
                 self._tell(lease)

@@ -29,27 +29,27 @@ class Obeyed:
 
 def obeyed(own: Obeyed, answer: WorkerOrders, *, is_reader: bool) -> Obeyed:
     """What a worker obeys after a heartbeat."""
-    said = answer.settings
-    capacity = own.capacity if is_reader or said.workers is None else said.workers
+    settings = answer.settings
+    capacity = own.capacity if is_reader or settings.workers is None else settings.workers
     # What this process has said of itself may be older than what is set now.
-    capacities = [capacity if at == answer.place else one for at, one in enumerate(answer.capacities)] or [capacity]
+    capacities = [capacity if at == answer.place else other for at, other in enumerate(answer.capacities)] or [capacity]
     place = answer.place if answer.capacities else 0
-    divided = shares(said.in_flight, capacities)
+    divided = shares(settings.in_flight, capacities)
     threads = divided[place]
-    rate, is_shared = (own.rate, is_reader) if said.rate is None else (said.rate, True)
+    rate, is_shared = (own.rate, is_reader) if settings.rate is None else (settings.rate, True)
     if rate is not None and is_shared and threads:
         rate *= threads / sum(divided)
-    return Obeyed(capacity, threads, own.run_length if said.run_length is None else said.run_length, rate)
+    return Obeyed(capacity, threads, own.run_length if settings.run_length is None else settings.run_length, rate)
 
 
 def shares(most: int | None, capacities: Sequence[int]) -> list[int]:
     """How many threads each process has, of at most so many of all together: as evenly as their capacities allow."""
-    wanted = [max(one, 0) for one in capacities]
+    wanted = [max(capacity, 0) for capacity in capacities]
     if most is None or sum(wanted) <= most:
         return wanted
-    found, left = [0] * len(wanted), most
+    fitting, left = [0] * len(wanted), most
     # Those that want least first: what they leave is divided among the others.
     for done, at in enumerate(sorted(range(len(wanted)), key=lambda at: (wanted[at], -at))):
-        found[at] = min(wanted[at], left // (len(wanted) - done))
-        left -= found[at]
-    return found
+        fitting[at] = min(wanted[at], left // (len(wanted) - done))
+        left -= fitting[at]
+    return fitting

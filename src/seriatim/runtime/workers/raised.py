@@ -46,11 +46,11 @@ def fault_of(error: BaseException, worker: str, classes: ErrorClasses = _NOTHING
     if isinstance(error, Transient) and error.retry_after is not None:
         with suppress(UsageError):  # what is no time doesn't count
             retry_after = min(max(0, micros(error.retry_after)), _LONGEST_US)
-    told = "".join(traceback.format_exception(error))
-    said = "".join(traceback.format_exception_only(error)).strip()  # also of one that can't be written as text
+    trace = "".join(traceback.format_exception(error))
+    text = "".join(traceback.format_exception_only(error)).strip()  # also of one that can't be written as text
     with suppress(Exception):
-        said = str(error)
-    return Fault(kind, type(error).__qualname__, said, worker, told, retry_after, is_dead=is_dead)
+        text = str(error)
+    return Fault(kind, type(error).__qualname__, text, worker, trace, retry_after, is_dead=is_dead)
 
 
 def _passes(error: BaseException) -> bool:
@@ -59,13 +59,13 @@ def _passes(error: BaseException) -> bool:
 
 
 def _of_libraries() -> tuple[type, ...]:
-    found = [
+    classes = [
         getattr(module, name, None)
         for library, names in _OF_LIBRARIES.items()
         if (module := sys.modules.get(library)) is not None
         for name in names
     ]
-    return tuple(one for one in found if isinstance(one, type))
+    return tuple(library_class for library_class in classes if isinstance(library_class, type))
 
 
 def _raised_by(error: BaseException) -> CodeType | None:
@@ -78,7 +78,7 @@ def _raised_by(error: BaseException) -> CodeType | None:
 
 def _codes(handler: Any) -> set[CodeType]:
     """The code of a handler, and of the functions that decorate it."""
-    found: set[CodeType] = set()
+    codes: set[CodeType] = set()
     while handler is not None:
         while isinstance(handler, partial):
             handler = handler.func
@@ -86,6 +86,6 @@ def _codes(handler: Any) -> set[CodeType]:
             handler = vars(type(handler)).get("__call__")  # an object that can be called
         code = getattr(handler, "__code__", None)
         if isinstance(code, CodeType):
-            found.add(code)
+            codes.add(code)
         handler = getattr(handler, "__wrapped__", None)
-    return found
+    return codes

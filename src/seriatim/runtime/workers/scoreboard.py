@@ -198,20 +198,20 @@ class Scoreboard:
     @property
     def slots(self) -> list[Slot]:
         """The slots that have been taken, by this process or the one that writes."""
-        (taken,) = _NUMBER.unpack_from(self._memory, _TAKEN_AT)
+        (lowest,) = _NUMBER.unpack_from(self._memory, _TAKEN_AT)
         with self._lock:
-            return self._known(min(taken, self._most))
+            return self._known(min(lowest, self._most))
 
     def take(self) -> Slot | None:
         """A slot for a thread; None: there is none left. Only the process that writes takes slots."""
         with self._lock:
             if self._free:
                 return self._slots[heapq.heappop(self._free)]
-            (taken,) = _NUMBER.unpack_from(self._memory, _TAKEN_AT)
-            if taken == self._most:
+            (lowest,) = _NUMBER.unpack_from(self._memory, _TAKEN_AT)
+            if lowest == self._most:
                 return None
-            slot = self._known(taken + 1)[taken]
-            _NUMBER.pack_into(self._memory, _TAKEN_AT, taken + 1)
+            slot = self._known(lowest + 1)[lowest]
+            _NUMBER.pack_into(self._memory, _TAKEN_AT, lowest + 1)
             return slot
 
     def give_back(self, slot: Slot) -> None:

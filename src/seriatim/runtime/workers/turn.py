@@ -167,11 +167,11 @@ class TransactionalTurns:
             except SeriatimError as error:
                 if len(begun) == before:
                     raise
-                said = _refused(error, begun[-1])
-                if said is None:
+                text = _refused(error, begun[-1])
+                if text is None:
                     self._note_ended(begun[-1], error, slot)
                 else:
-                    self._note(begun[-1], fault_of(said, self.worker, self.classes))
+                    self._note(begun[-1], fault_of(text, self.worker, self.classes))
                 break
             if len(begun) == before:  # somebody else has the group, and checks each message of it
                 return
@@ -196,19 +196,19 @@ class TransactionalTurns:
         else:
             raise error
 
-    def _note(self, turn: _Turn, what: Fault, delivery: Delivery | None = None) -> None:
+    def _note(self, turn: _Turn, fault: Fault, delivery: Delivery | None = None) -> None:
         """Record the fault that ended a turn, at the message whose handler is suspected, or else at the present message."""
         entry_id = turn.steps.suspect or turn.at_hand
         attempt = dict(zip(turn.delivery.entry_ids, turn.delivery.messages, strict=True))[entry_id].attempt
         lost = LostTurn(self.queue, turn.delivery.group, entry_id, attempt=attempt)
-        self.note_lost(lost, what, delivery)
+        self.note_lost(lost, fault, delivery)
 
-    def note_lost(self, lost: LostTurn, what: Fault, delivery: Delivery | None = None) -> None:
+    def note_lost(self, lost: LostTurn, fault: Fault, delivery: Delivery | None = None) -> None:
         """Write an attempt down whose turn is rolled back, and log it; arguments and errors as of `note_lost` of the box."""
         with self.box.session() as session:
-            result = note_lost(session.transaction, lost, what, PATIENCE_S, delivery)
+            result = note_lost(session.transaction, lost, fault, PATIENCE_S, delivery)
         if result is not None:
-            FAILURES.tell(lost.queue, lost.group, what, result)
+            FAILURES.tell(lost.queue, lost.group, fault, result)
 
     def take_away(self, session: Session, token: int, done: int) -> None:
         """Take away that a turn on trial has begun, of whose messages so many are done."""
@@ -256,9 +256,9 @@ class TransactionalTurns:
             with suppress(SeriatimError):  # then it is found later
                 if setting is not None:
                     remedy = f"set it to 0 for this role, or above the turn limit of {self.turn_limit_s:g} s"
-                    said = f"PostgreSQL ended the turn by {setting}: {remedy}"
+                    text = f"PostgreSQL ended the turn by {setting}: {remedy}"
                     lost = LostTurn(self.queue, turn.delivery.group, turn.at_hand, token)
-                    self.note_lost(lost, Fault(FaultKind.TIMEOUT, "TurnEndedBySetting", said, self.worker))
+                    self.note_lost(lost, Fault(FaultKind.TIMEOUT, "TurnEndedBySetting", text, self.worker))
                 elif not turn.steps.is_lost:
                     with self.box.session() as session:
                         self.take_away(session, token, 0)
@@ -273,13 +273,13 @@ class TransactionalTurns:
         if not (late.is_cut_off or self._cut_off(late)) or work.entry_id is None:
             return
         with self.box.session() as session:
-            what = Fault(
+            fault = Fault(
                 FaultKind.TIMEOUT, "TurnLimit", f"the turn took longer than {self.turn_limit_s:g} s", self.worker
             )
             lost = LostTurn(work.queue, work.group, work.entry_id, late.token or work.token)
-            result = note_lost(session.transaction, lost, what, PATIENCE_S)
+            result = note_lost(session.transaction, lost, fault, PATIENCE_S)
         if result is not None:
-            FAILURES.tell(lost.queue, lost.group, what, result)
+            FAILURES.tell(lost.queue, lost.group, fault, result)
 
     def _cut_off(self, late: LateTurn) -> bool:
         """End the connection of a turn; False: the turn has ended before."""
@@ -397,7 +397,7 @@ class _Turn:
         """Call a handler, and publish its returned messages."""
         begin, end = self._done, self._done + size
         message = self.delivery.messages[begin]
-        given = self.delivery.part(begin, end) if together else message
+        argument = self.delivery.part(begin, end) if together else message
         self.tried += size
         self._slot.call(self.at_hand)
         if self.delivery.causes is not None:
@@ -405,7 +405,7 @@ class _Turn:
         with self._traces.process(self.delivery.messages[begin:end]), self.steps.step(self.at_hand):
             with self.delivery.lent(), HandlerTime(self._turns.queue):
                 self._handler = self._turns.handlers.handler(message, self._session)
-                answer = called(self._handler, given, self._session)
+                answer = called(self._handler, argument, self._session)
             self._check_in_hand()
             published, consumed, delay_us = answered(answer, size)
             self._delay_us = delay_us if consumed < size else None
@@ -449,21 +449,21 @@ class _Turn:
                 remedy="leave receiving and completing to the worker; the handler may publish in its session",
             )
 
-    def _postpone(self, size: int, asked: Postpone) -> None:
+    def _postpone(self, size: int, wish: Postpone) -> None:
         """Postpone the messages that the handler had. A delay that can't be one is the handler's fault."""
         try:
-            delay_us = postponement_us(asked.delay)
+            delay_us = postponement_us(wish.delay)
         except UsageError as error:
-            self._fail(size, error.with_traceback(asked.__traceback__))
+            self._fail(size, error.with_traceback(wish.__traceback__))
             return
         self._finish()
         postpone(self._session.transaction, self.delivery, self._done, delay_us, size)
 
     def _fail(self, size: int, error: BaseException) -> None:
-        what = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
+        fault = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
         self._finish()
         alone = size == 1 or self._turns.whole
-        self.failed = what, fail(self._session.transaction, self.delivery, self._done, size, what, alone=alone)
+        self.failed = fault, fail(self._session.transaction, self.delivery, self._done, size, fault, alone=alone)
 
 
 def _refused(error: SeriatimError, turn: _Turn) -> BaseException | None:
@@ -481,8 +481,8 @@ def untried(messages: Sequence[Received]) -> int:
 
 def measure(queue: str, delivery: Delivery) -> None:
     """Note what was handed out, and how long it had waited by this machine's clock."""
-    fresh = [one for one in delivery.messages if one.attempt == 1]
+    fresh = [message for message in delivery.messages if message.attempt == 1]
     now = time.time()
     MEASURES.count(Measure.RELEASED, queue, by=len(fresh))
-    MEASURES.observe(Measure.WAIT, queue, [now - one.received_at.timestamp() for one in fresh])
+    MEASURES.observe(Measure.WAIT, queue, [now - message.received_at.timestamp() for message in fresh])
     MEASURES.observe(Measure.TURN, queue, [len(delivery.messages)])

@@ -56,12 +56,7 @@ class WorkerThread(threading.Thread):
     """A thread of a worker."""
 
     def __init__(
-        self,
-        turns: Turns,
-        slot: Slot,
-        rate_limit: RateLimit,
-        stop: threading.Event,
-        idleness: Idleness | None = None,
+        self, turns: Turns, slot: Slot, rate_limit: RateLimit, stop: threading.Event, idleness: Idleness | None = None
     ) -> None:
         # Where a handler never returns, that is no reason for the process to stay.
         super().__init__(name=turns.worker, daemon=True)

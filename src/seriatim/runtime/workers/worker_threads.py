@@ -39,20 +39,20 @@ class WorkerThreads:
     def fit(self, wanted: int) -> None:
         """Have so many threads: others start, or end after their turns. Those whose handlers are stuck don't count."""
         self._look()
-        staying = [one for one in self._threads if not one.is_leaving]
-        for one in staying[wanted:]:
-            one.leave()
+        staying = [thread for thread in self._threads if not thread.is_leaving]
+        for worker_thread in staying[wanted:]:
+            worker_thread.leave()
         for _ in range(wanted - len(staying)):
             if len(self._given_up) > SPARE_THREADS or (slot := self._scoreboard.take()) is None:
                 break
             thread = self._make(slot)
             self._threads[thread] = slot
             thread.start()
-        for one in [
+        for worker_thread in [
             *self._given_up,
             *self._ended,
         ]:  # not before others have their places: without threads all were idle
-            one.is_replaced()
+            worker_thread.is_replaced()
         self._ended.clear()
         if not wanted or self._threads or not self._given_up:
             self._stuck_since = None
@@ -69,12 +69,12 @@ class WorkerThreads:
     @property
     def handled(self) -> int:
         """How many messages were given to handlers."""
-        return self._handled + sum(one.handled for one in [*self._threads, *self._given_up])
+        return self._handled + sum(thread.handled for thread in [*self._threads, *self._given_up])
 
     @property
     def error(self) -> SeriatimError | None:
         """Why one of them can't go on, if so."""
-        return next((one.error for one in self._threads if one.error is not None), self._error)
+        return next((thread.error for thread in self._threads if thread.error is not None), self._error)
 
     @property
     def works(self) -> list[Work]:
@@ -86,7 +86,7 @@ class WorkerThreads:
         while time.monotonic() < until and not insisted():
             if self._threads:
                 next(iter(self._threads)).join(_LOOK_S)
-            elif any(one.is_late for one in self._given_up):
+            elif any(thread.is_late for thread in self._given_up):
                 time.sleep(_LOOK_S)
             else:
                 break

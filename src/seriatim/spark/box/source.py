@@ -27,7 +27,7 @@ from seriatim.spark.session.versions import (
     refused,
 )
 
-__all__ = ["BoxReader", "BoxStreamReader", "BoxFeed", "RefusedStreamReader", "schema_of"]
+__all__ = ["BoxFeed", "BoxReader", "BoxStreamReader", "RefusedStreamReader", "schema_of"]
 
 _TICKET = T.StructType(
     [
@@ -108,10 +108,10 @@ def schema_of(properties: Mapping[str, str], prefix: str, *, ordered: bool) -> T
         prefix: the prefix of the names of these columns.
         ordered: whether it is a queue, and not the spool.
     """
-    found = T.StructType([*_COLUMNS, *(_ORDER if ordered else ())])
+    schema = T.StructType([*_COLUMNS, *(_ORDER if ordered else ())])
     for name, kind in properties.items():
-        found = found.add(prefix + name, _type(kind))
-    return T.StructType([*found.fields, *_BODY])
+        schema = schema.add(prefix + name, _type(kind))
+    return T.StructType([*schema.fields, *_BODY])
 
 
 def _type(kind: str) -> T.DataType:
@@ -311,10 +311,10 @@ def _conformed(rows: pa.RecordBatch, schema: T.StructType) -> pa.RecordBatch:
     columns = []
     for field in wanted:
         try:
-            found = rows.column(field.name).cast(field.type) if field.name in there else None
+            column = rows.column(field.name).cast(field.type) if field.name in there else None
         except pa.ArrowException as error:
             raise UsageError(
                 f"the column {field.name!r} is no {field.type} any more: {error}", remedy="start the query once more"
             ) from error
-        columns.append(pa.nulls(len(rows), field.type) if found is None else found)
+        columns.append(pa.nulls(len(rows), field.type) if column is None else column)
     return pa.RecordBatch.from_arrays(columns, schema=wanted)

@@ -70,17 +70,17 @@ def rows_of(progress: Mapping[str, Any]) -> int:
 
 def _values(observed: Row | Mapping[str, Any]) -> Mapping[str, Any]:
     """Observed metrics by their names. Through Spark Connect the row may be one of its values and its schema."""
-    found = observed.asDict() if isinstance(observed, Row) else observed
-    if set(found) != {"values", "schema"}:
-        return found
-    names = [field["name"] for field in found["schema"]["fields"]]
-    return dict(zip(names, found["values"], strict=True))
+    values = observed.asDict() if isinstance(observed, Row) else observed
+    if set(values) != {"values", "schema"}:
+        return values
+    names = [field["name"] for field in values["schema"]["fields"]]
+    return dict(zip(names, values["values"], strict=True))
 
 
 def _offset(source: Mapping[str, Any]) -> dict[str, Any] | None:
     """The offset at the end of a batch, if the source is a control source."""
-    found = versions.offset(source["endOffset"])
-    return found if isinstance(found, dict) and set(found) == set(FIRST_OFFSET) else None
+    offset = versions.offset(source["endOffset"])
+    return offset if isinstance(offset, dict) and set(offset) == set(FIRST_OFFSET) else None
 
 
 class _Clock:
@@ -116,10 +116,10 @@ class _Clock:
 
     def forget(self, run: str) -> list[tuple[Controlled, str]]:
         """Forget what is due in a query that has ended; return its processes of the source."""
-        gone = self._runs.pop(run, {})
-        for by in gone:
+        removed = self._runs.pop(run, {})
+        for by in removed:
             del self._known[by]
-        return [(of, by) for by, of in gone.items()]
+        return [(of, by) for by, of in removed.items()]
 
 
 class _Listener:

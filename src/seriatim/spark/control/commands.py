@@ -18,7 +18,7 @@ from seriatim.kernel.groups.states import Action
 from seriatim.pipeline.text.storable import fits_text
 from seriatim.spark.control.log import COMMAND
 
-__all__ = ["LOOK", "OBEYED_HERE", "RESUBMIT", "CommandResult", "Command"]
+__all__ = ["LOOK", "OBEYED_HERE", "RESUBMIT", "Command", "CommandResult"]
 
 #: What a pipeline's operator obeys. It has no handler, so nothing is retried, and nothing is a dead letter.
 OBEYED_HERE = (

@@ -65,10 +65,10 @@ def metrics(buckets: int) -> list[Column]:
     A user's sink may run a batch twice, and then Spark observes it twice. So nothing is counted.
     """
     slots = range(-(-buckets // width(buckets)))
-    found = [F.min(F.when(F.col(SLOT) == slot, F.col(DUE))).alias(f"due_{slot}") for slot in slots]
+    aggregates = [F.min(F.when(F.col(SLOT) == slot, F.col(DUE))).alias(f"due_{slot}") for slot in slots]
     if width(buckets) > 1:
-        found += [F.bit_or(F.when(F.col(SLOT) == slot, F.col(BIT))).alias(f"buckets_{slot}") for slot in slots]
-    return found
+        aggregates += [F.bit_or(F.when(F.col(SLOT) == slot, F.col(BIT))).alias(f"buckets_{slot}") for slot in slots]
+    return aggregates
 
 
 def told_by(observed: Mapping[str, Any], buckets: int, before: Sequence[int]) -> list[int]:
@@ -112,8 +112,8 @@ class Due:
     @classmethod
     def from_json(cls, text: str) -> Due:
         """Read the content of the file."""
-        found = json.loads(text)
-        return cls(found["at"], tuple(found["moments"]))
+        content = json.loads(text)
+        return cls(content["at"], tuple(content["moments"]))
 
     def write(self, file: Path) -> None:
         """Replace the file as a whole."""

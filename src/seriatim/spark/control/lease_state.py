@@ -42,8 +42,8 @@ class LeaseState:
             case "active":
                 return f"active in region {self.region}"
             case "passive":
-                who = "another run" if self.holder_region is None else f"region {self.holder_region}"
-                return f"passive: {who} has the lease{'' if self.until is None else f' until {self.until}'}"
+                holder = "another run" if self.holder_region is None else f"region {self.holder_region}"
+                return f"passive: {holder} has the lease{'' if self.until is None else f' until {self.until}'}"
         return f"nobody delivers: {self.reason}"
 
     @property
@@ -64,7 +64,7 @@ class LeaseState:
     def of(cls, root: Path) -> LeaseState | None:
         """What a run has told, from its checkpoint; None: nothing."""
         try:
-            found = cls(**json.loads((root / _FILE).read_bytes()))
+            state = cls(**json.loads((root / _FILE).read_bytes()))
         except (OSError, ValueError, TypeError):
             return None
-        return found if found.state in ("active", "passive", "waiting") else None
+        return state if state.state in ("active", "passive", "waiting") else None

@@ -60,8 +60,8 @@ class ControlLog:
             while not self._place(hidden, number, lines):
                 number += 1
         except OSError as error:
-            what = f"the control log can't be written: {error.strerror}"
-            raise EnvironmentProblem(what, where=str(self._folder)) from error
+            problem = f"the control log can't be written: {error.strerror}"
+            raise EnvironmentProblem(problem, where=str(self._folder)) from error
         return number
 
     def last(self) -> int:
@@ -83,8 +83,8 @@ class ControlLog:
         numbers = sorted(self._numbers())
         last = numbers[-1] if numbers else 0
         if last < after:
-            what = f"the control log was cut: file {after} of it was read, and its last file is {last or 'none'}"
-            raise CheckpointMismatch(what, where=str(self._folder), remedy=_RESTORE)
+            problem = f"the control log was cut: file {after} of it was read, and its last file is {last or 'none'}"
+            raise CheckpointMismatch(problem, where=str(self._folder), remedy=_RESTORE)
         self.read(after, last)
 
     def forget(self, through: int) -> None:
@@ -120,14 +120,14 @@ class ControlLog:
         file = self._file(number)
         try:
             lines = file.read_text(encoding="utf-8").splitlines()
-            found = [json.loads(line) for line in lines]
-            head = found.pop(0)
-            kinds = [entry["kind"] for entry in found]
-            whole = (len(found), hash_of(lines[1:])) == (head["entries"], head["hash"])
+            entries = [json.loads(line) for line in lines]
+            head = entries.pop(0)
+            kinds = [entry["kind"] for entry in entries]
+            whole = (len(entries), hash_of(lines[1:])) == (head["entries"], head["hash"])
             place = (head["of"], head["file"])
         except OSError as error:
-            what = f"the file of the control log can't be read: {error.strerror}"
-            raise CheckpointMismatch(what, where=str(file), remedy=_RESTORE) from error
+            problem = f"the file of the control log can't be read: {error.strerror}"
+            raise CheckpointMismatch(problem, where=str(file), remedy=_RESTORE) from error
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise CheckpointMismatch(
                 "the file of the control log is damaged", where=str(file), remedy=_RESTORE
@@ -144,7 +144,7 @@ class ControlLog:
                     where=str(file),
                     remedy="run the version that wrote it",
                 )
-        return found
+        return entries
 
 
 def hash_of(lines: Iterable[str]) -> str:

@@ -38,16 +38,19 @@ class PipelinePlace:
         """The checkpoint in a folder."""
         file = root / "pipeline.json"
         try:
-            found = json.loads(file.read_bytes())
-            place, layout = cls(str(found["pipeline"]), root, str(found["id"]), int(found["buckets"])), found["layout"]
+            content = json.loads(file.read_bytes())
+            place, layout = (
+                cls(str(content["pipeline"]), root, str(content["id"]), int(content["buckets"])),
+                content["layout"],
+            )
         except FileNotFoundError as error:
-            what = f"pipeline {name!r} has not run yet" if name else "there is no checkpoint of a pipeline"
-            raise UsageError(what, where=str(root), remedy="seriatim run makes its checkpoint") from error
+            problem = f"pipeline {name!r} has not run yet" if name else "there is no checkpoint of a pipeline"
+            raise UsageError(problem, where=str(root), remedy="seriatim run makes its checkpoint") from error
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointMismatch("the file is damaged", where=str(file), remedy="restore it") from error
         if name is not None and place.name != name:
-            what = f"the checkpoint belongs to another pipeline: {place.name}, not {name}"
-            raise CheckpointMismatch(what, where=str(root), remedy="name the file of that pipeline")
+            problem = f"the checkpoint belongs to another pipeline: {place.name}, not {name}"
+            raise CheckpointMismatch(problem, where=str(root), remedy="name the file of that pipeline")
         check_layout(layout, root)
         return place
 
@@ -106,29 +109,29 @@ def check_layout(layout: object, root: Path, *, is_cut_by_key: bool = True) -> N
     """Check that a checkpoint has the present layout."""
     if layout == LAYOUT and is_cut_by_key:
         return
-    what = f"the checkpoint has layout {layout}, this version of seriatim reads {LAYOUT}"
+    problem = f"the checkpoint has layout {layout}, this version of seriatim reads {LAYOUT}"
     if layout == LAYOUT:
-        what = "the groups of the checkpoint are in buckets by destination and key, this version of seriatim reads buckets by key"
+        problem = "the groups of the checkpoint are in buckets by destination and key, this version of seriatim reads buckets by key"
     remedy = "run the version that wrote it, or give the pipeline a new checkpoint"
     if isinstance(layout, int) and layout <= LAYOUT:
         remedy = f"convert it with commit {_CONVERTS} of seriatim, the last that does: seriatim pipeline move FILE"
-    raise CheckpointMismatch(what, where=str(root), remedy=remedy)
+    raise CheckpointMismatch(problem, where=str(root), remedy=remedy)
 
 
 def log_position(query: Path, *, done: bool = False) -> int:
     """The number of the last file of the control log that the newest batch of a query takes in; 0: none."""
     offsets = query / "offsets"
     batches = (
-        sorted((int(one.name) for one in offsets.iterdir() if one.name.isdecimal()), reverse=True)
+        sorted((int(path.name) for path in offsets.iterdir() if path.name.isdecimal()), reverse=True)
         if offsets.is_dir()
         else []
     )
     for batch in batches:
         if done and not (query / "commits" / str(batch)).exists():
             continue
-        found = _control_offset(offsets / str(batch))
-        if found is not None:
-            return int(found["log"])
+        position = _control_offset(offsets / str(batch))
+        if position is not None:
+            return int(position["log"])
     return 0
 
 
@@ -137,9 +140,9 @@ def _control_offset(file: Path) -> dict[str, Any] | None:
     try:
         for line in file.read_text(encoding="utf-8").splitlines():
             if line.startswith("{"):
-                found = json.loads(line)
-                if isinstance(found, dict) and found.keys() == FIRST_OFFSET.keys():
-                    return found
+                offset = json.loads(line)
+                if isinstance(offset, dict) and offset.keys() == FIRST_OFFSET.keys():
+                    return offset
     except (OSError, ValueError):
         pass
     return None

@@ -68,9 +68,9 @@ class Controlled:
 
     def options(self) -> dict[str, str]:
         """The options of the source."""
-        found = {"id": self.id, "buckets": str(self.buckets), "ticks": str(self.ticks)}
+        options = {"id": self.id, "buckets": str(self.buckets), "ticks": str(self.ticks)}
         folders = {"log": self.log, "folder": self.folder}
-        return found | {name: str(path.absolute()) for name, path in folders.items() if path is not None}
+        return options | {name: str(path.absolute()) for name, path in folders.items() if path is not None}
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Controlled:
@@ -222,12 +222,12 @@ class _ControlReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read the file of what is due, if it is another one than before."""
         self._file = self._file or self._controlled.due_file(self._by)
         try:
-            found = self._file.stat()
+            status = self._file.stat()
         except FileNotFoundError:
             return
-        if self._read_at != (found.st_ino, found.st_mtime_ns):
+        if self._read_at != (status.st_ino, status.st_mtime_ns):
             self._due = Due.from_json(self._file.read_text(encoding="utf-8"))
-            self._read_at = (found.st_ino, found.st_mtime_ns)
+            self._read_at = (status.st_ino, status.st_mtime_ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,8 +75,8 @@ class _Groups:
 
     def places(self, rows: pa.Table) -> Ints:
         """The place of each row's group."""
-        found: Ints = pc.index_in(_group_of(rows), self.keys).to_numpy(zero_copy_only=False).astype(np.int64)
-        return found
+        index: Ints = pc.index_in(_group_of(rows), self.keys).to_numpy(zero_copy_only=False).astype(np.int64)
+        return index
 
     def new(self, rows: pa.Table) -> Bools:
         """Which rows are still to be delivered."""
@@ -134,15 +134,15 @@ class Claimed:
         return self._groups(folder).is_over
 
     def _groups(self, folder: Path) -> _Groups:
-        found = [
+        groups = [
             pa.table({"group": _group_of(rows), "number": rows.column("sequence")})
             .group_by("group")
             .aggregate([("number", "max")])
             for rows in _tables(folder, _KEYS)
         ]
-        if not found:
+        if not groups:
             return _Groups(pa.array([], pa.string()), np.zeros(0, np.int64), np.zeros(0, np.int64))
-        together = pa.concat_tables(found).group_by("group").aggregate([("number_max", "max")])
+        together = pa.concat_tables(groups).group_by("group").aggregate([("number_max", "max")])
         keys = together.column("group").combine_chunks()
         known = self._lease.through(self._destination, keys.to_pylist())
         through = np.array([known.get(key, NEVER) for key in keys.to_pylist()], np.int64)
@@ -155,15 +155,15 @@ def _group_of(rows: pa.Table) -> pa.ChunkedArray:
 
 
 def _number_of(rows: pa.Table) -> Ints:
-    found: Ints = rows.column("sequence").to_numpy().astype(np.int64)
-    return found
+    numbers: Ints = rows.column("sequence").to_numpy().astype(np.int64)
+    return numbers
 
 
 def _highest(rows: pa.Table) -> dict[str, int]:
     """The last number of each group."""
     keyed = pa.table({"group": _group_of(rows), "number": rows.column("sequence")})
-    found = keyed.group_by("group").aggregate([("number", "max")])
-    return dict(zip(found.column("group").to_pylist(), found.column("number_max").to_pylist(), strict=True))
+    highest = keyed.group_by("group").aggregate([("number", "max")])
+    return dict(zip(highest.column("group").to_pylist(), highest.column("number_max").to_pylist(), strict=True))
 
 
 def _values(rows: pa.Table) -> dict[str, list[Any]]:

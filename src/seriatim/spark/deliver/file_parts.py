@@ -87,11 +87,11 @@ def _picked(rows: pa.Table, name: str, column: str) -> pa.ChunkedArray | pa.Arra
         return pa.nulls(rows.num_rows, pa.int64() if name == "sequence" else pa.string())
     if column.startswith("="):
         return pa.array(np.full(rows.num_rows, int(column[1:]), np.int64))
-    found = rows.column(column)
-    if not pa.types.is_struct(found.type):
-        return found
+    values = rows.column(column)
+    if not pa.types.is_struct(values.type):
+        return values
     # Only tickets are structs, and those of a location without `stamp` are of nulls.
-    ticket = found.combine_chunks()
+    ticket = values.combine_chunks()
     none = pc.is_null(pc.struct_field(ticket, "number"))
     return pa.StructArray.from_arrays(ticket.flatten(), fields=list(ticket.type), mask=none)
 
@@ -231,7 +231,9 @@ class _Desk:
             part.flush()
             opened += part.is_open and not was_open
             if opened > _MOST_OPEN:
-                unused = next((one for one in oldest if one.is_open and one is not part), part)
+                unused = next(
+                    (other_part for other_part in oldest if other_part.is_open and other_part is not part), part
+                )
                 unused.finish()
                 opened -= 1
         self._held_bytes = 0

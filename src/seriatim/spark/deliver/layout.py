@@ -79,15 +79,19 @@ class Layout:
         known = {*self._properties, "location", "type", "message_id", "ticket", "parent_id", "part", "parts"}
 
         def shape(queue: Queue | DepartedQueue) -> _Shape:
-            gone = isinstance(queue, DepartedQueue)
-            group, sequence = (None if gone and one not in known else one for one in (queue.group, queue.sequence))
+            is_departed = isinstance(queue, DepartedQueue)
+            group, sequence = (
+                None if is_departed and name not in known else name for name in (queue.group, queue.sequence)
+            )
             forgets = isinstance(queue, Queue) and queue.expire_to == "nothing"
             return _Shape(group, queue.default_group, sequence, (incarnations or {}).get(queue.name, 0), forgets)
 
-        self._shapes = {one.name: shape(one) for one in departed} | {queue.name: shape(queue) for queue in queues}
+        self._shapes = {departed_queue.name: shape(departed_queue) for departed_queue in departed} | {
+            queue.name: shape(queue) for queue in queues
+        }
         self._lines = {queue.name for queue, kind in zip(queues, formats, strict=True) if kind == "json"}
         self._dropped = {queue.name for queue, kind in zip(queues, formats, strict=True) if kind == DROP}
-        self._dropped |= {one.name for one in departed} - {queue.name for queue in queues}
+        self._dropped |= {departed_queue.name for departed_queue in departed} - {queue.name for queue in queues}
         self._flat = any(kind in _FLAT for kind in formats)
         self._selected: dict[tuple[str, ...], list[Column]] = {}
         self._shared: dict[tuple[_Shape, bool, tuple[str, ...]], tuple[tuple[str, str], ...]] = {}
@@ -131,13 +135,13 @@ class Layout:
 
     def _computed(self, rows: T.StructType) -> dict[str, Column]:
         typed = {name: shape for name, shape in self._shapes.items() if name not in self._lines | self._dropped}
-        found = {}
+        computed = {}
         if any(shape.group is not None and _group_as_it_is(shape, rows) is None for shape in typed.values()):
             groups = {name: (shape.group, shape.default_group) for name, shape in typed.items()}
-            found["_group"] = _by_destination(groups, lambda key: _group(*key, rows.names))
+            computed["_group"] = _by_destination(groups, lambda key: _group(*key, rows.names))
         if self._flat and "ticket" in rows.names:
-            found["_ticket"] = _ticket_text()
-        return found
+            computed["_ticket"] = _ticket_text()
+        return computed
 
     def lines(self, frame: DataFrame) -> DataFrame:
         """The rows as text.
@@ -162,16 +166,16 @@ class Layout:
     def _line(self, rows: DataFrame) -> Column:
         """The row as text: for a released row if its port takes text, for any other row always."""
         frame = rows.columns
-        mine = {name: shape for name, shape in self._shapes.items() if name in self._lines}
+        shapes = {name: shape for name, shape in self._shapes.items() if name in self._lines}
         released = F.col("disposition") == "released"
         aside = F.when(
             F.col("destination").isNotNull(), _by_destination(self._shapes, lambda shape: self._aside(shape, frame))
         ).otherwise(self._aside(_Shape(None, None, None), frame))
         rest = F.when(F.col("disposition").isNotNull() & ~F.col("disposition").isin("released", "copy"), aside)
-        if not mine:
+        if not shapes:
             return rest
-        written = released & F.col("destination").isin(sorted(mine)) if len(mine) < len(self._shapes) else released
-        return F.when(written, _by_destination(mine, lambda shape: self._released(shape, frame))).otherwise(rest)
+        written = released & F.col("destination").isin(sorted(shapes)) if len(shapes) < len(self._shapes) else released
+        return F.when(written, _by_destination(shapes, lambda shape: self._released(shape, frame))).otherwise(rest)
 
     def _released(self, shape: _Shape, frame: Sequence[str]) -> Column:
         text = F.col("body").cast("string")
@@ -205,7 +209,7 @@ class Layout:
 
 def flat_columns(pipeline: Pipeline) -> dict[str, str]:
     """The columns of a delivered row in a format that has no structs, with their Spark types. Destinations that were added again have one more."""
-    ticket = {"ticket": "string"} if any(one.stamp is not None for one in pipeline.receive) else {}
+    ticket = {"ticket": "string"} if any(location.stamp is not None for location in pipeline.receive) else {}
     parts = {"parent_id": "string", "part": "bigint", "parts": "bigint"}
     parts = parts if has_parts(pipeline.receive) else {}
     first = {"message_id": "string", "type": "string", "location": "string"}
@@ -268,8 +272,8 @@ def _by_destination(kinds: Mapping[str, Kind], column_of: Callable[[Kind], Colum
     alike: dict[Kind, list[str]] = {}
     for name, kind in kinds.items():
         alike.setdefault(kind, []).append(name)
-    (most, _), *others = sorted(alike.items(), key=lambda item: -len(item[1]))
+    (most, _), *rarer = sorted(alike.items(), key=lambda item: -len(item[1]))
     column = column_of(most)
-    for kind, names in others:
+    for kind, names in rarer:
         column = F.when(F.col("destination").isin(names), column_of(kind)).otherwise(column)
     return column

@@ -63,8 +63,8 @@ def kept_in(folder: Path) -> tuple[str, tuple[Kept, ...]]:
     """
     port = Port("", folder, "")
     destination = str((port.manifest() or {}).get("destination", folder.name))
-    found = (_about_if_there(port, batch) for batch in port.batches())
-    return destination, tuple(one for one in found if one is not None)
+    entries = (_about_if_there(port, batch) for batch in port.batches())
+    return destination, tuple(entry for entry in entries if entry is not None)
 
 
 def _about_if_there(port: Port, batch: int) -> Kept | None:
@@ -79,9 +79,9 @@ def _about_if_there(port: Port, batch: int) -> Kept | None:
 def _about(port: Port, batch: int) -> Kept:
     file = port.folder(batch) / _ABOUT
     try:
-        found = json.loads(file.read_bytes())
-        columns, options = tuple(found["columns"]), dict(found["options"])
-        return Kept(batch, found["rows"], found["since"], found["reason"], columns, options)
+        content = json.loads(file.read_bytes())
+        columns, options = tuple(content["columns"]), dict(content["options"])
+        return Kept(batch, content["rows"], content["since"], content["reason"], columns, options)
     except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
         raise CheckpointMismatch("the file is damaged", where=str(file), remedy="restore it") from error
 
@@ -115,9 +115,9 @@ class Outbox:
         try:
             self._claim()
         except CheckpointMismatch as error:
-            what = f"waiting for {self.port.destination}: {counted(len(self.kept), 'batch')} in another format"
+            problem = f"waiting for {self.port.destination}: {counted(len(self.kept), 'batch')} in another format"
             remedy = "give the port the format that it had until they are delivered"
-            raise CheckpointMismatch(what, where=str(self.port.root), remedy=remedy) from error
+            raise CheckpointMismatch(problem, where=str(self.port.root), remedy=remedy) from error
 
     def _claim(self) -> None:
         if self._claimed:
@@ -147,8 +147,8 @@ class Outbox:
                 self.port.publish(kept.batch, listed)
             except OSError as error:
                 raise self._broken(error) from error
-            others = [one for one in self.kept if one.batch != kept.batch]
-            self.kept = tuple(sorted([*others, *([kept] if listed else [])], key=lambda one: one.batch))
+            remaining = [batch for batch in self.kept if batch.batch != kept.batch]
+            self.kept = tuple(sorted([*remaining, *([kept] if listed else [])], key=lambda batch: batch.batch))
 
     def _tell(self, kept: Kept) -> None:
         with (self.port.staging / _ABOUT).open("wb") as file:
@@ -159,14 +159,14 @@ class Outbox:
     def drop(self, kept: Kept) -> None:
         """Remove a batch that was delivered, unless it was replaced in the meantime."""
         with self._lock:
-            if not any(one is kept for one in self.kept):
+            if not any(batch is kept for batch in self.kept):
                 return
             try:
                 self.port.check_fence()
                 self.port.remove(kept.batch)
             except OSError as error:
                 raise self._broken(error) from error
-            self.kept = tuple(one for one in self.kept if one is not kept)
+            self.kept = tuple(batch for batch in self.kept if batch is not kept)
 
     def _broken(self, error: OSError) -> EnvironmentProblem:
         return EnvironmentProblem(

@@ -86,9 +86,9 @@ class Outgoing:
         kept, reason = self._outbox.kept, self._reason
         if not kept and not reason:
             return None
-        since = min([one.since for one in kept], default=self._since)
+        since = min([batch.since for batch in kept], default=self._since)
         moment = dt.datetime.fromtimestamp(int(since), dt.UTC).isoformat().replace("+00:00", "Z")
-        rows = sum(one.rows for one in kept)
+        rows = sum(batch.rows for batch in kept)
         return Waiting(self.destination, rows, len(kept), moment, reason, bool(reason) and self._stands_by)
 
     def claim(self) -> None:

@@ -76,20 +76,20 @@ def without_place() -> Column:
 
 def merged(reasons: Iterable[SetAsideReason]) -> dict[tuple[str, str, str], SetAsideReason]:
     """Reasons by their kinds, the messages of each added up; the first example stays."""
-    found: dict[tuple[str, str, str], SetAsideReason] = {}
-    for one in reasons:
-        kind = one.kind
-        if kind not in found and len(found) >= _MOST:
-            one = replace(one, destination=None, reason=OTHER)  # noqa: PLW2901 - from here on it is that
-            kind = one.kind
-        known = found.get(kind)
-        found[kind] = one if known is None else replace(known, messages=known.messages + one.messages)
-    return found
+    by_kind: dict[tuple[str, str, str], SetAsideReason] = {}
+    for reason in reasons:
+        kind = reason.kind
+        if kind not in by_kind and len(by_kind) >= _MOST:
+            reason = replace(reason, destination=None, reason=OTHER)  # noqa: PLW2901 - from here on it is that
+            kind = reason.kind
+        known = by_kind.get(kind)
+        by_kind[kind] = reason if known is None else replace(known, messages=known.messages + reason.messages)
+    return by_kind
 
 
 def by_frequency(reasons: Iterable[SetAsideReason]) -> tuple[SetAsideReason, ...]:
     """The most frequent first, `OTHER` last."""
-    return tuple(sorted(reasons, key=lambda one: (one.reason == OTHER, -one.messages, one.kind)))
+    return tuple(sorted(reasons, key=lambda reason: (reason.reason == OTHER, -reason.messages, reason.kind)))
 
 
 class ReasonCounts:
@@ -100,9 +100,9 @@ class ReasonCounts:
 
     def add(self, table: pa.Table) -> None:
         """Count rows."""
-        told = pc.and_(pc.is_valid(table.column("disposition")), pc.is_valid(table.column("_line")))
+        reported = pc.and_(pc.is_valid(table.column("disposition")), pc.is_valid(table.column("_line")))
         aside = pc.invert(pc.is_in(table.column("disposition"), pa.array(["released", "unrouted"])))
-        rows = table.filter(pc.and_(told, aside)).select(["destination", "disposition", "reason", "_line"])
+        rows = table.filter(pc.and_(reported, aside)).select(["destination", "disposition", "reason", "_line"])
         if rows.num_rows:
             self._found = merged([*self._found.values(), *_reasons(rows.combine_chunks())])
 
@@ -123,14 +123,14 @@ def _reasons(rows: pa.Table) -> Iterator[SetAsideReason]:
         }
     )
     groups = table.group_by(["destination", "disposition", "kind"], use_threads=False)
-    for one in groups.aggregate([("row", "min"), ([], "count_all")]).to_pylist():
-        row = one["row_min"]
+    for group in groups.aggregate([("row", "min"), ([], "count_all")]).to_pylist():
+        row = group["row_min"]
         line = json.loads(rows.column("_line")[row].as_py())
         yield SetAsideReason(
-            one["destination"],
-            one["disposition"],
+            group["destination"],
+            group["disposition"],
             texts[row].as_py()[:_LONGEST],
-            one["count_all"],
+            group["count_all"],
             line["message_id"],
             line["group"],
             line["sequence"],

@@ -111,7 +111,7 @@ class Sink:
         self._formats = [destination.deliver.format for destination in delivering]
         # Whether any port takes columns, and not lines of text.
         self._typed = any(kind != "json" for kind in self._formats)
-        every, formats = zip(*((one.queue, one.deliver.format) for one in pipeline.route), strict=True)
+        every, formats = zip(*((route.queue, route.deliver.format) for route in pipeline.route), strict=True)
         self._layout = Layout(every, formats, tuple(properties(pipeline)), incarnations, departed)
         #: Called when a batch is in place in all ports, or waits for failing ports.
         self._delivered = delivered
@@ -133,12 +133,12 @@ class Sink:
 
     def check_age(self, latest: int) -> None:
         """See that no port of files is ahead of the checkpoint: its next batches would replace others of these numbers."""
-        for one in self._outgoing:
-            newest = one.newest_batch()
+        for outgoing in self._outgoing:
+            newest = outgoing.newest_batch()
             if newest is not None and newest > latest:
                 raise CheckpointMismatch(
                     f"the port has batch {newest}, and the checkpoint would go on with batch {latest}: it is older",
-                    where=f"destination {one.destination}",
+                    where=f"destination {outgoing.destination}",
                     remedy="restore both from one backup, or give the pipeline a new checkpoint and new ports",
                 )
 
@@ -149,14 +149,14 @@ class Sink:
 
     def waiting(self) -> tuple[Waiting, ...]:
         """The destinations that haven't got all their released messages, and destinations whose ports fail."""
-        return tuple(found for one in self._outgoing if (found := one.waiting()) is not None)
+        return tuple(rows for outgoing in self._outgoing if (rows := outgoing.waiting()) is not None)
 
     def carry(self, *, now: bool = False) -> None:
         """Start the delivery of waiting batches, in separate threads; returns at once."""
         self._carriers.collect()
-        for one in self._outgoing:
-            if one.is_due or (now and one.has_work):
-                self._carriers.carry(one.destination, one.carry)
+        for outgoing in self._outgoing:
+            if outgoing.is_due or (now and outgoing.has_work):
+                self._carriers.carry(outgoing.destination, outgoing.carry)
 
     def settled(self) -> bool:
         """Whether no waiting batch is being delivered."""
@@ -168,8 +168,8 @@ class Sink:
 
     def close(self, given_up: Callable[[], bool] = lambda: False) -> bool:
         """Stop delivering waiting batches; the next sink finds them again."""
-        for one in self._outgoing:
-            one.stop()
+        for outgoing in self._outgoing:
+            outgoing.stop()
         return self._carriers.wait(given_up)
 
     def _deliver(self, frame: DataFrame, batch: int) -> None:

@@ -161,7 +161,7 @@ def _records(frame: DataFrame, names: tuple[str, ...]) -> DataFrame:
 def _by_task(folder: Path) -> Iterator[list[Path]]:
     """The files of each task, in order."""
     files = sorted(folder.glob("part-*"))
-    return (list(some) for _, some in groupby(files, key=lambda file: file.name[: len("part-00000")]))
+    return (list(group) for _, group in groupby(files, key=lambda file: file.name[: len("part-00000")]))
 
 
 def reason_of(error: Exception) -> str:
@@ -175,10 +175,10 @@ def reason_of(error: Exception) -> str:
     ours = [line.partition(": ")[2] for line in lines if _OURS.match(line)]
     if ours:  # our side of a data source said it, at the end of a traceback
         return ours[-1]
-    told = [
+    reasons = [
         line.removeprefix(": ") for line in lines if not line.startswith(("An error occurred while calling", "at "))
     ]
-    first = next(iter(told or lines), type(error).__name__)
+    first = next(iter(reasons or lines), type(error).__name__)
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     text = first if not causes or causes[-1] in first else f"{first} ({causes[-1]})"
     return text if len(text) <= _MOST else f"{text[:_MOST]}…"

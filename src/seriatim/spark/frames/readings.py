@@ -62,8 +62,8 @@ def sequence_numbers(field: T.StructField, column: Column, name: str) -> Numbers
         return whole_numbers(kind, column, name, "sequence")
     for part in ("epoch", "number"):
         if not isinstance(kind[part].dataType, _INTEGRAL):
-            what = f"the {part} of a ticket can't be a {kind[part].dataType.simpleString()}"
-            raise ColumnError(what, where=f"column {name!r}", remedy="cast it to bigint")
+            text = f"the {part} of a ticket can't be a {kind[part].dataType.simpleString()}"
+            raise ColumnError(text, where=f"column {name!r}", remedy="cast it to bigint")
     epoch, number = column["epoch"].cast("long"), column["number"].cast("long")
     valid = (epoch >= 0) & (number >= 1)
     position = F.when(valid, F.try_add(F.try_multiply(epoch, _last_number(field, column)), number))
@@ -93,10 +93,10 @@ def _why(reason: Reason) -> Column:
 
 def _last_number(ticket: T.StructField, column: Column) -> Column:
     """The last number of a column's tickets."""
-    told = (ticket.metadata or {}).get(TURN_OVER, LAST_NUMBER)
-    if not isinstance(told, dict):
-        return F.lit(told).cast("long")
-    found = F.lit(LAST_NUMBER)
-    for location, last_number in told.items():
-        found = F.when(column["location"] == location, F.lit(last_number)).otherwise(found)
-    return found.cast("long")
+    stored = (ticket.metadata or {}).get(TURN_OVER, LAST_NUMBER)
+    if not isinstance(stored, dict):
+        return F.lit(stored).cast("long")
+    last = F.lit(LAST_NUMBER)
+    for location, last_number in stored.items():
+        last = F.when(column["location"] == location, F.lit(last_number)).otherwise(last)
+    return last.cast("long")

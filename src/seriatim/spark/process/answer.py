@@ -20,7 +20,7 @@ from seriatim.errors import UsageError
 from seriatim.kernel.values.columns import Ints
 from seriatim.spark.calls.child_process import Ended
 
-__all__ = ["FunctionResult", "Failure", "Unfit", "array_of", "line_of", "told", "understood"]
+__all__ = ["Failure", "FunctionResult", "Unfit", "array_of", "line_of", "told", "understood"]
 
 _ID = "message_id"
 _OURS = Path(__file__).parents[1]
@@ -89,22 +89,22 @@ def array_of(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def understood(given: Any, ids: pa.ChunkedArray, returns: Mapping[str, pa.DataType], name: str) -> FunctionResult:
+def understood(result: Any, ids: pa.ChunkedArray, returns: Mapping[str, pa.DataType], name: str) -> FunctionResult:
     """Read the result of a call."""
     wanted = ", ".join([f"{_ID} string", *(f"{column} {kind}" for column, kind in returns.items())])
     where, remedy = f"process {name}", f"return a pyarrow.Table with {wanted}"
-    if not isinstance(given, pa.Table | pa.RecordBatch):
-        raise UsageError(f"the function returned a {type(given).__name__}", where=where, remedy=remedy)
+    if not isinstance(result, pa.Table | pa.RecordBatch):
+        raise UsageError(f"the function returned a {type(result).__name__}", where=where, remedy=remedy)
     for column, kind in ((_ID, pa.string()), *returns.items()):
-        found = [field.type for field in given.schema if field.name == column]
-        if len(found) != 1:
-            what = "twice" if found else f"not, but {', '.join(given.schema.names)[:_LONGEST_LINE] or 'no column'}"
-            raise UsageError(f"the function returned the column {column} {what}", where=where, remedy=remedy)
-        if not _fits(found[0], kind):
-            what = f"the function returned {column} as {found[0]}, which is not safely a {kind}"
-            raise UsageError(what, where=where, remedy=remedy)
-    source, order = _places(_cast(given, _ID, pa.string()), array_of(ids), where)
-    columns = {column: _cast(given, column, kind) for column, kind in returns.items()}
+        types = [field.type for field in result.schema if field.name == column]
+        if len(types) != 1:
+            problem = "twice" if types else f"not, but {', '.join(result.schema.names)[:_LONGEST_LINE] or 'no column'}"
+            raise UsageError(f"the function returned the column {column} {problem}", where=where, remedy=remedy)
+        if not _fits(types[0], kind):
+            problem = f"the function returned {column} as {types[0]}, which is not safely a {kind}"
+            raise UsageError(problem, where=where, remedy=remedy)
+    source, order = _places(_cast(result, _ID, pa.string()), array_of(ids), where)
+    columns = {column: _cast(result, column, kind) for column, kind in returns.items()}
     if order is not None:
         columns = {column: values.take(order) for column, values in columns.items()}
     return FunctionResult(source, columns)
@@ -120,22 +120,22 @@ def _places(answered: pa.Array, ids: pa.Array, where: str) -> tuple[Ints, pa.Arr
         shown = repr(unknown)[:_LONGEST_LINE]
         remedy = "return the message_id of the message that a row was made of; of several rows each has the same"
         raise UsageError(f"the function returned message_id {shown}, which it did not get", where=where, remedy=remedy)
-    found = places.to_numpy().astype(np.int64)
-    order = np.argsort(found, kind="stable")
-    return found[order], pa.array(order)
+    positions = places.to_numpy().astype(np.int64)
+    order = np.argsort(positions, kind="stable")
+    return positions[order], pa.array(order)
 
 
-def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
+def _fits(actual: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether a column of one type may be returned for another type; a value may still be too large, or have a fraction."""
-    if pa.types.is_dictionary(found):
-        found = found.value_type
-    if found == wanted or pa.types.is_null(found):
+    if pa.types.is_dictionary(actual):
+        actual = actual.value_type
+    if actual == wanted or pa.types.is_null(actual):
         return True
-    return any(is_wanted(wanted) and any(fits(found) for fits in fitting) for is_wanted, fitting in _FITTING)
+    return any(is_wanted(wanted) and any(fits(actual) for fits in fitting) for is_wanted, fitting in _FITTING)
 
 
-def _cast(given: pa.Table | pa.RecordBatch, column: str, kind: pa.DataType) -> pa.Array:
-    values = array_of(given.column(column))
+def _cast(table: pa.Table | pa.RecordBatch, column: str, kind: pa.DataType) -> pa.Array:
+    values = array_of(table.column(column))
     if values.type == kind:
         return values
     try:

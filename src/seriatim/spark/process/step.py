@@ -188,9 +188,9 @@ def _call(messages: pa.Table, step: Step, apply: Apply, calling: Calling) -> _Ca
             waiting += [(start + half, size - half), (start, half)]
         elif isinstance(answer, Failure):
             if step.on_error == "fail":
-                what = f"the function failed at message {first}: {answer.line}"
+                problem = f"the function failed at message {first}: {answer.line}"
                 remedy = "mend it; with on_error: set_aside the others go on without that message"
-                raise UsageError(what, where=f"process {step.function.name}", remedy=remedy) from answer.error
+                raise UsageError(problem, where=f"process {step.function.name}", remedy=remedy) from answer.error
             failed[start] = answer.told
     source = np.concatenate([np.empty(0, np.int64), *(answer.source for answer in answers)])
     columns = {
@@ -203,11 +203,11 @@ def _call(messages: pa.Table, step: Step, apply: Apply, calling: Calling) -> _Ca
 def _answer(part: pa.Table, step: Step, apply: Apply) -> FunctionResult | Failure:
     name = step.function.name
     try:
-        given = apply(part)
+        result = apply(part)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
         return Failure.of(error, name)
     try:
-        return understood(given, part.column(_ID), step.returns, name)
+        return understood(result, part.column(_ID), step.returns, name)
     except Unfit as error:
         return Failure.of(error, name)
 
@@ -229,8 +229,8 @@ def _folded(table: pa.Table, step: Step, rows: Ints, source: Ints, messages: pa.
     }
     mask = _mask(table.num_rows, changed)
     columns = {
-        name: pc.replace_with_mask(_before(table, name), mask, found.take(pa.array(firsts)))
-        for name, found in values.items()
+        name: pc.replace_with_mask(_before(table, name), mask, value.take(pa.array(firsts)))
+        for name, value in values.items()
     }
     columns[OUTPUTS] = _outputs(table, rows, at, values, list(reasons))
     if reasons:
@@ -243,14 +243,14 @@ def _folded(table: pa.Table, step: Step, rows: Ints, source: Ints, messages: pa.
 def _outputs(table: pa.Table, rows: Ints, at: Ints, values: Mapping[str, pa.Array], failed: list[int]) -> pa.Array:
     """The column ``_outputs``: new for `rows`, null where the function failed, as it was for the others."""
     counts = np.bincount(at, minlength=table.num_rows)
-    mine = counts[rows]
-    ends = np.concatenate([[0], np.cumsum(np.where(mine > 1, mine, 0))])
+    row_counts = counts[rows]
+    ends = np.concatenate([[0], np.cumsum(np.where(row_counts > 1, row_counts, 0))])
     several = pa.array(np.flatnonzero(counts[at] > 1))
     kind = table.schema.field(OUTPUTS).type
     fields = list(kind.value_type)
-    columns = [values[one.name].take(several) if len(several) else pa.nulls(0, one.type) for one in fields]
+    columns = [values[field.name].take(several) if len(several) else pa.nulls(0, field.type) for field in fields]
     elements = pa.StructArray.from_arrays(columns, fields=fields)
-    single = (mine == 1) | np.isin(rows, failed)
+    single = (row_counts == 1) | np.isin(rows, failed)
     made = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), elements, type=kind, mask=pa.array(single))
     place = np.arange(table.num_rows)
     place[rows] = table.num_rows + np.arange(len(rows))

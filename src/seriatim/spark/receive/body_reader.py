@@ -105,7 +105,7 @@ class FoundMessages:
         }
         if has_parts:
             places = enumerate(_ARROW.items())
-            columns |= {name: pa.array([one[n] for one in self.parts], kind) for n, (name, kind) in places}
+            columns |= {name: pa.array([part[n] for part in self.parts], kind) for n, (name, kind) in places}
         return columns
 
 
@@ -199,8 +199,8 @@ class Reader:
 
     def taken(self) -> FoundMessages:
         """The messages that were read and not yet passed on; call it at the end of a batch."""
-        found, self._found = self._found, FoundMessages(self._reading)
-        return found
+        messages, self._found = self._found, FoundMessages(self._reading)
+        return messages
 
     def _fatal(self, calling: Calling, rows: list[_RowAt]) -> dict[int, str]:
         """The places of rows at which the user's code ends its process, and how; see `calls/register.py`."""
@@ -296,12 +296,12 @@ class Reader:
         if len(bodies) == 1:
             cut = _cut(row.body, split)
             apart = self._part_apart
-            return [(one, whole) for part in cut for one in ([part] if apart is None else apart(part))]
-        found: list[tuple[bytes, list[Any]]] = []
+            return [(piece, whole) for part in cut for piece in ([part] if apart is None else apart(part))]
+        parts: list[tuple[bytes, list[Any]]] = []
         for body in bodies:
             values, _ = self._whole(body, row.columns) or (whole, None)
-            found += [(part, values) for part in _cut(body, split)]
-        return found
+            parts += [(part, values) for part in _cut(body, split)]
+        return parts
 
     def _add_part(self, row: _RowAt, number: int, parts: int, body: bytes | None, whole: list[Any]) -> None:
         name = f"{row.name}.{number}"
@@ -341,11 +341,11 @@ class Reader:
         body: bytes | None,
         part: tuple[str | None, int | None, int | None] = (None, None, None),
     ) -> None:
-        found = self._found
-        found.add(row.place, self._prefix + name, values, reason)
-        found.bodies.append(body)
-        found.parts.append(part)
-        found.size += len(body) if body is not None else 0
+        messages = self._found
+        messages.add(row.place, self._prefix + name, values, reason)
+        messages.bodies.append(body)
+        messages.parts.append(part)
+        messages.size += len(body) if body is not None else 0
 
 
 def _reason(row: _RowAt, problem: str | None) -> str | None:

@@ -61,8 +61,8 @@ class Shape:
 
     def refusal(self, size: int, *, whole_size: bool = True) -> str:
         """The reason why a row of this many bytes is no message; `whole_size` False: the rest of the row wasn't read."""
-        told = f"{size:,}" if whole_size else f"more than {self.most:,}"
-        return f"the row has {told} bytes, and the location takes {self.most:,} (maxRowBytes)"
+        size_text = f"{size:,}" if whole_size else f"more than {self.most:,}"
+        return f"the row has {size_text} bytes, and the location takes {self.most:,} (maxRowBytes)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +116,8 @@ def _parted(batch: pa.RecordBatch) -> pa.RecordBatch:
         lines = _lines(body)
         bodies += lines
         places += [place] * len(lines)
-    taken = batch.take(pa.array(places, pa.int64()))
-    return taken.set_column(0, _BODY, pa.array(bodies, pa.binary()))
+    rows = batch.take(pa.array(places, pa.int64()))
+    return rows.set_column(0, _BODY, pa.array(bodies, pa.binary()))
 
 
 def _lines(body: bytes) -> list[bytes]:
@@ -238,8 +238,8 @@ class _Zipped:
         yield Rows(like.set_column(0, _BODY, pa.array(self._bodies, pa.binary())), self._refused)
         self._bodies, self._refused, self._bytes = [], {}, 0
 
-    def _damaged(self, what: str) -> EnvironmentProblem:
+    def _damaged(self, problem: str) -> EnvironmentProblem:
         name = unquote(urlsplit(self.path).path)
         return EnvironmentProblem(
-            f"the file {name} can't be expanded: {what}", remedy="put a whole one in its place, or an empty one"
+            f"the file {name} can't be expanded: {problem}", remedy="put a whole one in its place, or an empty one"
         )

@@ -34,12 +34,12 @@ def reader_of(entry: Receive, folders: tuple[str, ...]) -> Reread | None:
 
     def again(body: bytes | None) -> tuple[dict[str, Any], str | None]:
         try:
-            found = read(body, {})
+            messages = read(body, {})
         except Unreadable as error:
             return {}, str(error)
-        if found is None:
+        if messages is None:
             return {}, "the body is empty"
-        values, problem = found
+        values, problem = messages
         return dict(zip((item.name for item in promote), values, strict=True)), problem
 
     return again

@@ -54,8 +54,8 @@ class RowPaths:
 
     def columns(self) -> tuple[str, ...]:
         """The columns that are read, each once."""
-        found = [column_of(path)[0] for item in self.promote if item.told_by is None for path in item.paths]
-        return tuple(dict.fromkeys(name for name in found if name is not None))
+        columns = [column_of(path)[0] for item in self.promote if item.told_by is None for path in item.paths]
+        return tuple(dict.fromkeys(name for name in columns if name is not None))
 
     def reader(self) -> Callable[[bytes | None, Columns], Promoted]:
         """A function from a row's body and columns to the promoted values. It raises nothing."""
@@ -105,8 +105,8 @@ class RowPaths:
 
     def _lookup(self, item: Promotion, path: str) -> Find:
         if item.told_by is not None:
-            told = lookup_of(item.told_by, path)
-            return lambda row: told(row.document)
+            known_lookup = lookup_of(item.told_by, path)
+            return lambda row: known_lookup(row.document)
         column, inner = column_of(path)
         if column is None:
             into = json_lookup(path) if path.startswith("$") else xml_lookup(item, path, self.namespaces)

@@ -47,15 +47,15 @@ class _LargeFile:
     def most(self) -> int:
         return int(self.options[MAX_ROW_BYTES])
 
-    def refused(self, what: str) -> EnvironmentProblem:
+    def refused(self, problem: str) -> EnvironmentProblem:
         name = str(self.path.toString()).removeprefix("file:")
-        told = f"the input file {name} {what}; its location takes rows of {self.most:,} bytes (maxRowBytes)"
-        return EnvironmentProblem(told, remedy=_REMEDY)
+        text = f"the input file {name} {problem}; its location takes rows of {self.most:,} bytes (maxRowBytes)"
+        return EnvironmentProblem(text, remedy=_REMEDY)
 
 
 def check_row_sizes(session: SparkSession, query: Path, batch: int) -> None:
     """Check the files of a micro-batch; call it in the batch, before anything of it is computed."""
-    compressed = any(_is_compressed(one.uri) for one in noted_files(query, batch))
+    compressed = any(_is_compressed(noted_file.uri) for noted_file in noted_files(query, batch))
     for file in _large_files(session, compressed=compressed):
         size = _expanded(session, file) if _is_compressed(file.path.getName()) else file.size
         if size <= file.most:
@@ -92,11 +92,11 @@ def _is_compressed(name: str) -> bool:
 
 def _options(relation: Any) -> dict[str, str]:
     """The options with which Spark reads these files, their names in lower case."""
-    found, names = {}, relation.options().keysIterator()
+    options, names = {}, relation.options().keysIterator()
     while names.hasNext():
         name = names.next()
-        found[name.lower()] = relation.options().apply(name)
-    return found
+        options[name.lower()] = relation.options().apply(name)
+    return options
 
 
 def _expanded(session: SparkSession, file: _LargeFile) -> int:
@@ -126,6 +126,6 @@ def _in_rows(session: SparkSession, file: _LargeFile) -> int:
     ends = len(separator.encode())
     reader = session.read.format("text").option("lineSep", separator).option(_LONGEST, str(file.most + ends + 2))
     rows = reader.option("__globPaths__", "false").load(file.path.toString())
-    found = rows.agg(F.coalesce(F.sum(F.octet_length("value")), F.lit(0)), F.count(F.lit(1))).first()
-    assert found is not None  # noqa: S101 - an aggregate without groups is one row
-    return int(found[0] + found[1] * ends)
+    figures = rows.agg(F.coalesce(F.sum(F.octet_length("value")), F.lit(0)), F.count(F.lit(1))).first()
+    assert figures is not None  # noqa: S101 - an aggregate without groups is one row
+    return int(figures[0] + figures[1] * ends)

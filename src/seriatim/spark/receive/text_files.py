@@ -93,9 +93,9 @@ def checked_options(entry: Receive) -> dict[str, str]:
     allowed = OPTIONS[entry.source.format] | FILE_OPTIONS
     for name in entry.source.options:
         if name.lower() not in allowed:
-            what = f"unknown option {name!r} of {entry.source.format}"
+            problem = f"unknown option {name!r} of {entry.source.format}"
             remedy = f"it takes {', '.join(sorted(allowed))}"
-            raise UsageError(what, where=f"location {entry.location}", remedy=remedy)
+            raise UsageError(problem, where=f"location {entry.location}", remedy=remedy)
     return {name.lower(): value for name, value in entry.source.options.items()}
 
 
@@ -104,10 +104,10 @@ def open_files(
 ) -> DataFrameReader | DataStreamReader:
     """Spark's reader for the files of a location, with the options that concern files."""
     reader = spark.read if static else spark.readStream
-    given = {name: value for name, value in options.items() if name in FILE_OPTIONS}
+    chosen = {name: value for name, value in options.items() if name in FILE_OPTIONS}
     if not static:
-        given = {"maxfileage": _MAX_FILE_AGE, **given}
-    return reader.format(kind).options(**given)
+        chosen = {"maxfileage": _MAX_FILE_AGE, **chosen}
+    return reader.format(kind).options(**chosen)
 
 
 def splitter_of(entry: Receive, folders: tuple[str, ...]) -> Splitter | None:
@@ -141,9 +141,9 @@ def schema_of(spark: SparkSession, entry: Receive) -> StructType:
     try:
         parsed = spark.createDataFrame([], entry.source.schema or "").schema
     except Exception as error:  # the parser's errors have no common type
-        what = f"the schema is not Spark DDL: {str(error).strip().splitlines()[0]}"
+        problem = f"the schema is not Spark DDL: {str(error).strip().splitlines()[0]}"
         raise UsageError(
-            what, where=f"location {entry.location}", remedy="such as id string, version bigint"
+            problem, where=f"location {entry.location}", remedy="such as id string, version bigint"
         ) from error
     return parsed
 

@@ -68,8 +68,8 @@ class _Counter:
             files += [self._file] * count
             self._rows += count
             bodies = batch.column(0).slice(first, count).to_pylist()
-            for found in self._reader.read(bodies, names, first, lacking=arrived.refused):
-                yield _named(found, batch, files, positions)
+            for messages in self._reader.read(bodies, names, first, lacking=arrived.refused):
+                yield _named(messages, batch, files, positions)
         yield _named(self._reader.taken(), batch, files, positions)
 
     def _enter(self, block: Block) -> None:
@@ -82,18 +82,18 @@ class _Counter:
 
 
 def _named(
-    found: FoundMessages, batch: pa.RecordBatch, files: list[str], positions: np.ndarray[Any, Any]
+    messages: FoundMessages, batch: pa.RecordBatch, files: list[str], positions: np.ndarray[Any, Any]
 ) -> pa.RecordBatch:
-    kept = pa.array(found.kept, pa.int64())
-    columns = found.columns(batch.column(0))
+    kept = pa.array(messages.kept, pa.int64())
+    columns = messages.columns(batch.column(0))
     return pa.RecordBatch.from_pydict(
         {
             "message_id": columns.pop("message_id"),
             "received_at": batch.column(3).take(kept),
             "body": columns.pop("body"),
             "_invalid": columns.pop("_invalid"),
-            "_file": pa.array([files[place] for place in found.kept], pa.string()),
-            "_position": pa.array(positions[found.kept], pa.int64()),
+            "_file": pa.array([files[place] for place in messages.kept], pa.string()),
+            "_position": pa.array(positions[messages.kept], pa.int64()),
             **columns,
         }
     )

@@ -189,15 +189,15 @@ class Bucket:
 
     def became(self) -> list[Became]:
         """What became of each row that arrived, in their order, after `take`; with ``output="all"``."""
-        found = [Became(Disposition.HELD.word)] * self._arrived.num_rows
+        fates = [Became(Disposition.HELD.word)] * self._arrived.num_rows
         where = np.concatenate(self._rows) if self._rows else empty_ints()
         for decision in self._out:
-            mine = chunk_of(decision.refs) == self._chunk
-            rows = where[row_of(decision.refs[mine])].tolist()
-            told = (column.filter(pa.array(mine)).to_pylist() for column in (decision.disposition, decision.reason))
-            for row, disposition, reason in zip(rows, *told, strict=True):
-                found[row] = Became(disposition, reason)
-        return found
+            is_here = chunk_of(decision.refs) == self._chunk
+            rows = where[row_of(decision.refs[is_here])].tolist()
+            words = (column.filter(pa.array(is_here)).to_pylist() for column in (decision.disposition, decision.reason))
+            for row, disposition, reason in zip(rows, *words, strict=True):
+                fates[row] = Became(disposition, reason)
+        return fates
 
     def has_put_back(self, answers: list[dict[str, Any]], by_queue: Mapping[str, int]) -> None:
         """Note that its rows were put back by commands: the answers to these, and how many it took in, by queue."""
@@ -248,37 +248,40 @@ class Bucket:
             for queue in self._plan.queues
             if held.get(queue.name)
         }
-        told: dict[str, object] = {
+        figures: dict[str, object] = {
             "bucket": bucket,
             "held": held,
             "holes": holes,
             "groups": groups,
-            "held_groups": {name: len(found) for name, (_, found) in waiting.items()},
+            "held_groups": {name: len(count) for name, (_, count) in waiting.items()},
             "longest": _longest(waiting),
         }
         if self._skipped_holes:
-            told["skipped"] = {
+            figures["skipped"] = {
                 "holes": self._skipped_holes,
                 "numbers": self._skipped_numbers,
                 "first": self._skipped,
             }
         suspected = [
-            one for queue in self._plan.queues if queue.name in known for one in _suspected(queue, known[queue.name])
+            suspect
+            for queue in self._plan.queues
+            if queue.name in known
+            for suspect in _suspected(queue, known[queue.name])
         ]
         not_ready = [
             stopped(queue.name, queue.policy, known[queue.name]) for queue in self._plan.queues if queue.name in known
         ]
-        views = [view for _, some in not_ready for view in some]
-        told["stopped"] = {"groups": sum(many for many, _ in not_ready), "first": views}
+        views = [view for _, group_views in not_ready for view in group_views]
+        figures["stopped"] = {"groups": sum(many for many, _ in not_ready), "first": views}
         if self._answers:
-            told["answers"] = self._answers
+            figures["answers"] = self._answers
         if self._events:
-            told["events"] = self._events
+            figures["events"] = self._events
         if self._put_back:
-            told["put_back"] = self._put_back
+            figures["put_back"] = self._put_back
         if suspected:
-            told["suspected"] = {"groups": len(suspected), "first": sorted(suspected)[:MOST_SUSPECTED]}
-        return json.dumps(told)
+            figures["suspected"] = {"groups": len(suspected), "first": sorted(suspected)[:MOST_SUSPECTED]}
+        return json.dumps(figures)
 
     def share(self) -> Share:
         """What became of the messages that arrived, and which groups hold some, for the log."""
@@ -286,15 +289,15 @@ class Bucket:
         groups, first = 0, None
         for queue in self._plan.queues:
             known = self._index.queues.get(queue.name)
-            many = 0 if known is None else len(known.state.held.messages())
-            if known is None or not many:
+            count = 0 if known is None else len(known.state.held.messages())
+            if known is None or not count:
                 continue
-            counts[Disposition.HELD] += many
-            found = held_groups(queue.policy, known.state)
-            groups += len(found)
+            counts[Disposition.HELD] += count
+            of_groups = held_groups(queue.policy, known.state)
+            groups += len(of_groups)
             if first is None:
-                run = [None if number == NOTHING else int(number) for number in (found.first[0], found.last[0])]
-                first = queue.name, known.keys[int(found.group[0])].as_py().decode(), run[0], run[1]
+                run = [None if number == NOTHING else int(number) for number in (of_groups.first[0], of_groups.last[0])]
+                first = queue.name, known.keys[int(of_groups.group[0])].as_py().decode(), run[0], run[1]
         return dict(enumerate(counts.tolist())), groups, first
 
     # ---- one queue
@@ -332,11 +335,11 @@ class Bucket:
         """The groups without those that have expired to nothing; whichever of them gets a message begins as a new incarnation."""
         if queue.expire_after is None or queue.expire_to != "nothing" or self._cold is None:
             return known
-        gone = expired(queue.policy, known.state, now, micros(queue.expire_after))
-        if not len(gone):
+        forgotten = expired(queue.policy, known.state, now, micros(queue.expire_after))
+        if not len(forgotten):
             return known
         kept = np.ones(len(known.state), np.bool_)
-        kept[gone] = False
+        kept[forgotten] = False
         rest = known.take(np.flatnonzero(kept))
         return replace(rest, forgotten=known.forgotten + 1)
 
@@ -375,13 +378,13 @@ class Bucket:
 
     def _why_refused(self) -> pa.ChunkedArray | None:
         """The reasons why rows are no messages, null for messages; None: all rows are messages."""
-        told = None if self._plan.invalid is None else self._of_messages(self._plan.invalid)
+        refusals = None if self._plan.invalid is None else self._of_messages(self._plan.invalid)
         if self._found is not None and self._found.null_count:
             named = pc.binary_join_element_wise("'", self._arrived.column(self._plan.destination), "'", "")
             stray = pc.binary_join_element_wise("no queue is named ", pc.fill_null(named, "null"), "")
             stray = pc.if_else(pc.is_null(self._found), stray, pa.scalar(None, pa.string()))
-            told = stray if told is None else pc.coalesce(told, stray)
-        return None if told is None or told.null_count == len(told) else told
+            refusals = stray if refusals is None else pc.coalesce(refusals, stray)
+        return None if refusals is None or refusals.null_count == len(refusals) else refusals
 
     def _rows_by_queue(self) -> dict[int, Ints]:
         """The rows that arrived for each queue, by its number."""
@@ -404,8 +407,8 @@ class Bucket:
         values = self._column(VOID)
         if values is None or not pc.any(values).as_py():
             return None
-        found: Bools = pc.fill_null(values, False).to_numpy()
-        return found
+        voids: Bools = pc.fill_null(values, False).to_numpy()
+        return voids
 
     def _of_messages(self, name: str) -> pa.ChunkedArray | None:
         """A column of the user's, for each queue to which a message goes."""
@@ -491,8 +494,8 @@ class Bucket:
         refs = self._refs + np.arange(len(rows))
         self._refs += len(rows)
         self._rows.append(rows)
-        told = self._column(SIZE)
-        size = np.full(len(rows), NOT_SAID) if told is None else pc.fill_null(told, NOT_SAID).to_numpy()[rows]
+        sizes = self._column(SIZE)
+        size = np.full(len(rows), NOT_SAID) if sizes is None else pc.fill_null(sizes, NOT_SAID).to_numpy()[rows]
         sequence = refs if isinstance(policy, Fifo) else sequence[order]
         weight = np.ones(len(rows), np.int64)
         void = self._voids()
@@ -523,8 +526,8 @@ class Bucket:
             tied[1:] |= same
             tied[:-1] |= same
             places = np.flatnonzero(tied)
-            some = order[places]
-            order[places] = some[np.lexsort((tie[some], sequence[some], group[some]))]
+            ordered = order[places]
+            order[places] = ordered[np.lexsort((tie[ordered], sequence[ordered], group[ordered]))]
         return order
 
     def _judge(
@@ -535,12 +538,12 @@ class Bucket:
         concerned = np.union1d(arrivals.group, due)
         decided, events = no_messages(), no_events()
         if len(concerned):
-            some = len(concerned) < len(state)
-            part = state.select(concerned) if some else state
-            arrivals = arrivals.with_columns(group=np.searchsorted(concerned, arrivals.group)) if some else arrivals
+            is_part = len(concerned) < len(state)
+            part = state.select(concerned) if is_part else state
+            arrivals = arrivals.with_columns(group=np.searchsorted(concerned, arrivals.group)) if is_part else arrivals
             judge = kernel.replay if self._plan.clock == "event" else kernel.call
             outcome = judge(policy, part, arrivals, now)
-            state = state.replace(concerned, outcome.state) if some else outcome.state
+            state = state.replace(concerned, outcome.state) if is_part else outcome.state
             decided = outcome.decided.with_columns(group=concerned[outcome.decided.group])
             events = outcome.events.with_columns(group=concerned[outcome.events.group])
         if finish:
@@ -562,14 +565,16 @@ class Bucket:
 
     def _note_skipped(self, queue: Queue, keys: pa.BinaryArray, events: Events) -> None:
         """Count the holes that were skipped, and remember the first of them, by group and number."""
-        gone = events.take(events.kind == EventKind.HOLE_SKIPPED)
-        if not len(gone) or not isinstance(queue.policy, Standard):
+        skipped = events.take(events.kind == EventKind.HOLE_SKIPPED)
+        if not len(skipped) or not isinstance(queue.policy, Standard):
             return
-        gone = gone.take(order_by(gone.group, gone.first))
-        self._skipped_holes += len(gone)
-        self._skipped_numbers += int(((gone.last - gone.first) // queue.policy.increment + 1).sum())
-        few = gone.take(np.arange(min(len(gone), MOST_SKIPPED - len(self._skipped))))
-        for group, first, last in zip(few.group.tolist(), few.first.tolist(), few.last.tolist(), strict=True):
+        skipped = skipped.take(order_by(skipped.group, skipped.first))
+        self._skipped_holes += len(skipped)
+        self._skipped_numbers += int(((skipped.last - skipped.first) // queue.policy.increment + 1).sum())
+        earliest = skipped.take(np.arange(min(len(skipped), MOST_SKIPPED - len(self._skipped))))
+        for group, first, last in zip(
+            earliest.group.tolist(), earliest.first.tolist(), earliest.last.tolist(), strict=True
+        ):
             self._skipped.append((queue.name, keys[group].as_py().decode(), first, last))
 
     def _obeyed(self, queue: Queue, command: Command, decided: Decided, events: Events) -> None:
@@ -633,9 +638,9 @@ class Bucket:
         """The bodies of messages that arrived in this call, by their rows in its chunk, and for each of these its body."""
         wanted, places = self._whose(np.concatenate(self._rows)[rows]), np.arange(len(rows))
         if self._places is not None:
-            alone, found = np.unique(wanted, return_inverse=True)
+            alone, rows_of_bodies = np.unique(wanted, return_inverse=True)
             if len(alone) < len(wanted):
-                wanted, places = alone, found
+                wanted, places = alone, rows_of_bodies
         return self._messages.select(self._plan.carried).take(pa.array(wanted)), places
 
     def _tables(self) -> Iterator[pa.Table]:
@@ -656,9 +661,11 @@ class Bucket:
             else:
                 rows, of = rows.copy(), chunk_of(decision.refs)
                 for chunk, offset in offsets.items():
-                    mine = of == chunk
+                    is_here = of == chunk
                     own = chunk == self._chunk
-                    rows[mine] = offset + (where[rows[mine]] if own else self._bodies.places(chunk, rows[mine]))
+                    rows[is_here] = offset + (
+                        where[rows[is_here]] if own else self._bodies.places(chunk, rows[is_here])
+                    )
             start = 0
             for part in slices(pa.concat_tables(sources), rows):
                 yield decision.added(part, start, self._plan)
@@ -747,16 +754,16 @@ def _suspected(queue: Queue, known: QueueState) -> list[tuple[str, str, int]]:
 
 def _longest(waiting: Mapping[str, tuple[pa.BinaryArray, HeldGroups]]) -> list[list[object]]:
     """Of groups that hold messages, by queue and with the keys of all groups, those that have waited longest."""
-    found: list[list[object]] = []
+    long_waits: list[list[object]] = []
     for name, (keys, all_groups) in waiting.items():
         since = np.where(all_groups.since == NEVER, FOREVER, all_groups.since)
-        few = np.argpartition(since, LONGEST - 1)[:LONGEST] if len(since) > LONGEST else np.arange(len(since))
-        groups = all_groups.take(few)
+        longest = np.argpartition(since, LONGEST - 1)[:LONGEST] if len(since) > LONGEST else np.arange(len(since))
+        groups = all_groups.take(longest)
         for group, held, first, last, begun, reason in zip(*groups.lists(), strict=True):
             run = [None if number == NOTHING else number for number in (first, last)]
             key, why = keys[group].as_py().decode(), REASONS[Reason(reason)]
-            found.append([name, key, held, *run, None if begun == NEVER else begun, why])
-    return sorted(found, key=waited_since)[:LONGEST]
+            long_waits.append([name, key, held, *run, None if begun == NEVER else begun, why])
+    return sorted(long_waits, key=waited_since)[:LONGEST]
 
 
 def waited_since(group: Sequence[Any]) -> tuple[int, str, str]:
@@ -806,10 +813,10 @@ def _enrol(policy: Policy, known: QueueState, keys: pa.BinaryArray, group: Ints)
     """Find known keys and add new keys; return the rows of the groups in place of the numbers of keys."""
     if not len(keys):
         return known, group
-    found = pc.index_in(keys, value_set=known.keys)
-    new = pc.is_null(found).to_numpy(zero_copy_only=False)
+    known_rows = pc.index_in(keys, value_set=known.keys)
+    new = pc.is_null(known_rows).to_numpy(zero_copy_only=False)
     count = int(new.sum())
-    rows = pc.fill_null(found, 0).to_numpy().astype(np.int64)
+    rows = pc.fill_null(known_rows, 0).to_numpy().astype(np.int64)
     rows[new] = len(known.keys) + np.arange(count)
     if not count:
         return known, rows[group]

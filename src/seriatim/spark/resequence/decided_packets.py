@@ -41,8 +41,8 @@ def operator_schema(rows: T.StructType) -> T.StructType:
 
 def rows_of(frame: DataFrame) -> T.StructType | None:
     """The schema of the rows in a frame's packets; None if it is a frame of rows itself."""
-    told = next((field.metadata.get(_ROWS) for field in frame.schema if field.name == "packet"), None)
-    return None if told is None else T.StructType.fromJson(json.loads(told))
+    rows = next((field.metadata.get(_ROWS) for field in frame.schema if field.name == "packet"), None)
+    return None if rows is None else T.StructType.fromJson(json.loads(rows))
 
 
 def opened(frame: DataFrame, rows: T.StructType) -> Opening:

@@ -39,10 +39,10 @@ class Merge:
     @property
     def bits(self) -> Column:
         """The region among the bits of a message; 0: it is none."""
-        found = F.lit(0)
+        column = F.lit(0)
         for name in REGIONS:
-            found = F.when(self.region == name, F.lit(region_bit(name))).otherwise(found)
-        return found
+            column = F.when(self.region == name, F.lit(region_bit(name))).otherwise(column)
+        return column
 
     def fingerprint(self, df: DataFrame, queue: Queue) -> Column | None:
         """A number for the id, and for what is compared besides, never 0; null: there is no id. None: the queue asks for none."""
@@ -92,7 +92,7 @@ def _number(df: DataFrame, queue: Queue) -> Column | None:
 
 def _problem(df: DataFrame, queue: Queue) -> Column | None:
     """The `Reason` if a sequence or a size isn't a number; null if there is no problem, or the value is missing."""
-    told = [numbers.problem for numbers in (_sequence(df, queue),) if numbers and numbers.problem is not None]
+    problems = [numbers.problem for numbers in (_sequence(df, queue),) if numbers and numbers.problem is not None]
     sizes = _sizes(df, queue)
     if sizes is not None and sizes.problem is not None:
         reasons = [Reason.SEQUENCE_NOT_A_NUMBER, Reason.SEQUENCE_INEXACT, Reason.SEQUENCE_OVERFLOWS]
@@ -101,8 +101,8 @@ def _problem(df: DataFrame, queue: Queue) -> Column | None:
             of_sizes = F.when(sizes.problem == int(reason), F.lit(int(of_size(reason)))).otherwise(of_sizes)
         number = _number(df, queue)
         # A message whose sequence is missing is invalid for that, whatever its size.
-        told.append(of_sizes if number is None else F.when(number.isNotNull(), of_sizes))
-    return F.coalesce(*told) if told else None
+        problems.append(of_sizes if number is None else F.when(number.isNotNull(), of_sizes))
+    return F.coalesce(*problems) if problems else None
 
 
 def _sizes(df: DataFrame, queue: Queue) -> Numbers | None:
@@ -137,9 +137,9 @@ def _bits(df: DataFrame, queue: Queue) -> Column | None:
         return None
     properties = Properties.of(df)
     bits = F.lit(0)
-    for bit, what, text in ((OPENS, "opens", queue.opens), (CLOSES, "closes", queue.closes)):
+    for bit, noun, text in ((OPENS, "opens", queue.opens), (CLOSES, "closes", queue.closes)):
         if text is not None:
-            says = condition(properties.parsed(text, f"queue {queue.name!r}: {what}"), properties.columns)
+            says = condition(properties.parsed(text, f"queue {queue.name!r}: {noun}"), properties.columns)
             bits = bits + F.when(says, F.lit(bit)).otherwise(F.lit(0))
     return bits
 
@@ -168,10 +168,10 @@ def _for_json(column: Column, kind: T.DataType) -> Column:
             inner = [_for_json(column.getField(field.name), field.dataType).alias(field.name) for field in fields]
             return F.when(column.isNotNull(), F.struct(*inner))
         case T.ArrayType(elementType=element) if not _is_json(kind):
-            return F.transform(column, lambda one: _for_json(one, element))
+            return F.transform(column, lambda item: _for_json(item, element))
         case T.MapType(keyType=key, valueType=value) if not _is_json(kind):
             entry = T.StructType([T.StructField("key", key), T.StructField("value", value)])
-            return F.transform(F.map_entries(column), lambda one: _for_json(one, entry))
+            return F.transform(F.map_entries(column), lambda item: _for_json(item, entry))
     return column
 
 
@@ -230,18 +230,18 @@ def _tie(df: DataFrame) -> Column:
 
 def arrival_of(df: DataFrame, arrival: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """The columns, and fields of columns, of the order of arrival; a ticket is its epoch and number."""
-    found: list[tuple[str, ...]] = []
+    columns: list[tuple[str, ...]] = []
     for name in arrival:
         kind = type_of(df, name, "order of arrival")
         if isinstance(kind, T.StructType) and {"epoch", "number"} <= set(kind.fieldNames()):
             # Of two locations' equal tickets none was first; but a batch that runs again has to decide alike.
             fields = ["epoch", "number", *(["location"] if "location" in kind.fieldNames() else [])]
-            found += [(name, field) for field in fields]
+            columns += [(name, field) for field in fields]
         elif isinstance(kind, NESTED):
             raise ColumnError(f"a {kind.simpleString()} has no order", where=f"column {name!r}")
         else:
-            found.append((name,))
-    return tuple(found)
+            columns.append((name,))
+    return tuple(columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,11 +290,11 @@ def prepared(df: DataFrame, columns: OurColumns, destination: str | None, invali
             several = quoted(destination)
             # No message gets lost because it names nothing: it is set aside, as one whose destination is null.
             several = F.when(F.size(several) > 0, several).otherwise(F.array(F.lit(None).cast("string")))
-            each = F.transform(several, lambda one: F.struct(one.alias(destination), *ours(one)))
+            each = F.transform(several, lambda item: F.struct(item.alias(destination), *ours(item)))
             return df.select(*[quoted(name) for name in df.columns if name != destination], each.alias(EACH))
         case kind:
-            what = f"a destination is a name, not a {kind.simpleString()}"
-            raise ColumnError(what, where=f"column {destination!r}", remedy="cast it to string")
+            problem = f"a destination is a name, not a {kind.simpleString()}"
+            raise ColumnError(problem, where=f"column {destination!r}", remedy="cast it to string")
 
 
 def _ours(df: DataFrame, columns: OurColumns, where: Column | None) -> list[Column]:
@@ -387,9 +387,9 @@ def _of_any(
     columns = [(column_of(some[0]), [queue.name for queue in some]) for some in alike.values()]
     if all(column is None for column, _ in columns):
         return None
-    (chosen, _), *others = [(F.lit(None) if column is None else column, mine) for column, mine in columns]
-    if where is not None and others:
-        for column, mine in others:
-            chosen = F.when(where.isin(mine), column).otherwise(chosen)
+    (chosen, _), *rest = [(F.lit(None) if column is None else column, names) for column, names in columns]
+    if where is not None and rest:
+        for column, names in rest:
+            chosen = F.when(where.isin(names), column).otherwise(chosen)
         return chosen.cast(kind)
     return chosen

@@ -97,10 +97,14 @@ class LeftOut:
             groups += holding
         # A void leaves nothing because it has nothing that could leave.
         given = (Disposition.RELEASED, Disposition.VOID)
-        missing = {one: counts[one] for one in Disposition if one not in given and counts[one]}
+        missing = {
+            disposition: counts[disposition]
+            for disposition in Disposition
+            if disposition not in given and counts[disposition]
+        }
         if not missing.keys() - {Disposition.DUPLICATE, Disposition.COPY}:
             return ""
-        parts = [f"{count:,} {one.word}" for one, count in missing.items()]
+        parts = [f"{count:,} {disposition.word}" for disposition, count in missing.items()]
         if Disposition.HELD in missing:
             parts[0] += f" in {groups:,} group{'' if groups == 1 else 's'}{self._example()}"
         total, whole = sum(missing.values()), counts.total()
@@ -112,10 +116,12 @@ class LeftOut:
         return f"{told}; finish=True lets time run out for what is held" if waits else told
 
     def _example(self) -> str:
-        found = sorted((one for _, _, one in self._shares.values() if one is not None), key=lambda one: one[:2])
-        if not found:
+        examples = sorted(
+            (example for _, _, example in self._shares.values() if example is not None), key=lambda example: example[:2]
+        )
+        if not examples:
             return ""
-        queue, key, first, last = found[0]
+        queue, key, first, last = examples[0]
         place = f"{key!r} of queue {queue!r}" if self.several else repr(key)
         waits = missing_numbers(first, last)
         return f" (such as {place}{f', which waits for {waits}' if waits else ''})"

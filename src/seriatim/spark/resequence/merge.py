@@ -87,13 +87,15 @@ def merge(
 
 def _check_alike(primary: DataFrame, secondary: DataFrame) -> None:
     """Refuse frames whose columns differ."""
-    ours, theirs = ({one.name: one.dataType.simpleString() for one in frame.schema} for frame in (primary, secondary))
+    ours, theirs = (
+        {field.name: field.dataType.simpleString() for field in frame.schema} for frame in (primary, secondary)
+    )
     for name in [*ours, *theirs]:
         if ours.get(name) != theirs.get(name):
-            told = [f"{where} has it as {kinds[name]}" if name in kinds else f"{where} lacks it"
+            differences = [f"{where} has it as {kinds[name]}" if name in kinds else f"{where} lacks it"
                     for where, kinds in (("primary", ours), ("secondary", theirs))]  # fmt: skip
             raise ColumnError(
-                f"both regions need the same columns: {', '.join(told)}",
+                f"both regions need the same columns: {', '.join(differences)}",
                 where=f"column {name!r}",
                 remedy="select and cast alike in both",
             )

@@ -51,7 +51,7 @@ def move_buckets(session: SparkSession, place: str, operator: int, plan: Plan, a
         return reader.load(place)
 
     ids = bucket_ids(plan.buckets)
-    every = session.createDataFrame([(one,) for one in ids], "bucket int")
+    every = session.createDataFrame([(bucket,) for bucket in ids], "bucket int")
     index = variable("index").select(F.col("key.bucket").alias("bucket"), F.col("value.value").alias("packet"))
     index = every.join(index, "bucket", "left")
     chunks = variable("bodies").select(
@@ -110,20 +110,22 @@ def _forgotten(batches: _Batches) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for value in filter(None, batch.column("packet").to_pylist()):
             queues = Index.from_bytes(value, None).queues
-            told = {name: [known.incarnation, known.forgotten] for name, known in queues.items() if known.forgotten}
-            if told:
-                yield pa.RecordBatch.from_arrays([pa.array([json.dumps(told)])], ["told"])
+            incarnations = {
+                name: [known.incarnation, known.forgotten] for name, known in queues.items() if known.forgotten
+            }
+            if incarnations:
+                yield pa.RecordBatch.from_arrays([pa.array([json.dumps(incarnations)])], ["told"])
 
 
-def _most(told: Iterable[str]) -> dict[str, list[int]]:
+def _most(reports: Iterable[str]) -> dict[str, list[int]]:
     """By queue its incarnation, and how often groups of it were forgotten in the bucket where that was most often.
 
     A group that was forgotten may come back in any new bucket, and begins there in an incarnation that it hasn't had.
     """
     most: dict[str, list[int]] = {}
-    for one in map(json.loads, told):
-        for name, found in one.items():
-            most[name] = max(most.get(name, [0, 0]), found)
+    for report in map(json.loads, reports):
+        for name, highest in report.items():
+            most[name] = max(most.get(name, [0, 0]), highest)
     return most
 
 
@@ -200,8 +202,8 @@ def _parts(
         names = table.column("queue").combine_chunks().dictionary_encode()
         rows, wanted = table.column("row").to_numpy(), table.column("to").to_numpy()
         for code, name in enumerate(names.dictionary.to_pylist()):
-            mine = names.indices.to_numpy() == code
-            to[name][rows[mine]] = wanted[mine]
+            is_mine = names.indices.to_numpy() == code
+            to[name][rows[is_mine]] = wanted[is_mine]
     for bucket in np.unique(np.concatenate([empty_ints(), *to.values()])).tolist():
         part = Index(after.fingerprint, now=index.now, steps=index.steps, obeyed=index.obeyed)
         for name, known in index.queues.items():
@@ -215,10 +217,10 @@ def _chunks(part: Index, bodies: Mapping[int, bytes]) -> dict[int, bytes]:
     refs = _refs(part)
     chunks, old, new = {}, [empty_ints()], [empty_ints()]
     for nth, chunk in enumerate(np.unique(chunk_of(refs)).tolist()):
-        mine = refs[chunk_of(refs) == chunk]
-        chunks[nth] = part_of(bodies[chunk], row_of(mine))
-        old.append(mine)
-        new.append(first_ref(nth) + np.arange(len(mine)))
+        rows = refs[chunk_of(refs) == chunk]
+        chunks[nth] = part_of(bodies[chunk], row_of(rows))
+        old.append(rows)
+        new.append(first_ref(nth) + np.arange(len(rows)))
     _renumber(part, np.concatenate(old), np.concatenate(new))
     return chunks
 
@@ -269,9 +271,9 @@ def _joined(
         for name, known in index.queues.items():
             states[name].append(known)
         whole.now, whole.steps = max(whole.now, index.now), index.steps or whole.steps
-        whole.obeyed = (*whole.obeyed, *(one for one in index.obeyed if one not in whole.obeyed))
-    for name, some in states.items():
-        whole.queues[name] = joined(some)
+        whole.obeyed = (*whole.obeyed, *(command for command in index.obeyed if command not in whole.obeyed))
+    for name, state in states.items():
+        whole.queues[name] = joined(state)
     policies = {queue.name: queue.policy for queue in after.queues}
     for name, (incarnation, times) in forgotten.items():
         if name in policies:

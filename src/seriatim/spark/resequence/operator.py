@@ -78,18 +78,18 @@ class Resequencer(StatefulProcessor):
         """Judge arrivals, and then due timers: a micro-batch is an `offer` followed by an `advance`."""
         packets: list[bytes] = []
         kinds: set[str] = set()
-        told: list[str] = []
+        reports: list[str] = []
         now = NEVER
         for frame in rows:
             packets += [bytes(packet) for packet in frame["packet"] if packet is not None]
             kinds.update(frame[KIND].dropna())
             if COMMAND in kinds:
-                told.extend(frame.loc[frame[KIND] == COMMAND, CONTENT])
+                reports.extend(frame.loc[frame[KIND] == COMMAND, CONTENT])
             now = max(now, int(frame[NOW].max()))
         index = self._load(int(key[0]))
         tables = [from_bytes(packet) for packet in packets if packet]
         at, now = now, self._now(now, timerValues)
-        earlier, commands = in_calls(commands_in(told))
+        earlier, commands = in_calls(commands_in(reports))
         before, decided = self._put_back(index, earlier, now, at)
         bucket = self._bucket(index, tables)
         obeyed = bucket.obey(commands, now, at) if commands else False
@@ -109,22 +109,22 @@ class Resequencer(StatefulProcessor):
         packets: list[bytes] = []
         known = set(index.obeyed)
         for commands, again in earlier:
-            taken: list[Command] = []
+            for_us: list[Command] = []
             refused: list[CommandResult] = []
             for command in again:
                 refusal = refusal_of(command, plan, known)
                 if refusal is None:
-                    taken.append(command)
+                    for_us.append(command)
                     known.add(command.id)
                 else:
                     refused.append(refusal)
-            bucket = self._bucket(index, [rows_of(taken, plan, schema)] if taken else [], plan)
+            bucket = self._bucket(index, [rows_of(for_us, plan, schema)] if for_us else [], plan)
             if commands:
                 bucket.obey(commands, now, at)
             packets += [to_bytes(table).to_pybytes() for table in bucket.take(now)]
-            answers = [answer_to(command, became) for command, became in zip(taken, bucket.became(), strict=True)]
-            index.obeyed = (*index.obeyed, *(command.id for command in taken))[-REMEMBERED:]
-            by_queue = Counter(str(command.queue) for command in taken)
+            answers = [answer_to(command, became) for command, became in zip(for_us, bucket.became(), strict=True)]
+            index.obeyed = (*index.obeyed, *(command.id for command in for_us))[-REMEMBERED:]
+            by_queue = Counter(str(command.queue) for command in for_us)
             bucket.has_put_back([{**answer.to_json(), "at": at} for answer in refused + answers], by_queue)
             calls.append(bucket)
         return calls, packets
@@ -239,10 +239,10 @@ def enrol_first(plan: Plan, index: Index, rows: pa.Table, *, only: str | None = 
         name = "" if plan.destination is None else queue.name
         if only not in (None, name):
             continue
-        mine = rows.filter(pc.equal(rows.column(START_QUEUE), name))
-        if mine.num_rows or only is not None:
-            first = mine.column(START_NEXT).to_numpy().astype(np.int64)
-            keys = mine.column(START_KEY).combine_chunks().cast(pa.binary())
+        own = rows.filter(pc.equal(rows.column(START_QUEUE), name))
+        if own.num_rows or only is not None:
+            first = own.column(START_NEXT).to_numpy().astype(np.int64)
+            keys = own.column(START_KEY).combine_chunks().cast(pa.binary())
             state = kernel.new_state(queue.policy, len(first), first)
             index.queues[queue.name] = QueueState(keys, state, plan.incarnation(queue.name))
 

@@ -55,9 +55,9 @@ def as_plain(value: Any) -> Any:
         case bytes():
             return base64.b64encode(value).decode()
         case Mapping():
-            return {name: as_plain(one) for name, one in value.items()}
+            return {name: as_plain(item) for name, item in value.items()}
         case list() | tuple():
-            return [as_plain(one) for one in value]
+            return [as_plain(item) for item in value]
     return value
 
 
@@ -148,5 +148,5 @@ def _typed(value: Any, kind: pa.DataType) -> Any:
     elif pa.types.is_struct(kind):
         found = {field.name: _typed(value.get(field.name), field.type) for field in kind}
     elif pa.types.is_list(kind):
-        found = [_typed(one, kind.value_type) for one in value]
+        found = [_typed(item, kind.value_type) for item in value]
     return found

@@ -20,28 +20,14 @@ from seriatim.kernel.values.time import micros
 from seriatim.pipeline.declared.pipeline import MOST_BUCKETS
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.control.clock import controlled, observed
-from seriatim.spark.frames.columns import (
-    NESTED,
-    check_columns,
-    check_frame,
-    located,
-    microseconds,
-    quoted,
-    type_of,
-)
+from seriatim.spark.frames.columns import NESTED, check_columns, check_frame, located, microseconds, quoted, type_of
 from seriatim.spark.resequence.bucket import Plan
 from seriatim.spark.resequence.commands import in_buckets
 from seriatim.spark.resequence.decided_packets import operator_schema
 from seriatim.spark.resequence.first_numbers import first_numbers
 from seriatim.spark.resequence.input_columns import BODY, Merge, OurColumns, arrival_of, compared, prepared
 from seriatim.spark.resequence.left_out import LeftOut, counting
-from seriatim.spark.resequence.operator import (
-    CONTENT,
-    KIND,
-    NOW,
-    Resequencer,
-    resequence_to_the_end,
-)
+from seriatim.spark.resequence.operator import CONTENT, KIND, NOW, Resequencer, resequence_to_the_end
 from seriatim.spark.resequence.ordering import Ordering
 from seriatim.spark.session.requirements import arrow_schema, make_ready, warn_of_empty_partitions
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS, bucket_ids
@@ -224,13 +210,13 @@ def _merged(
         )
     kind = type_of(df, region, "region")
     if not isinstance(kind, T.StringType):
-        what = f"a region is text, a or b, not a {kind.simpleString()}"
-        raise ColumnError(what, where=f"column {region!r}", remedy="merge() adds such a column")
+        problem = f"a region is text, a or b, not a {kind.simpleString()}"
+        raise ColumnError(problem, where=f"column {region!r}", remedy="merge() adds such a column")
     if isinstance(message_id, str):
         field, message_id = located(df, message_id, "message id")
         if isinstance(field.dataType, NESTED):
-            what = f"a message id can't be a {field.dataType.simpleString()}"
-            raise ColumnError(what, where=f"column {field.name!r}", remedy="name a field of it")
+            problem = f"a message id can't be a {field.dataType.simpleString()}"
+            raise ColumnError(problem, where=f"column {field.name!r}", remedy="name a field of it")
     return Merge(quoted(region), message_id)
 
 
@@ -269,10 +255,10 @@ def _check_order(queues: Sequence[Queue], order: Sequence[str], *, merged: bool)
             isinstance(policy, Standard) and (policy.start == "first" or queue.has_stays)
         )
         if needs and not order:
-            what = "fifo" if isinstance(policy, Fifo) else "a group that messages open or close"
-            what = 'start="first"' if isinstance(policy, Standard) and policy.start == "first" else what
+            policy_name = "fifo" if isinstance(policy, Fifo) else "a group that messages open or close"
+            policy_name = 'start="first"' if isinstance(policy, Standard) and policy.start == "first" else policy_name
             raise UsageError(
-                f"{what} needs the order of arrival",
+                f"{policy_name} needs the order of arrival",
                 where=f"queue {queue.name!r}",
                 remedy="give arrival= with the columns of that order, or stamp the frame with tickets",
             )
@@ -365,8 +351,8 @@ def _static(frame: DataFrame, plan: Plan, shown: T.StructType, *, start: DataFra
         )
         packets = packets.unionByName(first)
     until = _UNTIL if plan.clock == "event" else None
-    told = None
+    static = None
     if plan.output == "released":
-        told = counting(frame.sparkSession, LeftOut(plan.queues, several, buckets, finish))
-    operator = resequence_to_the_end(plan, until, finish=finish, left_out=told)
+        static = counting(frame.sparkSession, LeftOut(plan.queues, several, buckets, finish))
+    operator = resequence_to_the_end(plan, until, finish=finish, left_out=static)
     return packets.repartition(buckets, "bucket").mapInArrow(operator, shown)

@@ -36,12 +36,14 @@ class Trial:
             columns = {name: _values(batch.column(at), kind) for name, (at, kind) in self.properties.items()}
             passed = [np.flatnonzero(true) for true in filters.true(columns, batch.num_rows)]
             rows = np.concatenate(passed)
-            which = np.repeat(np.arange(len(passed)), [len(some) for some in passed])[np.argsort(rows, kind="stable")]
+            which = np.repeat(np.arange(len(passed)), [len(rows_of) for rows_of in passed])[
+                np.argsort(rows, kind="stable")
+            ]
             ends = np.cumsum(np.bincount(rows, minlength=batch.num_rows))
             offsets = pa.array(np.concatenate([[0], ends]), pa.int32())
-            found = pa.ListArray.from_arrays(offsets, to.take(pa.array(which)))
+            lists = pa.ListArray.from_arrays(offsets, to.take(pa.array(which)))
             own = batch.columns[: len(self.names)]
-            yield pa.RecordBatch.from_arrays([*own, found], names=[*self.names, TRIED])
+            yield pa.RecordBatch.from_arrays([*own, lists], names=[*self.names, TRIED])
 
 
 def _values(column: pa.Array, kind: Type) -> Values:

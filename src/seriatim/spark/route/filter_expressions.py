@@ -136,11 +136,7 @@ def condition(
         parameter = _no_value
     return fold(
         expression,
-        {
-            **_COLUMNS,
-            Property: lambda node: columns[node.name],
-            Parameter: lambda node: parameter(node.number),
-        },
+        {**_COLUMNS, Property: lambda node: columns[node.name], Parameter: lambda node: parameter(node.number)},
     )
 
 
@@ -148,22 +144,22 @@ def _no_value(_: int) -> Column:
     raise InvariantBroken("a shape has no value without its parameters")
 
 
-def _compared(node: Compare, one: Column, other: Column) -> Column:
+def _compared(node: Compare, first: Column, other: Column) -> Column:
     """Compare; decimals exactly, even if no decimal has room for the digits of both."""
     left, right, compare = node.left.type, node.right.type, _COMPARE[node.operator]
     if left.kind is not ValueKind.DECIMAL:
-        return compare(one, other)
+        return compare(first, other)
     scale, whole = max(left.scale, right.scale), max(left.whole, right.whole)
     if scale + whole <= MOST_DIGITS:
         common = T.DecimalType(scale + whole, scale)
-        return compare(one.cast(common), other.cast(common))
+        return compare(first.cast(common), other.cast(common))
     common = T.DecimalType(MOST_DIGITS, scale)
-    wide, same = one.try_cast(common), other.try_cast(common)
+    wide, same = first.try_cast(common), other.try_cast(common)
     # One that doesn't fit is farther from 0 than the other, which does, whatever that is.
     zero, nothing = F.lit(0), F.lit(None).cast("boolean")
-    beyond = F.when(one.isNotNull() & wide.isNull(), compare(F.signum(one), zero.cast("double")))
+    beyond = F.when(first.isNotNull() & wide.isNull(), compare(F.signum(first), zero.cast("double")))
     beyond = beyond.when(other.isNotNull() & same.isNull(), compare(zero.cast("double"), F.signum(other)))
-    return F.when(one.isNull() | other.isNull(), nothing).otherwise(beyond.otherwise(compare(wide, same)))
+    return F.when(first.isNull() | other.isNull(), nothing).otherwise(beyond.otherwise(compare(wide, same)))
 
 
 def _constant(value: Any, kind: Type) -> Column:
@@ -173,9 +169,9 @@ def _constant(value: Any, kind: Type) -> Column:
 
 
 _COMPARE: Mapping[str, Callable[[Column, Column], Column]] = {
-    "=": lambda one, other: one == other,
-    "<": lambda one, other: one < other,
-    "<=": lambda one, other: one <= other,
+    "=": lambda left, other: left == other,
+    "<": lambda left, other: left < other,
+    "<=": lambda left, other: left <= other,
 }
 
 _CALCULATE: Mapping[str, Callable[[Column, Column], Column]] = {
@@ -184,7 +180,7 @@ _CALCULATE: Mapping[str, Callable[[Column, Column], Column]] = {
     "*": F.try_multiply,
     "/": F.try_divide,
     "%": F.try_mod,
-    "&": lambda one, other: one.bitwiseAND(other),
+    "&": lambda left, other: left.bitwiseAND(other),
 }
 
 
@@ -194,8 +190,8 @@ def _among(node: In, operand: Column) -> Column:
         return F.lit(None).cast("boolean") if node.null else F.when(operand.isNotNull(), F.lit(False))
     # Spark looks up many values in a set, in which -0.0 is not 0.0.
     each = [operand == value for value in values] if node.operand.type == DOUBLE else [operand.isin(values)]
-    found = _balanced(each, Column.__or__)
-    return F.when(found, F.lit(True)) if node.null else found
+    conditions = _balanced(each, Column.__or__)
+    return F.when(conditions, F.lit(True)) if node.null else conditions
 
 
 def needs_python(expression: Expression) -> bool:
@@ -248,7 +244,7 @@ def _balanced(terms: Iterable[Column], join: Callable[[Column, Column], Column])
     joined = list(terms)
     while len(joined) > 1:
         pairs = zip(joined[::2], joined[1::2], strict=False)
-        joined = [join(one, other) for one, other in pairs] + ([joined[-1]] if len(joined) % 2 else [])
+        joined = [join(left, other) for left, other in pairs] + ([joined[-1]] if len(joined) % 2 else [])
     return joined[0]
 
 

@@ -256,8 +256,8 @@ def _context_of(wanted: Mapping[str, str], process: _Process) -> SparkContext:
 
 def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("An error occurred", "at "))]
-    return (told or lines or [type(error).__name__])[0]
+    text_lines = [line for line in lines if not line.startswith(("An error occurred", "at "))]
+    return (text_lines or lines or [type(error).__name__])[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,18 +275,18 @@ def find_java() -> JavaFound:
         EnvironmentProblem: Java is missing or too old; names the package to install.
     """
     home = os.environ.get("JAVA_HOME")
-    found = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    if found is None:
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None:
         raise EnvironmentProblem("there is no Java on this machine", where="PATH", remedy=_INSTALL_JAVA)
     try:
-        said = subprocess.run([found, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
+        version_text = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
     except (OSError, subprocess.SubprocessError) as error:
         raise EnvironmentProblem(
-            "Java doesn't run", where=f"JAVA_HOME={home}" if home else found, remedy=_INSTALL_JAVA
+            "Java doesn't run", where=f"JAVA_HOME={home}" if home else java, remedy=_INSTALL_JAVA
         ) from error
-    version = re.search(r'version "(?:1\.)?(\d+)', said)
+    version = re.search(r'version "(?:1\.)?(\d+)', version_text)
     if version is None:
-        raise EnvironmentProblem(f"this is not Java: {said[:80]!r}", where=found, remedy=_INSTALL_JAVA)
+        raise EnvironmentProblem(f"this is not Java: {version_text[:80]!r}", where=java, remedy=_INSTALL_JAVA)
     if int(version[1]) < _LEAST_JAVA:
-        raise EnvironmentProblem(f"Java {version[1]} is too old for Spark", where=found, remedy=_INSTALL_JAVA)
-    return JavaFound(Path(found), int(version[1]))
+        raise EnvironmentProblem(f"Java {version[1]} is too old for Spark", where=java, remedy=_INSTALL_JAVA)
+    return JavaFound(Path(java), int(version[1]))

@@ -93,4 +93,4 @@ def _become(asking: socket.socket) -> str:
 
 
 def _fixed(of_process: list[bytes]) -> set[bytes]:
-    return {one for one in of_process if not one.startswith(_OF_SPARK)}
+    return {option for option in of_process if not option.startswith(_OF_SPARK)}

@@ -43,7 +43,7 @@ HEALING: tuple[tuple[str, str], ...] = (
     (r"RpcTimeoutException|Futures timed out|TimeoutException", "an answer took too long"),
     (r"No space left on device|Disk quota exceeded", "a disk was full"),
 )
-_TABLE = [(re.compile(words), what) for words, what in HEALING]
+_TABLE = [(re.compile(words), cause) for words, cause in HEALING]
 
 
 def healing(error: SeriatimError, text: str) -> str | None:
@@ -62,4 +62,4 @@ def healing(error: SeriatimError, text: str) -> str | None:
 
 def healing_of_spark(text: str) -> str | None:
     """The cause of a transient failure of Spark; None for other failures."""
-    return next((what for words, what in _TABLE if words.search(text)), None)
+    return next((cause for words, cause in _TABLE if words.search(text)), None)

@@ -92,11 +92,11 @@ def keep_batches_apart(session: SparkSession) -> None:
         session.conf.set("spark.sql.streaming.triggerAvailableNowWrapper.enabled", "true")
 
 
-def offset(told: Any) -> Any:
+def offset(version: Any) -> Any:
     """An offset in the progress of a query: as JSON, and before 4.2 as Python writes it."""
-    if not isinstance(told, str) or not told.startswith("{"):
-        return told
-    return json.loads(told) if STARTS_ARE_TOLD else ast.literal_eval(told)
+    if not isinstance(version, str) or not version.startswith("{"):
+        return version
+    return json.loads(version) if STARTS_ARE_TOLD else ast.literal_eval(version)
 
 
 def in_zone(field: pa.Field, zone: str) -> pa.Field:
@@ -105,7 +105,7 @@ def in_zone(field: pa.Field, zone: str) -> pa.Field:
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return field.with_type(pa.timestamp(kind.unit, zone))
     if pa.types.is_struct(kind):
-        return field.with_type(pa.struct([in_zone(one, zone) for one in kind]))
+        return field.with_type(pa.struct([in_zone(field, zone) for field in kind]))
     if pa.types.is_list(kind):
         return field.with_type(pa.list_(in_zone(kind.value_field, zone)))
     if pa.types.is_map(kind):

@@ -72,10 +72,12 @@ class Stamper(StatefulProcessor):
         if packets:
             positions = _positions(self._plan, counters, [from_bytes(packet) for packet in packets])
             for start, end in _pieces(packets):
-                told = [position.tobytes() for position in positions[start:end]]
+                content = [position.tobytes() for position in positions[start:end]]
                 places = np.arange(key[0] + start, key[0] + end, dtype=np.int32)
                 bucket = np.full(end - start, key[0], np.int32)
-                yield pd.DataFrame({"bucket": bucket, "place": places, "packet": packets[start:end], "positions": told})
+                yield pd.DataFrame(
+                    {"bucket": bucket, "place": places, "packet": packets[start:end], "positions": content}
+                )
         if packets or value is None:
             self._counters.update((counters.to_bytes(fingerprint),))
 
@@ -101,14 +103,14 @@ def _positions(plan: StampPlan, counters: Counters, packets: Sequence[pa.Table])
     locations = named.dictionary.cast(pa.string())
     code = pc.fill_null(named.indices, -1).to_numpy()
     position = empty_ints(messages.num_rows)
-    for order_by, some in _by_order(plan, locations):
+    for order_by, order_locations in _by_order(plan, locations):
         row_of = np.full(len(locations) + 1, -1, np.int64)  # the last one is for the code -1
-        row_of[some] = counters.enrol(locations.take(pa.array(some)))
+        row_of[order_locations] = counters.enrol(locations.take(pa.array(order_locations)))
         rows = np.flatnonzero(row_of[code] >= 0)
         location = row_of[code[rows]]
-        mine = messages.select(list(order_by))
-        mine = mine if len(rows) == messages.num_rows else mine.take(pa.array(rows))
-        keys = [key for name in order_by for key in _keys(mine.column(name))]
+        columns = messages.select(list(order_by))
+        columns = columns if len(rows) == messages.num_rows else columns.take(pa.array(rows))
+        keys = [key for name in order_by for key in _keys(columns.column(name))]
         order, tie = kernel.by_arrival(location, keys)
         if tie is not None:
             raise not_total(messages.take(pa.array(rows[list(tie)])), order_by, LOCATION)

@@ -19,14 +19,7 @@ from seriatim.pipeline.declared.pipeline import MOST_BUCKETS, REGION, Receive, S
 from seriatim.spark.frames.columns import NESTED, TURN_OVER, check_columns, check_frame, quoted, type_of
 from seriatim.spark.receive.stage import ARRIVAL
 from seriatim.spark.session.requirements import make_ready
-from seriatim.spark.stamp.operator import (
-    LOCATION,
-    STAMPED_SCHEMA,
-    Stamper,
-    StampPlan,
-    add_tickets,
-    stamp_to_the_end,
-)
+from seriatim.spark.stamp.operator import LOCATION, STAMPED_SCHEMA, Stamper, StampPlan, add_tickets, stamp_to_the_end
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS, bucket_ids
 from seriatim.spark.state.packets import PACKET_SCHEMA, pack_by, with_witness
 
@@ -97,7 +90,7 @@ def stamp_locations(
     if not stamps:
         return df.withColumn("ticket", F.struct(*[F.lit(None).cast(f.dataType).alias(f.name) for f in TICKET]))
     merged = any(entry.region is not None for entry in received)
-    orders = {location: _order_of(df, one, merged=merged) for location, one in stamps.items()}
+    orders = {location: _order_of(df, stamp, merged=merged) for location, stamp in stamps.items()}
     for location, order in orders.items():
         _check_order(df, order, where=f"location {location!r}: ")
         _check_last_number(stamps[location].last_number)
@@ -106,7 +99,7 @@ def stamp_locations(
     # One after another, so that few locations are spread as evenly as many.
     places = [F.when(name == location, F.lit(place)) for place, location in enumerate(stamps)]
     spread = F.coalesce(*places, F.xxhash64("message_id"))
-    last_number = _alike({location: one.last_number for location, one in stamps.items()})
+    last_number = _alike({location: stamp.last_number for location, stamp in stamps.items()})
     plan = StampPlan(_alike(orders), last_number, _fingerprint(last_number, buckets))
     return _stamped(df, name, F.pmod(spread, F.lit(buckets)), plan, buckets)
 
@@ -178,8 +171,8 @@ def _alike(values: Mapping[str, _V]) -> _V | Mapping[str, _V]:
 
 
 def _fingerprint(last_number: int | Mapping[str, int], buckets: int) -> str:
-    told: dict[str, Any] = {"buckets": buckets, "last_number": last_number}
-    return json.dumps({"stamp": told}, sort_keys=True)
+    description: dict[str, Any] = {"buckets": buckets, "last_number": last_number}
+    return json.dumps({"stamp": description}, sort_keys=True)
 
 
 def _stamped(df: DataFrame, location: Column, bucket: Column, plan: StampPlan, buckets: int) -> DataFrame:
@@ -193,10 +186,7 @@ def _stamped(df: DataFrame, location: Column, bucket: Column, plan: StampPlan, b
         return packets.repartition(buckets, "bucket").mapInArrow(stamp_to_the_end(plan), shown)
     packets = frame.mapInArrow(with_witness(pack), PACKET_SCHEMA)
     stamped = packets.groupBy("bucket").transformWithStateInPandas(
-        statefulProcessor=Stamper(plan),
-        outputStructType=STAMPED_SCHEMA,
-        outputMode="Append",
-        timeMode="None",
+        statefulProcessor=Stamper(plan), outputStructType=STAMPED_SCHEMA, outputMode="Append", timeMode="None"
     )
     return with_tickets(stamped, plan, shown)
 

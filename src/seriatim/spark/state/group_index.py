@@ -114,9 +114,9 @@ def joined(parts: Sequence[QueueState]) -> QueueState:
     """The groups of all parts, which have different keys; what is of the queue is that of the first."""
     if len(parts) == 1:
         return parts[0]
-    first, keys = parts[0], pa.concat_arrays([one.keys for one in parts])
-    births = None if all(one.births is None for one in parts) else np.concatenate([one.born() for one in parts])
-    return QueueState(keys, State.join([one.state for one in parts]), first.incarnation, first.forgotten, births)
+    first, keys = parts[0], pa.concat_arrays([part.keys for part in parts])
+    births = None if all(part.births is None for part in parts) else np.concatenate([part.born() for part in parts])
+    return QueueState(keys, State.join([part.state for part in parts]), first.incarnation, first.forgotten, births)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +137,9 @@ class Run:
         return [self.id, self.groups, dict(self.live), list(self.bounds)]
 
     @classmethod
-    def of(cls, found: Sequence[Any]) -> Run:
+    def of(cls, fields: Sequence[Any]) -> Run:
         """Read one."""
-        number, groups, live, bounds = found
+        number, groups, live, bounds = fields
         return cls(int(number), int(groups), dict(live), tuple(bounds))
 
 
@@ -189,9 +189,9 @@ class Index:
                 "groups": pa.array([len(queue.state) for queue in self.queues.values()], pa.int64()),
                 "keys": pa.concat_arrays([_one_list(queue.keys) for queue in self.queues.values()]),
             }
-            said = [name for name in rows[0] if not all(_says_nothing(name, row[name]) for row in rows)]
-            names = [*plain, *said]
-            columns = [*plain.values(), *(pa.concat_arrays([_list(row[name]) for row in rows]) for name in said)]
+            written = [name for name in rows[0] if not all(_says_nothing(name, row[name]) for row in rows)]
+            names = [*plain, *written]
+            columns = [*plain.values(), *(pa.concat_arrays([_list(row[name]) for row in rows]) for name in written)]
         schema = pa.schema(
             [pa.field(name, column.type) for name, column in zip(names, columns, strict=True)],
             {"seriatim": json.dumps(header)},
@@ -217,7 +217,7 @@ class Index:
             chunks={int(chunk): int(rows) for chunk, rows in header["chunks"]},
             steps=header.get("steps", {}),
             obeyed=tuple(header.get("obeyed", ())),
-            cold=[Run.of(one) for one in header.get("cold", ())],
+            cold=[Run.of(run) for run in header.get("cold", ())],
             next_run=header.get("next_run", 0),
         )
         for batch in reader:
@@ -240,8 +240,8 @@ class Index:
         for name, known in list(self.queues.items()):
             incarnation = history.incarnation(name)
             if known.incarnation > incarnation:
-                what = f"the state of destination {name!r} is of incarnation {known.incarnation}, the manifest knows {incarnation}"
-                raise CheckpointMismatch(what, remedy="restore the whole checkpoint from one backup")
+                problem = f"the state of destination {name!r} is of incarnation {known.incarnation}, the manifest knows {incarnation}"
+                raise CheckpointMismatch(problem, remedy="restore the whole checkpoint from one backup")
             if name in declared and known.incarnation == incarnation:
                 continue
             if len(known.state.held) and known.incarnation > history.abandoned.get(name, 0):
@@ -251,19 +251,21 @@ class Index:
                 )
             self.departed[name] = self.queues.pop(name)
             # Of these the cold groups are gone, too.
-            self.cold = [replace(run, live={one: n for one, n in run.live.items() if one != name}) for run in self.cold]
+            self.cold = [
+                replace(run, live={queue: n for queue, n in run.live.items() if queue != name}) for run in self.cold
+            ]
 
 
 def _check_parts(parts: Mapping[str, int]) -> None:
     """Refuse parts that this version can't read."""
     for part, layout in parts.items():
         if part not in PARTS:
-            what = f"the state has a part {part!r}, which this version of seriatim doesn't know"
+            problem = f"the state has a part {part!r}, which this version of seriatim doesn't know"
         elif layout != PARTS[part]:
-            what = f"part {part!r} of the state has layout {layout}, this version of seriatim reads {PARTS[part]}"
+            problem = f"part {part!r} of the state has layout {layout}, this version of seriatim reads {PARTS[part]}"
         else:
             continue
-        raise CheckpointMismatch(what, remedy="run the version that wrote it, or start with a new checkpoint")
+        raise CheckpointMismatch(problem, remedy="run the version that wrote it, or start with a new checkpoint")
 
 
 def _row(queue: QueueState) -> dict[str, np.ndarray]:
@@ -318,7 +320,7 @@ def _queue(row: pa.RecordBatch) -> QueueState:
         return _widen(row.column(name).flatten().to_numpy(), length)
 
     def table(name: str, length: int) -> dict[str, Ints]:
-        return {one: column(f"{name}.{one}", length) for one in _COLUMNS[name]}
+        return {part: column(f"{name}.{part}", length) for part in _COLUMNS[name]}
 
     groups = Groups(**table("groups", count))
     groups = groups.with_columns(last=groups.next - groups.last, ordinal=groups.next - groups.ordinal)
@@ -326,7 +328,7 @@ def _queue(row: pa.RecordBatch) -> QueueState:
     late, waits = held.pop("late").astype(np.bool_), held.pop("waits").astype(np.bool_)
     # Ranges of one group have different numbers.
     skipped = table(
-        "skipped", max(row.column(f"skipped.{one}").value_lengths()[0].as_py() for one in _COLUMNS["skipped"])
+        "skipped", max(row.column(f"skipped.{column}").value_lengths()[0].as_py() for column in _COLUMNS["skipped"])
     )
     of_group = np.repeat(np.arange(count), column("remembered.count", count)) if "remembered.count" in named else _NONE
     remembered = table("remembered", len(of_group))

@@ -93,10 +93,10 @@ def places_in(packet: pa.Table) -> tuple[pa.Table, Ints | None]:
 def part_of(packet: bytes, rows: Ints) -> bytes:
     """A chunk's packet with some of its rows, ascending, which become rows 0, 1, 2 …"""
     bodies, places = places_in(from_bytes(packet))
-    alone, found = np.unique(rows if places is None else places[rows], return_inverse=True)
+    alone, body_rows = np.unique(rows if places is None else places[rows], return_inverse=True)
     table = bodies.take(pa.array(alone))
     if len(alone) < len(rows):
-        table = table.append_column(_ROWS, _rows_of(found, len(alone)))
+        table = table.append_column(_ROWS, _rows_of(body_rows, len(alone)))
     return to_bytes(table).to_pybytes()
 
 
@@ -136,13 +136,13 @@ class Bodies:
         refs = np.sort(refs)
         ids, counts = np.unique(chunk_of(refs), return_counts=True)
         living = dict(zip(ids.tolist(), counts.tolist(), strict=True))
-        for gone in set(self._rows) - set(living):
-            self._chunks.delete(gone)
-            del self._rows[gone]
+        for ref in set(self._rows) - set(living):
+            self._chunks.delete(ref)
+            del self._rows[ref]
         parts: list[_HeldPart] = []
         if chunk in living:
-            mine = refs[chunk_of(refs) == chunk]
-            parts = [_HeldPart(mine, *arrived(row_of(mine)))]
+            own = refs[chunk_of(refs) == chunk]
+            parts = [_HeldPart(own, *arrived(row_of(own)))]
             parts = self._absorb(parts, sorted(set(living) - {chunk}), refs, living)
             self._write(chunk, parts, renumber)
         for other in [other for other in self._rows if other != chunk and other in living]:
@@ -151,9 +151,9 @@ class Bodies:
 
     def _part(self, chunk: int, refs: Ints) -> _HeldPart:
         """What is held of a chunk."""
-        mine = refs[chunk_of(refs) == chunk]
-        bodies, places = np.unique(self.places(chunk, row_of(mine)), return_inverse=True)
-        return _HeldPart(mine, self.table(chunk).take(pa.array(bodies)), places)
+        own = refs[chunk_of(refs) == chunk]
+        bodies, places = np.unique(self.places(chunk, row_of(own)), return_inverse=True)
+        return _HeldPart(own, self.table(chunk).take(pa.array(bodies)), places)
 
     def _absorb(self, parts: list[_HeldPart], older: list[int], refs: Ints, living: dict[int, int]) -> list[_HeldPart]:
         """Merge small neighbours, as long as they aren't larger than the chunk so far."""

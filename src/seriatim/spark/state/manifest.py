@@ -40,7 +40,7 @@ def identity(
 
 def _identity_of(queue: Queue) -> dict[str, Any]:
     # A group that isn't opened holds messages that only a message can free.
-    stays = [what for what in ("opens", "closes") if getattr(queue, what) is not None]
+    stays = [name for name in ("opens", "closes") if getattr(queue, name) is not None]
     return {"policy": queue.policy.name, "group": queue.group, **({"by messages": stays} if stays else {})}
 
 
@@ -66,20 +66,20 @@ def check_queues(written: str, wanted: str, present: Collection[str]) -> None:
     """Compares the fingerprint of a state with the operator's where queues may come and go."""
     if written == wanted:
         return
-    found, mine = json.loads(written), json.loads(wanted)
-    for what in ("buckets", "clock", "spread", "regions"):
-        if found.get(what) != mine.get(what):
-            raise _other(f"{what} {found.get(what)}", f"{what} {mine.get(what)}")
+    found, own = json.loads(written), json.loads(wanted)
+    for key in ("buckets", "clock", "spread", "regions"):
+        if found.get(key) != own.get(key):
+            raise _other(f"{key} {found.get(key)}", f"{key} {own.get(key)}")
     for name in sorted(present):
-        before, after = found["queues"].get(name), mine["queues"].get(name)
+        before, after = found["queues"].get(name), own["queues"].get(name)
         if before != after:
             raise _other(f"queue {name!r} {json.dumps(before)}", json.dumps(after))
 
 
 def is_cut_alike(written: str, wanted: str) -> bool:
     """Whether two fingerprints are of the same buckets."""
-    found, mine = json.loads(written), json.loads(wanted)
-    return all(found.get(what) == mine.get(what) for what in ("buckets", "spread"))
+    found, own = json.loads(written), json.loads(wanted)
+    return all(found.get(key) == own.get(key) for key in ("buckets", "spread"))
 
 
 def _other(written: str, wanted: str) -> CheckpointMismatch:

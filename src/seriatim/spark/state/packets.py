@@ -88,11 +88,11 @@ def with_witness(pack: _Pack) -> _Pack:
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        some = False
+        is_more = False
         for packets in pack(batches):
-            some = True
+            is_more = True
             yield packets
-        if some:
+        if is_more:
             yield pa.record_batch({"bucket": pa.array([0], pa.int32()), "packet": pa.array([b""], pa.binary())})
 
     return run
@@ -128,12 +128,12 @@ def _cut_each(table: pa.Table, column: str, ids: list[int]) -> Iterator[pa.Recor
     for start in range(0, len(firsts) - 1, at_once):
         ends = firsts[start : start + at_once + 1]
         columns = rows.take(pa.array(of[ends[:-1]])).columns
-        told = each.slice(ends[0], ends[-1] - ends[0])
-        if len(ends) - 1 == told.num_rows:
-            packed = pa.Table.from_arrays([*columns, *told.columns], schema=pa.schema([*rows.schema, *each.schema]))
+        values = each.slice(ends[0], ends[-1] - ends[0])
+        if len(ends) - 1 == values.num_rows:
+            packed = pa.Table.from_arrays([*columns, *values.columns], schema=pa.schema([*rows.schema, *each.schema]))
         else:
             offsets = pa.array((ends - ends[0]).astype(np.int32))
-            several = pa.ListArray.from_arrays(offsets, pa.concat_arrays(told.to_struct_array().chunks))
+            several = pa.ListArray.from_arrays(offsets, pa.concat_arrays(values.to_struct_array().chunks))
             packed = pa.Table.from_arrays([*columns, several], names=[*rows.column_names, EACH])
         yield from _packets(packed, to[ends[:-1]], ids)
 
@@ -143,21 +143,21 @@ def opened(packets: list[pa.Table]) -> tuple[pa.Table, pa.Table, np.ndarray | No
     if not any(EACH in packet.column_names for packet in packets):
         both = contiguous(pa.concat_tables(packets)) if packets else pa.table({})
         return both, both, None
-    told, messages, rows, before = [], [], [], 0
+    lengths, messages, rows, before = [], [], [], 0
     several = next(packet for packet in packets if EACH in packet.column_names)
     whole = [name for name in several.column_names if name != EACH]
     for packet in packets:
         if EACH in packet.column_names:
             lists = packet.column(EACH).combine_chunks()
-            told.append(pa.Table.from_struct_array(pc.list_flatten(lists)))
+            lengths.append(pa.Table.from_struct_array(pc.list_flatten(lists)))
             rows.append(before + pc.list_parent_indices(lists).to_numpy())
         else:
-            told.append(packet.drop_columns(whole))
+            lengths.append(packet.drop_columns(whole))
             rows.append(before + np.arange(packet.num_rows))
         messages.append(packet.select(whole))
         before += packet.num_rows
     return (
-        contiguous(pa.concat_tables(told)),
+        contiguous(pa.concat_tables(lengths)),
         contiguous(pa.concat_tables(messages)),
         np.concatenate(rows).astype(np.int64),
     )
