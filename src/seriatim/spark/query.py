@@ -63,7 +63,7 @@ def decided(
     calling: Calling = _UNNOTED,
     stamp_buckets: int | None = None,
 ) -> DataFrame:
-    """Every message of a pipeline, once for each destination, when it is decided; and the operator's reports."""
+    """Return every message of a pipeline, once for each destination, when it is decided; and the operator's reports."""
     later = () if layout.history is None else layout.history.first_numbers
     begin = [route for route in pipeline.route if route.queue.name not in later]
     start_from = [_first_numbers(spark, route, route.start_from) for route in begin if route.start_from is not None]
@@ -73,7 +73,7 @@ def decided(
     worked_on = process(stamped, pipeline, calling=calling)
     entered = process(_entered(worked_on, pipeline), pipeline, routed=True, calling=calling)
     order = _arrival(pipeline)
-    # What only told the order of arrival needn't travel on and be held where tickets tell it.
+    # Columns that only give the order of arrival are dropped where tickets give it.
     entered = entered.drop(*(set(ARRIVAL) - {"location"} - set(order)))
     by_arrival = any(isinstance(route.queue.policy, Fifo) for route in pipeline.route)
     ordering = Ordering(
@@ -130,7 +130,7 @@ def _plan_of_state(pipeline: Pipeline, layout: StateLayout) -> Plan:
 def cut_state(
     spark: SparkSession, query: Path, pipeline: Pipeline, *, layout: StateLayout, to: int, folder: Path
 ) -> None:
-    """Write the groups of a stopped pipeline, cut into another number of buckets, which take them over in the next batch."""
+    """Write the groups of a stopped pipeline, cut into another number of buckets; the next batch reads them."""
     before = _plan_of_state(pipeline, layout)
     after = _plan_of_state(pipeline, replace(layout, buckets=to))
     states = operators(spark, str(query.absolute()))
@@ -157,12 +157,12 @@ def let_time_run_out(control: Path) -> int:
 
 
 def wake(control: Path, former_buckets: int = 0) -> int:
-    """Let the next batch call every bucket, whether anything arrives for it or not."""
+    """Make the next batch call every bucket, even one for which nothing arrives."""
     return ControlLog.of_checkpoint(control).append([{"kind": WAKE, "former": former_buckets}])
 
 
 def was_commanded(progress: Mapping[str, Any], number: int) -> bool:
-    """Whether the query had read that command when it told of its progress."""
+    """Return whether the query had read a command when it reported its progress."""
     offset = control_offset(progress)
     return offset is not None and bool(offset["log"] >= number)
 
@@ -179,7 +179,7 @@ def rows_read(progress: Mapping[str, Any]) -> int:
 
 
 def behind_in(progress: Mapping[str, Any]) -> int | None:
-    """How many records the query is behind its source, by a progress event: of the partition that is furthest behind.
+    """Return how many records the query is behind its source, by a progress event: for the partition that is furthest behind.
 
     None: no source tells that; Kafka's does.
     """

@@ -163,7 +163,7 @@ class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._at_most = at_most
         self._prefix = prefix
-        # Of a query that ends with what is there now: how many messages it still may take.
+        # How many messages a query that ends with the present ones may still read.
         self._left: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 -- Spark's name

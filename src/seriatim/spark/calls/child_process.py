@@ -45,7 +45,7 @@ def apart(work: Callable[[], _T]) -> _T | Ended:
         return Ended(code)
     try:
         returned, value = pickle.loads(reply)  # noqa: S301 -- by the child
-    except (EOFError, pickle.UnpicklingError):  # it left without a word, by `os._exit(0)`
+    except (EOFError, pickle.UnpicklingError):  # it ended by `os._exit(0)` and wrote no result
         return Ended(code)
     if not returned:
         raise value
@@ -84,7 +84,7 @@ def _in_child(work: Callable[[BinaryIO], None]) -> tuple[int, bytes]:
 
 
 def _do(work: Callable[[BinaryIO], None], writing: int) -> NoReturn:
-    """Run the child; it never returns into the parent's code, whatever happens."""
+    """Run the child; it never returns into the parent's code."""
     status = 1
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

@@ -1,1 +1,3 @@
-"""Control: what a query's operator is told beside its data (ticks and the entries of a pipeline's control log); one source for all."""
+"""Control: the input of a query's operator beside its data, which is ticks and the entries of a pipeline's control log; one source for
+all.
+"""

@@ -37,7 +37,7 @@ __all__ = ["control_offset", "controlled", "observed", "rows_of"]
 _METRICS = "seriatim due "
 #: How often the progress of queries is asked for through Spark Connect.
 _ASK_S = 0.5
-#: How often in a row that may fail before nobody is there any more.
+#: How often in a row a request may fail before the session counts as gone.
 _FAILURES = 20
 _logger = logging.getLogger("seriatim.spark")
 _clocks: WeakKeyDictionary[SparkSession, _Clock] = WeakKeyDictionary()
@@ -142,7 +142,7 @@ class _Listener:
         except (Py4JError, ConnectionError):
             _logger.debug(
                 "Spark has ended", exc_info=True, extra=fields("spark_ended")
-            )  # whoever waits for the query says so
+            )  # the caller that waits for the query reports it
         except OSError:
             _logger.exception(
                 "time-outs may fire late: what is due can't be told to Spark", extra=fields("due_not_told")
@@ -212,7 +212,7 @@ def _ask(session: SparkSession, clock: _Clock) -> None:
         try:
             _ask_once(session, clock, seen)
             failures = 0
-        except Exception:  # gRPC raises whatever the connection did
+        except Exception:  # gRPC raises whatever broke the connection
             failures += 1
             _logger.debug("what is due can't be told to Spark", exc_info=True, extra=fields("due_not_told"))
 

@@ -1,4 +1,4 @@
-"""An operator's command to a pipeline: what the control log says of it, and what the operator answers.
+"""An operator's command to a pipeline: its entry in the control log, and its result.
 
 A command acts on one group, or puts a message back that was set aside. A *look* is a command that changes nothing: it names groups by a filter, and every bucket answers with those
 that fit. It is how an operator sees what a command for many groups would do.
@@ -20,7 +20,7 @@ from seriatim.spark.control.log import COMMAND
 
 __all__ = ["LOOK", "OBEYED_HERE", "RESUBMIT", "Command", "CommandResult"]
 
-#: What a pipeline's operator obeys. It has no handler, so nothing is retried, and nothing is a dead letter.
+#: The actions that a pipeline's operator obeys. It has no handler, so nothing is retried, and nothing is a dead letter.
 OBEYED_HERE = (
     Action.SUSPEND,
     Action.RESUME,
@@ -82,7 +82,7 @@ def _checked(text: object, what: str, longest: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What became of a command."""
+    """The result of a command."""
 
     id: str
     verb: str
@@ -119,11 +119,11 @@ class CommandResult:
         )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON has it; what says nothing is left out."""
+        """Return it for JSON, without empty fields."""
         required = self.__slots__[: list(self.__slots__).index("batch")]
         return {name: value for name, value in asdict(self).items() if name in required or value}
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> CommandResult:
-        """Read one."""
+        """Read a result."""
         return cls(**{name: value for name, value in found.items() if name in cls.__slots__})

@@ -60,7 +60,7 @@ def buckets_of(slots: Sequence[int], buckets: int) -> list[int]:
 
 
 def metrics(buckets: int) -> list[Column]:
-    """What is observed: by slot the earliest moment, and for ranges which buckets took part.
+    """Return the metrics to observe: the earliest moment of each slot, and for ranges the buckets that took part.
 
     A user's sink may run a batch twice, and then Spark observes it twice. So nothing is counted.
     """
@@ -89,7 +89,7 @@ def told_by(observed: Mapping[str, Any], buckets: int, before: Sequence[int]) ->
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What the control source knows of its operator."""
+    """The state of an operator, as the control source knows it."""
 
     #: The position of the source's offset through which the operator has worked.
     at: int
@@ -98,7 +98,7 @@ class Due:
 
     @classmethod
     def unknown(cls, buckets: int) -> Due:
-        """What is known before the first batch."""
+        """Return the state before the first batch."""
         return cls(-1, (FOREVER,) * -(-buckets // width(buckets)))
 
     def slots_until(self, now: int) -> list[int]:

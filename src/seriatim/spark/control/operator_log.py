@@ -30,7 +30,7 @@ __all__ = ["ANSWER", "EVENT", "OperatorLog"]
 
 #: The kinds of entries.
 ANSWER, EVENT = "answer", "event"
-#: So many files of batches are put together as one, when there are twice as many.
+#: How many batch files are merged into one file, when there are twice as many.
 _TOGETHER = 512
 _RESTORE = "restore the checkpoint from a backup; or, to go on without these entries, move the folder operator-log and the file operator-log.json away"
 
@@ -147,7 +147,7 @@ class OperatorLog:
         return [*kept[:1], *(item._replace(before=former.last) for former, item in pairwise(kept))]
 
     def _put_together(self, batches: list[int]) -> None:
-        """Make one file of several, without looks, which changed nothing; whoever reads meanwhile finds each entry once."""
+        """Merge several files into one, without looks, which changed nothing. A reader meanwhile finds each entry once."""
         ends = pairwise([self._together, *batches])
         files = [_LogFile(batch, batch, self._folder / f"{batch:010d}", before) for before, batch in ends]
         entries = [entry for file in files for entry in self._read(file) if entry.get("verb") != LOOK]

@@ -1,4 +1,4 @@
-"""How fast a run is: what it has received and released in the last minute, in a file that others read.
+"""The pace of a run: the messages received and released in the last minute, in a file for others to read.
 
 The file is only for people to look at. It isn't synced, and one that is missing or damaged says nothing.
 """
@@ -14,7 +14,7 @@ __all__ = ["WINDOW_S", "Pace"]
 #: The time over which rates are taken.
 WINDOW_S = 60.0
 _FILE = "pace.json"
-#: What ends so soon after another batch is added to it.
+#: A batch that ends this soon after another one is added to it, seconds.
 _APART_S = 0.5
 
 
@@ -52,7 +52,7 @@ class Pace:
         return round(messages / min(WINDOW_S, max(1.0, now - self.since)), 1)
 
     def keep(self, root: Path) -> None:
-        """Write it into a checkpoint; what can't be written is left out: nothing depends on it."""
+        """Write it into a checkpoint; ignore an error, because nothing depends on it."""
         content = {"batches": self.batches, "behind": self.behind, "since": self.since}
         beside = root / f".{_FILE}"
         try:

@@ -1,4 +1,4 @@
-"""The checkpoint of a pipeline as somebody finds it who doesn't run it: whose it is, whether a run has it, how far it is."""
+"""A checkpoint of a pipeline, read by a process that doesn't run it: its owner, whether a run has it, how far it is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from seriatim.spark.control.source import FIRST_OFFSET
 
 __all__ = ["LAYOUT", "PipelinePlace", "check_layout", "log_position"]
 
-#: The layout of checkpoints. Raise it whenever what is kept in the folder is kept otherwise.
+#: The layout of checkpoints. Raise it whenever the content of the folder changes its form.
 LAYOUT = 3
 #: The last commit that converts a checkpoint of an older layout, and one whose buckets go by queue and key, to the present one.
 _CONVERTS = "8473f540"
@@ -80,7 +80,7 @@ class PipelinePlace:
             os.close(lock)
 
     def check_log(self) -> None:
-        """Check what of the control log was written and isn't obeyed for certain."""
+        """Check the entries of the control log that aren't obeyed for certain."""
         self._behind_what_is_obeyed(self.control.check)
 
     def not_obeyed(self) -> list[dict[str, Any]]:
@@ -88,7 +88,7 @@ class PipelinePlace:
         return self._behind_what_is_obeyed(lambda after: self.control.read(after, self.control.last()))
 
     def _behind_what_is_obeyed(self, read: Callable[[int], _Read]) -> _Read:
-        """Read the control log behind the last file that is obeyed for certain.
+        """Read the control log after the last file that is obeyed for certain.
 
         A run deletes what it has obeyed. What is missing is only missed if it is still behind that file.
         """
@@ -136,7 +136,7 @@ def log_position(query: Path, *, done: bool = False) -> int:
 
 
 def _control_offset(file: Path) -> dict[str, Any] | None:
-    """The control source's offset among those of a batch; None: the file can't be read, which a run tells better."""
+    """The control source's offset among those of a batch; None: the file can't be read, which a run reports better."""
     try:
         for line in file.read_text(encoding="utf-8").splitlines():
             if line.startswith("{"):

@@ -1,7 +1,8 @@
-"""Set aside what waits for the port of a destination that is taken away.
+"""Set aside the batches that wait for the port of a removed destination.
 
-Batches that wait were released, and are counted so. Their rows go into the set-aside folder of the same batch, in a file of their own
-for each batch, and then the batch leaves the outbox. A run that is killed in between does it again: the file takes its own place.
+Batches that wait were released, and are counted so. Their rows go into the set-aside folder of the same batch, in a file for each batch,
+and
+then the batch leaves the outbox. A run that is killed in between does it again: the file replaces itself.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _OPTIONS: Mapping[str, Mapping[str, tuple[str, ...] | None]] = {
     "csv": {"compression": ("none", "gzip"), "header": ("true", "false"), "sep": None, "delimiter": None},
     "parquet": {"compression": ("none", "snappy", "gzip", "zstd", "lz4")},
 }
-#: The formats that are written here, each batch exactly once; any other is Spark's.
+#: The formats that this package writes, each batch exactly once; any other is Spark's.
 FORMATS = tuple(_OPTIONS)
 
 _ROW_GROUP_BYTES = 64 * 2**20

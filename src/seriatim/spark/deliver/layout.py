@@ -36,7 +36,7 @@ _INCARNATION = "incarnation"
 # Formats that have no structs.
 _FLAT = frozenset({"csv", "jdbc", TABLE})
 
-# Before the name of a column: what the message had there when it was put in order.
+# The prefix of a column's name for the values that the message had when it was put in order.
 _KEPT = "_by_"
 
 Kind = TypeVar("Kind")
@@ -44,7 +44,7 @@ Kind = TypeVar("Kind")
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """The common properties of queues whose rows have the same layout."""
+    """The properties that queues share whose rows have the same layout."""
 
     group: str | None
     default_group: str | None
@@ -111,7 +111,7 @@ class Layout:
         sequence = "" if shape.sequence is None else source.get(shape.sequence, _kept(shape.sequence, rows.names))
         group = _group_as_it_is(shape, rows) if shape.group is not None else ""
         order = [("group", "_group" if group is None else group), ("sequence", sequence), *_LEFT]
-        if shape.forgets:  # counted by group, those of the destination included
+        if shape.forgets:  # counted by group, including the destination's incarnation
             order.append((_INCARNATION, _INCARNATION))
         elif shape.incarnation:
             order.append((_INCARNATION, f"={shape.incarnation}"))
@@ -122,7 +122,7 @@ class Layout:
         return OUTPUTS not in rows.names and not self._computed(rows)
 
     def rows(self, frame: DataFrame) -> DataFrame:
-        """The rows with the columns that files of columns need in addition, a row for each output of a message.
+        """Return the rows with the columns that column files need in addition, a row for each output of a message.
 
         Group and sequence are those of the message, whatever its outputs have there.
         """
@@ -189,7 +189,7 @@ class Layout:
         return F.when(F.coalesce(F.is_valid_utf8(text), F.lit(True)), plain).otherwise(encoded)
 
     def _aside(self, shape: _Shape, frame: Sequence[str]) -> Column:
-        """The text of a row that was not released. A body that is no text is in base64, so that nothing is lost."""
+        """The text of a row that was not released. A body that isn't text is in Base64, so that nothing is lost."""
         text = F.col("body").cast("string")
         return F.to_json(
             F.struct(
@@ -268,7 +268,7 @@ def _ticket_text() -> Column:
 
 
 def _by_destination(kinds: Mapping[str, Kind], column_of: Callable[[Kind], Column]) -> Column:
-    """A column that differs by destination: one expression for each kind, however many destinations share it."""
+    """A column that differs by destination: one expression for each kind, whatever the number of destinations."""
     alike: dict[Kind, list[str]] = {}
     for name, kind in kinds.items():
         alike.setdefault(kind, []).append(name)

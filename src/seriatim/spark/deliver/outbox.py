@@ -72,7 +72,7 @@ def _about_if_there(port: Port, batch: int) -> Kept | None:
     try:
         return _about(port, batch)
     except CheckpointMismatch:
-        # It may be there again: the folder of a batch that is replaced is gone for a moment.
+        # It may be back: the folder of a batch that is being replaced is missing for a moment.
         return _about(port, batch) if port.folder(batch).exists() else None
 
 
@@ -96,7 +96,7 @@ class Outbox:
         self._identity = identity
         self._claimed = False
         self._lock = threading.Lock()
-        #: What waits, oldest first; replaced, never changed.
+        #: The waiting batches, oldest first; replaced, never changed.
         self.kept: tuple[Kept, ...] = ()
         if port.root.exists():
             self._open()
@@ -108,7 +108,7 @@ class Outbox:
             self.port.sweep()
             self.kept = tuple(_about(self.port, batch) for batch in self.port.batches())
             if not self.kept:
-                shutil.rmtree(self.port.root)  # an empty one may be of a format that the port had before
+                shutil.rmtree(self.port.root)  # an empty port may have another format from before
                 return
         except OSError as error:
             raise self._broken(error) from error

@@ -129,13 +129,13 @@ class Port:
         """Check that no later run has claimed the folder."""
         manifest = self.manifest()
         if manifest is None:
-            # Where a disk is not mounted any more, its folder may still be there: empty, and not the port.
+            # An unmounted disk may leave its folder behind: empty, and not the port.
             (self.root / _MANIFEST).stat()
         else:
             self._is_superseding(manifest)
 
     def _is_superseding(self, manifest: Mapping[str, object]) -> bool:
-        """Whether the folder was last claimed by an earlier run. Raises `CheckpointMismatch` if it was by a later one."""
+        """Return whether an earlier run made the last claim of the folder. Raises `CheckpointMismatch` if a later run made it."""
         last = manifest.get("fence", 0)
         if not isinstance(last, int) or last > self.fence:
             raise CheckpointMismatch(
@@ -146,14 +146,14 @@ class Port:
         return last < self.fence
 
     def _sign(self, manifest: Mapping[str, object]) -> None:
-        """Write whose folder it is, and then remove what other runs have staged."""
+        """Write the folder's owner, and then remove what other runs have staged."""
         write_synced(self.root / _MANIFEST, json.dumps(manifest, indent=2).encode())
         for staging in self.root.glob(f"{_STAGING}*"):
             if staging not in (self.staging, self._carried):
                 shutil.rmtree(staging, ignore_errors=True)
 
     def manifest(self) -> dict[str, object] | None:
-        """What the folder says of its owner; None: nothing. Raises `CheckpointMismatch` if that is damaged."""
+        """Return what the folder says of its owner; None: nothing. Raises `CheckpointMismatch` if it is damaged."""
         try:
             text = (self.root / _MANIFEST).read_bytes()
         except FileNotFoundError:
@@ -185,7 +185,7 @@ class Port:
         raise FileNotFoundError(self.root)
 
     def begin(self) -> None:
-        """Remove what a batch that didn't end left behind."""
+        """Remove the remains of an unfinished batch."""
         shutil.rmtree(self.staging, ignore_errors=True)
 
     def take(self, batch: int, folder: Path) -> None:
@@ -223,7 +223,7 @@ class Port:
         shutil.rmtree(staging, ignore_errors=True)
 
     def remove(self, batch: int) -> None:
-        """Remove a batch in one step, so that never half of it is there. Allowed while another batch is being written."""
+        """Remove a batch in one step, so that readers never see half of it. Allowed while another batch is being written."""
         removed = self.root / f"{_REMOVED}{batch:010d}"
         self.folder(batch).rename(removed)
         sync_folder(self.root)

@@ -1,4 +1,4 @@
-"""Why messages were set aside: how many for each reason, with one of them as an example.
+"""The reasons for which messages were set aside: how many messages each has, and one of them as an example.
 
 Counted by the workers while they write. Two reasons are one where they differ in numbers and in quoted text only ("'a' is
 not a number", "'b' is not a number"), and there is a limit: a feed of broken rows has as many texts as rows.
@@ -19,12 +19,12 @@ from pyspark.sql import functions as F
 
 __all__ = ["OTHER", "ReasonCounts", "SetAsideReason", "by_frequency", "merged", "without_place"]
 
-#: What stands for all reasons beyond the limit.
+#: The name for all reasons beyond the limit.
 OTHER = "other reasons"
 
 _MOST = 50
 _LONGEST = 300
-#: What may differ between messages that were set aside for one reason.
+#: The parts of a text that may differ between messages of one reason.
 _VARIABLE = r"""'[^']*'|"[^"]*"|[0-9]+"""
 _IN_PLACE = "…"
 
@@ -53,7 +53,7 @@ class SetAsideReason:
 
     @property
     def kind(self) -> tuple[str, str, str]:
-        """What messages have in common that were set aside for one reason."""
+        """The values that messages of one reason share."""
         return self.destination or "", self.disposition, re.sub(_VARIABLE, _IN_PLACE, self.reason)
 
     def to_json(self) -> str:
@@ -67,7 +67,7 @@ class SetAsideReason:
 
 
 def without_place() -> Column:
-    """The reason of a row, without the row's place, which its id says too (``a.json:17: not JSON``)."""
+    """The reason of a row, without the row's place, which its id has too (``a.json:17: not JSON``)."""
     to_the_end = F.lit(2**31 - 1)
     place = F.concat(F.substring("message_id", F.locate("/", "message_id") + 1, to_the_end), F.lit(": "))
     rest = F.substring("reason", F.length(place) + 1, to_the_end)
@@ -88,7 +88,7 @@ def merged(reasons: Iterable[SetAsideReason]) -> dict[tuple[str, str, str], SetA
 
 
 def by_frequency(reasons: Iterable[SetAsideReason]) -> tuple[SetAsideReason, ...]:
-    """The most frequent first, `OTHER` last."""
+    """Return the most frequent reasons first, `OTHER` last."""
     return tuple(sorted(reasons, key=lambda reason: (reason.reason == OTHER, -reason.messages, reason.kind)))
 
 
@@ -107,7 +107,7 @@ class ReasonCounts:
             self._found = merged([*self._found.values(), *_reasons(rows.combine_chunks())])
 
     def found(self) -> tuple[SetAsideReason, ...]:
-        """What was counted."""
+        """Return the reasons that were counted."""
         return tuple(self._found.values())
 
 

@@ -44,9 +44,9 @@ from seriatim.spark.session.requirements import arrow_schema
 
 __all__ = ["SET_ASIDE", "UNROUTED", "Delivered", "Folders", "InHand", "Sink", "StreamingQuery", "Waiting", "start"]
 
-#: The name of the port for what was not released.
+#: The name of the port for messages that were not released.
 SET_ASIDE = "set-aside"
-#: The name of the port for what no destination wanted.
+#: The name of the port for messages without a destination.
 UNROUTED = "unrouted"
 
 _THREADS = 16
@@ -59,7 +59,7 @@ class Delivered:
     batch: int
     #: How many messages by (destination, disposition); the destination of a message that has none is "".
     counts: Mapping[tuple[str, str], int]
-    #: What the operator says of its state, a JSON text a bucket.
+    #: The operator's reports of its state, a JSON text a bucket.
     reports: tuple[str, ...] = ()
     tasks: tuple[int, ...] = ()
     #: Why messages were set aside, as each writing task has counted.
@@ -118,13 +118,13 @@ class Sink:
         self._clock = clock
         self._last: int | None = None
         self._began: tuple[int, float] | None = None
-        # What waits is carried beside the batches: a port that takes its time to fail holds nobody up.
+        # Waiting batches are carried beside the micro-batches: a port that fails slowly holds up no other.
         self._carriers = Carriers(_THREADS)
         with ThreadPoolExecutor(_THREADS) as threads:
             list(threads.map(Outgoing.claim, self._outgoing))
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        """Deliver a micro-batch; once more if it was delivered before."""
+        """Deliver a micro-batch; if it was delivered before, deliver it again."""
         self._began = batch, self._clock()
         try:
             self._deliver(frame, batch)
@@ -132,7 +132,7 @@ class Sink:
             self._began = None
 
     def check_age(self, latest: int) -> None:
-        """See that no port of files is ahead of the checkpoint: its next batches would replace others of these numbers."""
+        """Check that no port of files is ahead of the checkpoint: its next batches would replace batches of these numbers."""
         for outgoing in self._outgoing:
             newest = outgoing.newest_batch()
             if newest is not None and newest > latest:
@@ -163,7 +163,7 @@ class Sink:
         return self._carriers.settled()
 
     def begin_again(self) -> None:
-        """Forget that deliveries have failed; another query begins with this sink. What is being delivered goes on."""
+        """Forget failed deliveries; another query begins with this sink. Deliveries under way continue."""
         self._carriers.forget_failures()
 
     def close(self, given_up: Callable[[], bool] = lambda: False) -> bool:
@@ -174,7 +174,7 @@ class Sink:
 
     def _deliver(self, frame: DataFrame, batch: int) -> None:
         again = self._last is None or batch <= self._last
-        self._last = None  # until it is done, nobody knows what lies in staging
+        self._last = None  # until the batch is done, the content of staging is unknown
         everywhere = range(len(self._outgoing))
         if again:
             with ThreadPoolExecutor(_THREADS) as threads:
@@ -182,7 +182,7 @@ class Sink:
         answers = self._write(frame, everywhere)
         failed = self._put(batch, answers, everywhere if again else ())
         while failed:
-            # What the others have they have; the rows of those that failed are written once more, for their outboxes.
+            # The other ports have their rows; the rows of the failed ports are written again, for their outboxes.
             failed = self._put(batch, self._write(frame, failed), failed)
         self._delivered(_outcome(batch, answers))
         self._last = batch
@@ -275,7 +275,7 @@ def _outgoing(
 
 
 def _check_dropped(waiting: Port) -> None:
-    """Check that no batch waits that was released before its destination dropped."""
+    """Check that no batch waits that was released before its destination was set to drop."""
     if batches := waiting.batches():
         raise CheckpointMismatch(
             f"{counted(len(batches), 'batch waits', 'batches wait')} for {waiting.destination}, which has no port any more",

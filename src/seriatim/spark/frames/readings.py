@@ -1,4 +1,4 @@
-"""The kernel's one reading of numbers and times (`kernel/values/reading.py`) as expressions of Spark over a column."""
+"""The kernel's reading of numbers and times (`kernel/values/reading.py`) as expressions of Spark over a column."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REMEDY = "name a column of whole numbers, or of text, decimals or floats that a
 
 
 class Numbers(NamedTuple):
-    """The number of each value, null if there is none, and the `Reason` why there is none.
+    """The number of each value, null if there is none, and the `Reason` for a missing number.
 
     `problem` is null where the value is missing; it is None if no value can have another problem.
     """
@@ -72,7 +72,7 @@ def sequence_numbers(field: T.StructField, column: Column, name: str) -> Numbers
 
 
 def moments(kind: T.DataType, column: Column, name: str) -> Numbers:
-    """Read times as `kernel.reading.moment` does; a time without a time zone is in UTC, whatever the session's zone is."""
+    """Read times as `kernel.reading.moment` does; a time without a time zone is in UTC, whatever zone the session has."""
     if not isinstance(kind, T.StringType):
         return Numbers(microseconds(kind, column, name, "sequence"), None)
     zoned = F.unix_micros(column.try_cast("timestamp"))

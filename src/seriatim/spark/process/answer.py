@@ -29,7 +29,7 @@ _LONGEST_TRACE = 4000
 
 _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _NUMBER = (pa.types.is_integer, pa.types.is_floating)
-#: What may stand for what.
+#: The types that each type may be returned as.
 _FITTING: tuple[tuple[Callable[..., bool], tuple[Callable[..., bool], ...]], ...] = (
     (pa.types.is_string, _TEXT),
     (pa.types.is_binary, (*_TEXT, pa.types.is_large_binary, pa.types.is_binary_view)),
@@ -54,7 +54,7 @@ class FunctionResult:
     columns: Mapping[str, pa.Array]
 
     def moved(self, start: int) -> FunctionResult:
-        """The same answer for messages that begin at place `start`."""
+        """The same results for messages that begin at place `start`."""
         return replace(self, source=self.source + start)
 
 
@@ -64,7 +64,7 @@ class Failure:
 
     #: The exception, or the end of the process, in one line.
     line: str
-    #: The same with the function's name, and a traceback if there is one.
+    #: The same with the function's name, and with the traceback if there is one.
     told: str
     #: The exception, if it was raised in this process.
     error: BaseException | None = None
@@ -126,7 +126,7 @@ def _places(answered: pa.Array, ids: pa.Array, where: str) -> tuple[Ints, pa.Arr
 
 
 def _fits(actual: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a column of one type may be returned for another type; a value may still be too large, or have a fraction."""
+    """Return whether a column of one type may be returned for another type; a value may still be too large, or have a fraction."""
     if pa.types.is_dictionary(actual):
         actual = actual.value_type
     if actual == wanted or pa.types.is_null(actual):
@@ -142,7 +142,7 @@ def _cast(table: pa.Table | pa.RecordBatch, column: str, kind: pa.DataType) -> p
         if pa.types.is_dictionary(values.type):
             values = values.cast(values.type.value_type)
         if pa.types.is_decimal(kind) and pa.types.is_integer(values.type):
-            # A whole number counts as one of 19 digits, however small it is: it is widened first.
+            # A whole number counts as one of 19 digits, whatever its size: it is widened first.
             values = values.cast(pa.decimal256(76, 0))
         return values.cast(kind)
     except pa.ArrowInvalid as error:

@@ -28,7 +28,7 @@ from seriatim.spark.receive.stage import promoted
 __all__ = ["process", "process_here", "properties", "spread"]
 
 _BODY = {"body": "binary"}
-#: The columns of every message, before and behind its properties.
+#: The columns of every message, before and after its properties.
 _MESSAGE = {
     "message_id": pa.string(),
     "type": pa.string(),
@@ -141,7 +141,7 @@ def _step(declared: Process, destination: str | None, folders: tuple[str, ...], 
 
 
 def _not_yet(df: DataFrame, pipeline: Pipeline, columns: Mapping[str, str], *, routed: bool) -> frozenset[str]:
-    """The returned columns that messages don't have before the code of this place."""
+    """The returned columns that messages don't have yet when the code of this place runs."""
     if not routed:
         return frozenset(columns) - frozenset(df.columns)
     before = {"body", "type"} | promoted(pipeline.receive).keys()
@@ -152,7 +152,7 @@ def _with_columns(df: DataFrame, columns: Mapping[str, str]) -> DataFrame:
     """The frame with its missing columns of `columns` as null, and with ``_outputs``."""
     lacking = {name: F.lit(None).cast(kind) for name, kind in columns.items() if name not in df.columns}
     if OUTPUTS not in df.columns:
-        # Code that returns nothing but ids may still make several of one message: each of them has its body.
+        # Code that returns only ids may still make several messages of one: each of them has its body.
         fields = ", ".join(f"`{name}`: {kind}" for name, kind in (columns or _BODY).items())
         lacking[OUTPUTS] = F.lit(None).cast(f"array<struct<{fields}>>")
     return df.withColumns(lacking)
@@ -168,7 +168,7 @@ def _retyped(df: DataFrame, columns: Mapping[str, str]) -> dict[str, T.DataType]
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """The work of a worker: one step after another, batch by batch."""
+    """A worker's work: one step after another, batch by batch."""
 
     steps: tuple[Step, ...]
     calling: Calling
@@ -186,7 +186,7 @@ class _Work:
 
 
 def spread(df: DataFrame) -> DataFrame:
-    """A row for each output, as it is delivered; without user code every row unchanged.
+    """Return a row for each output, as it is delivered; without user code every row unchanged.
 
     Call it after group and sequence have been computed: they are those of the message, and its outputs may have others.
     """

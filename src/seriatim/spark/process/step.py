@@ -33,9 +33,9 @@ from seriatim.spark.process.answer import Failure, FunctionResult, Unfit, array_
 
 __all__ = ["OUTPUTS", "WAS", "Step", "outputs_type", "run_step"]
 
-#: The column with what leaves instead of a message.
+#: The column with the outputs that leave instead of a message.
 OUTPUTS = "_outputs"
-#: Before the name of a column that gets another type: what it was, in the new type.
+#: The prefix of a column's name for its value before a change of type, in the new type.
 WAS = "_was_"
 
 _INVALID = "_invalid"
@@ -48,7 +48,7 @@ _HERE = Calling()
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The user's code at one place of the way; survives pickling."""
+    """The user's code at one place of a pipeline; survives pickling."""
 
     #: The function: it takes a table of messages, and returns ``message_id`` and the columns in `returns`.
     function: Function
@@ -103,7 +103,7 @@ def _rows_for(table: pa.Table, step: Step) -> Ints:
 
 
 def _unfolded(table: pa.Table, rows: Ints) -> tuple[Ints, pa.Table]:
-    """A row for each output of the messages in `rows`, and the row of the table that it belongs to."""
+    """Return a row for each output of the messages in `rows`, and the row of the table that it belongs to."""
     every = len(rows) == table.num_rows
     if table.column(OUTPUTS).null_count == table.num_rows:
         return rows, table if every else table.take(pa.array(rows))
@@ -221,7 +221,7 @@ def _folded(table: pa.Table, step: Step, rows: Ints, source: Ints, messages: pa.
     at, places = source[called.source][good], pa.array(np.flatnonzero(good))
     made_of = pa.array(called.source[good])
     changed, firsts = np.unique(at, return_index=True)
-    # Where every message is one output before and after, the columns that this step doesn't return stay as they are.
+    # Where every message is one output before and after, the columns that this step doesn't return stay unchanged.
     single = len(messages) == len(rows) and len(changed) == len(at)
     values = {
         name: called.columns[name].take(places) if name in step.returns else array_of(messages[name]).take(made_of)

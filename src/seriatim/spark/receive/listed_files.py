@@ -35,11 +35,11 @@ def check_files(session: SparkSession, query: Path, batch: int) -> None:
     execution = execution_of(session)
     listings = [relation.location() for relation in relations(execution)]
     if any(is_like_pattern(unquote(name)) for name in noted):
-        # Their number says nothing: some are listed several times, and others may be gone.
+        # Their number isn't compared: some may be listed several times, and others missing.
         read_once(session, execution, len(listings))
     elif sum(listing.allFiles().size() for listing in listings) == noted.total():
         return
-    # Across the bridge to the JVM each name costs a call: they are fetched only where some may be missing.
+    # Each name costs a call to the JVM: they are fetched only where some may be missing.
     names = Counter(name for listing in listings for name in {str(name) for name in listing.inputFiles()})
     missing = sorted(path_of(name) for name in noted - names)
     if missing:
@@ -53,7 +53,7 @@ def check_files(session: SparkSession, query: Path, batch: int) -> None:
 
 def execution_of(session: SparkSession) -> Any:
     """Spark's execution of the micro-batch that this thread runs."""
-    # Nothing public tells: the frame that the batch is handed as is cut off from its sources.
+    # Spark has no public way: the frame of the batch is cut off from its sources.
     id_ = session.sparkContext.getLocalProperty(_QUERY_ID)
     return session._jsparkSession.streams().get(id_).streamingQuery().lastExecution()  # noqa: SLF001
 

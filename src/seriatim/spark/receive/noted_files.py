@@ -1,4 +1,4 @@
-"""The files that Spark has noted in a checkpoint: those of a micro-batch, and those that were read lately."""
+"""The files that Spark has noted in a checkpoint: those of a micro-batch, and the latest ones."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from seriatim.spark.receive.promotion import from_python
 
 __all__ = ["Columns", "RowPaths"]
 
-#: The columns of one row that are looked at, by name, as Arrow gives their values.
+#: The columns of one row that paths read, by name, as Arrow gives their values.
 Columns = Mapping[str, Any]
 
 
@@ -48,8 +48,8 @@ class RowPaths:
 
     promote: tuple[Promotion, ...]
     namespaces: Mapping[str, str] = field(default_factory=dict)
-    #: Whether a blank body counts as no body. A row without a body is no fault: properties in the body are null. If the body can't be
-    #: read, properties in columns are found nevertheless.
+    #: Whether a blank body counts as no body. A row without a body isn't a fault: properties in the body are null. If the body can't
+    #: be read, properties in columns are found nevertheless.
     blank: bool = False
 
     def columns(self) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ class RowPaths:
                     problem = str(error)
             if problem is None:
                 return promoted(finds, _RowReading(document, columns))
-            # What an envelope tells of no document would be told of one that can't be read.
+            # What an envelope would report of a missing document it would also report of an unreadable one.
             values, more = promoted(
                 [_null if item.told_by else find for item, find in zip(self.promote, finds, strict=True)],
                 _RowReading(None, columns),

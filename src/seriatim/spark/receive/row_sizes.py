@@ -24,20 +24,20 @@ from seriatim.spark.receive.noted_files import noted_files
 
 __all__ = ["check_row_sizes"]
 
-# What Spark expands by itself.
+# Files that Spark expands itself.
 _COMPRESSED = (".bz2", ".deflate", ".gzip", ".lz4", ".snappy", ".zst", ".zstd")
 # How many times larger than itself a file may become.
 _MOST_TIMES = 1_000
-# Rows of this many bytes and more are passed over. (A carriage return may be one more.)
+# Hadoop skips rows of this many bytes and more. (A carriage return may be one more.)
 _LONGEST = "mapreduce.input.linerecordreader.line.maxlength"
-# A mark of UTF-8 at a file's beginning is none of its rows, and the last row may end without a separator.
+# A byte order mark at a file's beginning belongs to no row, and the last row may end without a separator.
 _ASTRAY = 3
 _REMEDY = "put a file without that in its place, or an empty one, and start again"
 
 
 @dataclass(frozen=True, slots=True)
 class _LargeFile:
-    """A file in which a row may be too large: its path as Hadoop has it, its bytes, and how it is read."""
+    """A file in which a row may be too large: its path as Hadoop has it, its bytes, and the way it is read."""
 
     path: Any
     size: int

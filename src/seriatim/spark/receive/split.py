@@ -77,7 +77,7 @@ def _place(text: str, steps: tuple[str | int, ...]) -> int | None:
         if isinstance(step, int):
             spans = _elements(text, place) if text[place] == "[" else iter(())
             place = next((first for first, _ in islice(spans, step, None)), None)
-        else:  # of a name that is given twice the last one counts, as it does for every reader
+        else:  # of a repeated name the last one counts, as for every reader
             members = _members(text, place) if text[place] == "{" else iter(())
             place = max((first for name, first in members if name == step), default=None)
     return place

@@ -59,7 +59,7 @@ from seriatim.spark.receive.text_files import read_files
 __all__ = ["ARRIVAL", "arrival", "identity", "promoted", "receive"]
 
 _UNNOTED = Calling()
-#: Columns by which the messages of a micro-batch are in order of arrival, where none was split; total.
+#: The columns that give the order of arrival of a micro-batch's messages, where none was split; total.
 ARRIVAL = ("received_at", "location", "_file", "_position")
 
 
@@ -94,7 +94,7 @@ def identity(pipeline: Pipeline) -> Column:
 
 
 def promoted(received: Collection[Receive]) -> dict[str, str]:
-    """Every promoted property and its Spark type, in the order in which they are first named; without ``type``.
+    """Return every promoted property and its Spark type, in the order of their first mention; without ``type``.
 
     Where two regions send the messages, `REGION` is one.
     """

@@ -45,7 +45,7 @@ from seriatim.spark.session.versions import STARTS_ARE_TOLD, refused
 __all__ = ["read_parquet", "read_source"]
 
 _CLASSES = re.compile(r"^(?::\s*)?(?:(?:[a-z]\w*\.)+[\w$]+:\s*)+")
-# Formats of files, of which a stream would leave out those that are a week older than the newest.
+# Formats of files: a stream would skip files that are a week older than the newest.
 _FILES = frozenset({"avro", "binaryfile", "orc"})
 # How columns are called on their way to a worker that only looks at them.
 _LOOKED_AT = "_looked_at_"
@@ -122,7 +122,7 @@ def read_source(
     messages = _messages(frame, entry, schema, folders, body, absent=absent, calling=calling, moves=moves)
     if entry.source.format != BOX:
         return messages
-    # A message of a box keeps the id that it has there.
+    # A message of a box keeps its id.
     return messages.withColumn("message_id", F.substr("message_id", F.lit(len(entry.location) + 2)))
 
 
@@ -145,7 +145,7 @@ def _opened(spark: SparkSession, entry: Receive, *, static: bool) -> DataFrame:
         return opened(static=static)
     except UsageError:
         raise
-    except Exception as error:  # what a source raises has no common type
+    except Exception as error:  # sources raise errors without a common type
         if healing_of_spark(str(error)) is not None:
             raise
         raise UsageError(
@@ -164,7 +164,7 @@ def _told(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Id:
-    """A column that identifies a row: as it is `shown`, and its sort key: a `number`, or if that is None a `text`."""
+    """A column that identifies a row: its text (`shown`), and its sort key: a `number`, or if that is None a `text`."""
 
     name: str
     shown: Column
@@ -197,7 +197,7 @@ class _Id:
         return cls(name, column.cast("string"), column.cast("string"), number)
 
     def sortable(self) -> Column:
-        """Text in the order of the column's values, also with other text behind it; a null comes first."""
+        """Return text that sorts like the column's values, also with other text after it; a null sorts first."""
         if self.number is None:
             escaped = F.replace(self.text, F.lit("\0"), F.lit("\0\1"))
             return F.concat(F.coalesce(escaped, F.lit("")), F.lit("\0\0"))
@@ -355,7 +355,7 @@ def _column(entry: Receive, schema: T.StructType, item: Promotion) -> tuple[Colu
 
 
 def _whole(kind: T.DataType, column: Column) -> Column:
-    """The whole numbers of a column; of a type that has none, such as boolean, nothing is a number."""
+    """The whole numbers of a column; in a type without any, such as boolean, nothing is a number."""
     try:
         return whole_numbers(kind, column, "", "").number
     except ColumnError:

@@ -38,7 +38,7 @@ __all__ = [
     "splitter_of",
 ]
 
-# Spark leaves out files that are a week older than the newest, without a word.
+# Spark silently skips files that are a week older than the newest.
 _MAX_FILE_AGE = "36500d"
 
 
@@ -76,7 +76,7 @@ def read_files(
 
 
 def folder_of(entry: Receive) -> tuple[Path, str]:
-    """The folder of a location and the path to read in it, both absolute; the folder is the part of the path before a pattern."""
+    """Return the folder of a location and the path to read in it, both absolute; the folder is the part of the path before a pattern."""
     if entry.source.path is None:
         raise UsageError("the source names no path", where=f"location {entry.location}")
     path = entry.source.path.absolute()
@@ -194,7 +194,7 @@ def _dialect(entry: Receive, options: Mapping[str, str]) -> CsvDialect:
     for name, value in (("sep", separator), ("quote", quote), ("escape", escape or "\\")):
         if len(value) != 1 or value in "\r\n":
             raise UsageError(f"{name} must be one character, not {value!r}", where=f"location {entry.location}")
-    # A quote that escapes itself is the doubled quote, which is what there is without an escape.
+    # A quote that escapes itself is a doubled quote, the default without an escape.
     return CsvDialect(separator, quote, None if escape == quote else escape)
 
 

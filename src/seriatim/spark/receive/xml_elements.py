@@ -14,9 +14,9 @@ from seriatim.spark.receive.split import NothingToSplit
 
 __all__ = ["XmlElements"]
 
-# Elements that lie in each other, and the namespaces that each has to declare, can make of a small body a very large one.
+# Nested elements, each with the namespaces that it has to declare, can make a very large body of a small one.
 _MOST_TIMES, _LEAST_ROOM = 16, 16 * 2**20
-# libxml2 compares each of them with all the others.
+# libxml2 compares each of them with all others.
 _MOST_NAMESPACES = 1_000
 
 

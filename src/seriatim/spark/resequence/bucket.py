@@ -56,11 +56,11 @@ __all__ = ["LONGEST", "MOST_SKIPPED", "MOST_SUSPECTED", "Became", "Bucket", "Pla
 LONGEST = 10
 #: How many of the holes that a call has skipped a report names.
 MOST_SKIPPED = 10
-#: How many of the groups whose producer seems to have begun anew a report names.
+#: The most groups with a suspected restart of their producer that a report names.
 MOST_SUSPECTED = 10
 #: Why the messages are dead that a destination held when it was taken away.
 _ABANDONED = "its destination was taken away"
-#: So many groups of a queue have to have expired before they leave a bucket's index: a run of them is written at once.
+#: How many groups of a queue must have expired before they leave a bucket's index: they are written at once, as a run.
 LEAST_PUT_AWAY = 256
 
 # Columns that travel with a message through the operator where they are needed.
@@ -123,13 +123,13 @@ class Plan:
 
     @property
     def steps(self) -> dict[str, int]:
-        """From one number to the next, by queue, where it isn't 1."""
+        """The increments of the queues where they aren't 1."""
         standard = [(queue.name, queue.policy) for queue in self.queues if isinstance(queue.policy, Standard)]
         return {name: policy.increment for name, policy in standard if policy.increment != 1}
 
 
 class Became(NamedTuple):
-    """What became of a row in a call: its disposition, and the reason if it was set aside."""
+    """The fate of a row in a call: its disposition, and the reason if it was set aside."""
 
     disposition: str
     reason: str | None = None
@@ -145,9 +145,9 @@ class Bucket:
         self._index = index
         self._bodies = bodies
         self._cold = cold
-        # What is told for each queue to which a message goes, the messages, and for each row of the former that of its message.
+        # The input: a row for each queue of a message, the messages, and for each row the place of its message.
         self._arrived, self._messages, self._places = opened(packets)
-        self._rows: list[Ints] = []  # rows of what arrived, in the order of their refs
+        self._rows: list[Ints] = []  # rows of the arrivals, in the order of their refs
         self._chunk = index.chunk
         self._refs = first_ref(index.chunk)
         self._out: list[_Decision] = []
@@ -188,7 +188,7 @@ class Bucket:
         return obeying.changed
 
     def became(self) -> list[Became]:
-        """What became of each row that arrived, in their order, after `take`; with ``output="all"``."""
+        """Return the fate of each row that arrived, in order; after `take`, with ``output="all"``."""
         fates = [Became(Disposition.HELD.word)] * self._arrived.num_rows
         where = np.concatenate(self._rows) if self._rows else empty_ints()
         for decision in self._out:
@@ -200,12 +200,12 @@ class Bucket:
         return fates
 
     def has_put_back(self, answers: list[dict[str, Any]], by_queue: Mapping[str, int]) -> None:
-        """Note that its rows were put back by commands: the answers to these, and how many it took in, by queue."""
+        """Note that commands put its rows back: the answers to them, and how many rows each queue took in."""
         self._answers += answers
         self._put_back.update(by_queue)
 
     def carry_on(self, before: Bucket) -> None:
-        """Report, too, what the call before this one did, of the same batch."""
+        """Report the results of the preceding call for the same batch, too."""
         self._answers = [*before._answers, *self._answers]
         self._events = [*before._events, *self._events]
         self._skipped = [*before._skipped, *self._skipped][:MOST_SKIPPED]
@@ -284,7 +284,7 @@ class Bucket:
         return json.dumps(figures)
 
     def share(self) -> Share:
-        """What became of the messages that arrived, and which groups hold some, for the log."""
+        """The arrived messages by disposition, and the groups that hold some, for the log."""
         counts = self._counts.copy()
         groups, first = 0, None
         for queue in self._plan.queues:
@@ -332,7 +332,7 @@ class Bucket:
         self._decide(queue.name, known, decided)
 
     def _without_forgotten(self, queue: Queue, known: QueueState, now: int) -> QueueState:
-        """The groups without those that have expired to nothing; whichever of them gets a message begins as a new incarnation."""
+        """Return the groups without those that have expired to nothing; a message for one of them begins a new incarnation."""
         if queue.expire_after is None or queue.expire_to != "nothing" or self._cold is None:
             return known
         forgotten = expired(queue.policy, known.state, now, micros(queue.expire_after))
@@ -344,7 +344,7 @@ class Bucket:
         return replace(rest, forgotten=known.forgotten + 1)
 
     def _taken_back(self, name: str, known: QueueState, keys: pa.BinaryArray) -> QueueState:
-        """The groups with those of these keys that have expired and left a tombstone."""
+        """Return the groups, with expired groups of these keys that left a tombstone."""
         if self._cold is None or not self._index.cold or not len(keys):
             return known
         strange = keys.filter(pc.invert(pc.is_in(keys, value_set=known.keys))) if len(known.keys) else keys
@@ -352,7 +352,7 @@ class Bucket:
         return known if back is None else known.enrolled(back.keys, back.state, back.born())
 
     def _put_away(self, now: int) -> None:
-        """Move the groups that have expired, and leave a tombstone, to the cold ones, when there are enough of them."""
+        """Move the expired groups that leave a tombstone to the cold groups, when there are enough of them."""
         if self._cold is None:
             return
         away: dict[str, QueueState] = {}
@@ -418,14 +418,14 @@ class Bucket:
         return column if self._places is None else column.take(pa.array(self._places))
 
     def _whose(self, rows: Ints) -> Ints:
-        """The rows of messages, by those of the queues to which they go."""
+        """The rows of messages, for the rows of their queues."""
         return rows if self._places is None else self._places[rows]
 
     def _column(self, name: str) -> pa.ChunkedArray | None:
         return self._arrived.column(name) if name in self._arrived.column_names else None
 
     def _problems(self, rows: Ints, queue: Queue) -> tuple[Ints, Ints]:
-        """Set rows aside that can't be messages of the queue; return the remaining rows and the reasons of the others."""
+        """Set aside the rows that can't be messages of the queue; return the remaining rows and the reasons of the others."""
         if not len(rows):
             return empty_ints(), rows
         if self._refused is not None:
@@ -452,7 +452,7 @@ class Bucket:
         return reason, rows
 
     def _strange(self, rows: Ints) -> Ints:
-        """Why rows aren't known to be of one of two regions, or have no id; a void needs neither."""
+        """The reasons why rows have no region or no id; a void needs neither."""
         reason = np.where(regions_of(self._numbers(SIZE)[rows]) > 0, Reason.NONE, Reason.REGION_UNKNOWN)
         ids = self._column(FINGERPRINT)
         if ids is not None and ids.null_count:
@@ -553,7 +553,7 @@ class Bucket:
         return state, decided, events
 
     def _abandon(self) -> None:
-        """Set aside what is held for destinations that were taken away."""
+        """Set aside the messages that are held for removed destinations."""
         for name, known in self._index.departed.items():
             refs = known.state.held.ref[known.state.held.weight > 0]
             if len(refs):
@@ -601,7 +601,9 @@ class Bucket:
             self._refs += len(rows)
             self._rows.append(rows)
             where: str | pa.Array = queue.name
-            if self._found is not None and self._found.null_count:  # a row that names no queue is of the first one here
+            if (
+                self._found is not None and self._found.null_count
+            ):  # a row that names no queue belongs to the first queue
                 where = self._arrived.column(self._plan.destination).take(pa.array(rows)).combine_chunks()
             self._out.append(_Decision.alike(refs, disposition, reasons, where))
 
@@ -620,7 +622,7 @@ class Bucket:
         chunk = self._chunk
         held = [queue.state.held.ref for queue in self._index.queues.values()]
         refs = np.concatenate(held) if held else empty_ints()
-        # What was decided is read before anything moves.
+        # All decisions are read before anything moves.
         for decision in self._out:
             for old in np.unique(chunk_of(decision.refs)).tolist():
                 if old != chunk:
@@ -726,7 +728,7 @@ class _Decision:
         return table
 
 
-# Made when they are needed: PyArrow imports pandas for an array of Python's values, and the start of a query needs none.
+# Made on first use: PyArrow imports pandas for an array of Python's values, and the start of a query needs none.
 @cache
 def _dispositions() -> pa.StringArray:
     return pa.array([disposition.word for disposition in Disposition])
@@ -739,12 +741,12 @@ def _reasons() -> pa.StringArray:
 
 
 def _open_holes(state: State) -> int:
-    """How many groups have an open hole; the clock of one that isn't opened is another."""
+    """Return how many groups have an open hole; a group that isn't opened has another clock."""
     return int(((state.groups.since != NEVER) & ~state.groups.has(Flag.UNOPENED)).sum())
 
 
 def _suspected(queue: Queue, known: QueueState) -> list[tuple[str, str, int]]:
-    """The groups whose producer seems to have begun anew: queue, group, the number of the last message that tells so."""
+    """The groups with a suspected restart of their producer: queue, group, the number of the last message that shows it."""
     groups = known.state.groups
     if not isinstance(queue.policy, Standard) or not groups.suspects.any():
         return []
@@ -753,7 +755,7 @@ def _suspected(queue: Queue, known: QueueState) -> list[tuple[str, str, int]]:
 
 
 def _longest(waiting: Mapping[str, tuple[pa.BinaryArray, HeldGroups]]) -> list[list[object]]:
-    """Of groups that hold messages, by queue and with the keys of all groups, those that have waited longest."""
+    """The groups that have waited longest, of all groups that hold messages; by queue, with the keys of all groups."""
     long_waits: list[list[object]] = []
     for name, (keys, all_groups) in waiting.items():
         since = np.where(all_groups.since == NEVER, FOREVER, all_groups.since)
@@ -767,7 +769,7 @@ def _longest(waiting: Mapping[str, tuple[pa.BinaryArray, HeldGroups]]) -> list[l
 
 
 def waited_since(group: Sequence[Any]) -> tuple[int, str, str]:
-    """The order of groups in a report: the longest waiting first, then those that no clock runs for."""
+    """The order of groups in a report: the longest waiting first, then groups without a clock."""
     return (FOREVER if group[5] is None else group[5], group[0], group[1])
 
 

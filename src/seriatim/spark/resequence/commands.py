@@ -45,7 +45,7 @@ _ID = "message_id"
 
 
 def in_buckets(rows: DataFrame, buckets: int, *, by_key: bool) -> DataFrame:
-    """Rows of the control source, each with the bucket of its group, which the source doesn't know."""
+    """Return rows of the control source, each with the bucket of its group, which the source doesn't know."""
     return rows.withColumn("bucket", F.coalesce(F.col("bucket"), _bucket(F.col("content"), buckets, by_key=by_key)))
 
 
@@ -81,7 +81,7 @@ def in_calls(commands: Iterable[Command]) -> tuple[list[tuple[list[Command], lis
 
 
 class Obeying:
-    """One call of a bucket, as far as commands go."""
+    """The commands of one call of a bucket."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Obeying:
         self._bodies = bodies
         self._cold = cold
         self._now = now
-        #: Told what a command has decided in a queue: its messages and events, by the rows of the groups.
+        #: Called with the decisions of a command in a queue: its messages and events, by the rows of the groups.
         self._decide = decide
         # Of the groups that commands name: their rows, and the state of each alone.
         self._states: dict[str, dict[int, State]] = {}
@@ -151,7 +151,7 @@ class Obeying:
 
     def _act(self, command: Command, queue: Queue, row: int) -> CommandResult:
         policy, before = queue.policy, self._states[queue.name][row]
-        # As if somebody had looked at the clock just before.
+        # First let the timers fire that are due now.
         timed = kernel.advance(policy, before, self._now)
         try:
             outcome = self._action(command, policy, timed.state)
@@ -239,7 +239,7 @@ class Obeying:
         return CommandResult.to(command, "done", groups=found, more=more)
 
     def _resting(self, filter_: Mapping[str, Any], name: str, known: QueueState) -> Iterator[QueueState]:
-        """The groups of a queue that have expired, as far as a filter may name them: they are ready or closed, and wait for nothing."""
+        """The expired groups of a queue that a filter may name: they are ready or closed, and wait for nothing."""
         states = filter_.get("states")
         rests = states is None or not {GroupState.READY, GroupState.CLOSED}.isdisjoint(states)
         if self._cold is None or filter_.get("waits") or filter_.get("older_than") is not None or not rests:
@@ -254,7 +254,7 @@ class Obeying:
             yield found
 
     def _with_what_was_done(self, name: str, known: QueueState) -> QueueState:
-        """A queue's groups after the commands before this one."""
+        """A queue's groups after the preceding commands."""
         states = self._states.get(name)
         if not states:
             return known

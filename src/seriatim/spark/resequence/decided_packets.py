@@ -22,8 +22,8 @@ from seriatim.spark.state.packets import unpack
 
 __all__ = ["NOWHERE", "Opening", "opened", "operator_schema", "rows_of", "telling"]
 
-#: Where messages go that match no destination: through the operator like all others, so that the frame runs once. A
-#: pipeline file can't name a destination so.
+#: The queue of messages that match no destination: they pass the operator like all others, so that the frame runs once. No pipeline
+#: file can use this name.
 NOWHERE = Queue("\x1fnowhere", Unordered())
 
 #: A function for ``mapInArrow``.
@@ -56,7 +56,7 @@ def opened(frame: DataFrame, rows: T.StructType) -> Opening:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         fields = pa.ipc.read_schema(pa.py_buffer(schema))
         for batch in batches:
-            # One stream has one schema: the packets' columns may be marked as never null, the reports' can't.
+            # A stream has one schema: the packets' columns may be marked as never null, the reports' columns can't.
             for part in unpack([batch]):
                 yield _unrouted(pa.RecordBatch.from_arrays(part.columns, schema=fields))
             reports = batch.column("report").drop_null()

@@ -51,7 +51,7 @@ def first_numbers(start: DataFrame, queues: Sequence[Queue], buckets: int, *, se
 
 
 def keep_first_numbers(packets: DataFrame, folder: Path) -> None:
-    """Write packets of first numbers into a folder that the workers reach, too; what was written there before is replaced."""
+    """Write packets of first numbers into a folder that the workers reach; earlier content is replaced."""
     folder.mkdir(parents=True, exist_ok=True)
     for file in folder.iterdir():
         file.unlink()

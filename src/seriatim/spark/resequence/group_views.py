@@ -1,4 +1,4 @@
-"""Groups of a bucket as operators see them: the state that each shows, what it holds, and which numbers it misses."""
+"""Groups of a bucket as operators see them: the state that each shows, its held messages, and its missing numbers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def not_ready(policy: Policy, state: State) -> Ints:
 
 
 def stopped(name: str, policy: Policy, known: QueueState) -> tuple[int, list[dict[str, Any]]]:
-    """How many groups of a queue aren't ready, and those of them that have waited longest, as `views` tells of them."""
+    """Return how many groups of a queue aren't ready, and those that have waited longest, in the form of `views`."""
     rows = not_ready(policy, known.state)
     if not len(rows):
         return 0, []
@@ -53,7 +53,7 @@ def stopped(name: str, policy: Policy, known: QueueState) -> tuple[int, list[dic
 
 
 def shown_states(policy: Policy, state: State) -> tuple[Ints, Bools, Ints]:
-    """The state that each group shows (its place in `_STATES`), whether it has a hole, and the last number of that."""
+    """The state that each group shows (its place in `_STATES`), whether it has a hole, and the last number of the hole."""
     groups = state.groups
     hole, last = np.zeros(len(state), np.bool_), np.full(len(state), NOTHING, np.int64)
     overdue = hole
@@ -77,7 +77,7 @@ def views(name: str, policy: Policy, known: QueueState, rows: Ints) -> list[dict
     reason, since = np.zeros(len(state), np.int64), np.where(hole, groups.since, NEVER)
     of = held_groups(policy, state)
     held[of.group], reason[of.group], since[of.group] = of.held, of.reason, of.since
-    # While no clock runs, a group has waited since its first held message came.
+    # Without a clock, a group has waited since its first held message arrived.
     first = state.held.first_arrival(len(state)) if len(state.held) else np.full(len(state), NEVER)
     since = np.where((since == NEVER) & (held > 0), first, since)
     missing = {int(row): (a, b) for row, a, b in zip(of.group, of.first.tolist(), of.last.tolist(), strict=True)}

@@ -1,4 +1,4 @@
-"""The groups in a checkpoint, from its state: as the last committed batch left them. Nothing is changed."""
+"""The groups in a checkpoint, from its state after the last committed batch. Changes nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Batches = Iterable[pa.RecordBatch]
 def groups_in_state(
     session: SparkSession, checkpoint: Path, queues: Iterable[Queue], *, key: str | None = None, ready: bool = False
 ) -> list[dict[str, Any]]:
-    """The groups of a pipeline, by queue and key, as `views` tells of them."""
+    """Return the groups of a pipeline, by queue and key, in the form of `views`."""
     use_this_python(session)
     place = place_of(checkpoint)
     policies = {queue.name: remembering(queue.policy_of(None), 0) for queue in queues}
@@ -54,16 +54,16 @@ def groups_in_state(
 
 
 def _incarnations(checkpoint: Path) -> dict[str, int]:
-    """The present incarnations of a pipeline's destinations, as far as its manifest tells them."""
+    """The present incarnations of a pipeline's destinations, as far as its manifest has them."""
     try:
         manifest = json.loads((checkpoint / "pipeline.json").read_bytes())
         return {name: int(destination["incarnation"]) for name, destination in manifest.get("destinations", {}).items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}  # a run says what is wrong with the file
+        return {}  # a run reports the damage
 
 
 def _newest(rows: Iterable[Any], at_hand: Collection[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Of the groups in runs those that aren't in an index again, each from the newest run that has it."""
+    """The groups in runs that aren't in an index again, each from the newest run that has it."""
     latest: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
     for row in rows:
         report = json.loads(row.told)

@@ -56,7 +56,7 @@ _Batches = Iterable[pa.RecordBatch]
 
 
 def held(checkpoint: str | Path, *, messages: bool = False, spark: SparkSession | None = None) -> DataFrame:
-    """The messages that wait in a checkpoint, each with what its group waits for."""
+    """Return the messages that wait in a checkpoint, each with the reason of its group."""
     session = spark or SparkSession.getActiveSession()
     if session is None:
         raise UsageError("there is no Spark session", remedy="make one, or give spark=")
@@ -132,7 +132,7 @@ def _rows(batches: _Batches) -> Iterator[pa.RecordBatch]:
 
 
 def _policy(declared: Mapping[str, Any], step: int) -> Policy:
-    """A policy of a kind, as far as it matters for what is held."""
+    """A policy of a kind, with the parameters that matter for held messages."""
     name = declared["policy"]
     policy: Policy = UnitOfWork(size="size") if name == UnitOfWork.name else policy_from(name)
     if isinstance(policy, Standard):

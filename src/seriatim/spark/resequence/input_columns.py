@@ -31,7 +31,7 @@ BODY = "body"
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """What two regions send: the `region` of a message, and the `identity` that it has in both, of any atomic type."""
+    """The messages of two regions: the `region` of a message, and the `identity` that it has in both, of any atomic type."""
 
     region: Column
     identity: Column
@@ -45,7 +45,7 @@ class Merge:
         return column
 
     def fingerprint(self, df: DataFrame, queue: Queue) -> Column | None:
-        """A number for the id, and for what is compared besides, never 0; null: there is no id. None: the queue asks for none."""
+        """A number for the id and the compared columns, never 0; null: there is no id. None: the queue needs none."""
         if not isinstance(queue.policy, Fifo | Standard):
             return None
         identity = self.identity.cast("string")
@@ -100,7 +100,7 @@ def _problem(df: DataFrame, queue: Queue) -> Column | None:
         for reason in reasons:
             of_sizes = F.when(sizes.problem == int(reason), F.lit(int(of_size(reason)))).otherwise(of_sizes)
         number = _number(df, queue)
-        # A message whose sequence is missing is invalid for that, whatever its size.
+        # A message whose sequence is missing is invalid for that reason, whatever its size.
         problems.append(of_sizes if number is None else F.when(number.isNotNull(), of_sizes))
     return F.coalesce(*problems) if problems else None
 
@@ -160,7 +160,7 @@ def _fingerprint(df: DataFrame, queue: Queue) -> Column | None:
 
 
 def _for_json(column: Column, kind: T.DataType) -> Column:
-    """A column whose values JSON can have: those of types that it lacks are text, also within others."""
+    """Return a column whose values JSON can represent: values of other types become text, also nested ones."""
     match kind:
         case T.TimeType() | T.DayTimeIntervalType() | T.NullType():
             return column.cast("string")
@@ -203,7 +203,7 @@ def compared(queue: Queue) -> tuple[str, ...] | None:
 
 
 def _size_or_bits(df: DataFrame, queue: Queue) -> Column | None:
-    """What the kernel takes as the size of a message: no queue has both."""
+    """The column that the kernel reads as the size of a message: no queue has both."""
     return _bits(df, queue) if queue.has_stays else _size(df, queue)
 
 
@@ -234,7 +234,7 @@ def arrival_of(df: DataFrame, arrival: Sequence[str]) -> tuple[tuple[str, ...], 
     for name in arrival:
         kind = type_of(df, name, "order of arrival")
         if isinstance(kind, T.StructType) and {"epoch", "number"} <= set(kind.fieldNames()):
-            # Of two locations' equal tickets none was first; but a batch that runs again has to decide alike.
+            # Equal tickets of two locations have no order; but a batch that runs again has to decide alike.
             fields = ["epoch", "number", *(["location"] if "location" in kind.fieldNames() else [])]
             columns += [(name, field) for field in fields]
         elif isinstance(kind, NESTED):
@@ -288,7 +288,7 @@ def prepared(df: DataFrame, columns: OurColumns, destination: str | None, invali
             return df.select(*map(quoted, df.columns), *ours(quoted(destination)))
         case T.ArrayType(elementType=T.StringType()):
             several = quoted(destination)
-            # No message gets lost because it names nothing: it is set aside, as one whose destination is null.
+            # A message without a destination isn't lost: it is set aside, like one whose destination is null.
             several = F.when(F.size(several) > 0, several).otherwise(F.array(F.lit(None).cast("string")))
             each = F.transform(several, lambda item: F.struct(item.alias(destination), *ours(item)))
             return df.select(*[quoted(name) for name in df.columns if name != destination], each.alias(EACH))
@@ -312,7 +312,7 @@ def _ours(df: DataFrame, columns: OurColumns, where: Column | None) -> list[Colu
         names.TIME: None,
     }
     if merge is not None:
-        # Of no queue messages open or close groups, or say how many they are.
+        # No queue of two regions has messages that open or close groups, or that name a size.
         ours[names.SIZE] = merge.bits.cast("long")
         ours[names.FINGERPRINT] = _of_any(
             where,
@@ -349,7 +349,7 @@ def _spread(
 
 
 def _key_source(queue: Queue) -> object:
-    """A value that is equal for queues that find groups in the same way; the next two functions do so for sequences and sizes."""
+    """A value that is equal for queues that find groups in the same way; the next two functions do the same for sequences and sizes."""
     return None if isinstance(queue.policy, Unordered) else (queue.group, queue.default_group)
 
 

@@ -1,4 +1,4 @@
-"""`merge`: what two regions have sent, as one frame in which each message is once and each session in order."""
+"""`merge`: the messages of two regions, as one frame in which each message is once and each session in order."""
 
 from __future__ import annotations
 

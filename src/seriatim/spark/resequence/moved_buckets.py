@@ -106,7 +106,9 @@ def _whole(batches: _Batches) -> Iterator[pa.RecordBatch]:
 
 
 def _forgotten(batches: _Batches) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: for each bucket in which groups of a queue were forgotten, how often, by queue and incarnation, as JSON."""
+    """For ``mapInArrow``: for each bucket in which groups of a queue were forgotten, the number of times, by queue and incarnation, as
+    JSON.
+    """
     for batch in batches:
         for value in filter(None, batch.column("packet").to_pylist()):
             queues = Index.from_bytes(value, None).queues
@@ -118,7 +120,7 @@ def _forgotten(batches: _Batches) -> Iterator[pa.RecordBatch]:
 
 
 def _most(reports: Iterable[str]) -> dict[str, list[int]]:
-    """By queue its incarnation, and how often groups of it were forgotten in the bucket where that was most often.
+    """Return by queue its incarnation, and the highest number of times that its groups were forgotten in one bucket.
 
     A group that was forgotten may come back in any new bucket, and begins there in an incarnation that it hasn't had.
     """
@@ -259,7 +261,7 @@ def _written(
 def _joined(
     after: Plan, parts: list[dict[int, bytes]], forgotten: Mapping[str, list[int]]
 ) -> tuple[Index, dict[int, bytes]]:
-    """The index and the chunks of a new bucket. Refs of a later part are higher, and those of a group are in one part."""
+    """Return the index and the chunks of a new bucket. Refs of a later part are higher, and a group's refs are in one part."""
     whole = Index(after.fingerprint)
     chunks: dict[int, bytes] = {}
     states: dict[str, list[QueueState]] = defaultdict(list)

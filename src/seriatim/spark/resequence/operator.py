@@ -103,7 +103,7 @@ class Resequencer(StatefulProcessor):
     def _put_back(
         self, index: Index, earlier: Sequence[tuple[list[Command], list[Command]]], now: int, at: int
     ) -> tuple[list[Bucket], list[bytes]]:
-        """Put messages back by commands, in calls of their own before that of the data."""
+        """Put messages back by commands, in separate calls before the call for the data."""
         schema, plan = pa.ipc.read_schema(pa.py_buffer(self._schema)), never_late(self._plan)
         calls: list[Bucket] = []
         packets: list[bytes] = []
@@ -160,7 +160,7 @@ class Resequencer(StatefulProcessor):
         return index
 
     def _take_over(self, folder: Path, bucket: int) -> tuple[bytes] | None:
-        """Put the state that a move has written in place of what Spark has; return the index."""
+        """Read the state that a move has written in place of Spark's state; return the index."""
         self._bodies.clear()
         packets = read_moved(folder, bucket) if bucket in bucket_ids(self._plan.buckets) else {}
         for chunk, packet in packets.items():
@@ -190,7 +190,7 @@ class Resequencer(StatefulProcessor):
         self._index.update((index.to_bytes(),))
 
     def _told(self, key: Any, bucket: Bucket, packets: Iterable[bytes]) -> Iterator[pd.DataFrame]:
-        """The packets of a call, and in the row of the last one what is told of the bucket after the call.
+        """Return the packets of a call, and in the row of the last packet the report of the bucket after the call.
 
         That is the report, if one is wanted, and when something is due in the bucket again.
         """
@@ -216,13 +216,13 @@ class Resequencer(StatefulProcessor):
         """The time of a call: of the batch, or the watermark."""
         if self._plan.clock == "processing":
             return batch
-        # Before it has seen any event time Spark says 0, which is no watermark: events may be older than 1970.
+        # Before any event time Spark reports 0, which is no watermark: events may be older than 1970.
         watermark = int(times.getCurrentWatermarkInMs()) * 1000
         return watermark if watermark > 0 else NEVER
 
     def _set_timer(self, index: Index, due: int) -> None:
-        """Set the one timer of a bucket by the event clock, at the next time that something in it is due."""
-        # Rounded up, so that what is due has come when the timer fires.
+        """Set the one timer of a bucket by the event clock, at the next due time."""
+        # Rounded up, so that everything due is due when the timer fires.
         wanted = -(-due // 1000) if due < FOREVER else None
         if wanted == index.timer:
             return

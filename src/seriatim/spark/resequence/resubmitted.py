@@ -1,4 +1,4 @@
-"""Messages that an operator puts back: from the commands that carry them to rows of a bucket, and what became of them.
+"""Messages that an operator puts back: from the commands that carry them to rows of a bucket, and their fates.
 
 Such a message has passed every stage before this one already; the command has its columns, and what the operator computes of
 other messages. It is judged by its queue's rules as one that arrives now, but is never late: its place has passed, so it leaves at
@@ -31,7 +31,7 @@ __all__ = ["answer_to", "as_plain", "never_late", "refusal_of", "rows_of"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-#: What the operator log keeps of a command's arguments.
+#: The arguments of a command that the operator log keeps.
 _KEPT = ("message_id", "disposition", "edited")
 #: The columns that the operator adds to those of the user, with their types.
 _OURS = {
@@ -45,7 +45,7 @@ _OURS = {
 
 
 def as_plain(value: Any) -> Any:
-    """A value of a column as JSON has it: times in microseconds, decimals as text, bytes in Base64."""
+    """Convert a value of a column to JSON's types: times in microseconds, decimals as text, bytes in Base64."""
     match value:
         case datetime():
             aware = value if value.utcoffset() is not None else value.replace(tzinfo=UTC)
@@ -84,7 +84,7 @@ def refusal_of(command: Command, plan: Plan, obeyed: Container[str]) -> CommandR
 
 
 def rows_of(commands: Sequence[Command], plan: Plan, schema: pa.Schema) -> pa.Table:
-    """The messages of commands as rows that a bucket takes."""
+    """Return the messages of commands as rows for a bucket."""
     rows = [command.arguments["row"] for command in commands]
     destinations = [command.queue for command in commands]
     columns: dict[str, pa.Array] = {}
@@ -96,7 +96,7 @@ def rows_of(commands: Sequence[Command], plan: Plan, schema: pa.Schema) -> pa.Ta
     own: dict[str, list[Any]] = {
         names.KEY: [str(command.key).encode() for command in commands],
         names.PROBLEM: [None] * len(commands),
-        # Those of one number are in the order of the log.
+        # Messages of one number are in the order of the log.
         names.TIE: list(range(len(commands))),
     }
     own |= {
@@ -110,7 +110,7 @@ def rows_of(commands: Sequence[Command], plan: Plan, schema: pa.Schema) -> pa.Ta
 
 
 def answer_to(command: Command, became: Became) -> CommandResult:
-    """The answer to a command whose message was judged."""
+    """Return the answer to a command whose message was judged."""
     released = int(became.disposition == Disposition.RELEASED.word)
     aside = became.disposition not in (Disposition.RELEASED.word, Disposition.HELD.word)
     return CommandResult.to(

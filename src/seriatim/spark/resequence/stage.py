@@ -93,7 +93,7 @@ def resequence(
 
 
 def put_in_order(df: DataFrame, ordering: Ordering) -> DataFrame:
-    """What `resequence` returns, and raises."""
+    """Put a frame in order; see `resequence` for its result and its errors."""
     chosen, clock, time, output = ordering.queues, ordering.clock, ordering.time, ordering.output
     buckets, history = ordering.layout.buckets, ordering.layout.history
     if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= MOST_BUCKETS:
@@ -108,7 +108,7 @@ def put_in_order(df: DataFrame, ordering: Ordering) -> DataFrame:
     merge = _merged(df, ordering.region, ordering.message_id, ordering.horizon)
     _check_order(chosen, order, merged=merge is not None)
     if ordering.horizon is not None and not any(isinstance(queue.policy, Fifo) for queue in chosen):
-        with_regions(chosen[0].policy_of(None), ordering.horizon)  # which says that it's for Fifo
+        with_regions(chosen[0].policy_of(None), ordering.horizon)  # which refuses other policies than Fifo
     if merge is not None and not ordering.packed:
         for queue in chosen:
             with_regions(queue.policy_of(None))
@@ -183,7 +183,7 @@ def _queues(
 
 
 def judged_here(queue: Queue, *, merged: bool = False, horizon: float | str | None = None) -> Queue:
-    """A queue as the operator has it: its policy says whether messages open and close groups, and how many are remembered.
+    """Return a queue in the form of the operator: its policy says whether messages open and close groups, and how many are remembered.
 
     Which messages these are, and what is compared of them, is in their rows already. `merged`: two regions send them.
     """
@@ -200,7 +200,7 @@ def judged_here(queue: Queue, *, merged: bool = False, horizon: float | str | No
 def _merged(
     df: DataFrame, region: str | None, message_id: str | Column | None, horizon: float | str | None
 ) -> Merge | None:
-    """What says the region and the id of a message; None: there is one region."""
+    """The columns with the region and the id of a message; None: there is one region."""
     if region is None and message_id is None and horizon is None:
         return None
     if region is None or message_id is None:
@@ -250,7 +250,7 @@ def _arrival(df: DataFrame, arrival: str | Sequence[str] | None) -> list[str]:
 def _check_order(queues: Sequence[Queue], order: Sequence[str], *, merged: bool) -> None:
     for queue in queues:
         policy = queue.policy
-        # What two regions send may have no order of arrival in common but that of the batches.
+        # Messages of two regions may have no common order of arrival but that of the batches.
         needs = (isinstance(policy, Fifo) and not merged) or (
             isinstance(policy, Standard) and (policy.start == "first" or queue.has_stays)
         )
@@ -267,7 +267,7 @@ def _check_order(queues: Sequence[Queue], order: Sequence[str], *, merged: bool)
 def _watermarked(df: DataFrame, time: str, watermark: float | str | None) -> DataFrame:
     field = next((field for field in df.schema if field.name == time), None)
     if field is None:
-        return df  # refused later, with the columns that there are
+        return df  # refused later, together with the present columns
     if "spark.watermarkDelayMs" in (field.metadata or {}):
         if watermark is not None:
             raise UsageError(f"column {time!r} has a watermark already", remedy="leave watermark= out")
@@ -318,7 +318,7 @@ def _streaming(
     session, buckets, live = frame.sparkSession, plan.buckets, plan.clock == "processing"
     packets = frame.mapInArrow(with_witness(pack_by(_BUCKET, bucket_ids(buckets))), PACKET_SCHEMA)
     packets = packets.withColumns({name: F.lit(None).cast("string") for name in (KIND, CONTENT)})
-    # By the event clock and without clocks, too: the sources of a query can't change from one start to the next.
+    # By the event clock and without clocks, too: the sources of a query can't change between starts.
     source, rows = controlled(session, buckets, ticks=plan.ticks, log=control)
     packets = packets.unionByName(
         rows if control is None else in_buckets(rows, buckets, by_key=plan.by_key), allowMissingColumns=True

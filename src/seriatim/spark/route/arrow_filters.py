@@ -1,4 +1,4 @@
-"""Filters over Arrow batches: the kernel inside a Spark task, for more filters than a plan can have expressions."""
+"""Filters over Arrow batches: the kernel inside a Spark task, for more filters than a plan can have as expressions."""
 
 from __future__ import annotations
 

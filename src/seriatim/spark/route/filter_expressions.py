@@ -85,7 +85,7 @@ class Properties:
 def _property(kind: T.DataType, column: Column, name: str) -> tuple[Type | None, Column]:  # noqa: PLR0911 - one return a type
     match kind:
         case T.StringType():
-            # What is not UTF-8 has no place in an order of code points, and Python couldn't read it.
+            # Text that isn't UTF-8 has no place in an order of code points, and Python couldn't read it.
             plain = column if kind.isUTF8BinaryCollation() else F.collate(column, "UTF8_BINARY")
             return STRING, F.try_validate_utf8(plain)
         case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
@@ -155,7 +155,7 @@ def _compared(node: Compare, first: Column, other: Column) -> Column:
         return compare(first.cast(common), other.cast(common))
     common = T.DecimalType(MOST_DIGITS, scale)
     wide, same = first.try_cast(common), other.try_cast(common)
-    # One that doesn't fit is farther from 0 than the other, which does, whatever that is.
+    # A number that doesn't fit is farther from 0 than the other number, which does.
     zero, nothing = F.lit(0), F.lit(None).cast("boolean")
     beyond = F.when(first.isNotNull() & wide.isNull(), compare(F.signum(first), zero.cast("double")))
     beyond = beyond.when(other.isNotNull() & same.isNull(), compare(zero.cast("double"), F.signum(other)))
@@ -211,7 +211,7 @@ def _is_part(segments: tuple[tuple[str | None, ...], ...]) -> bool:
 
 
 def _like(operand: Column, segments: tuple[tuple[str | None, ...], ...]) -> Column:  # noqa: PLR0911 - one return a form
-    """Match plain patterns, which are nearly all, without a regular expression; long patterns by the kernel."""
+    """Match plain patterns, nearly all of them, without a regular expression; match long patterns by the kernel."""
     if all(None not in segment for segment in segments):
         texts = ["".join(character or "" for character in segment) for segment in segments]
         match texts:

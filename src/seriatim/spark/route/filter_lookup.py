@@ -1,4 +1,4 @@
-"""Many filters on Spark: found by a message's own values instead of being tried one by one.
+"""Many filters on Spark: looked up by a message's own values instead of being tried one by one.
 
 For each property there is a small frame ``value → filters``, joined to the messages by broadcast. A row of it has a
 filter's destination and, if terms remain to be tried, the number of its shape and its constants; so
@@ -26,10 +26,10 @@ from seriatim.spark.route.filter_expressions import condition, literal, needs_py
 
 __all__ = ["Index", "indexed"]
 
-# Trying a filter that was looked up costs about thirty times what it costs in an array of NumPy's, so a value that
-# leads to more than these leads nowhere.
+# Trying a filter that was looked up costs about thirty times as much as in a NumPy array, so a value with more filters than this isn't
+# looked up.
 _MOST_CANDIDATES = 256
-# Shapes are told apart by one comparison after another, and each is a part of the plan.
+# Shapes are distinguished by one comparison after another, and each is a part of the plan.
 _MOST_SHAPES = 64
 _MOST_CONSTANTS = 16
 
@@ -153,7 +153,7 @@ class _Table:
             ]
         )
         rows = [self._row(value, entries) for value, entries in self._by_value.items()]
-        # By way of Arrow it is a part of the plan; as a list it would be a job of Python's, every time it is read.
+        # From Arrow it becomes a part of the plan; from a list it would be a job in Python at every read.
         return df.sparkSession.createDataFrame(pa.Table.from_pylist(rows, to_arrow_schema(schema)), schema)
 
     def _row(self, value: Any, entries: Sequence[_Entry]) -> dict[str, Any]:

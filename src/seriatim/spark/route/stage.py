@@ -28,9 +28,9 @@ from seriatim.spark.session.requirements import make_ready
 __all__ = ["destinations_of", "route"]
 
 _DESTINATION = "destination"
-# Measured: up to here expressions are about as fast as a lookup, which is read anew with every batch.
+# Measured: up to this number expressions are about as fast as a lookup, which is read anew with every batch.
 _FEW = 32
-# Measured: so many comparisons of decimals take the kernel as long as Spark, and more take Spark longer.
+# Measured: with this many comparisons of decimals the kernel is as fast as Spark, and with more it is faster.
 _MOST_EXPRESSIONS = 64
 
 
@@ -100,7 +100,7 @@ def _tried(df: DataFrame, filters: Sequence[tuple[Expression, str]], properties:
         {named.name: (column, named.type) for named, column in zip(names, ours, strict=True)},
         tuple(df.columns),
     )
-    # PySpark takes a name with a point or a backtick in it for more than one.
+    # PySpark reads a name with a point or a backtick as more than one.
     own = [quoted(name).alias(f"__sq_c{n}") for n, name in enumerate(df.columns)]
     frame = df.select(*own, *(column.alias(name) for name, column in ours.items()))
     shown = [T.StructField(f.name, f.dataType, True, f.metadata) for f in df.schema]

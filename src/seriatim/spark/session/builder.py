@@ -35,8 +35,8 @@ _GIB = 2**30
 _LOOPBACK = re.compile(r"spark://(127\.[0-9.]+|localhost):[0-9]+$")
 _INSTALL_JAVA = f"install Java {_LEAST_JAVA} or later, e.g. apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
 
-#: Settings that decide where a text file is cut into blocks. A row is named by its block and its place there, so
-#: a batch that runs again must cut alike, even on a machine with other cores: a checkpoint keeps these values.
+#: Settings that decide where a text file is cut into blocks. The name of a row has its block and its place there, so a batch that runs
+#: again must cut alike, even on a machine with other cores: a checkpoint keeps these values.
 SPLITTING: Mapping[str, str] = {
     "spark.sql.files.maxPartitionBytes": str(128 * 2**20),
     "spark.sql.files.openCostInBytes": str(4 * 2**20),
@@ -48,7 +48,7 @@ _WORKER_PYTHON = Path(__file__).with_name("worker-python")
 
 _STATE_STORE = "spark.sql.streaming.stateStore"
 
-#: Settings of a session that are given at any time; the others only when Spark starts.
+#: Settings of a session, which can be given at any time; the others only when Spark starts.
 _SQL: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     # More partitions than cores cost more than they balance: every one is a state store to commit each batch.
@@ -56,11 +56,11 @@ _SQL: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": str(2 ** (max(2, os.cpu_count() or 2).bit_length() - 1)),
     f"{_STATE_STORE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
-    # How soon an idle query says that it is idle; `--once` waits for that.
+    # The time after which an idle query reports that it is idle; `--once` waits for the report.
     "spark.sql.streaming.noDataProgressEventInterval": "250ms",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
-    # Spark keeps workers apart by this setting, and those with a state never have it: with it every pipeline would have
-    # two parents of workers, of 100 MB and a second of CPU each, and no worker would do both. An error's line is the same.
+    # Spark separates workers by this setting, and stateful workers never have it: with it every pipeline would have two parents of
+    # workers, of 100 MB and a second of CPU each, and no worker would do both. An error's line is the same.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     # Bytes are bounded too, so that a batch of large bodies stays below Arrow's 2 GiB.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
@@ -103,11 +103,11 @@ def is_running() -> bool:
 
 
 def has_ended(session: SparkSession, within_s: float = 0.0) -> bool:
-    """Whether the process of Spark has ended, or ends soon; a Spark process that started this process is not asked.
+    """Return whether the process of Spark has ended, or ends soon; a Spark process that started this process is not asked.
 
     A connection to it may break a moment before its end is visible. Only who doesn't answer is waited for.
     """
-    # Nothing public tells.
+    # Spark has no public way to ask.
     process: subprocess.Popen[bytes] | None = getattr(session.sparkContext._gateway, "proc", None)  # noqa: SLF001
     if process is None or (within_s and _works(session)):
         return False
@@ -120,12 +120,16 @@ def _works(session: SparkSession) -> bool:
     """Whether the process of Spark answers, and isn't about to end: it stops its context first."""
     try:
         return not session.sparkContext._jsc.sc().isStopped()  # noqa: SLF001 -- nothing public asks
-    except (Py4JError, OSError, AttributeError):  # the last one after Python has stopped the context
+    except (
+        Py4JError,
+        OSError,
+        AttributeError,
+    ):  # py4j's own errors, and an AttributeError after Python has stopped the context
         return False
 
 
 def _context() -> SparkContext | None:
-    # `getOrCreate` would start Spark; there is no public way to ask only.
+    # `getOrCreate` would start Spark; there is no public way only to ask.
     return SparkContext._active_spark_context  # noqa: SLF001
 
 
@@ -141,7 +145,7 @@ def _settable(session: SparkSession, name: str) -> bool:
 def _set(session: SparkSession, name: str, value: str) -> None:
     try:
         session.conf.set(name, value)
-    except Exception as error:  # py4j raises whatever the JVM did
+    except Exception as error:  # py4j raises whatever the JVM raised
         raise UsageError(f"Spark refuses {value!r}: {str(error).splitlines()[0]}", where=name) from error
 
 
@@ -158,7 +162,7 @@ def _fixed(wanted: Mapping[str, str]) -> dict[str, str]:
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # PySpark would ask the JVM a dozen times for each column and frame, to tell in errors which line of ours made it.
+        # PySpark would ask the JVM a dozen times for each column and frame, in order to name our line in errors.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.driver.extraJavaOptions": f'-Dlog4j2.configurationFile="{Path(__file__).with_name("log4j2.properties")}"',
     }
@@ -177,7 +181,7 @@ def _is_local(master: str) -> bool:
 
 def _python_of_workers(python: str) -> str:
     """The program that starts this machine's workers: `worker-python`, if it does the same as this interpreter in less time."""
-    # Not where Spark is another one than the PySpark that an interpreter finds by itself, or was started by others.
+    # Not where another Spark than the installed PySpark runs, or where another program started it.
     installed = Path(pyspark.__file__).parent
     own = Path(os.environ.get("SPARK_HOME", installed)) == installed and "PYSPARK_GATEWAY_PORT" not in os.environ
     starts = own and python == sys.executable and installed.is_dir() and os.access(_WORKER_PYTHON, os.X_OK)
@@ -204,7 +208,7 @@ def _start(wanted: Mapping[str, str], log: Path | None, inherit: Sequence[int]) 
         raise EnvironmentProblem(
             "Spark did not start", where=where, remedy="run `seriatim doctor --pipelines`"
         ) from error
-    except Exception as error:  # py4j raises whatever the JVM did
+    except Exception as error:  # py4j raises whatever the JVM raised
         raise EnvironmentProblem(
             f"Spark did not start: {_first_line(error)}", remedy="run `seriatim doctor --pipelines`"
         ) from error
@@ -237,11 +241,11 @@ def _deaf_to_sigterm(before: Callable[[], None]) -> Callable[[], None]:
 def _context_of(wanted: Mapping[str, str], process: _Process) -> SparkContext:
     """Start Spark with our settings and the given ones; `process`: starts its process."""
     gateway = None
-    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started this process, and knows where to run
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started this process, and has chosen its place
         gateway = launch_gateway()  # type: ignore[no-untyped-call]
         wanted = {**dict(SparkConf(_jvm=gateway.jvm).getAll()), **wanted}
     settings = {**_fixed(wanted), **_SQL, **wanted}
-    # PySpark asks the environment first, and else takes whatever `python3` is on PATH.
+    # PySpark asks the environment first, and otherwise takes the first `python3` on PATH.
     os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
     os.environ["SERIATIM_PYTHON"] = sys.executable  # for `worker-python`
     os.environ.pop("PYSPARK_DRIVER_PYTHON", None)

@@ -1,4 +1,4 @@
-"""The settings that a session needs for a stateful operator in Python, even in a session that we didn't open."""
+"""The settings that a session needs for a stateful operator in Python, even in a session of the user's."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def make_ready(df: DataFrame) -> None:
 
 
 def warn_of_empty_partitions(session: SparkSession, buckets: int) -> None:
-    """Tell of partitions beyond the buckets: they stay empty, and each commits a state store with every batch."""
+    """Warn of partitions beyond the buckets: they stay empty, and each commits a state store with every batch."""
     partitions = int(session.conf.get(_PARTITIONS) or 0)
     if partitions > buckets:
         _LOG.warning(
@@ -54,7 +54,7 @@ def warn_of_empty_partitions(session: SparkSession, buckets: int) -> None:
 
 
 def use_this_python(session: SparkSession) -> None:
-    """Makes a session's workers run this Python, where Spark would take the first one in PATH."""
+    """Make a session's workers run this Python; Spark would take the first one in PATH."""
     context = getattr(session, "_sc", None)  # there is none through Connect
     if context is not None and context.pythonExec == "python3" and context.master.startswith("local"):
         context.pythonExec = sys.executable  # Spark was started before we were imported

@@ -14,7 +14,7 @@ from seriatim.errors import QueryFailed, SeriatimError, Transient, Unavailable
 
 __all__ = ["HEALING", "healing", "healing_of_spark"]
 
-#: What a failure says, and what has happened, in words.
+#: The texts of failures, and what has happened, in words.
 HEALING: tuple[tuple[str, str], ...] = (
     # Python workers.
     (r"Python worker failed to connect back|Python worker to connect back", "a Python worker was slow to start"),
@@ -25,7 +25,7 @@ HEALING: tuple[tuple[str, str], ...] = (
         "a Python worker could not be started",
     ),
     (r"error=11, |error=12, |Resource temporarily unavailable|Cannot allocate memory", "the machine was full"),
-    # Executors, and what they keep.
+    # Executors, and their data.
     (r"ExecutorLostFailure|ExecutorDeadException|Executor heartbeat timed out", "an executor was lost"),
     (r"FetchFailed|FetchFailedException|MetadataFetchFailedException", "an executor was lost"),
     (r"shuffle map stage with indeterminate output was failed and retried", "an executor was lost"),

@@ -1,4 +1,4 @@
-"""What differs between the versions of Spark: no other module asks for the version."""
+"""The differences between the versions of Spark: no other module asks for the version."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ LEAST, BELOW = (4, 1), (4, 4)
 _FOUND = tuple(map(int, re.findall(r"\d+", pyspark.__version__)[:2]))
 _INSTALL = f'pip install "pyspark>={LEAST[0]}.{LEAST[1]},<{BELOW[0]}.{BELOW[1]}"'
 
-#: Whether Spark tells a source in Python where the last batch ended, and when a query takes only what is there now (4.2).
+#: Whether Spark gives a source in Python its starts, and the trigger `availableNow` (4.2).
 STARTS_ARE_TOLD = _FOUND >= (4, 2)
 
 if TYPE_CHECKING or STARTS_ARE_TOLD:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 else:
-    # Only so that the classes of our sources can be made: this Spark doesn't ask for them.
+    # Only so that the classes of our sources can be defined: this Spark doesn't use them.
     ReadAllAvailable = ReadLimit = ReadMaxRows = SupportsTriggerAvailableNow = type("_NotThere", (), {})
 
 
@@ -61,7 +61,7 @@ def check_version() -> None:
 
 
 def refused() -> EnvironmentProblem:
-    """The error where a stream from a message box needs that Spark tells a source its starts."""
+    """The error for a stream from a message box on a Spark that doesn't give a source its starts."""
     return EnvironmentProblem(
         f"a stream from a message box needs Spark 4.2 or newer, and this is Spark {pyspark.__version__}",
         remedy='pip install "pyspark>=4.2", or let workers receive from the queue',
@@ -87,13 +87,13 @@ def spark_schema(schema: pa.Schema) -> T.StructType:
 
 
 def keep_batches_apart(session: SparkSession) -> None:
-    """Let a query that takes what is there now have as many batches as its other sources want, though ours doesn't know that trigger."""
+    """Give a query with the trigger `availableNow` as many batches as its other sources want, though ours doesn't know that trigger."""
     if not STARTS_ARE_TOLD:
         session.conf.set("spark.sql.streaming.triggerAvailableNowWrapper.enabled", "true")
 
 
 def offset(version: Any) -> Any:
-    """An offset in the progress of a query: as JSON, and before 4.2 as Python writes it."""
+    """An offset in the progress of a query: as JSON, and before 4.2 in Python's notation."""
     if not isinstance(version, str) or not version.startswith("{"):
         return version
     return json.loads(version) if STARTS_ARE_TOLD else ast.literal_eval(version)

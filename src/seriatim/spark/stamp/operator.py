@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 __all__ = ["LOCATION", "STAMPED_SCHEMA", "StampPlan", "Stamper", "add_tickets", "stamp_to_the_end"]
 
-#: Our column in the packets: the location of a message, null for one that gets no ticket.
+#: Our column in the packets: the location of a message, null for a message without a ticket.
 LOCATION = "__sq_location"
-#: What comes out of the operator; packets of one bucket have places one after another.
+#: The output of the operator; packets of one bucket have places one after another.
 STAMPED_SCHEMA = "bucket int, place int, packet binary, positions binary"
 
 _COLUMNS = ("bucket", "place", "packet", "positions")
-#: How many bytes of packets leave in one piece.
+#: The most bytes of packets that leave in one piece.
 _PIECE_BYTES = 64 * 2**20
 
 
@@ -65,7 +65,7 @@ class Stamper(StatefulProcessor):
         """Put all messages of a micro-batch in a bucket in order together."""
         import pandas as pd  # noqa: PLC0415 -- the start of a query, in a process of its own, doesn't need it
 
-        # A shuffle brings packets in any order; where they go from here must not depend on it, if a part of it runs again.
+        # A shuffle brings packets in any order; a part of the query that runs again must not depend on it.
         packets = sorted(bytes(packet) for frame in rows for packet in frame["packet"] if len(packet))
         value, fingerprint = self._counters.get(), self._plan.fingerprint
         counters = Counters() if value is None else Counters.from_bytes(value[0], fingerprint)
@@ -104,7 +104,7 @@ def _positions(plan: StampPlan, counters: Counters, packets: Sequence[pa.Table])
     code = pc.fill_null(named.indices, -1).to_numpy()
     position = empty_ints(messages.num_rows)
     for order_by, order_locations in _by_order(plan, locations):
-        row_of = np.full(len(locations) + 1, -1, np.int64)  # the last one is for the code -1
+        row_of = np.full(len(locations) + 1, -1, np.int64)  # the last row is for the code -1
         row_of[order_locations] = counters.enrol(locations.take(pa.array(order_locations)))
         rows = np.flatnonzero(row_of[code] >= 0)
         location = row_of[code[rows]]

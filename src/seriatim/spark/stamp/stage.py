@@ -96,7 +96,7 @@ def stamp_locations(
         _check_last_number(stamps[location].last_number)
     df = _without_place(df, stamps, invalid)
     name = F.when(F.col("location").isin(list(stamps)) & quoted(invalid).isNull(), F.col("location"))
-    # One after another, so that few locations are spread as evenly as many.
+    # Neighbouring numbers spread few locations as evenly as many.
     places = [F.when(name == location, F.lit(place)) for place, location in enumerate(stamps)]
     spread = F.coalesce(*places, F.xxhash64("message_id"))
     last_number = _alike({location: stamp.last_number for location, stamp in stamps.items()})
@@ -140,7 +140,7 @@ def _check_order(df: DataFrame, order: Sequence[str], where: str = "") -> None:
 
 
 def _order_of(df: DataFrame, how: Stamp, *, merged: bool) -> tuple[str, ...]:
-    """The columns of a location's order: its own, or file and row, and the part if messages are split.
+    """Return the columns of a location's order: its own, or file and row, and the part if messages are split.
 
     Of two regions' messages each is there twice, so that the region is one of them; `merged`: there are two.
     """

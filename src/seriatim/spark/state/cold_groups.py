@@ -1,4 +1,4 @@
-"""The cold part of a bucket: groups that have expired, in a log of runs, of which only what concerns the keys of a batch is read.
+"""The cold part of a bucket: expired groups, in a log of runs; a batch reads only the entries of its keys.
 
 A run has the groups that left the index together, as pages in the order of a hash of their keys, and a filter that tells without reading a page
 that a key isn't in it. Runs don't change. When a run is written and the one before it isn't at least twice as large, both are written
@@ -33,7 +33,7 @@ PAGE_GROUPS = 2_048
 _PAGE_BITS = 24
 _BITS_A_GROUP, _PROBES = 16, 8
 _LONGEST_KEY = 1_024
-#: A run is at least so many times as large as the one after it.
+#: A run is at least this many times as large as the one after it.
 _FACTOR = 2
 
 _Hashes = np.ndarray
@@ -50,7 +50,7 @@ class ColdGroups:
         self._pages: dict[tuple[int, int], Index] = {}
 
     def take_back(self, queue: str, incarnation: int, keys: pa.BinaryArray) -> QueueState | None:
-        """The groups of a queue with these keys, as far as there are any; from now on they are the index's."""
+        """Return the groups of a queue with these keys, as far as they exist; from now on they belong to the index."""
         states = self._found(queue, incarnation, keys)
         for place, state in states:
             run = self._index.cold[place]
@@ -64,7 +64,7 @@ class ColdGroups:
         return joined([state for _, state in states]) if states else None
 
     def walk(self, queue: str) -> Iterator[QueueState]:
-        """All cold groups of a queue, each once, in parts by the hashes of their keys; one page of a run is in memory at a time."""
+        """Yield all cold groups of a queue, each once, in parts by the hashes of their keys; one page of a run is in memory at a time."""
         known = self._index.queues.get(queue)
         runs = [run for run in reversed(self._index.cold) if run.live.get(queue)]
         if known is None or not runs:
@@ -109,7 +109,7 @@ class ColdGroups:
         return states
 
     def take_all_back(self) -> None:
-        """Make all groups the index's, so that there are no runs any more."""
+        """Move all groups to the index, so that no runs are left."""
         for run in reversed(self._index.cold):
             for name, state in self._all_of(run).items():
                 known = self._index.queues.get(name)
@@ -123,7 +123,7 @@ class ColdGroups:
         self._index.next_run = 0
 
     def add(self, queues: Mapping[str, QueueState]) -> None:
-        """Write groups that have expired as a run, and put it together with those before it that are too small for two."""
+        """Write expired groups as a run, and merge it with earlier runs that are too small."""
         queues = {name: queue for name, queue in queues.items() if len(queue.keys)}
         if not queues:
             return
@@ -221,7 +221,7 @@ def _number(run: int, place: int) -> int:
 
 
 def _merged(newer: Mapping[str, QueueState], older: Mapping[str, QueueState]) -> dict[str, QueueState]:
-    """The groups of two runs; of one that is in both, the newer; of a former incarnation of a queue, none."""
+    """Return the groups of two runs: the newer state of a group in both, and none of a former incarnation of a queue."""
     both = dict(newer)
     for name, state in older.items():
         if name in newer and state.incarnation != newer[name].incarnation:

@@ -29,7 +29,7 @@ from seriatim.spark.state.manifest import check_header, check_queues
 
 __all__ = ["LAYOUT", "PARTS", "Index", "QueueState", "Run", "joined"]
 
-#: The layout of the frame: the header, and how parts stand in it. Raise it only if that changes.
+#: The layout of the frame: its header, and the arrangement of the parts. Raise it only if that changes.
 LAYOUT = 2
 #: The layout of each part. Raise a part's number when it changes. A further column with a default doesn't change it.
 PARTS = {"queues": 1, "groups": 2, "held": 3, "skipped": 1, "remembered": 1, "births": 1, "cold": 1, "sights": 1}
@@ -41,7 +41,7 @@ _COLUMNS = {
     "remembered": ["sequence", "fingerprint"],
     "sights": ["first", "last", "regions", "time"],
 }
-#: What a column that is left out has in every row.
+#: The value of each row in a column that is left out.
 _DEFAULTS = {
     "queues.incarnation": 1,
     "queues.forgotten": 0,
@@ -86,7 +86,7 @@ class QueueState:
         return np.zeros(len(self.state), np.int64) if self.births is None else self.births
 
     def incarnations(self) -> Ints:
-        """By group its incarnation, from 0: it begins anew with its destination, and when it has been forgotten."""
+        """By group its incarnation, from 0: a group begins anew with its destination, and after it was forgotten."""
         return self.born() + (self.incarnation - 1)
 
     def take(self, rows: Ints) -> QueueState:
@@ -97,7 +97,7 @@ class QueueState:
         )
 
     def enrolled(self, keys: pa.BinaryArray, state: State, births: Ints | None = None) -> QueueState:
-        """The same queue with further groups behind these; `births` None: they begin now."""
+        """Return the same queue with further groups after these; `births` None: they begin now."""
         if births is None and not self.forgotten and self.births is None:
             more = None
         else:
@@ -111,7 +111,7 @@ class QueueState:
 
 
 def joined(parts: Sequence[QueueState]) -> QueueState:
-    """The groups of all parts, which have different keys; what is of the queue is that of the first."""
+    """Return the groups of all parts, which have different keys; the values of the queue are those of the first part."""
     if len(parts) == 1:
         return parts[0]
     first, keys = parts[0], pa.concat_arrays([part.keys for part in parts])
@@ -133,12 +133,12 @@ class Run:
     bounds: tuple[int, ...]
 
     def as_json(self) -> list[object]:
-        """As JSON has it."""
+        """Return it for JSON."""
         return [self.id, self.groups, dict(self.live), list(self.bounds)]
 
     @classmethod
     def of(cls, fields: Sequence[Any]) -> Run:
-        """Read one."""
+        """Read a run."""
         number, groups, live, bounds = fields
         return cls(int(number), int(groups), dict(live), tuple(bounds))
 
@@ -236,7 +236,7 @@ class Index:
         return str(json.loads(pa.ipc.open_stream(value).schema.metadata[b"seriatim"])["fingerprint"])
 
     def take_out(self, declared: Collection[str], history: DestinationHistory) -> None:
-        """Put the queues that don't go on into `departed`: they aren't declared any more, or are a former incarnation."""
+        """Put removed queues into `departed`: queues that aren't declared any more, or a former incarnation."""
         for name, known in list(self.queues.items()):
             incarnation = history.incarnation(name)
             if known.incarnation > incarnation:
@@ -250,7 +250,7 @@ class Index:
                     remedy="put it back and drain the pipeline, or run it with --abandon",
                 )
             self.departed[name] = self.queues.pop(name)
-            # Of these the cold groups are gone, too.
+            # The cold groups of these queues are removed, too.
             self.cold = [
                 replace(run, live={queue: n for queue, n in run.live.items() if queue != name}) for run in self.cold
             ]
@@ -274,7 +274,7 @@ def _row(queue: QueueState) -> dict[str, np.ndarray]:
     row = {"queues.incarnation": np.array([queue.incarnation]), "queues.forgotten": np.array([queue.forgotten])}
     row["births.number"] = queue.born()
     groups, remembered = state.groups, state.remembered
-    # What goes along with `next` in an idle group is kept as its distance from it: mostly the same for all.
+    # Values that move together with `next` in an idle group are kept as their distance from it: mostly the same for all.
     near = groups.with_columns(last=groups.next - groups.last, ordinal=groups.next - groups.ordinal)
     tables: list[tuple[str, object]] = [("groups", near), ("held", state.held), ("skipped", state.skipped)]
     if len(remembered):

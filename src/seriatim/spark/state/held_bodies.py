@@ -28,7 +28,7 @@ _ROW_BITS = 32
 _ROWS = "__sq_rows"
 #: A chunk of which less than a quarter is left is written anew.
 _SPARSE = 4
-#: Chunks up to this many rows are merged with the one that follows.
+#: Chunks up to this many rows are merged with the next one.
 _SMALL = 4096
 
 
@@ -80,7 +80,7 @@ class MemoryChunks:
 
 
 def places_in(packet: pa.Table) -> tuple[pa.Table, Ints | None]:
-    """The bodies in a chunk's packet, and for each row of the chunk its body; None: each has its own, in their order."""
+    """Return the bodies in a chunk's packet, and for each row of the chunk its body; None: each has its own, in order."""
     if _ROWS not in packet.column_names:
         return packet, None
     lists = packet.column(_ROWS).combine_chunks()
@@ -150,7 +150,7 @@ class Bodies:
                 self._write(other, [self._part(other, refs)], renumber)
 
     def _part(self, chunk: int, refs: Ints) -> _HeldPart:
-        """What is held of a chunk."""
+        """The rest of a chunk that is still held."""
         own = refs[chunk_of(refs) == chunk]
         bodies, places = np.unique(self.places(chunk, row_of(own)), return_inverse=True)
         return _HeldPart(own, self.table(chunk).take(pa.array(bodies)), places)
@@ -204,7 +204,7 @@ def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """A property with the type that it has now; a value that doesn't fit it is null. What arrived is in the body."""
+    """Return a property with its present type; a value that doesn't fit the type is null. The body keeps the original."""
     try:
         return column.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

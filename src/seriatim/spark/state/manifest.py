@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint: which operator its state belongs to.
+"""The manifest of a checkpoint: the operator that its state belongs to.
 
 Spark silently starts a renamed state variable empty. So the properties that make a state unreadable for another
 declaration are written beside it, and compared before the first batch. Each bucket's state has the same fingerprint,
@@ -52,7 +52,7 @@ def fingerprint(
 
 
 def check_header(header: Mapping[str, Any], layout: int, fingerprint: str | None) -> None:
-    """Compares the header of a state that is read with who reads it; `fingerprint` None: with the layout only."""
+    """Compare the header of a state with the operator that reads it; `fingerprint` None: only the layout."""
     if header["layout"] != layout:
         raise CheckpointMismatch(
             f"the state has layout {header['layout']}, this version of seriatim reads {layout}",
@@ -63,7 +63,7 @@ def check_header(header: Mapping[str, Any], layout: int, fingerprint: str | None
 
 
 def check_queues(written: str, wanted: str, present: Collection[str]) -> None:
-    """Compares the fingerprint of a state with the operator's where queues may come and go."""
+    """Compare the fingerprint of a state with the operator's, where queues may be added and removed."""
     if written == wanted:
         return
     found, own = json.loads(written), json.loads(wanted)
@@ -77,7 +77,7 @@ def check_queues(written: str, wanted: str, present: Collection[str]) -> None:
 
 
 def is_cut_alike(written: str, wanted: str) -> bool:
-    """Whether two fingerprints are of the same buckets."""
+    """Return whether two fingerprints have the same buckets."""
     found, own = json.loads(written), json.loads(wanted)
     return all(found.get(key) == own.get(key) for key in ("buckets", "spread"))
 

@@ -1,4 +1,4 @@
-"""The state of buckets that a move has written, until a batch takes it over: a file for each bucket, in a folder of the checkpoint."""
+"""The state of buckets that a move has written, until a batch reads it: a file for each bucket, in a folder of the checkpoint."""
 
 from __future__ import annotations
 

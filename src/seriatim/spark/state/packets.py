@@ -28,18 +28,18 @@ __all__ = [
     "with_witness",
 ]
 
-#: What travels between the stages: the bucket, and the packet.
+#: The columns between the stages: the bucket, and the packet.
 PACKET_SCHEMA = "bucket int, packet binary"
 
-#: A column of lists of structs: the places to which a message goes. In a packet it has those in its bucket; where no message has several, their
-#: fields are columns.
+#: A column of lists of structs: the destinations of a message. In a packet it has those of its bucket; if no message has several,
+#: their fields are columns.
 EACH = "__sq_each"
 
-#: How many bytes of messages are collected before they are cut up by bucket.
+#: How many bytes of messages are collected before they are divided by bucket.
 _GATHER_BYTES = 16 * 2**20
 #: How large a batch of output may be: enough to be cheap, little enough to be streamed.
 _SLICE_BYTES = 8 * 2**20
-#: Text and binary arrays address less than 2 GiB; above this, chunks are left as they are.
+#: Text and binary arrays address less than 2 GiB; above this, chunks stay separate.
 _ONE_ARRAY = 2**30
 
 _Pack = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -62,7 +62,7 @@ def pack_by(column: str, ids: list[int]) -> Callable[[Iterable[pa.RecordBatch]],
     """A function for ``mapInArrow``: packets by the number in `column`, which it drops."""
 
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        freeze_loaded()  # in a session that isn't ours nobody has
+        freeze_loaded()  # in a user's session no other code has done it
         gathered: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:
@@ -112,7 +112,7 @@ def _cut(table: pa.Table, column: str, ids: list[int]) -> Iterator[pa.RecordBatc
 
 
 def _cut_each(table: pa.Table, column: str, ids: list[int]) -> Iterator[pa.RecordBatch]:
-    """A row is packed once for each bucket; there it has the structs for that bucket, as columns if no row has several."""
+    """Pack a row once for each bucket; there it has the structs for that bucket, as columns if no row has several."""
     lists = table.column(EACH).combine_chunks()
     rows, each = contiguous(table.drop_columns([EACH])), pa.Table.from_struct_array(pc.list_flatten(lists))
     row = pc.list_parent_indices(lists).to_numpy()
@@ -172,7 +172,7 @@ def _packets(sorted_rows: pa.Table, number: np.ndarray, ids: list[int]) -> Itera
 
 
 def contiguous(table: pa.Table) -> pa.Table:
-    """The same rows in one piece, if they fit: gathering from many pieces is several times slower."""
+    """Return the same rows in one piece, if they fit: gathering from many pieces is several times slower."""
     return table.combine_chunks() if table.nbytes < _ONE_ARRAY else table
 
 
