@@ -1,4 +1,4 @@
-"""Arguments that a declaration doesn't take are refused as our error, with the names that it takes."""
+"""Refuse unknown arguments of a declaration with an error of seriatim, which names the known ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Kind = TypeVar("Kind", bound=type)
 
 
 def refusing(error: type[UsageError]) -> Callable[[Kind], Kind]:
-    """Decorate a dataclass: arguments that it doesn't take are an `error`, not Python's TypeError."""
+    """Decorate a dataclass: an unknown argument raises `error`, not Python's TypeError."""
 
     def decorated(kind: Kind) -> Kind:
         init = kind.__init__  # type: ignore[misc]

@@ -30,11 +30,11 @@ from seriatim.kernel.values.columns import Bools, Ints, empty_ints, expand, firs
 
 __all__ = ["Matcher"]
 
-# Measured: to try so many one by one takes as long as to try them over arrays.
+# Measured: to try this many one by one takes as long as to try them over arrays.
 _FEW = 24
-# So many rules of one value are a crowd.
+# The least number of rules of one value that are a crowd.
 _CROWD = 64
-# What is looked at together, to bound the memory.
+# How many messages are looked up together, to bound the memory.
 _MOST_MESSAGES = 2**13
 _MOST_TRIED = 2**17
 
@@ -145,7 +145,7 @@ class Matcher:
         return true
 
     def _try_each(self, messages: _Messages, rows: Ints, tried: Ints, rules: Ints, true: Bools) -> None:
-        """Set in `true` those of `rules` pairs that are TRUE."""
+        """Set in `true` the pairs of `rules` that are TRUE."""
         for place, row, rule in zip(rules.tolist(), rows[rules].tolist(), tried[rules].tolist(), strict=True):
             true[place] = self._trials[rule].passes(messages.one(row))
 
@@ -272,7 +272,7 @@ class _Table:
         self._crowded = counts >= _CROWD
         self._any_crowd = bool(self._crowded.any())
         self._counts = np.where(self._crowded, 0, counts)
-        # Made when a message leads there: a large IN is a part of many.
+        # Made on first use: a large IN is a part of many.
         self._crowds: dict[int, _Crowd] = {}
         self._crowd_rules = {code: by_value[value] for value, code in self._codes.items() if self._crowded[code]}
 

@@ -39,11 +39,11 @@ ALWAYS = Constant(True, BOOLEAN)
 
 _TYPE = Property("type", STRING)
 _KEYS = (ValueKind.STRING, ValueKind.LONG, ValueKind.DECIMAL, ValueKind.TIMESTAMP)
-# An IN of more values stays as it is instead of becoming parameters, one comparison each.
+# An IN of more values isn't turned into parameters, one comparison each.
 _MOST_COMPARISONS = 8
-# Decimal constants of so many digits count as one type, so that 9.50 and 12.50 are of one shape.
+# Decimal constants of up to this many digits count as one type, so that 9.50 and 12.50 have one shape.
 _SHORT = 18
-# Decimals that have fewer together, when given the same number of places, are compared as int64.
+# Decimals with fewer digits together, at the same number of places, are compared as int64.
 _COMPARED = 17
 
 
@@ -68,7 +68,7 @@ def rules(filters: Sequence[Expression]) -> list[Rule]:
     """Rules for all filters; a filter is TRUE where one of its rules is."""
     terms = [(number, _terms(part)) for number, whole in enumerate(filters) for part in _alternatives(whole)]
     choices = [[(key, place) for place, term in enumerate(parts) if (key := _equality(term))] for _, parts in terms]
-    # Of several equalities the one that the fewest filters share leads to the fewest that have to be tried.
+    # Of several equalities, the one that the fewest filters share leads to the fewest filters to try.
     popular = Counter((key.property, value) for values in choices for key, _ in values for value in key.values)
     made: list[Rule] = []
     for (number, joined), values in zip(terms, choices, strict=True):
@@ -125,7 +125,7 @@ def named_types(expression: Expression) -> set[str]:
 
 
 def shape(expression: Expression) -> tuple[Expression, tuple[Constant, ...]]:
-    """An expression with parameters in place of its constants, numbered from 0, and the constants."""
+    """Return an expression with parameters in place of its constants, numbered from 0, and the constants."""
     constants: list[Constant] = []
     return _shape(expression, constants), tuple(constants)
 
@@ -147,7 +147,7 @@ def _shape(expression: Expression, constants: list[Constant]) -> Expression:
 
 
 def _roomy(side: Expression, other: Expression) -> Expression:
-    """A constant beside a comparison, where its digits don't matter, with room for other constants."""
+    """Return a constant beside a comparison, where its digits don't matter, with room for other constants."""
     if not isinstance(side, Constant) or side.type.kind is not ValueKind.DECIMAL or side.type.precision > _SHORT:
         return side
     room = _COMPARED - max(side.type.scale, other.type.scale)

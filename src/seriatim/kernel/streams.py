@@ -39,16 +39,16 @@ __all__ = [
     "StreamAnswer",
 ]
 
-#: So many messages, and so many bytes, a stream may be ahead of what its receiver has taken.
+#: How many messages, and how many bytes, a stream may be ahead of its receiver.
 WINDOW, WINDOW_BYTES = 1_000, 64 * 1024 * 1024
-#: At most so many bytes of one stream travel in a round; one message or fragment may always.
+#: The most bytes of one stream in a round; one message or fragment always fits.
 LARGEST_ROUND = 2 * 1024 * 1024
-#: A message may go through so many boxes before it comes to the last one.
+#: How many boxes a message may pass before the last one.
 MOST_BOXES = 8
 
 
 class BatchKind(IntEnum):
-    """What a batch is: messages; the end of a stream that was idle; the end of one that can't be made whole."""
+    """The kind of a batch: messages; the end of an idle stream; the end of a stream that can't be made whole."""
 
     MESSAGES = 0
     CLOSE = 1
@@ -56,7 +56,7 @@ class BatchKind(IntEnum):
 
 
 class StreamAnswer(IntEnum):
-    """What a receiver answers for one stream of a batch."""
+    """The answer of a receiver for one stream of a batch."""
 
     THROUGH = 0
     WAIT = 1
@@ -66,7 +66,7 @@ class StreamAnswer(IntEnum):
 
 
 class Status(IntEnum):
-    """What a sender does with a stream: sends; waits until its idle stream is closed; until its broken one is known to be over."""
+    """The state of a stream at its sender: it sends; it waits until the idle stream is closed, or the broken one known to be over."""
 
     OPEN = 0
     CLOSING = 1
@@ -74,7 +74,7 @@ class Status(IntEnum):
 
 
 class Decision(IntEnum):
-    """What a sender does after an answer.
+    """The action of a sender after an answer.
 
     `ACK`: what is acknowledged may be deleted, and the stream goes on. `LATER`: nothing more than that, and it asks again after a while.
     `FRAGMENTS`: it sends the fragments that are missing. `REPEAT`: it sends again from the receiver's number, marked as replayed.
@@ -93,7 +93,7 @@ class Decision(IntEnum):
 
 
 class Side(IntEnum):
-    """Which box seems to have gone back in time, as the sender sees it."""
+    """The box that seems to have gone back in time, in the sender's view."""
 
     UNKNOWN = 0
     SENDER = 1

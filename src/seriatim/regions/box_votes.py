@@ -1,7 +1,7 @@
-"""What one box does with messages of sessions: vote on their numbers and take them in, in one transaction.
+"""A box's work with messages of sessions: vote on their numbers and take them in, in one transaction.
 
-The sessions are locked in one order, and read with all that is known of the numbers; the kernel decides; what it decided is written as sets. So any
-number of messages takes the same number of round trips.
+The sessions are locked in one order, and read with all that is known of the numbers; the kernel decides; the decisions are written as sets.
+So any number of messages takes the same number of round trips.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from seriatim.regions.numbered import Numbered, SessionNumber, places_of, units_
 __all__ = ["BoxVotes", "LedElsewhere", "Sight", "Way", "led_alike", "route_in", "see", "strike", "vote", "withdraw"]
 
 _LOG = logging.getLogger("seriatim.regions")
-#: So often the definitions may change while messages are routed by them.
+#: How often the definitions may change while messages are routed by them.
 _TRIES = 5
 _Key = tuple[int, str]
 
 
 class LedElsewhere(UsageError):
-    """The definitions of a box lead a message elsewhere than those by which it was sent."""
+    """The definitions of a box route a message to other queues or numbers than those by which it was sent."""
 
 
 class Way(Enum):
-    """How messages come to a box.
+    """The way of messages into a box.
 
     `SENT`: a sender asks for its vote. `RESERVED`: the journal has given out the number, and will say whose it is. `COPY`: the other box has it.
     """
@@ -55,14 +55,14 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BoxVotes:
-    """What a box says to messages."""
+    """The answer of a box to messages."""
 
     #: Whether the box knows the message under its numbers, for each message.
     votes: list[bool]
     incarnation: int
     #: False: the box doesn't vote now, because it was restored.
     is_asked: bool = True
-    #: Whether a vote of the other box is counted from before its restore.
+    #: Whether the call counts a vote that the other box gave before its restore.
     stale: bool = False
     #: Why a message is refused, for people; by its place.
     why: Mapping[int, str] = field(default_factory=dict)
@@ -70,9 +70,9 @@ class BoxVotes:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a box knows of sessions, and of messages that have numbers already."""
+    """A box's knowledge of sessions, and of messages that have numbers already."""
 
-    #: The highest number of each session; those that it doesn't know aren't there.
+    #: The highest number of each session; unknown sessions are missing.
     through: Mapping[tuple[str, str], int]
     #: The numbers of messages, by id, then by queue and session.
     numbers: Mapping[str, Mapping[tuple[str, str], int]]
@@ -95,7 +95,7 @@ class _NumberedMessage:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the box has under a number."""
+    """A box's entry under a number."""
 
     message_id: str
     voted: bool
@@ -104,7 +104,7 @@ class _Known:
 
 
 def route_in(transaction: Transaction | None, messages: Sequence[Message], definitions: Definitions) -> Routed:
-    """Route messages by definitions. Filters that ask for the time read the box's clock; without a transaction this process's."""
+    """Route messages by definitions. Filters on the time read the box's clock; without a transaction this process's clock."""
     router = router_of(definitions)
     moment = None
     if router.needs_time:
@@ -143,7 +143,7 @@ def vote(
 def led_alike(
     transaction: Transaction, name: str, region: str, messages: Sequence[Numbered]
 ) -> tuple[list[int], dict[int, str]]:
-    """Which copies a box leads to the queues and numbers that they have in the other box; and why it doesn't, for the others."""
+    """Return the copies that a box routes to the queues and numbers of the other box; and for the others the reasons."""
     role = role_of(transaction, name, region)
     definitions = transaction.access.known.current(transaction)
     alike: list[int] = []
@@ -184,12 +184,12 @@ def see(
 
 
 def strike(transaction: Transaction, name: str, ids: Sequence[str]) -> None:
-    """Strike messages off the outbox: the other box has them, or their numbers are over."""
+    """Remove messages from the outbox: the other box has them, or their numbers are over."""
     transaction.do("region_strike", of_name=name, of_messages=list(ids))
 
 
 def withdraw(transaction: Transaction, name: str, ids: Sequence[str]) -> None:
-    """Take messages back that the journal has barred from their numbers. The votes stay."""
+    """Withdraw messages that the journal has barred from their numbers. The votes stay."""
     transaction.do("region_withdraw", of_name=name, of_messages=list(ids))
 
 
@@ -277,7 +277,7 @@ class _Writing:
                 taken_places.add(place)
 
     def take_in(self, delays: Sequence[int | None], ages: Sequence[int]) -> bool:
-        """Store the messages that are new, and note their numbers; False, and nothing is done: the definitions have changed."""
+        """Store the new messages, and note their numbers; False, and nothing is done: the definitions have changed."""
         if self._barred:
             withdraw(self._transaction, self._name, self._barred)
         if not self._taken:
@@ -327,7 +327,7 @@ class _Writing:
         return {(row.queue_id, row.session): max(row.through, row.over_through or row.through) for row in rows}
 
     def _known(self) -> tuple[dict[tuple[int, str, int], list[_Known]], dict[str, list[tuple[int, str, int]]]]:
-        """What the box has under these numbers; and the numbers that the messages have, by their ids."""
+        """Return the entries of the box under these numbers; and the numbers of the messages, by their ids."""
         known: dict[tuple[int, str, int], list[_Known]] = {}
         numbers: dict[str, list[tuple[int, str, int]]] = {}
         for row in self._transaction.rows(
@@ -343,7 +343,9 @@ class _Writing:
         return known, numbers
 
     def _check_elsewhere(self, elsewhere: Mapping[str, Sequence[tuple[int, str, int]]], *, renumbers: bool) -> set[int]:
-        """What has another number here already. A message that has a higher one was barred from this one; and the other way round."""
+        """Return the messages that have another number here already. A message with a higher number was barred from this one, and vice
+        versa.
+        """
         dropped: set[int] = set()
         rows = {self._id(row): row for row in self._rows}
         for row in rows.values():
@@ -353,7 +355,7 @@ class _Writing:
                     continue
                 same = next((other for other in numbers if other[:2] == (queue_id, session)), None)
                 if same is None and self._way is Way.COPY:
-                    dropped.add(row.at)  # its id is another message's here
+                    dropped.add(row.at)  # its id belongs to another message here
                     continue
                 if not renumbers or same is None:
                     raise UsageError(
@@ -386,7 +388,7 @@ class _Writing:
         return votes
 
     def _votes_of_copies(self, through: Mapping[_Key, int]) -> list[bool]:
-        """Whether what the box gets unasked is its vote: only a copy above all that it knows, and only of a box that votes.
+        """Return whether the box's copies are its votes: only a copy above all its numbers, and only if the box votes.
 
         That is narrower than the rule of `kernel/regions/votes.py`. A hole may have been skipped in the journal, and the box not know it yet: such a
         number is below one that the box has.
@@ -399,7 +401,7 @@ class _Writing:
         return votes
 
     def _without_besides(self, routed: Routed) -> Routed:
-        """The messages without the entries under whose numbers others lie in the queue."""
+        """Return the messages without the entries whose numbers other messages have in the queue."""
         besides = {
             (self._messages[row.at].message_id, row.queue_id)
             for row, beside in zip(self._rows, self._besides, strict=True) if beside
@@ -414,7 +416,7 @@ class _Writing:
         return replace(routed, entries=entries.take(kept))
 
     def _stored(self, messages: Sequence[Message], routed: Routed) -> set[str] | None:
-        """Store messages; the ids of those that are left out, None: the definitions have changed."""
+        """Store messages; return the ids of those that are left out; None: the definitions have changed."""
         numbers: dict[str, int] = {}
         for row in self._rows:
             numbers[self._id(row)] = numbers.get(self._id(row), 0) + 1
@@ -437,7 +439,7 @@ def _is_same(known: _Known | None) -> bool:
 
 def _floor(policy: Policy) -> int:
     """The number before the first one."""
-    standard = cast("Standard", policy)  # as `RegionalQueue` has it
+    standard = cast("Standard", policy)  # as `RegionalQueue` makes it
     return int(standard.start) - standard.increment
 
 

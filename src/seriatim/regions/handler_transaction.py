@@ -1,4 +1,4 @@
-"""`HandlerTransaction`: what the handler of a region's worker gets: a transaction of the journal's database, and nothing else."""
+"""`HandlerTransaction`: the object that a handler of a region's worker gets: a transaction of the journal's database."""
 
 from __future__ import annotations
 

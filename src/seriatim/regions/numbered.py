@@ -28,14 +28,14 @@ class SessionNumber:
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A message with its numbers, one in each queue that it goes to."""
+    """A message with its numbers, one in each of its queues."""
 
     message: Message
     places: tuple[SessionNumber, ...]
 
 
 def places_of(routed: Routed, definitions: Definitions, queue_ids: Iterable[int]) -> list[tuple[SessionNumber, ...]]:
-    """The numbers of messages, as the definitions of a box lead them."""
+    """Return the numbers of messages, by the definitions of a box."""
     names = {bound.queue_id: name for name, bound in definitions.queues.items()}
     ours, messages, entries = frozenset(queue_ids), routed.typed.messages, routed.entries
     by_message: list[list[SessionNumber]] = [[] for _ in messages]
@@ -81,7 +81,9 @@ def _check_once(messages: Sequence[Message], by_message: Sequence[Sequence[Sessi
 
 
 def units_of(all_places: Sequence[Sequence[SessionNumber]]) -> list[int]:
-    """Which messages stand or fall together: those of a session, and those that share one with them. A unit's number for each message, from 0."""
+    """Return a unit's number for each message, from 0. Messages of a session are one unit, and so are all that share a session with
+    them.
+    """
     parent: dict[tuple[str, str], tuple[str, str]] = {}
 
     def root(key: tuple[str, str]) -> tuple[str, str]:

@@ -1,4 +1,6 @@
-"""The numbers of messages that are sent to two regions: their own, those that they have already, or the next ones, by what two of the three know."""
+"""The numbers of messages that are sent to two regions: their own, those from before, or the next ones, by the knowledge of two of the
+three.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,7 @@ class Numbering:
         return numbers
 
     def seen(self, region: str, sessions: list[tuple[str, str]], ids: list[str]) -> Sight | None:
-        """What a box knows; None: it is away, or doesn't vote."""
+        """Return a box's knowledge; None: it is away, or doesn't vote."""
         try:
             sight = self._pair.in_box(
                 region, lambda transaction: see(transaction, self._pair.name, region, sessions, ids)
@@ -96,7 +98,7 @@ class Numbering:
         return sight if sight.votes else None
 
     def _journal_sees(self, messages: Sequence[Message], places: Sequence[SessionNumber]) -> Sight | None:
-        """What the journal knows, in place of a box; None: it is away."""
+        """Return the journal's knowledge, in place of a box; None: it is away."""
         by_queue: dict[str, list[tuple[str, str]]] = {}
         for message, place in zip(messages, places, strict=True):
             by_queue.setdefault(place.queue, []).append((place.session, message.message_id))
@@ -118,7 +120,9 @@ class Numbering:
 
 
 def routed(pair: Pair, messages: Sequence[Message]) -> tuple[Routing, list[tuple[SessionNumber, ...]]]:
-    """The numbers of messages, `NO_NUMBER` for those without, by the definitions that this process knows, or else by those of now."""
+    """Return the numbers of messages, `NO_NUMBER` for those without, by the definitions that this process knows, or else by the present
+    ones.
+    """
     anew = False
     while True:
         routing = pair.routing(anew=anew)
@@ -160,12 +164,12 @@ def with_number(message: Message, place: SessionNumber, number: int, routing: Ro
 
 
 def of_journal(message: Message, place: SessionNumber) -> OfJournal:
-    """A message with a number, as the journal knows it."""
+    """Return a message with a number in the journal's form."""
     digest = digest_of(message.type, message.content_type, message.body)
     return OfJournal(place.session, place.number, message.message_id, digest)
 
 
 def _throughs(sight: Sight | None, sessions: Sequence[tuple[str, str]], begins: Sequence[int]) -> Ints:
-    """The highest number of each session, as a party knows it; what it doesn't know hasn't begun."""
+    """Return the highest number of each session that a party knows; an unknown session hasn't begun."""
     known = {} if sight is None else sight.through
     return np.array([known.get(key, begin) for key, begin in zip(sessions, begins, strict=True)], np.int64)

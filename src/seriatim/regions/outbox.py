@@ -1,7 +1,9 @@
-"""Work off the outboxes: copy what the other box lacks, under the same ids and numbers, and strike it off. Any process may do that, at any time.
+"""Work off the outboxes: copy the messages that the other box lacks, under the same ids and numbers, and remove them. Any process may do
+that, at any time.
 
-A copy is written as a sender writes: in one transaction, under the locks of its sessions, left out where the box has it. So it doesn't matter how
-many processes do it at once, or who is killed when: the row in the outbox goes after the copy was committed.
+A copy is written like a new message: in one transaction, under the locks of its sessions, and left out where the box has it. So any number
+of
+processes may do it at once, and be killed at any moment: the row in the outbox is removed after the copy was committed.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from seriatim.regions.pair import Pair, other_than
 
 __all__ = ["Copied", "copy_outbox", "report"]
 
-#: So many messages are copied at once.
+#: How many messages are copied at once.
 PORTION = 500
 _US = 1_000_000
 
@@ -74,7 +76,7 @@ def copy_outbox(pair: Pair, copied: Copied, progress: Callable[[], object] | Non
 
 
 def report(pair: Pair, region: str) -> bool:
-    """Report to the journal how old the oldest message is that a region still has, so that it may forget sessions."""
+    """Report to the journal the age of a region's oldest message, so that the journal may forget sessions."""
     # In this order: a copy may be on its way between the two looks.
     waiting = pair.journal.call(lambda journal: journal.others_outbox(pair.name, region))
 
@@ -159,7 +161,7 @@ def _copy(pair: Pair, region: str, rows: Sequence[_Outgoing], copied: Copied) ->
 
 
 def _over(pair: Pair, rows: Sequence[_Outgoing]) -> dict[tuple[str, str], int]:
-    """Through which number sessions are over; nothing is known while the journal is away."""
+    """Return through which number sessions are over; nothing is known while the journal is away."""
     by_queue: dict[str, set[str]] = {}
     for row in rows:
         for place in row.numbered.places if row.numbered else ():

@@ -1,7 +1,7 @@
-"""Recover the journal after a restore, or a failover that has lost something: it learns from both boxes which numbers are known, and which are over.
+"""Recover the journal after a restore, or a failover with a loss: it learns from both boxes which numbers are known, and which are over.
 
-A box has heard from the journal what is over, so it may know more than a journal that went back in time. Sessions are read and raised in portions, each a
-transaction; a number only ever goes up, so a recovery that was interrupted is repeated as a whole.
+A box has learned from the journal what is over, so it may know more than a journal that went back in time. Sessions are read and raised in
+portions, each a transaction; a number only ever rises, so an interrupted recovery is repeated as a whole.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from seriatim.regions.pair import REGIONS, Pair
 
 __all__ = ["Progress", "recover"]
 
-#: So many sessions are read from each box at once.
+#: How many sessions are read from each box at once.
 _PORTION = 10_000
-#: Each step may take so long: a box with many sessions has much to tell.
+#: The longest time of each step: a box with many sessions has much to report.
 _PATIENCE_S = 60.0
 
 #: Called after each portion: how many sessions were read from the boxes so far, and how many they have.
@@ -33,7 +33,7 @@ def recover(
     pair: Pair, *, actor: str, reason: str, without: Sequence[str] = (),
     known: Mapping[str, Mapping[str, int]] | None = None, progress: Progress | None = None,
 ) -> Recovery:  # fmt: skip
-    """Recover the journal by what the boxes know."""
+    """Recover the journal from the boxes."""
     for lost in without:
         if lost not in REGIONS:
             raise NotFound(f"there is no region {shown(lost, 80)}", remedy='"a" (the primary) or "b"')
@@ -81,19 +81,19 @@ def _asks(pair: Pair, region: str, work: Callable[[Transaction], Any]) -> Any:
 
 
 def _told(name: str, region: str, transaction: Transaction) -> tuple[int, dict[str, int]]:
-    """The incarnation of a region, and its queues, each with the number of its sessions."""
+    """Return the incarnation of a region, and its queues, each with the number of its sessions."""
     role = role_of(transaction, name, region)
     rows = transaction.rows("region_session_counts", of_name=name)
     return role.incarnation, {row.queue: row.sessions for row in rows}
 
 
 def _fence(name: str, region: str, incarnation: int, journal: Journal) -> None:
-    """Votes that a box gave before it was restored don't count, also where the journal had forgotten that."""
+    """Make the journal refuse votes that a box gave before it was restored, even if the journal had forgotten the restore."""
     journal.fence(name, region, incarnation)
 
 
 def _portion(pair: Pair, region: str, queue: str, behind: str) -> list[Any]:
-    """The sessions of a queue in a box behind one of them, by their keys."""
+    """Return the sessions of a queue in a box after one of them, by their keys."""
 
     def read(transaction: Transaction) -> list[Any]:
         return transaction.rows(
@@ -105,11 +105,11 @@ def _portion(pair: Pair, region: str, queue: str, behind: str) -> list[Any]:
 
 
 def _merged(readers: Sequence[Callable[[str], list[Any]]]) -> Iterator[tuple[int, dict[str, KnownByBox]]]:
-    """Sessions as all boxes together know them, portion after portion; with each, how many rows of boxes it has."""
+    """Yield the sessions of all boxes together, portion after portion; with each, the number of its rows."""
     behind = ""
     while True:
         portions = [reader(behind) for reader in readers]
-        # What one box has behind the last row of the other comes with the next portion.
+        # Rows of one box after the last row of the other belong to the next portion.
         bound = min((rows[-1].session for rows in portions if len(rows) == _PORTION), default=None)
         merged: dict[str, KnownByBox] = {}
         count = 0
@@ -132,5 +132,5 @@ def _higher(own: KnownByBox | None, other: KnownByBox) -> KnownByBox:
 
 
 def _raise(pair: Pair, queue: str, portion: Mapping[str, KnownByBox]) -> int:
-    """Tell the journal; of how many sessions it knew less to be over."""
+    """Tell the journal; return how many sessions it raised."""
     return pair.journal.call(lambda journal: journal.raise_known(pair.name, queue, portion), patience_s=_PATIENCE_S)

@@ -1,4 +1,4 @@
-"""What becomes of messages whose numbers were refused: sent after all, free for another number, or nobody knows.
+"""The fate of messages whose numbers were refused: sent after all, free for another number, or unknown.
 
 A refused message gets another number only if the journal has barred it from the first one, or nobody has it there.
 """
@@ -32,7 +32,7 @@ class Refusals:
         self._began, self._enough = began, enough
 
     def withdrawn(self, units: list[Unit]) -> list[Unit]:
-        """Take back what was refused. Messages that turn out to be sent are moved into a unit of their own, behind the others."""
+        """Take back refused messages. Messages that turn out to be sent become a unit of their own, after the others."""
         refused = [
             unit for unit, step in zip(units, steps(units, self._enough), strict=True)
             if unit.error is None and not unit.is_sent and step == SendStep.WITHDRAW
@@ -52,7 +52,7 @@ class Refusals:
         return [*self._free(unwritten), *self._barred(units, barring)]
 
     def _free(self, refused: Sequence[Unit]) -> list[Unit]:
-        """Of units of which this call has written nothing, those of which an earlier call has left nothing either, or that are barred.
+        """Return the units that this call hasn't written, and that no earlier call has written either, or that are barred.
 
         A box refuses a message, too, that it has as a copy, or had voted for before it was restored: it may be handled under its number.
         """
@@ -77,7 +77,7 @@ class Refusals:
             elif any(holder.message_id == ident for ident, _, holder in barring):
                 unit.error = _unsure(unit, "some messages of the session are sent")
             elif all(holder.is_void or holder.message_id is not None for _, _, holder in barring):
-                free.append(unit)  # nobody ever claims them under these numbers
+                free.append(unit)  # no claim ever has them under these numbers
             elif left:
                 unit.error = _unsure(
                     unit, "an earlier call has left it in a region, and the journal doesn't know it yet"
@@ -88,7 +88,7 @@ class Refusals:
         return free
 
     def _holders(self, units: Sequence[Unit]) -> dict[tuple[int, SessionNumber], Holder] | None:
-        """Whose the numbers are, by the place of their unit; None: the journal is away."""
+        """Return the holders of the numbers, by the place of their unit; None: the journal is away."""
         by_queue: dict[str, list[tuple[int, SessionNumber]]] = {}
         for nth, unit in enumerate(units):
             for item in unit.messages:
@@ -139,7 +139,9 @@ class Refusals:
 
     @staticmethod
     def _is_barred(units: list[Unit], unit: Unit, answers: Mapping[str, Vote]) -> bool:
-        """Whether messages are left of a unit, and all of them are barred. Those that the journal has are sent, and a unit of their own."""
+        """Return whether messages are left of a unit, and all of them are barred. Messages that the journal has are sent, in a unit of
+        their own.
+        """
         if Vote.STALE in answers.values():
             unit.error = _unsure(unit, "a box was restored meanwhile")
             return False
@@ -152,7 +154,7 @@ class Refusals:
         return bool(unit.messages)
 
     def _take_back(self, ids: Sequence[str]) -> None:
-        """Take barred messages out of the boxes that are there; where one is away, its worker hears from the journal what became of them."""
+        """Take barred messages out of the boxes in reach; the worker of another box learns their fate from the journal."""
         for region in REGIONS if ids else ():
             try:
                 self._pair.in_box(region, lambda transaction: withdraw(transaction, self._pair.name, ids))
@@ -166,7 +168,7 @@ def _has(sight: Sight | None, ident: str, place: SessionNumber) -> bool:
 
 
 def _worst(vote: Vote | None, other: Vote) -> Vote:
-    """Of a message in several queues: nobody knows, before it is sent, before it is barred."""
+    """Return the worse vote for a message in several queues: unknown, before sent, before barred."""
     order = (Vote.STALE, Vote.HELD, Vote.GRANTED)
     return other if vote is None else min(vote, other, key=order.index)
 

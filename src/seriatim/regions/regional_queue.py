@@ -1,4 +1,4 @@
-"""`RegionalQueue`: a queue of sessions that come into the boxes of two regions; the journal decides on them, the boxes decide nothing."""
+"""`RegionalQueue`: a queue of sessions in the boxes of two regions; the journal decides on them, the boxes decide nothing."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class RegionalQueue:
         self.queue()
 
     def rules(self) -> QueueRules:
-        """What the journal keeps of it."""
+        """Return the part that the journal keeps."""
         try:
             return QueueRules(
                 start=self.start, increment=self.increment, attempts=self.attempts, errors=self.errors,
@@ -77,7 +77,7 @@ class RegionalQueue:
             ) from None
 
     def queue(self) -> Queue:
-        """What the boxes keep of it: an order, and nothing that decides what is over.
+        """Return the part that the boxes keep: an order, without rules that decide what is over.
 
         What comes late is over, and is handed out to be completed; and no number of workers that died is the last.
         """
@@ -88,14 +88,14 @@ class RegionalQueue:
 
 
 class Declared(NamedTuple):
-    """What is defined in both boxes, and the rules of their queues by name, for the journal."""
+    """The definitions of both boxes, and the rules of their queues by name, for the journal."""
 
     definitions: tuple[Definition, ...]
     rules: dict[str, QueueRules]
 
 
 def declared_of(things: Iterable[object]) -> Declared:
-    """Split what a user declares into what the boxes and the journal keep."""
+    """Split a user's declarations into the parts for the boxes and the journal."""
     definitions: list[Definition] = []
     rules: dict[str, QueueRules] = {}
     for definition in things:
@@ -133,7 +133,7 @@ def declared_of(things: Iterable[object]) -> Declared:
 def _plain(queue: Queue) -> RegionalQueue:
     """A queue of a box as one of two regions."""
     check_decides_nothing(queue)
-    policy = cast("Standard", queue.policy)  # it is one, which was checked
+    policy = cast("Standard", queue.policy)  # checked before
     return RegionalQueue(
         queue.name, str(queue.group), str(queue.sequence), start=int(policy.start), increment=policy.increment,
         priority=queue.priority, keep=queue.keep, keep_for=queue.keep_for,

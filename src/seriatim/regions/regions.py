@@ -212,7 +212,7 @@ class Regions(Closing):
             defined[region] = changes
             if region not in known:
                 self._journal.call(partial(_fence, name=self._name, region=region, incarnation=incarnation))
-        self._pair.forget()  # what this process knew of the definitions is old
+        self._pair.forget()  # this process's definitions are old
         return defined
 
     def publish(
@@ -247,7 +247,7 @@ class Regions(Closing):
         except Unavailable:
             if not believed_away:
                 raise
-            for party in believed_away:  # they may be back; and messages are known by their ids, so none is sent twice
+            for party in believed_away:  # they may be back; messages have ids, so none is sent twice
                 party.ask_again()
             published = self._publish(fresh)
         self._journal.keep_warm(Journal.touch)
@@ -257,7 +257,7 @@ class Regions(Closing):
         try:
             return self._sending().send(messages)
         except LedElsewhere:
-            self._pair.routing(anew=True)  # defined otherwise since this process looked
+            self._pair.routing(anew=True)  # the definitions have changed since this process read them
             return self._sending().send(messages)
 
     def _publish_in(self, messages: Sequence[Message], connection: psycopg.Connection) -> list[Sent]:

@@ -26,7 +26,7 @@ _Declared = TypeVar("_Declared")
 
 @dataclass(frozen=True, slots=True)
 class RegionsFile:
-    """What a regions file says."""
+    """The content of a regions file."""
 
     arguments: Mapping[str, Any]
     definitions: tuple[object, ...]

@@ -66,7 +66,7 @@ class Reserving:
         return _told(ones)
 
     def _reserved(self, messages: Sequence[Message], places: Sequence[SessionNumber], routing: Routing) -> list[_One]:
-        """Messages with the numbers that they have, or with reserved ones."""
+        """Return messages with the numbers that they have, or with reserved ones."""
         had = self._numbers_had(messages, places)
         holders = self._holders(list(had.values()))
         reserved: dict[int, _One] = {}
@@ -83,7 +83,7 @@ class Reserving:
                     [Reply.NOT_ASKED, Reply.NOT_ASKED, Reply.FOR],
                 )
             elif holder.is_void or holder.message_id is not None:
-                again.append(message.message_id)  # nobody ever claims it under this number
+                again.append(message.message_id)  # no claim ever has it under this number
             else:
                 raise Unavailable(
                     f"number {own.number} of message {message.message_id} is reserved, and isn't confirmed",
@@ -114,7 +114,7 @@ class Reserving:
         return [reserved[at] for at in range(len(messages))]
 
     def _numbers_had(self, messages: Sequence[Message], places: Sequence[SessionNumber]) -> dict[str, SessionNumber]:
-        """The numbers that messages have already, as the journal and the boxes that are there know."""
+        """Return the numbers that messages have already, by the journal and the boxes in reach."""
         keys = {
             message.message_id: (place.queue, place.session) for message, place in zip(messages, places, strict=True)
         }
@@ -149,15 +149,15 @@ class Reserving:
                 for (session, ident), number in journal.numbers_of(self._pair.name, queue, pairs).items()
             }
 
-        return numbers | self._pair.journal.call(read)  # what it has confirmed counts
+        return numbers | self._pair.journal.call(read)  # confirmed numbers count
 
     def _seen(self, transaction: Transaction, region: str, ids: list[str]) -> tuple[Sight, list[str]]:
-        """What a box knows of messages; and those that a transaction has left there (`waiting.py`)."""
+        """Return a box's knowledge of messages; and those that a transaction has left there (`waiting.py`)."""
         waiting = transaction.rows("region_waiting_numbers", of_name=self._pair.name, of_messages=ids)
         return see(transaction, self._pair.name, region, [], ids), sorted(row.message_id for row in waiting)
 
     def _holders(self, places: Sequence[SessionNumber]) -> dict[SessionNumber, Holder]:
-        """Whose numbers are."""
+        """Return the holders of numbers."""
         by_queue: dict[str, list[SessionNumber]] = {}
         for number in places:
             by_queue.setdefault(number.queue, []).append(number)
@@ -176,7 +176,7 @@ class Reserving:
         return self._pair.journal.call(ask) if by_queue else {}
 
     def _write(self, ones: Sequence[_One]) -> None:
-        """Write messages to the boxes that are there."""
+        """Write messages to the boxes in reach."""
         whys = []
         for at, region in enumerate(REGIONS):
             age_us = round((time.monotonic() - self._began) * 1_000_000)
@@ -246,7 +246,7 @@ class Reserving:
                 )  # fmt: skip
 
     def _finish(self, ones: Sequence[_One]) -> None:
-        """Take back what is void, and strike off what both boxes have."""
+        """Take back void messages, and remove those that both boxes have."""
         self._withdraw([message.message_id for message in ones if isinstance(message.error, NumberRefused)])
         both = [
             message.message_id
@@ -259,7 +259,7 @@ class Reserving:
         self._in_both(lambda transaction: withdraw(transaction, self._pair.name, ids), ids)
 
     def _in_both(self, work: Callable[..., None], ids: Sequence[str]) -> None:
-        """Do something in the boxes that are there; what isn't done is found by the worker, or when it would be copied."""
+        """Do work in the boxes in reach; a worker, or the copying, makes up for the others."""
         for region in REGIONS if ids else ():
             try:
                 self._pair.in_box(region, work)
@@ -278,7 +278,7 @@ def check_one_number(messages: Sequence[Message], places: Sequence[Sequence[Sess
 
 
 def _told(ones: Sequence[_One]) -> list[Sent]:
-    """What became of messages."""
+    """Return the result for each message."""
     failed = [message.error for message in ones if message.error is not None]
     if failed:
         first, sent = failed[0], len(ones) - len(failed)

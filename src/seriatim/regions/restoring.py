@@ -1,4 +1,4 @@
-"""A restored box, or one that comes in place of a lost one: it takes over the journal's numbers, then those of the other box, and votes again.
+"""A restored box, or the replacement of a lost one: it takes over the journal's numbers, then those of the other box, and votes again.
 
 The journal, and then the other box, first note its new incarnation: from then on they refuse calls that count a vote of an earlier one.
 """
@@ -18,13 +18,13 @@ from seriatim.regions.pair import Pair, other_than
 __all__ = ["restore"]
 
 _LOG = logging.getLogger("seriatim.regions")
-#: So many sessions are read, and written, at once.
+#: How many sessions are read, and written, at once.
 _PORTION = 10_000
 _Session = tuple[str, str, int, int | None]
 
 
 def restore(pair: Pair, region: str, *, patience_s: float | None = None) -> bool:
-    """Let a box take over what the others know, where it doesn't vote."""
+    """Make a box take over the knowledge of the others, if it doesn't vote."""
     try:
         role = pair.in_box(region, lambda transaction: role_of(transaction, pair.name, region))
         if role.votes:
@@ -90,7 +90,7 @@ def _learn_from_box(pair: Pair, region: str, incarnation: int, patience_s: float
 
 
 def _all(portion: object) -> Iterator[list[_Session]]:
-    """Portion after portion, each behind the one before."""
+    """Yield portion after portion, each following the one before."""
     after = ("", "")
     while rows := portion(after):  # type: ignore[operator]  # a function of this module
         yield rows

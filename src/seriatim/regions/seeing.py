@@ -1,4 +1,4 @@
-"""What people see of two regions: how far each is behind the other, what waits, and which definitions differ."""
+"""Views of two regions: how far each is behind the other, waiting messages, and differing definitions."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Difference:
 
 
 def status_of(pair: Pair, limit: int) -> RegionsStatus:
-    """See two regions; what is away is told."""
+    """Return the state of two regions; it names a party that is away."""
     regions = tuple(_region(pair, region) for region in pair.boxes)
 
     def read(journal: Journal) -> tuple[SessionCounts, tuple[SessionView, ...], dict[str, datetime | None]]:
@@ -109,7 +109,7 @@ def status_of(pair: Pair, limit: int) -> RegionsStatus:
 def differences(
     pair: Pair, declared: Iterable[object] = (), declared_rules: Mapping[str, QueueRules] = _NO_RULES
 ) -> list[Difference]:
-    """What isn't defined alike: in both boxes, in what is declared, and in the journal."""
+    """Return the differences of definitions: between the boxes, from the declarations, and from the journal."""
     definitions = {
         region: pair.in_box(region, partial(_defined, name=pair.name, region=region)) for region in pair.boxes
     }
@@ -163,7 +163,7 @@ def _region(pair: Pair, region: str) -> RegionStatus:
 
 
 def _defined(transaction: Transaction, name: str, region: str) -> dict[tuple[str, str], Definition]:
-    """What a box has for the regions: their queues, the subscriptions that lead there, and all message types."""
+    """Return a box's definitions for the regions: their queues, the subscriptions that lead to these, and all message types."""
     role = role_of(transaction, name, region)
     known: Definitions = transaction.access.known.current(transaction)
     queues = {
@@ -183,7 +183,7 @@ def _compared(
     *,
     is_said: bool,
 ) -> Iterator[str]:
-    """How a definition differs between two boxes, and from what is said."""
+    """Yield the differences of a definition between two boxes, and from its declaration."""
     (here, definition), (there, other) = first, second
     if is_said and known is not None:
         for place, declared in (first, second):
@@ -198,14 +198,14 @@ def _compared(
 
 
 def _kept(said: Definition, declared: Definition) -> Definition:
-    """What is said, with what a box chooses itself where nothing is said of it."""
+    """Return a declaration, with the values that a box chooses where it has none."""
     if isinstance(said, Queue) and isinstance(declared, Queue) and said.keep is None:
         return replace(said, keep=declared.keep)
     return said
 
 
 def _changed_rules(known: QueueRules, rules: QueueRules) -> list[str]:
-    """The rules in which the journal differs from what is said, by the names that a `RegionalQueue` has for them."""
+    """Return the rules in which the journal differs from the declaration, by their names in `RegionalQueue`."""
     return [
         named
         for named, own, other in (

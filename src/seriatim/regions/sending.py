@@ -1,4 +1,4 @@
-"""Send messages to both boxes: who votes for their numbers, and when a sender has its answer. The kernel decides each step.
+"""Send messages to both boxes: which party votes for their numbers, and when a sender has its answer. The kernel decides each step.
 
 All messages of a call go through the steps together: a step asks one of the three parties once, for all messages for which it is to be asked.
 """
@@ -171,7 +171,7 @@ class Sending:
                 unit.why = "the journal refuses it: another message has this number, or a higher one"
 
     def _strike(self, units: Sequence[Unit]) -> None:
-        """Strike off what both boxes have."""
+        """Remove messages that both boxes have from the outboxes."""
         ids = [
             ident for unit in units if unit.error is None and unit.replies[0] == unit.replies[1] == Reply.FOR
             for ident in unit.ids
@@ -214,7 +214,7 @@ def send_in(transaction: Transaction, pair: Pair, region: str, messages: Sequenc
 
 
 def told(messages: Sequence[Message], units: Iterable[Unit]) -> list[Sent]:
-    """What became of messages, in their order."""
+    """Return the result for each message, in their order."""
     sent_by_id: dict[str, Sent] = {}
     errors = []
     for unit in units:

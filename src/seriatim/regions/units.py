@@ -1,4 +1,4 @@
-"""What stands or falls together of the messages that are sent to two regions, and what a sender has heard of it."""
+"""Units of messages that are sent to two regions together, and the replies to a sender."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Unit", "as_units", "numbers_by_queue", "steps"]
 
 @dataclass(slots=True)
 class Unit:
-    """Messages that stand or fall together: those of a session.
+    """Messages that are sent or refused together: those of a session.
 
     `replies`: of the two boxes and the journal. `first`: the first box that has them. `why`: why they were refused. `is_sent`: the journal has them, whatever
     the boxes say.
@@ -34,7 +34,7 @@ class Unit:
 
     @property
     def where(self) -> str:
-        """The queue and the session of its first message, for people."""
+        """The queue and the session of its first message, in words."""
         place = self.messages[0].places[0]
         return f"queue {place.queue!r}, session {shown(place.session, 80)}"
 
@@ -45,14 +45,14 @@ class Unit:
 
 
 def steps(units: Sequence[Unit], enough: int) -> list[int]:
-    """What comes next for each unit, a `SendStep`."""
+    """Return the next step for each unit, a `SendStep`."""
     first, second, journal = (np.array([unit.replies[party] for unit in units], np.int64) for party in range(3))
     chosen: list[int] = rules.send_steps(first, second, journal, enough).tolist()
     return chosen
 
 
 def as_units(messages: Sequence[Numbered]) -> list[Unit]:
-    """Messages by what stands or falls together, each with its numbers ascending."""
+    """Return the units of messages, each with its numbers ascending."""
     units: dict[int, Unit] = {}
     for unit, message in zip(units_of([item.places for item in messages]), messages, strict=True):
         units.setdefault(unit, Unit([])).messages.append(message)

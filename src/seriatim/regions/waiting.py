@@ -1,8 +1,10 @@
-"""Messages in a transaction of the application, under numbers that the journal gives out: reserve, keep, commit; and afterwards confirm, and take in.
+"""Messages in a transaction of the application, under numbers of the journal: reserve, keep, commit; and afterwards confirm, and take in.
 
-Whoever tends the regions sees what was committed, and has its number confirmed. Until then the message is in no queue, so no region can have handled it: where
-the transaction took longer than its reservation, the number is void, and the message gets another one. The row in the box says which number it is: it is changed
-by comparison, and only what it says is confirmed. So any number of processes may do that at once.
+The process that tends the regions reads the committed messages, and has their numbers confirmed. Until then the message is in no queue, so
+no
+region can have handled it: if the transaction took longer than its reservation, the number is void, and the message gets another one. The
+row
+in the box has the number: it is changed by comparison, and only its number is confirmed. So any number of processes may do that at once.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from seriatim.regions.sending import Sent
 
 __all__ = ["send_waiting", "wait_in"]
 
-#: So often what got another number is looked at again at once.
+#: How often messages with another number are retried at once.
 _TRIES = 3
 _COLUMNS = (
     "message_ids", "types", "content_types", "contexts", "property_types", "bodies", "part_places", "part_names",
@@ -123,7 +125,7 @@ def _reserve(pair: Pair, places: Sequence[SessionNumber]) -> list[Reservation]:
 
 
 def _keep(transaction: Transaction, name: str, numbered: Sequence[Numbered], kept: Sequence[Reservation]) -> list[str]:
-    """Keep messages; the ids of those that wait already."""
+    """Keep messages; return the ids of those that wait already."""
     definitions = transaction.access.known.current(transaction)
     routed = route_in(transaction, [item.message for item in numbered], definitions)
     check_all(routed)
@@ -159,7 +161,7 @@ class _Waiting:
 
 
 def send_waiting(pair: Pair, region: str, copied: Copied) -> None:
-    """Have the numbers of messages confirmed whose transactions have committed, and let them come into the queues of the box."""
+    """Have the numbers of messages confirmed whose transactions have committed, and move them into the queues of the box."""
     for _ in range(_TRIES):
         behind, anew = 0, 0
         while rows := pair.in_box(region, partial(_all_waiting, pair=pair, region=region, behind=behind)):
@@ -188,7 +190,7 @@ def _read(row: Any) -> _Waiting:
 
 
 def _send(pair: Pair, region: str, rows: Sequence[_Waiting], copied: Copied) -> int:
-    """Confirm some messages, and take them in; how many got other numbers instead."""
+    """Confirm some messages, and take them in; return how many got other numbers instead."""
     by_queue: dict[str, list[_Waiting]] = {}
     for row in rows:
         by_queue.setdefault(row.place.queue, []).append(row)
@@ -228,7 +230,7 @@ def _confirm(pair: Pair, queue: str, rows: Sequence[_Waiting], copied: Copied) -
         removed = []
         for row, holder in zip(left, holders, strict=True):
             if holder.message_id == row.message_id:
-                continue  # it was confirmed before
+                continue  # confirmed before
             removed.append(row)
             is_forgotten = holder.is_over and holder.message_id is None and not holder.is_void
             if is_forgotten and (row.place.session, row.message_id) not in known:
@@ -242,7 +244,7 @@ def _confirm(pair: Pair, queue: str, rows: Sequence[_Waiting], copied: Copied) -
 
 
 def _renumbered(pair: Pair, queue: str, void: Sequence[_Waiting]) -> list[tuple[_Waiting, int, str]]:
-    """Other numbers for messages: those that the journal has for them already, as after a restore of the box, or the next ones."""
+    """Return other numbers for messages: those that the journal has for them already, as after a restore of the box, or the next ones."""
     if not void:
         return []
 
@@ -259,7 +261,7 @@ def _renumbered(pair: Pair, queue: str, void: Sequence[_Waiting]) -> list[tuple[
 
 
 def _take_in(pair: Pair, region: str, rows: Sequence[_Waiting], copied: Copied) -> None:
-    """Let messages come into the queues of the box; those that it doesn't take are told, and stay."""
+    """Move messages into the queues of the box; report those that it refuses, which stay."""
     try:
         routing = pair.routing()
         copied.sent += pair.in_box(region, partial(_write, pair=pair, region=region, rows=rows, routing=routing))
@@ -283,7 +285,7 @@ def _write(transaction: Transaction, pair: Pair, region: str, rows: Sequence[_Wa
         return 0
     messages = [
         with_number(row.numbered.message, row.place, row.place.number, routing) for row in chosen
-    ]  # the property says the number that it has now
+    ]  # the property has its present number
     delays = [pair.delay(region, row.place.session, is_first=True, age_us=row.age_us) for row in chosen]
     done = vote(
         transaction, pair.name, region, messages, way=Way.RESERVED, delays=delays, ages=[row.age_us for row in chosen],

@@ -103,7 +103,7 @@ LONG = Type(ValueKind.LONG)
 DOUBLE = Type(ValueKind.DOUBLE)
 BOOLEAN = Type(ValueKind.BOOLEAN)
 TIMESTAMP = Type(ValueKind.TIMESTAMP)
-#: Of ``NULL`` where nothing says what it would be.
+#: The type of ``NULL`` where nothing gives it another one.
 NULL = Type(ValueKind.NULL)
 
 _BY_NAME = {str(kind): kind for kind in (STRING, LONG, DOUBLE, BOOLEAN, TIMESTAMP)}

@@ -49,11 +49,11 @@ from seriatim.kernel.values.columns import Bools
 __all__ = ["Filters", "Values", "column", "evaluate"]
 
 _LOWEST = np.iinfo(np.int64).min
-# Decimals of so many digits are whole numbers in int64, and so is every power of ten that they are scaled with.
+# Decimals of up to this many digits are whole numbers in int64, and so is every power of ten that scales them.
 _SHORT = 18
-# Up to so many digits a decimal's whole number, and the power of ten that divides it, are doubles without rounding.
+# Up to this many digits a decimal's whole number, and the power of ten that divides it, are doubles without rounding.
 _EXACT = 15
-# How many results are remembered because several filters need them; each is two bytes a message.
+# How many results are remembered because several filters need them; each takes two bytes a message.
 _MOST_COMMON = 256
 
 
@@ -118,7 +118,7 @@ class Filters:
 
 
 def _meaning(columns: Mapping[str, Values], parameters: Sequence[Values] = ()) -> Meaning[Values]:
-    """What each kind of node is over these columns, and values of parameters."""
+    """Return the meaning of each kind of node over these columns, and values of parameters."""
 
     def parameter(node: Parameter) -> Values:
         if node.number >= len(parameters):

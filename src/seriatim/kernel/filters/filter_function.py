@@ -123,7 +123,7 @@ def _whole(operator: str) -> _Pair:
 
 
 def _remainder(a: int, b: int) -> int | None:
-    """The remainder with the sign of the dividend; Python's own has the sign of the divisor."""
+    """Return the remainder with the sign of the dividend; Python's own has the sign of the divisor."""
     if b == 0:
         return None
     rest = abs(a) % abs(b)

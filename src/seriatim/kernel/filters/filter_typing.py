@@ -37,7 +37,7 @@ __all__ = ["all_of", "any_of", "calculated", "compared", "condition", "is_null",
 
 _NUMBERS = (ValueKind.LONG, ValueKind.DECIMAL, ValueKind.DOUBLE)
 _LONG_DIGITS = 19
-# A product is refused rather than computed if fewer digits before the point than these could be kept.
+# A product is refused if fewer digits than this could be kept before the point.
 _LEAST_WHOLE = 12
 
 
@@ -261,7 +261,7 @@ def _too_many(operator: str, left: Expression, right: Expression) -> FilterError
 
 
 def _held(operand: Expression, whole: int) -> Expression:
-    """A decimal with at most the given number of digits before the point."""
+    """Return a decimal with at most the given number of digits before the point."""
     if operand.type.whole <= whole:
         return operand
     return Convert(operand, decimal(max(whole + operand.type.scale, 1), operand.type.scale))
@@ -279,7 +279,7 @@ def _comparable(left: Expression, right: Expression) -> tuple[Expression, Expres
 
 
 def _alike(left: Expression, right: Expression) -> tuple[Expression, Expression]:
-    """Two comparable expressions, converted to the same kind."""
+    """Convert two comparable expressions to the same kind."""
     if left.type.kind is right.type.kind:
         return left, right
     if DOUBLE in (left.type, right.type):
@@ -314,7 +314,7 @@ def _as_decimal(operand: Expression) -> Expression:
 
 
 def _same(constant: Constant, kind: Type) -> str | int | bool | None:
-    """The constant as a value of that type; None if there is no such value."""
+    """Return the constant as a value of that type; None if there is no such value."""
     value = constant.value
     if isinstance(value, float) or kind.kind not in (ValueKind.LONG, ValueKind.DECIMAL) or not isinstance(value, int):
         return None if isinstance(value, float) else value

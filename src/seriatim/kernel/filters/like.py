@@ -23,7 +23,7 @@ LONG_SEGMENT = 32
 
 # Up to this number of steps a regular expression is faster.
 _FEW_STEPS = 2**16
-# The number of places that are checked together, which limits the cost of a segment that is found near by.
+# The number of places that are checked together; it limits the cost of a segment that is found near by.
 _PLACES = 2**16
 
 _Segment = Sequence[str | None]
@@ -100,7 +100,7 @@ def _finder(segment: _Segment) -> Callable[[str, int, int], int]:
             return place if place < 0 else place + length
 
         return find_plain
-    # `re` remembers what it has compiled.
+    # `re` keeps the patterns that it has compiled.
     pattern = "".join(map(_regex_of, segment))
 
     def find(text: str, start: int, end: int) -> int:

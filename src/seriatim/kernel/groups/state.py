@@ -38,17 +38,17 @@ class Flag(IntFlag):
 
     BEGUN = 1
     CLOSED = 2
-    #: While `CLOSED`: it has ended by itself, and what was released is handed out all the same. Its set was complete (`UnitOfWork`),
-    #: or it was told to close and holds nothing any more.
+    #: While `CLOSED`: it has ended by itself, and its released messages are still handed out. Its set was complete (`UnitOfWork`), or
+    #: it was to close and holds nothing any more.
     COMPLETE = 4
     SUSPENDED = 8
     FAULTED = 16
     FIXED = 32
-    #: Of a `Standard` group, in engines that let a long run go in parts: one of them has left, and the rest may follow.
+    #: A part of a long run has left a `Standard` group, and the rest may follow; in engines that split runs.
     LEAVING = 64
     #: While `SUSPENDED`: an operator has suspended it, and no message.
     BY_OPERATOR = 128
-    #: It was told to close, and is `CLOSED` when it holds nothing any more: see ``closing.py``.
+    #: It is to close, and becomes `CLOSED` when it holds nothing any more: see ``closing.py``.
     CLOSING = 256
     #: It waits for a message that opens it: see ``stays.py``.
     UNOPENED = 512
@@ -126,12 +126,12 @@ class Held(Columns):
 
     @property
     def suspected(self) -> Bools:
-        """The rows of a `Standard` queue that are held because their producer seems to have begun anew."""
+        """The rows of a `Standard` queue that are held because of a suspected restart of their producer."""
         return self.late & self.waits
 
     @property
     def aside(self) -> Bools:
-        """The rows of a queue whose groups messages open that may not be judged yet: see ``stays.py``."""
+        """The rows of a queue with opening messages that may not be judged yet: see ``stays.py``."""
         return self.waits & ~self.late
 
     def messages(self) -> Held:
@@ -187,7 +187,7 @@ class Ranges(Columns):
         return _last_of(self, np.flatnonzero(self.first < following[self.group]))
 
     def put_back(self, group: Ints, numbers: Ints, step: int) -> Ranges:
-        """The ranges without some numbers of their groups, which are on the step; however many ranges that makes."""
+        """Return the ranges without some numbers of their groups, which are on the step; a range may be cut in several."""
         hit = self.contain(group, numbers)
         if not hit.any():
             return self
@@ -260,7 +260,7 @@ class Remembered(Columns):
         return cls(none, none, none)
 
     def and_last(self, more: Remembered, count: int, groups: int) -> Remembered:
-        """The last `count` of each group, after further ones have left."""
+        """Return the last `count` of each group, after further ones have left."""
         both = Remembered.concat([self, more])
         if groups == 1:
             return both.take(slice(-count, None))  # type: ignore[arg-type]
@@ -284,12 +284,12 @@ class Sights(Columns):
     regions: Ints
     time: Ints
 
-    #: How many runs below `next` are known of each group.
+    #: How many runs below `next` are kept of each group.
     KEPT: ClassVar[int] = 1024
 
     @property
     def sequence(self) -> Ints:
-        """By what a run is found."""
+        """The key by which a run is found."""
         return self.first
 
     @classmethod
@@ -334,7 +334,7 @@ class Sights(Columns):
         return pieces.take(pieces.first <= pieces.last)
 
     def joined(self, more: Sights, step: int) -> Sights:
-        """Add runs of other numbers; such as follow on one another become one."""
+        """Add runs of other numbers; adjoining runs become one."""
         if not len(more):
             return self
         both = Sights.concat([self, more])
@@ -357,7 +357,7 @@ Runs = TypeVar("Runs", Ranges, Sights)
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The groups of one queue, their held messages, their skipped numbers, the last messages that left, and what regions have shown."""
+    """The groups of one queue, their held messages, their skipped numbers, the last messages that left, and the sights of regions."""
 
     groups: Groups
     held: Held
@@ -393,11 +393,11 @@ class State:
         return len(self.groups)
 
     def with_groups(self, **columns: Ints) -> State:
-        """The same state with some columns of its groups replaced."""
+        """Return the same state with some columns of its groups replaced."""
         return State(self.groups.with_columns(**columns), self.held, self.skipped, self.remembered, self.sights)
 
     def having(self, groups: Groups | None = None, held: Held | None = None, skipped: Ranges | None = None) -> State:
-        """The same state with some of its tables replaced."""
+        """Return the same state with some of its tables replaced."""
         return State(
             self.groups if groups is None else groups,
             self.held if held is None else held,
@@ -419,11 +419,11 @@ class State:
         return State(self.groups, self.held, self.skipped, last, self.sights)
 
     def with_sights(self, sights: Sights) -> State:
-        """The same state with what regions have shown."""
+        """Return the same state with other sights of regions."""
         return State(self.groups, self.held, self.skipped, self.remembered, sights)
 
     def calmed(self, left: Ints) -> State:
-        """The state after messages of the groups `left` have left in their turn: no producer has begun anew."""
+        """Return the state after messages of the groups `left` have left in their turn: no restart of a producer is suspected."""
         if not len(left) or not self.groups.suspects.any():
             return self
         suspects = self.groups.suspects.copy()
@@ -503,7 +503,7 @@ class State:
 
 
 def _last_of(table: Runs, behind: Ints) -> Runs:
-    """The table with the last `KEPT` of each group among some rows, which ascend, and all others."""
+    """Return the table with the last `KEPT` of each group among some rows, which ascend, and all others."""
     if len(behind) <= table.KEPT:
         return table
     group = table.group[behind]

@@ -12,11 +12,11 @@ __all__ = ["RequeuePosition", "place"]
 class RequeuePosition(StrEnum):
     """The place of a requeued message."""
 
-    #: It leaves with the ordinal that it was given before.
+    #: It leaves with its former ordinal.
     ORDINAL = "ordinal"
-    #: It was never released: it is judged as if it came now.
+    #: It was never released: it is judged as a new arrival.
     ARRIVAL = "arrival"
-    #: Behind all that was released, with a new ordinal, and flagged as late.
+    #: After all released messages, with a new ordinal, and flagged as late.
     END = "end"
 
 

@@ -51,7 +51,7 @@ def take(policy: BestEffort, state: State, arrivals: Arrivals) -> tuple[State, D
     late = closed | (sequence < groups.next[group])
     reason = np.where(closed, Reason.GROUP_CLOSED, Reason.ROUND_OVER)
     stopped = state.stopped()[group]
-    # A void is in nobody's way where no number is waited for; a late one has nothing to deliver and nothing to decide on.
+    # A void blocks nothing where no number is waited for; a late void has nothing to deliver and nothing to decide on.
     message = arrivals.weight > 0
 
     at_once = np.zeros(len(arrivals), np.bool_)
@@ -183,7 +183,7 @@ def _leave(state: State, out: Bools, moments: Ints, cause: Ints | None = None) -
     highest[leaving.group] = leaving.sequence
     kept = held.take(~out)
     remain = np.bincount(kept.group, minlength=len(state)) > 0
-    # The next round begins with its first message, which may have come after this one should have left.
+    # The next round begins with its first message, which may have arrived after this round should have left.
     begins = np.maximum(moments, kept.first_arrival(len(state)))
     after = groups.with_columns(
         flags=np.where(ended, groups.flags & ~int(Flag.FIXED), groups.flags),
@@ -209,7 +209,7 @@ def end_round(policy: BestEffort, state: State, cause: Ints) -> tuple[State, Dec
 
 
 def settle(policy: BestEffort, state: State, now: Ints) -> tuple[State, Decided, Events]:
-    """After a group was resumed: late messages leave, and the other held messages begin a round, or without a window leave."""
+    """After a group was resumed: late messages leave; the other held messages begin a round, or without a window leave."""
     state, late = free_late(state, now)
     remain = np.bincount(state.held.group, minlength=len(state)) > 0
     since = np.where(remain & ~state.stopped(), now, NEVER)

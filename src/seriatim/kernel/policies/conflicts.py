@@ -1,4 +1,4 @@
-"""Conflicts: a number that comes again with another content, as far as the fingerprints of both messages are known.
+"""Conflicts: a repeated number with another content, as far as the fingerprints of both messages are known.
 
 A message that comes again is compared with the one that has its number: a held one, or one of the last `remember` that left.
 A batch without a message that comes again costs nothing.
@@ -20,7 +20,7 @@ __all__ = ["Likeness", "compared", "conflicts", "rows_of"]
 
 
 class Likeness(IntEnum):
-    """What a comparison of two contents tells."""
+    """The result of a comparison of two contents."""
 
     UNKNOWN = 0
     EQUAL = 1
@@ -41,14 +41,17 @@ def compared(state: State, held: Held, left: Decided, arrivals: Arrivals, rows: 
     fates = empty_ints(len(rows))
     if not len(rows) or not arrivals.fingerprint[rows].any():
         return fates
-    # What was held aside comes behind the message that opens its group: not refs tell the order, but places.
+    # Messages that were held aside follow the message that opens their group: the order goes by places, not by refs.
     group, sequence = arrivals.group[rows], arrivals.sequence[rows]
     left = left.with_columns(cause=_places(arrivals.ref, left.cause))
     own = arrivals.fingerprint[rows]
     other = empty_ints(len(rows))
     released = _Released(state, left, group, len(arrivals), remember or 0)
     ask, was_late = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
-    for late in (True, False):  # what is held in its turn before what is held as late: no group has both for one number
+    for late in (
+        True,
+        False,
+    ):  # messages held in their turn before messages held as late: no group has both for one number
         candidates = held.take((held.late == late) & ~held.suspected)
         at = rows_of(candidates, len(state), group, sequence)
         places = _places(arrivals.ref, candidates.ref)
@@ -65,7 +68,7 @@ def compared(state: State, held: Held, left: Decided, arrivals: Arrivals, rows: 
 
 
 def _places(refs: Ints, wanted: Ints) -> Ints:
-    """The places of arrivals among all, by their refs; -1: it came earlier."""
+    """The places of arrivals among all, by their refs; -1: an earlier arrival."""
     order = np.argsort(refs, kind="stable")
     places: Ints = order[np.minimum(np.searchsorted(refs, wanted, sorter=order), len(refs) - 1)]
     return np.where(refs[places] == wanted, places, -1)
@@ -95,7 +98,7 @@ class _Released:
         self._starts, _ = spans(self._group, len(state))
 
     def have_left(self, refs: Ints, before: Ints) -> Bools:
-        """Whether each message has left in this call before the arrival at a place."""
+        """Return whether each message has left in this call before the arrival at a place."""
         if not len(self._left):
             return np.zeros(len(refs), np.bool_)
         own = self._left.ref
@@ -135,7 +138,7 @@ def conflicts(arrivals: Arrivals, rows: Ints) -> Events:
 
 
 def rows_of(table: Held | Taken | Sights, groups: int, group: Ints, sequence: Ints) -> Ints:
-    """The rows with these numbers, -1 where there is none; of equal ones the first. The table is sorted by group and number."""
+    """The rows with these numbers, -1 where there is none; of equal numbers the first. The table is sorted by group and number."""
     starts, ends = spans(table.group, groups)
     at = search_within(table.sequence, starts[group], ends[group], sequence)
     is_there = at < ends[group]

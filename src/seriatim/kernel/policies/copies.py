@@ -1,4 +1,4 @@
-"""Copies: what two regions send of one message.
+"""Copies: two regions send each message, and one of the two counts.
 
 Each region sends every message. The first sight of a message counts, whichever region it comes from; it is judged as any other. What comes
 again is a *copy*, if its region hasn't shown it yet, and a *duplicate*, if it has. So each region may lag, stop and come back, and what it
@@ -51,9 +51,9 @@ __all__ = [
 REGIONS = ("a", "b")
 #: A set of regions, as bits: both.
 BOTH = 3
-#: Where the region of a message stands among its bits; before it is whether it opens and closes its group, see ``stays.py``.
+#: The place of a message's region among its bits; the bits below are for opening and closing, see ``stays.py``.
 _SHIFT = 2
-#: What was taken in.
+#: The dispositions of messages that were taken in.
 _TAKEN = (Disposition.HELD, Disposition.RELEASED, Disposition.VOID)
 
 
@@ -63,12 +63,12 @@ def region_bit(name: object) -> int:
 
 
 def regions_of(bits: Ints) -> Ints:
-    """The region of each message, by its bits: 1 or 2, 0 if it says none."""
+    """The region of each message, by its bits: 1 or 2, 0 if it has none."""
     return (bits >> _SHIFT) & BOTH
 
 
 def come_from_regions(arrivals: Arrivals) -> bool:
-    """Whether some of the messages say their region; for policies without sizes."""
+    """Return whether some of the messages name their region; for policies without sizes."""
     return bool(len(arrivals)) and int(arrivals.size.max()) >= 1 << _SHIFT
 
 
@@ -88,7 +88,7 @@ def known_again(state: State, arrivals: Arrivals, first: Ints, held: Bools) -> B
 
 
 def are_copies(policy: Standard, state: State, arrivals: Arrivals, again: Bools) -> Bools:
-    """Of messages below `next`, those that are copies; `again`: those whose numbers were taken in, by the state before all of them."""
+    """Return which of the messages below `next` are copies; `again`: those whose numbers were taken in, by the state before all of them."""
     copies = np.zeros(len(arrivals), np.bool_)
     if not come_from_regions(arrivals):
         return copies
@@ -162,7 +162,7 @@ def by_identity(policy: FifoMerged, state: State, arrivals: Arrivals) -> tuple[S
     at = _places(sights, len(state), arrivals.group[rows], arrivals.fingerprint[rows])
     known = at >= 0
     known[known] = arrivals.time[rows[known]] - sights.time[at[known]] <= horizon
-    # A closed group takes nothing in: what it doesn't know is no sight.
+    # A closed group takes nothing in: an unknown message is no sight.
     counts = known | ~state.groups.has(OVER)[arrivals.group[rows]]
     rows, at, known = rows[counts], at[counts], known[counts]
     group, identity, own = arrivals.group[rows], arrivals.fingerprint[rows], region[rows]
@@ -225,14 +225,14 @@ def _starts(*keys: Ints) -> Bools:
 
 
 def _runs(starts: Ints, rows: int) -> Ints:
-    """For each row the number of its run."""
+    """The number of each row's run."""
     begins = empty_ints(rows)
     begins[starts] = 1
     return np.cumsum(begins) - 1
 
 
 def _earlier(run: Ints, region: Ints) -> Ints:
-    """For each row the regions of the rows before it in its run."""
+    """The regions of the rows before each row in its run."""
     earlier = empty_ints(len(run))
     for bit in (1, 2):
         earlier |= np.where(sum_before(run, (region & bit) // bit) > 0, bit, 0)

@@ -46,7 +46,7 @@ class Taken(Columns):
 
 
 def taken(state: State, step: int) -> Taken:
-    """The numbers that are taken; `step`: from one number to the next."""
+    """Return the numbers that are taken; `step`: the distance of two numbers."""
     held, skipped = state.held, state.skipped
     rows = np.arange(len(held))
     if len(rows) and (held.late.any() or held.waits.any()):
@@ -116,7 +116,7 @@ def _skip(
     run = np.cumsum(starts) - 1
     heads = np.flatnonzero(starts)
     owner = at.group[heads]
-    nth = rank_in_group(owner)  # hole 0, 1, 2 … of its group is what lies before run 0, 1, 2 …
+    nth = rank_in_group(owner)  # hole 0, 1, 2 … of its group lies before run 0, 1, 2 …
     tails = np.append(heads[1:], len(at)) - 1
     before = np.where(nth == 0, groups.next[owner], beyond[tails[np.maximum(np.arange(len(heads)) - 1, 0)]])
     end = at.sequence[heads] - step
@@ -213,7 +213,7 @@ def _run_starts(at: Taken, step: int) -> Bools:
 
 
 def _waiting(at: Taken, step: int) -> Taken:
-    """The runs up to the last one with a message: nothing waits behind a hole that only voids and markers lie behind."""
+    """Return the runs up to the last one with a message: nothing waits behind a hole that only voids and markers follow."""
     messages = at.weight > 0
     if messages.all():
         return at
@@ -234,10 +234,10 @@ def _opening_times(state: State, time: Ints, run: Ints, owner: Ints, nth: Ints, 
         return since
     first = np.full(len(owner), FOREVER, np.int64)
     np.minimum.at(first, run, time)
-    # The first arrival in this run or a later one of the group: the same from behind, with the signs turned.
+    # The first arrival in this run or a later one of the group: computed from the end, with the signs turned.
     behind = -running_latest(owner[-1] - owner[::-1], -first[::-1])[::-1]
     begins = np.where(nth == 0, since, np.maximum(since, behind))
-    # Never more than there is room for: what is as late as that isn't due.
+    # Never more than fits: a time that late isn't due.
     passed = np.minimum(nth, FOREVER // period) * period
     return running_latest(owner, begins - passed) + passed
 

@@ -1,4 +1,4 @@
-"""A producer that begins anew: which arrivals below `next` count, and what is held when they are as many as `restart_after`.
+"""A producer that begins anew: which arrivals below `next` count, and what is held when their count reaches `restart_after`.
 
 Counted are late messages, messages below the start, duplicates with another content, and such that can't be compared, if
 they begin at the group's first number or follow, number by number, on one that counted. A message that leaves in its turn sets the count to 0. With ``on_restart="suspend"``
@@ -28,7 +28,7 @@ __all__ = ["Judgement", "Passage", "count", "held_back", "is_held", "one_by_one"
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What a release has let pass: the numbers that were taken, which of them passed, and the arrival after which each did."""
+    """The numbers that a release has let pass: all taken numbers, which of them passed, and the arrival after which each did."""
 
     at: Taken
     free: Bools
@@ -50,7 +50,7 @@ class Judgement:
 
 
 def suspects_restart(policy: Standard, groups: Groups) -> Bools:
-    """The groups whose producer seems to have begun anew."""
+    """The groups with a suspected restart of their producer."""
     if not policy.restart_after:
         return np.zeros(len(groups), np.bool_)
     suspected: Bools = groups.suspects >= policy.restart_after
@@ -79,7 +79,7 @@ def one_by_one(policy: Standard, state: State, arrivals: Arrivals) -> Bools:
 
 
 def held_back(policy: Standard, state: State, arrivals: Arrivals, disposition: Ints, reason: Ints) -> Bools:
-    """The arrivals that are held because their producer seems to have begun anew; see `one_by_one`.
+    """Return the arrivals that are held because of a suspected restart of their producer; see `one_by_one`.
 
     Args:
         policy: the rules.
@@ -188,7 +188,7 @@ def _released_before(passage: Passage, leaves: Bools, group: Ints, rows: Ints, a
 
 
 def _counted(policy: Standard, state: State, facts: _Facts, total: Ints, counted: Bools) -> tuple[State, Ints]:
-    """The state with the counts; and the arrivals that complete one. `total`: how many messages of each group have left."""
+    """Return the state with the counts, and the arrivals that complete one. `total`: how many messages of each group have left."""
     groups, step = state.groups, policy.increment
     suspects, suspect = groups.suspects.copy(), groups.suspect.copy()
     seen = dict.fromkeys(facts.group.tolist(), 0)
@@ -221,7 +221,7 @@ def is_held(state: State, group: Ints, sequence: Ints, *, late: bool = False) ->
 
 
 def _holding(policy: Standard, groups: Groups) -> Bools:
-    """The groups that hold what arrives below `next`."""
+    """The groups that hold arrivals below `next`."""
     holding: Bools = suspects_restart(policy, groups) & groups.has(Flag.SUSPENDED) & (policy.on_restart == "suspend")
     return holding
 
@@ -241,7 +241,7 @@ def _is_repeated(state: State, arrivals: Arrivals, rows: Ints, disposition: Ints
 
 
 def _begins(policy: Standard, groups: Groups, arrivals: Arrivals, rows: Ints) -> Bools:
-    """The arrivals with the first number of their group, or the one behind the last that counted."""
+    """The arrivals with the first number of their group, or the number after the last that counted."""
     group, sequence = arrivals.group[rows], arrivals.sequence[rows]
     begins: Bools = (sequence == groups.first[group]) | (sequence == groups.suspect[group] + policy.increment)
     return begins

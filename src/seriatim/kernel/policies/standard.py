@@ -57,7 +57,9 @@ def quiet(policy: Standard, state: State, arrivals: Arrivals, *, clocked: bool) 
 
 
 def _before_markers(state: State, arrivals: Arrivals) -> Bools:
-    """The number of a marker is a duplicate while it waits, and late when it has passed: which, what came before decides."""
+    """Return the arrivals up to the first whose meaning depends on a marker: its number is a duplicate while the marker waits, and late
+    when it has passed.
+    """
     group = arrivals.group
     marked = (arrivals.sequence >= state.groups.next[group]) & state.skipped.contain(group, arrivals.sequence)
     rows = np.flatnonzero(marked & ~first_per_group(group))[::-1]  # backwards, so that the first is written last
@@ -84,7 +86,7 @@ def _before_timers(policy: Standard, state: State, arrivals: Arrivals, period: i
 def _within_capacity(capacity: int, state: State, arrivals: Arrivals) -> Bools:
     group = arrivals.group
     room = (capacity - state.held.counts(len(state)))[group]
-    # A full group takes in nothing but `next` and voids: all up to the first of these are judged against what stands now.
+    # A full group takes in only `next` and voids: all arrivals up to the first of these are judged against the present state.
     moves = (arrivals.sequence == state.groups.next[group]) & ~state.stopped()[group]
     wanted = moves | (arrivals.weight == 0)
     before = np.cumsum(wanted) - wanted
@@ -180,7 +182,7 @@ def _compare(
     judged: restarts.Judgement,
     reason: Ints,
 ) -> Events:
-    """Compare messages that come again with those whose numbers they repeat: note their likeness, and conflicts as reasons."""
+    """Compare repeated messages with those whose numbers they repeat: note their likeness, and conflicts as reasons."""
     repeated = np.flatnonzero((judged.disposition == Disposition.DUPLICATE) | judged.back)
     if not len(repeated):
         return no_events()
@@ -218,7 +220,7 @@ def _judge(policy: Standard, state: State, arrivals: Arrivals) -> tuple[Ints, In
     if policy.start == "first":
         first = np.where(
             groups.has(Flag.BEGUN)[group], first, sequence
-        )  # what is closed before it began has no first number
+        )  # a group that was closed before it began has no first number
     disposition = np.full(len(arrivals), int(Disposition.HELD), np.int64)
     reason = empty_ints(len(arrivals))
 
@@ -268,7 +270,7 @@ def _hold_late(policy: Standard, state: State, arrivals: Arrivals, disposition: 
 
 
 def _deliver_late(policy: Standard, state: State, arrivals: Arrivals, disposition: Ints, reason: Ints) -> State:
-    """Take delivered late numbers out of the skipped ranges; what repeats one is a duplicate."""
+    """Take delivered late numbers out of the skipped ranges; a message that repeats one is a duplicate."""
     rows = np.flatnonzero((disposition == Disposition.RELEASED) & (reason == Reason.SKIPPED))
     if not len(rows):
         return state
@@ -297,7 +299,7 @@ def _late_voids(state: State, arrivals: Arrivals, disposition: Ints, reason: Int
 
 
 def _cut(state: State, arrivals: Arrivals, late_held: Bools) -> Ints:
-    """For each group the arrival from which on nothing leaves: the first late arrival that is held."""
+    """The arrival of each group from which on nothing leaves: the first late arrival that is held."""
     rows = np.flatnonzero(late_held)[::-1]  # backwards, so that the first of a group is written last
     cut = np.full(len(state), len(arrivals), np.int64)
     cut[arrivals.group[rows]] = rows
@@ -341,7 +343,7 @@ def _repeats(held: Held) -> Bools:
 
 
 def _kinds(held: Held) -> list[Ints]:
-    """The rows that are not late, and those that are, if there are any; without those that wait for an operator's decision."""
+    """Return the rows that are not late, and the late ones, if there are any; without those that wait for an operator's decision."""
     if not held.late.any():
         return [np.arange(len(held))]
     return [np.flatnonzero(~held.late), np.flatnonzero(held.late & ~held.suspected)]
@@ -407,7 +409,7 @@ def release(
     last[leaving.group] = leaving.sequence  # the last one written stays: the last that leaves
 
     waits = ~free & message
-    if now is not None:  # a message may have arrived after the timer that let the others go
+    if now is not None:  # a message may have arrived after the timer that released the others
         now_waits = np.maximum(now, held.take(at.row[waits]).first_arrival(len(state)))
     since, reports = _clocks(
         state,

@@ -35,7 +35,7 @@ __all__ = ["CLOSES", "OPENS", "due", "fire", "go_on", "quiet", "settle", "take"]
 #: The bit of a message that closes its group; of one that opens it: `OPENS`.
 CLOSES = 2
 _MAX = 2**63 - 1
-#: The flags with which nothing leaves until somebody acts.
+#: The flags of a group that hands nothing out until an operator acts.
 _STOPPED = int(Flag.SUSPENDED | Flag.FAULTED)
 
 
@@ -76,7 +76,7 @@ class _JudgedMessages(Columns):
 
     @classmethod
     def of_aside(cls, held: Held, time: Ints, cause: Ints, *, timed: bool) -> _JudgedMessages:
-        """Messages that were held aside, by group and in order of arrival; time and cause by group. None is earlier than it arrived."""
+        """Messages that were held aside, by group and in order of arrival; time and cause by group. None is earlier than its arrival."""
         held = held.take(np.lexsort((held.ref, held.group)))
         at = held.group
         return cls(
@@ -102,7 +102,7 @@ class _JudgedMessages(Columns):
 
 
 def _opening(policy: Stays, state: State, line: _JudgedMessages) -> Bools:
-    """The messages that can open their group: they say so, and are valid as its first."""
+    """The messages that can open their group: they are marked as opening, and are valid as its first."""
     says = (line.bits & OPENS != 0) & (line.weight > 0) & policy.opens
     if not isinstance(policy, StandardStays) or not says.any():
         return says
@@ -115,7 +115,7 @@ def _opening(policy: Stays, state: State, line: _JudgedMessages) -> Bools:
 
 
 def _apart(state: State) -> tuple[State, Held]:
-    """The state without the messages that are held aside, and these. No clock of an unopened group is seen by the rules."""
+    """Split a state into the state without the messages that are held aside, and these. The rules see no clock of an unopened group."""
     unopened = state.groups.has(Flag.UNOPENED)
     if unopened.any():
         state = state.with_groups(since=np.where(unopened, NEVER, state.groups.since))
@@ -126,7 +126,7 @@ def _apart(state: State) -> tuple[State, Held]:
 
 
 def _together(policy: Stays, inner: State, aside: Held, since: Ints) -> State:
-    """The whole state. `since`: the clocks of unopened groups; one begins with the first message that is held aside."""
+    """Return the whole state. `since`: the clocks of unopened groups; a clock begins with the first message that is held aside."""
     held = inner.held
     if len(aside):
         held = Held.concat([held, aside])
@@ -165,7 +165,7 @@ def quiet(policy: Stays, state: State, arrivals: Arrivals, *, clocked: bool) -> 
     may: Bools = _rules(policy).quiet(plain, inner, arrivals, clocked=True)
     group, first = arrivals.group, first_per_group(arrivals.group)
     opening = (_JudgedMessages.of(arrivals).bits & OPENS != 0) & policy.opens
-    passed = sum_before(group, opening.astype(np.int64)) > 0  # behind an opening message
+    passed = sum_before(group, opening.astype(np.int64)) > 0  # after an opening message
     shut = state.groups.has(Flag.UNOPENED | Flag.CLOSED | Flag.CLOSING)[group]
     fresh = np.full(len(state), FOREVER, np.int64)
     fresh[group[first]] = np.minimum(arrivals.time[first] + _timeout(policy), FOREVER)
@@ -197,7 +197,7 @@ def _judged(policy: Stays, state: State, line: _JudgedMessages) -> tuple[State, 
 
 
 def _pass(policy: Stays, state: State, line: _JudgedMessages) -> tuple[State, Decided, Events, _JudgedMessages]:
-    """Judge messages through at most one stay of each group; returns what is left for the next pass."""
+    """Judge messages through at most one stay of each group; return those left for the next pass."""
     since, whole = state.groups.since, line
     inner, aside = _apart(state)
     decided, events = [no_messages()], [no_events()]
@@ -211,7 +211,7 @@ def _pass(policy: Stays, state: State, line: _JudgedMessages) -> tuple[State, De
         rows = np.flatnonzero(begins)
         inner, line = begun_anew(policy, inner, rows, inner.groups.clock[rows]), line.take(~early)
 
-    # What a group may not judge yet is held aside.
+    # Messages that a group may not judge yet are held aside.
     waits, later = _waits(policy, inner, aside, line)
     line, left = line.take(~later), line.take(later)
     waits = waits[~later]
@@ -244,7 +244,7 @@ def _pass(policy: Stays, state: State, line: _JudgedMessages) -> tuple[State, De
 
 
 def _opened(inner: State, aside: Held, line: _JudgedMessages) -> tuple[State, Held, _JudgedMessages]:
-    """Open the groups whose first message is an opening one: it goes first, then what was held aside, as if it came now."""
+    """Open the groups whose first message is an opening one: it goes first, then the messages held aside, as if they arrived now."""
     opens = inner.groups.has(Flag.UNOPENED)
     heads = np.flatnonzero(first_per_group(line.group) & opens[line.group])
     opens = np.zeros(len(inner), np.bool_)
@@ -289,7 +289,7 @@ def _waits(policy: Stays, inner: State, aside: Held, line: _JudgedMessages) -> t
 
 
 def _put_aside(policy: Stays, inner: State, aside: Held, line: _JudgedMessages) -> tuple[State, Held, Decided]:
-    """Hold messages aside, as many as the capacity lets, and the first opening one; a void is decided, and its place waits."""
+    """Hold messages aside, as many as the capacity allows, and the first opening one; a void is decided, and its place waits."""
     void = line.weight == 0
     full = np.zeros(len(line), np.bool_)
     if isinstance(policy, StandardStays) and policy.capacity is not None:
@@ -316,18 +316,18 @@ def _put_aside(policy: Stays, inner: State, aside: Held, line: _JudgedMessages) 
 
 
 def _late(policy: Stays, inner: State, line: _JudgedMessages) -> tuple[State, Decided]:
-    """What comes to a group that is closed."""
+    """Set aside the messages that arrive for a closed group."""
     if not len(line):
         return inner, no_messages()
     flags = inner.groups.flags.copy()
     flags[line.group] |= Flag.CLOSED
-    shut = inner.having(inner.groups.with_columns(flags=flags), Held.empty())  # what is held doesn't matter
+    shut = inner.having(inner.groups.with_columns(flags=flags), Held.empty())  # the held messages don't matter
     after, out, _ = _rules(policy).take(policy, shut, line.arrivals)
     return inner.with_groups(clock=after.groups.clock), _caused(out, line)
 
 
 def _tail(policy: Stays, inner: State, line: _JudgedMessages) -> Bools:
-    """What came after a group was closed, up to the next opening message: nothing can happen there."""
+    """The messages after the closing of their group, up to the next opening message: nothing can happen to them."""
     closed = inner.groups.has(Flag.CLOSED)
     if not len(line) or not closed.any():
         return np.zeros(len(line), np.bool_)
@@ -337,13 +337,13 @@ def _tail(policy: Stays, inner: State, line: _JudgedMessages) -> Bools:
 
 
 def _through(policy: Stays, inner: State, line: _JudgedMessages) -> tuple[State, Decided, Events, _JudgedMessages]:
-    """Have the rules of the policy judge messages up to the first closing one that leaves; returns what is left."""
+    """Apply the rules of the policy to messages up to the first closing one that leaves; return the rest."""
     now = np.ones(len(line), np.bool_)
     if not len(line):
         return inner, no_messages(), no_events(), line
     exempt: Policy = policy
     if isinstance(policy, StandardStays) and policy.capacity is not None and line.aside.any():
-        # What was held aside is no new arrival: no capacity rejects it, nor the message that has opened the group.
+        # Messages that were held aside are no new arrivals: no capacity rejects them, nor the message that has opened the group.
         last = np.full(len(inner), -1, np.int64)
         rows = np.flatnonzero(line.aside)
         last[line.group[rows]] = rows
@@ -355,7 +355,7 @@ def _through(policy: Stays, inner: State, line: _JudgedMessages) -> tuple[State,
     after, out, events = _taken(exempt, inner, line)
     place = bits.first_closing(policy, out, len(inner))
     if (place >= 0).any():
-        # Up to the message that let the closing one go.
+        # Up to the message that let the closing one leave.
         let_go = np.full(len(inner), len(line), np.int64)
         closes = np.flatnonzero(place >= 0)
         let_go[closes] = _places(line.ref, out.cause[place[closes]])
@@ -447,7 +447,7 @@ def _closed(
 
 
 def _places(refs: Ints, wanted: Ints) -> Ints:
-    """Where refs stand that are among others."""
+    """The places of refs among others."""
     order = np.argsort(refs, kind="stable")
     places: Ints = order[np.minimum(np.searchsorted(refs, wanted, sorter=order), len(refs) - 1)]
     return places
@@ -465,7 +465,7 @@ def _caused(out: Decided, line: _JudgedMessages) -> Decided:
 
 
 def _last_causes(state: State, decided: list[Decided]) -> Ints:
-    """For each group the last arrival that let a message go."""
+    """The last arrival of each group that let a message leave."""
     cause = np.full(len(state), -1, np.int64)
     for part in decided:
         np.maximum.at(cause, part.group, np.where(part.timed, -1, part.cause))
@@ -507,7 +507,7 @@ def _woken(policy: Stays, state: State, cause: Ints, time: Ints, *, timed: bool)
 
 
 def due(policy: Stays, state: State) -> Ints:
-    """The time of each group's next timer: of its hole, or, while it isn't opened, of what waits for that."""
+    """The time of each group's next timer: of its hole, or, while it isn't opened, of the messages that wait for that."""
     inner, _ = _apart(state)
     moments: Ints = _rules(policy).due(policy, inner)
     if policy.unopened_timeout is None:
@@ -536,7 +536,7 @@ def fire(policy: Stays, state: State, until: Ints) -> tuple[State, Decided, Even
 
 
 def _timed_out(policy: Stays, state: State, ripe: Bools) -> tuple[State, Decided]:
-    """Set aside what has waited too long for the opening of its group."""
+    """Set aside the messages that have waited too long for the opening of their group."""
     ripe = ripe & state.groups.has(Flag.UNOPENED)
     if not ripe.any():
         return state, no_messages()
@@ -562,7 +562,7 @@ def _timed_out(policy: Stays, state: State, ripe: Bools) -> tuple[State, Decided
 
 
 def _fired(policy: Stays, state: State, until: Ints) -> tuple[State, Decided, Events]:
-    """Fire the timers of the policy, in each group up to the one that lets a closing message go."""
+    """Fire the timers of the policy, in each group up to the one that lets a closing message leave."""
     inner, aside = _apart(state)
     bits = _Bits.of(None, inner.held)
     after, out, events = _rules(policy).fire(policy, inner, until)
@@ -580,7 +580,7 @@ def _fired(policy: Stays, state: State, until: Ints) -> tuple[State, Decided, Ev
 
 
 def go_on(policy: Stays, state: State, now: Ints) -> tuple[State, Decided, Events]:
-    """After a timer or an action: close what holds nothing, and judge what was held aside where that is over."""
+    """After a timer or an action: close groups that hold nothing, and judge messages held aside where their wait is over."""
     decided, events = [no_messages()], [no_events()]
     state, closed = close_emptied(policy, state)
     events.append(closed.with_columns(at=now[closed.group]))
@@ -593,7 +593,7 @@ def go_on(policy: Stays, state: State, now: Ints) -> tuple[State, Decided, Event
 
 
 def settle(policy: Stays, state: State, now: Ints) -> tuple[State, Decided, Events]:
-    """After an operator's action: what may leave leaves, up to a closing message, and clocks begin anew."""
+    """After an operator's action: messages that may leave do, up to a closing message, and clocks begin anew."""
     inner, aside = _apart(state)
     bits = _Bits.of(None, inner.held)
     after, out, events = _rules(policy).settle(policy, inner, now)

@@ -40,7 +40,7 @@ def quiet(policy: UnitOfWork, state: State, arrivals: Arrivals, *, clocked: bool
 
 
 def _before_size(state: State, arrivals: Arrivals) -> Bools:
-    """In a closing group the arrivals to the first that tells the size: what it shuts out may have been the highest held."""
+    """In a closing group the arrivals up to the first with the size: an arrival that the size excludes may have been the highest held."""
     unknown = state.groups.has(Flag.CLOSING) & (state.groups.mark == 0)
     if not unknown.any():
         return np.ones(len(arrivals), np.bool_)
@@ -51,7 +51,7 @@ def _before_size(state: State, arrivals: Arrivals) -> Bools:
 def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
     """Judge arrivals between which no timer fires (see `quiet`)."""
     disposition, reason = _judge(state, arrivals)
-    # The first that can be one of the set starts the clock, even if the size, told later, shuts it out.
+    # The first possible message of the set starts the clock, even if the size, known later, excludes it.
     first = np.flatnonzero(disposition == Disposition.HELD)[::-1]  # backwards: the first is written last
     began = np.full(len(state), NEVER, np.int64)
     began[arrivals.group[first]] = arrivals.time[first]
@@ -139,11 +139,11 @@ def _learn_size(state: State, arrivals: Arrivals, disposition: Ints, reason: Int
     later = learns & (np.arange(len(arrivals)) > teller[group])
     mark(later & (arrivals.size != NOT_SAID) & (arrivals.size != size[group]), Reason.SIZE_CONTRADICTED)
     mark(later & (arrivals.sequence > size[group]), Reason.ABOVE_SIZE)
-    # Before the size was told the first of a number above it was taken in, its repetitions were duplicates.
+    # Before the size was known, the first message of a number above it was taken in; its repetitions were duplicates.
     _, _, twice = _collect(state.held, arrivals, disposition)
     first = np.ones(len(arrivals), np.bool_)
     first[twice] = False
-    # A void above it is one from the moment it was taken in, and its place goes with the others.
+    # A void above the size was one from the moment it was taken in, and its place goes with the others.
     void = (
         learns & first & (arrivals.sequence > size[group]) & (arrivals.weight == 0) & (disposition == Disposition.HELD)
     )

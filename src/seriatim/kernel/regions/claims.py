@@ -55,7 +55,7 @@ __all__ = [
 
 
 class SessionState(IntEnum):
-    """What a session does: nothing; it is worked on under a claim; or it stands, since a message failed or an operator says so."""
+    """The state of a session: idle, worked on under a claim, or stopped because a message failed or an operator stopped it."""
 
     IDLE = 0
     WORKING = 1
@@ -78,7 +78,7 @@ class EntryState(IntEnum):
 
 
 class Known(IntEnum):
-    """What the journal knows of the id and the digest of a number that is asked for: nothing, the same, or another message's."""
+    """The journal's knowledge of a requested number's id and digest: nothing, the same message, or another one."""
 
     NOTHING = 0
     SAME = 1
@@ -86,7 +86,7 @@ class Known(IntEnum):
 
 
 class JournalAnswer(IntEnum):
-    """What the journal answers a region that asks for a number.
+    """The journal's answer to a region that asks for a number.
 
     `TAKEN`: the claim has this message. `OVER`: the number is over; the region completes its own copy. `CONFLICT`: the number is another message's; the
     region sets its copy aside. `WORKING`: another claim has the session. `LATER`: its next attempt isn't due, or its reservation isn't confirmed. `AHEAD`:
@@ -106,7 +106,7 @@ class JournalAnswer(IntEnum):
 
 
 class Action(IntEnum):
-    """What an operator may do with a session."""
+    """An operator's action on a session."""
 
     RETRY = 0
     SKIP = 1
@@ -115,7 +115,7 @@ class Action(IntEnum):
     RESUME = 4
 
 
-#: Which action fits which state of a session. To skip under a claim would take a message out of a handler's hands.
+#: The states of a session that each action fits. Skipping under a claim would take a message from its handler.
 ALLOWED: dict[Action, tuple[SessionState, ...]] = {
     Action.RETRY: (SessionState.SUSPENDED, SessionState.IDLE),
     Action.SKIP: (SessionState.SUSPENDED, SessionState.IDLE),
@@ -144,7 +144,7 @@ class Sessions(Columns):
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequests(Columns):
-    """Messages for which a region asks, a row a message; ascending by session and number, each number once.
+    """The messages that a region asks for, a row a message; ascending by session and number, each number once.
 
     `session`: the row of its session. `number`: its number. `known`: a `Known`. `entry`: the `EntryState` of its number; -1 for none. `until`:
     when its entry is due: a retry, or the end of a reservation. `published`: when it was published, as the journal's time.
@@ -160,14 +160,14 @@ class ClaimRequests(Columns):
 
 @dataclass(frozen=True, slots=True)
 class Answers(Columns):
-    """Answers, a row a message: an `JournalAnswer`, and when to ask again; `NEVER` if no time is known."""
+    """The answers, a row a message: a `JournalAnswer`, and when to ask again; `NEVER` if no time is known."""
 
     answer: Ints
     again: Ints
 
 
 def claimed(sessions: Sessions, requests: ClaimRequests, now: int, most: int) -> Answers:
-    """What a region gets that asks for messages: at most `most` of a session, from its next number on, without a gap."""
+    """Answer a region that asks for messages: it gets at most `most` of a session, from its next number on, without a gap."""
     if not len(requests):
         return Answers(requests.number, requests.number)
     at = requests.session
@@ -181,7 +181,7 @@ def claimed(sessions: Sessions, requests: ClaimRequests, now: int, most: int) ->
     open_ = ~(invalid | over)
     held = (state == SessionState.WORKING) & (lease > now)
     waits = (requests.entry == EntryState.RESERVED) | ((requests.entry == EntryState.PENDING) & (requests.until > now))
-    # The run that may be claimed: open rows, each one step behind the one before, up to the first that doesn't fit.
+    # The run that may be claimed: open rows, each one step after the one before, up to the first that doesn't fit.
     place = sum_before(at, open_.astype(np.int64))
     in_turn = open_ & (requests.number == done + step * (place + 1)) & (place < most)
     fits = in_turn & ~conflict & ~forgotten & ~waits
@@ -231,7 +231,7 @@ class Holders(Columns):
 
 
 def completes(holders: Holders) -> Bools:
-    """Whether completions count: only those of the present claim, for the numbers that are next."""
+    """Return whether completions count: only those of the present claim, for the next numbers."""
     is_holder = (holders.state == SessionState.WORKING) & holders.same_claim & holders.same_version
     counts: Bools = (
         is_holder & (holders.first == holders.done_through + holders.increment) & (holders.first <= holders.last)
@@ -240,7 +240,7 @@ def completes(holders: Holders) -> Bools:
 
 
 def failed(attempts: Ints, most: Ints, *, passes: Bools, goes_on: Bools) -> tuple[Ints, Ints]:
-    """What becomes of numbers whose handler failed: the `EntryState` of each, and the `SessionState` of its session.
+    """Decide on numbers whose handler failed: the `EntryState` of each, and the `SessionState` of its session.
 
     Args:
         attempts: how often the message was tried, this time included.
@@ -255,7 +255,7 @@ def failed(attempts: Ints, most: Ints, *, passes: Bools, goes_on: Bools) -> tupl
 
 
 def lost(state: Ints, lease_until: Ints, *, asked: Bools, now: int) -> Bools:
-    """Of which sessions the holder has died with their next number in hand: that was an attempt, as if the handler had failed.
+    """Return the sessions whose holder has died while it worked on their next number: that was an attempt, as if the handler had failed.
 
     A lease that is over counts so only where somebody else takes over: until then its holder may still complete the number.
 
@@ -288,7 +288,9 @@ class Holes(Columns):
 
 
 def holes_to_skip(holes: Holes, now: int) -> Bools:
-    """Which holes are skipped up to the number before `lowest`: those whose time has run out, of whose numbers none is known to be sent."""
+    """Return the holes that are skipped up to the number before `lowest`: their time is over, and none of their numbers is known to be
+    sent.
+    """
     rests = (holes.state == SessionState.IDLE) | ((holes.state == SessionState.WORKING) & (holes.lease_until <= now))
     is_hole = holes.lowest > holes.done_through + holes.increment
     due = (holes.timeout > 0) & (holes.since != NEVER) & (now - holes.since >= holes.timeout)
@@ -303,7 +305,7 @@ def reservations_over(state: Ints, until: Ints, now: int) -> Bools:
 
 
 def raised(done_through: Ints, over_through: Ints) -> Ints:
-    """`done_through` of sessions, beside what the box of the region that asks knows to be over.
+    """Raise `done_through` of sessions by what the asking region's box knows to be over.
 
     A box knows a number to be over only from the journal. So a session that was forgotten goes on where it was.
 
@@ -315,7 +317,7 @@ def raised(done_through: Ints, over_through: Ints) -> Ints:
 
 
 def run_over(session: Ints, number: Ints, done_through: Ints, increment: Ints) -> Ints:
-    """How far all is over, for each session, when single numbers behind `done_through` are.
+    """Return through which number all is over, for each session, when single numbers after `done_through` are.
 
     Args:
         session: the rows of the sessions, ascending.

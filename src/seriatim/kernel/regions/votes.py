@@ -49,14 +49,14 @@ __all__ = [
     "voted",
 ]
 
-#: No number can be told: fewer than two of the three were reached.
+#: No number is known: fewer than two of the three were reached.
 NO_NUMBER = -(2**63)
 #: How many of the three have to know a number.
 QUORUM = 2
 
 
 class Vote(IntEnum):
-    """What a party says to a number for a message.
+    """The answer of a party to a number for a message.
 
     `GRANTED`: it knows the number now. `HELD`: it has known it before, for this message. `REFUSED`: this number, or a higher one, is another
     message's; or another number of the same session was refused in this call. `STALE`: the call counts a vote from before a restore.
@@ -69,7 +69,7 @@ class Vote(IntEnum):
 
 
 class Reply(IntEnum):
-    """What a sender has heard of one of the three: nothing yet, a vote for it, a vote against it, or that the party is away."""
+    """The reply of one of the three to a sender: none yet, a vote for the message, a vote against it, or none because the party is away."""
 
     NOT_ASKED = 0
     FOR = 1
@@ -78,7 +78,7 @@ class Reply(IntEnum):
 
 
 class SendStep(IntEnum):
-    """What a sender does next.
+    """The next step of a sender.
 
     `ASK_BOX`: ask a box that wasn't asked. `ASK_JOURNAL`: a box is away. `ANSWER`: two know the number; the rest is for the outbox.
     `WITHDRAW`: take back what was written, for another sender has the number. `GIVE_UP`: two are away.
@@ -93,7 +93,7 @@ class SendStep(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class VoteRequests(Columns):
-    """Numbers for messages, a row a message, as the party that is asked sees them.
+    """Numbers for messages, a row a message, in the view of the party that votes.
 
     `session`: from 0, ascending. `number`: its number. `through`: the highest number that the party knows in the session. `same`: it knows this
     number, for this message. `stale`: the call counts a vote that a party gave before it was restored.
@@ -133,7 +133,7 @@ def next_numbers(through: Sequence[Ints], reached: Sequence[Bools], increment: I
 
 
 def may_bar(first: Ints, second: Ints) -> Bools:
-    """For which messages a refused sender may have the journal bar the number: it knows what both boxes said, and one has voted for it.
+    """Return the messages whose refused sender may have the journal bar their number: both boxes have replied, and one has voted for it.
 
     Where neither has voted, this call has written nothing. The message may get another number without that, if no earlier call has written it either.
 
@@ -147,7 +147,7 @@ def may_bar(first: Ints, second: Ints) -> Bools:
 
 
 def barred(same: Bools, stale: Bools, published: Ints, forgotten_before: Ints) -> Ints:
-    """What the journal says to a sender that wants messages barred from their numbers: a `Vote` for each.
+    """Return the journal's answer to a sender that wants messages barred from their numbers: a `Vote` for each.
 
     `GRANTED`: the message is barred; a number of which the journal knows nothing is void. `HELD`: the number is the message's. `STALE`: the sender counts a vote from
     before a restore, or the message is older than what the journal has forgotten: it may have been handled.
@@ -163,7 +163,7 @@ def barred(same: Bools, stale: Bools, published: Ints, forgotten_before: Ints) -
 
 
 def send_steps(first: Ints, second: Ints, journal: Ints, enough: int = QUORUM) -> Ints:
-    """What a sender does next, a `SendStep` for each session, after the replies (`Reply`) of two boxes and of the journal.
+    """Return a sender's next step, a `SendStep` for each session, after the replies (`Reply`) of two boxes and of the journal.
 
     Args:
         first: the replies of one box.

@@ -34,10 +34,10 @@ __all__ = [
     "whole_number",
 ]
 
-#: The last ticket number of an epoch unless a location says otherwise.
+#: The last ticket number of an epoch unless a location declares another.
 LAST_NUMBER = 2**53 - 1
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
-#: The largest float, by its bits, up to which each whole number has a float of its own; a larger float may have been rounded.
+#: The largest float, by its bits, up to which each whole number has a float; a larger float may have been rounded.
 LARGEST_EXACT: Mapping[int, int] = {16: 2**11 - 1, 32: 2**24 - 1, 64: 2**53 - 1}
 
 _BLANKS = " \t\r\n"
@@ -77,7 +77,7 @@ def of_size(reason: Reason) -> Reason:
 
 
 def whole_number(value: Any) -> int | Reason:
-    """The int64 that a value is, or the reason why it is none; a ticket isn't one.
+    """Return a value as int64, or the reason why it is no whole number; a ticket isn't one.
 
     A `Reason` is an `int`, too: test for it first.
     """
@@ -104,7 +104,7 @@ def sequence_number(value: Any) -> int | Reason:
 
 
 def moment(value: Any) -> int | Reason:
-    """The microseconds since 1970 of a time, or the reason why a value is none. A time without a time zone is in UTC."""
+    """Return the microseconds since 1970 of a time, or the reason why a value is no time. A time without a time zone is in UTC."""
     plain: Any = _in_microseconds(unwrapped(value))
     result: int | Reason = Reason.SEQUENCE_NOT_A_TIME
     match plain:
@@ -133,7 +133,7 @@ def _since_epoch(time: datetime) -> int:
 
 
 def unwrapped(value: Any) -> Any:
-    """The Python value of a scalar of Arrow or NumPy; times of NumPy and any other value as they are."""
+    """Return the Python value of a scalar of Arrow or NumPy; times of NumPy and other values unchanged."""
     kind: Any = type(value)
     if kind.__module__ == "builtins" or _kind(value) in ("m", "M"):
         return value
@@ -142,7 +142,7 @@ def unwrapped(value: Any) -> Any:
         return value
     try:
         return unwrap(value)
-    except (TypeError, ValueError):  # a method of that name of something else
+    except (TypeError, ValueError):  # a method of that name of another type
         return value
 
 
@@ -210,7 +210,7 @@ def _of_decimal(value: Decimal) -> int | Reason:
         return Reason.SEQUENCE_NOT_A_NUMBER
     if not value:
         return 0
-    # A large exponent is a number of that many digits: it is looked at before it is written out.
+    # A large exponent makes a number of that many digits: it is checked before it is written out.
     if value.adjusted() >= _MOST_DIGITS:
         exponent = value.as_tuple().exponent
         is_whole = isinstance(exponent, int) and exponent >= 0
@@ -251,7 +251,7 @@ def _of_time(text: str) -> int | Reason:
 
 
 def _in_microseconds(value: Any) -> Any:
-    """A time of NumPy as a datetime, no time as None; integers of other libraries as those of Python."""
+    """Convert a time of NumPy to a datetime, no time to None, and integers of other libraries to Python's."""
     if _kind(value) == "M":
         value = value.astype("datetime64[us]").item()
     if isinstance(value, datetime) and value != value:  # noqa: PLR0124 - pandas has a datetime that is none

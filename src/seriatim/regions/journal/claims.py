@@ -1,4 +1,4 @@
-"""Claims: asked for, renewed, completed in a handler's transaction, given back; and what becomes of a message that failed."""
+"""Claims: asked for, renewed, completed in a handler's transaction, given back; and the results of failed messages."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _quickly(
     lease: int,
     most: int,
 ) -> Claim | None:
-    """The claim of one session of which nothing has to be judged, in one statement; None: ask in full.
+    """Claim one session without anything to judge, in one statement; None: ask in full.
 
     Most claims are so. It is worth its statement: a claim takes one round trip in place of two, and a third of the time.
     """
@@ -90,7 +90,7 @@ def _quickly(
 
 @dataclass(slots=True)
 class _Request:
-    """Messages that are asked for, ascending by session and number, beside what is known of them."""
+    """The messages of a request, ascending by session and number, with the journal's knowledge of them."""
 
     locked: LockedSessions
     rows: Sequence[WantedMessage]
@@ -103,16 +103,16 @@ class _Request:
         self.of = [place[row.session] for row in self.rows]
 
     def known(self, message: WantedMessage) -> Known:
-        """Whether the journal knows the number of a message: under its id, under another one, or not at all."""
+        """Return whether the journal knows the number of a message: under its id, under another one, or not at all."""
         entry = self.locked.entries.get(message.session, {}).get(message.number)
         if entry is None or entry.message_id is None:
             return Known.NOTHING
-        # A vote before the sender had the body knows no digest.
+        # A vote from before the sender had the body knows no digest.
         same = entry.message_id == message.message_id and entry.digest in (None, message.digest)
         return Known.SAME if same else Known.OTHER
 
     def count_lost(self) -> None:
-        """Count an attempt for the numbers that were in work under claims whose leases are over, where somebody takes over."""
+        """Count an attempt for the numbers under expired claims, where another holder takes over."""
         following = [self.locked.next_number(own) for own in self.sessions]
         is_asked = [False] * len(self.sessions)
         for at, row in zip(self.of, self.rows, strict=True):
@@ -131,7 +131,7 @@ class _Request:
         self.locked.settle(self.sessions)
 
     def skip_holes(self) -> None:
-        """Note since when the region waits for a number that it doesn't have; skip those numbers whose time has run out."""
+        """Note since when the region waits for a missing number; skip those numbers whose time is over."""
         lowest: dict[int, int] = {}
         for at, row in zip(self.of, self.rows, strict=True):
             if row.number > self.sessions[at].done_through and self.known(row) != Known.OTHER:
@@ -178,7 +178,7 @@ class _Request:
                 self.locked.change(session)
 
     def judged(self, most: int) -> rules.Answers:
-        """What the kernel says to each message."""
+        """Return the kernel's answer to each message."""
         of_rules, sessions = self.locked.rules, self.sessions
         size = len(sessions)
         entries = [self.locked.entry(row.session, row.number) for row in self.rows]
@@ -210,7 +210,7 @@ class _Grants:
     through: dict[str, int] = field(default_factory=dict)
 
     def answers(self, judged: rules.Answers) -> list[ClaimAnswer]:
-        """An answer for each message; what they change is noted."""
+        """Return an answer for each message, and note its changes."""
         locked, rows = self.request.locked, self.request.rows
         self.through = {session.session: session.done_through for session in self.request.sessions}
         answers = [JournalAnswer(word) for word in judged.answer.tolist()]
@@ -270,7 +270,7 @@ class _Grants:
 
 
 def _raise_done(locked: LockedSessions, known: Mapping[str, int]) -> None:
-    """What the box of the region that asks knows to be over is over."""
+    """Note as over the numbers that the asking region's box knows to be over."""
     sessions = [locked.sessions[key] for key in sorted(known)]
     done = rules.raised(
         _ints(session.done_through for session in sessions), _ints(known[session.session] for session in sessions)
@@ -338,7 +338,7 @@ def fail(
 
 
 def postpone(statements: JournalStatements, held: Claim, number: int, delay: int) -> None:
-    """Have a number handed out again after a delay, in either region; the claim ends, and nothing counts as an attempt."""
+    """Have a number handed out again after a delay, in either region; the claim ends, and no attempt is counted."""
     locked = lock(statements, held.name, held.queue, [held.session])
     session = locked.sessions.get(held.session)
     if session is None or not _holds(locked, session, held, number):
@@ -353,7 +353,7 @@ def _failed(
     locked: LockedSessions, session: Session, number: int, reason: str, *, passes: bool, due: int | None,
     most: int | None = None, goes_on: bool | None = None,
 ) -> EntryState:  # fmt: skip
-    """Note that an attempt of a number has failed; if it has failed for good, its session stands or goes on."""
+    """Note that an attempt of a number has failed; after the last one the session is suspended or goes on."""
     before = locked.entries.get(session.session, {}).get(number)
     before = before or Entry(session.session, number, number, EntryState.KNOWN)
     attempts, of = before.attempts + 1, locked.rules

@@ -39,7 +39,7 @@ __all__ = ["Journal", "JournalTransaction"]
 
 _Result = TypeVar("_Result")
 _Given = ParamSpec("_Given")
-#: So many sessions are raised in one transaction of a recovery.
+#: The most sessions that are raised in one transaction of a recovery.
 _RAISED = 1_000
 _MODES = {"session": MOST_CLAIMED, "message": 1}
 
@@ -48,7 +48,7 @@ _MODES = {"session": MOST_CLAIMED, "message": 1}
 class JournalTransaction:
     """A transaction of the journal's database, for a handler that writes there."""
 
-    #: The psycopg connection; what the handler writes by it commits with the completion.
+    #: The psycopg connection; the handler's writes on it commit with the completion.
     connection: JournalConnection
     _statements: JournalStatements
     _patience: float
@@ -78,7 +78,7 @@ class JournalTransaction:
         try:
             return claims.complete(self._statements, claim, claim.last if through is None else through)
         except LeaseLost:
-            self.connection.rollback()  # also for a caller that goes on
+            self.connection.rollback()  # also for a caller that continues
             raise
 
 
@@ -209,7 +209,7 @@ class Journal:
         """A transaction for a handler that writes in the journal's database; it commits at the end of the block."""
         with self._connections.transaction() as statements:
             connection, patience = cast("JournalConnection", statements.connection), self._connections.patience
-            connection.patience, connection.begun = None, 0  # what the caller does takes as long as it takes
+            connection.patience, connection.begun = None, 0  # the caller's work may take any time
             yield JournalTransaction(connection, statements, patience)
             connection.patience = patience
 
@@ -270,7 +270,9 @@ class Journal:
     def known_sessions(
         self, name: str, after: tuple[str, str] = ("", ""), *, limit: int = 10_000
     ) -> list[tuple[str, str, int, int]]:
-        """What the journal knows of all sessions, in the order of their keys: the queue, the session, the highest number, and through which all is over."""
+        """Return the journal's knowledge of all sessions, in the order of their keys: queue, session, highest number, and through which all
+        is over.
+        """
         return self._again(views.known_sessions, name, after, limit)
 
     def reserve(

@@ -1,7 +1,7 @@
-"""Sessions under their locks: read with all that is known of their numbers, changed as the kernel decides, and written back as sets.
+"""Sessions under their locks: read with the known numbers, changed by the kernel's decisions, and written back as sets.
 
-A transaction does this once, so any number of sessions and messages take two round trips: one that notes unknown sessions, locks and reads, and one that
-writes. JournalStatements that only compare and change a row (a completion, a heartbeat) don't need it.
+A transaction does this once, so any number of sessions and messages takes two round trips: one that notes unknown sessions, locks and
+reads, and one that writes. Statements that only compare and change a row (a completion, a heartbeat) don't need it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OVER = (EntryState.SKIPPED, EntryState.VOID)
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What both regions say of a queue; times in microseconds, 0: no time-out."""
+    """The rules of both regions for a queue; times in microseconds, 0: no time-out."""
 
     start: int
     increment: int
@@ -58,13 +58,13 @@ class Session:
     used_at: int
 
 
-#: The fields of a session in a row that has others beside them.
+#: The fields of a session in a row with more columns.
 _of_session = attrgetter(*(field.name for field in fields(Session)))
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known of a number, or of the numbers from `first_number` on, as its row is."""
+    """The entry of a number, or of the numbers from `first_number` on, like its row."""
 
     session: str
     number: int
@@ -87,7 +87,7 @@ class LockedSessions:
     queue: str
     rules: Rules
     sessions: Mapping[str, Session]
-    #: What is known of their numbers, by session, then number: of all that aren't over, and of those that were asked for.
+    #: The known entries of their numbers, by session, then number: all that aren't over, and the requested ones.
     entries: dict[str, dict[int, Entry]]
     now: int
     incarnation: int
@@ -100,28 +100,28 @@ class LockedSessions:
         self._changed[session.session] = session
 
     def note(self, entry: Entry) -> None:
-        """Have written what is known of a number now."""
+        """Write an entry of a number at the end."""
         self.entries.setdefault(entry.session, {})[entry.number] = entry
         self._noted[entry.session, entry.number] = entry
 
     def open_entries(self, session: Session) -> Iterator[Entry]:
-        """What is known of a session's numbers that aren't over, ascending."""
+        """Return the entries of a session's numbers that aren't over, ascending."""
         ours = self.entries.get(session.session, {})
         return (ours[number] for number in sorted(ours) if number > session.done_through)
 
     def entry(self, session: str, number: int) -> Entry | None:
-        """What is known of a number: in an entry of its own, or in that of a range."""
+        """Return the entry of a number: its own, or that of a range."""
         ours = self.entries.get(session, {})
         if (exact := ours.get(number)) is not None:
             return exact
         return next((entry for entry in ours.values() if entry.first_number <= number <= entry.number), None)
 
     def next_number(self, session: Session) -> int:
-        """The number that comes next."""
+        """Return the next number."""
         return session.done_through + self.rules.increment
 
     def settle(self, sessions: Iterable[Session]) -> None:
-        """End the reservations that are over, and raise `done_through` where single numbers behind it are over."""
+        """End expired reservations, and raise `done_through` where single numbers after it are over."""
         ours = list(sessions)
         rows = [(at, entry) for at, session in enumerate(ours) for entry in self.open_entries(session)]
         states = _column(entry.state for _, entry in rows)
@@ -140,7 +140,7 @@ class LockedSessions:
                 self.change(session)
 
     def write(self, *, ends: bool = False) -> None:
-        """Write all that was changed and noted, in one round trip; with `ends` the transaction commits in it."""
+        """Write all changes, in one round trip; with `ends` the transaction commits in it."""
         parameters = []
         place = {"name": self.name, "queue": self.queue}
         if rows := [self._changed[key] for key in sorted(self._changed)]:

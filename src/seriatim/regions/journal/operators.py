@@ -1,4 +1,4 @@
-"""What an operator does with sessions of a journal. Every action is written to its operator log, with who did it and why."""
+"""An operator's actions on sessions of a journal. Each is written to its operator log, with actor and reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from seriatim.regions.journal.values import KnownByBox
 
 __all__ = ["ActionResult", "Recovery", "act", "begin_recovery", "end_recovery", "raise_known", "write_log"]
 
-#: The operator log names so many of the messages that were skipped together.
+#: How many ids of skipped messages the operator log names.
 _MOST_IDS = 20
 
 
@@ -68,7 +68,7 @@ def act(
     statements: JournalStatements, name: str, queue: str, session: str, action: Action, *, actor: str, reason: str,
     through: int | None = None, missing: bool = False,
 ) -> ActionResult:  # fmt: skip
-    """Do something with one session."""
+    """Act on one session."""
     locked = lock(statements, name, queue, [session])
     known = locked.sessions.get(session)
     if known is None:
@@ -115,7 +115,7 @@ def begin_recovery(statements: JournalStatements, name: str, *, actor: str, reas
 
 
 def raise_known(statements: JournalStatements, name: str, queue: str, known: Mapping[str, KnownByBox]) -> int:
-    """Take over what boxes know of sessions; nothing is lowered. A claim of a number that is over ends."""
+    """Take over the boxes' knowledge of sessions; nothing is lowered. A claim of a number that is over ends."""
     locked = lock(statements, name, queue, known, opens=True)
     sessions = [locked.sessions[key] for key in sorted(known)]
     reported = [known[one.session] for one in sessions]
@@ -126,7 +126,7 @@ def raise_known(statements: JournalStatements, name: str, queue: str, known: Map
         sent = max(session.sent_through, report.through, done)
         if done > session.done_through:
             session.hole_since = None
-            _stop(session, SessionState.IDLE)  # what it stood for, or was claimed for, is over
+            _stop(session, SessionState.IDLE)  # the reason for its stop, or its claim, is over
             raised += 1
         elif sent == session.sent_through:
             continue
@@ -138,7 +138,7 @@ def raise_known(statements: JournalStatements, name: str, queue: str, known: Map
 
 
 def end_recovery(statements: JournalStatements, name: str, done: Recovery, *, actor: str, reason: str) -> None:
-    """Note what a recovery did."""
+    """Note the result of a recovery."""
     detail = f"incarnation {done.incarnation}, sessions raised: {done.raised}, boxes asked: {', '.join(done.asked) or 'none'}"
     write_log(statements, name, None, None, actor=actor, action="recovered", reason=reason, detail=detail)
 
@@ -147,7 +147,7 @@ def write_log(
     statements: JournalStatements, name: str, queue: str | None, session: str | None, *, actor: str, action: str, reason: str,
     detail: str,
 ) -> None:  # fmt: skip
-    """Note what an operator did."""
+    """Note an operator's action."""
     statements.do(
         "write_log", id=str(uuid4()), name=name, queue=queue, session=session, actor=actor, action=action,
         reason=reason, detail=detail,
@@ -157,7 +157,7 @@ def write_log(
 def _check(session: Session, action: Action, now: int) -> None:
     state = SessionState(session.state)
     if action == Action.SKIP and state == SessionState.WORKING and (session.lease_until or 0) <= now:
-        return  # nobody has it in hand any more
+        return  # no worker has it any more
     if state in ALLOWED[action]:
         return
     allowed = ", ".join(action.name.lower() for action in Action if state in ALLOWED[action])
@@ -178,7 +178,7 @@ def _missing_through(session: Session) -> int:
 
 
 def _skip(locked: LockedSessions, session: Session, through: int | None) -> tuple[int, int, tuple[str, ...]]:
-    """Skip the next number, or all through one; the first and the last, and the known ids of their messages."""
+    """Skip the next number, or all through one; return the first and the last, and the known ids of their messages."""
     first = locked.next_number(session)
     last = first if through is None else through
     if last < first or (last - first) % locked.rules.increment:
@@ -193,7 +193,7 @@ def _skip(locked: LockedSessions, session: Session, through: int | None) -> tupl
             locked.note(replace(entry, state=EntryState.SKIPPED, due_at=None))
     before = locked.entries.get(session.session, {}).get(last)
     if before is None:
-        # The range ends here and begins behind the last number that has an entry of its own.
+        # The range ends here and begins after the last number that has an entry of its own.
         inside = [entry.number for entry in locked.open_entries(session) if entry.number < last]
         begins = max(inside, default=first - locked.rules.increment) + locked.rules.increment
         locked.note(Entry(session.session, last, begins, EntryState.SKIPPED))
@@ -207,7 +207,7 @@ def _skip(locked: LockedSessions, session: Session, through: int | None) -> tupl
 
 
 def _skipped(first: int, last: int, ids: Sequence[str]) -> str:
-    """The numbers that were skipped, and the ids of those that the journal knew."""
+    """The skipped numbers in words, with the ids that the journal knew."""
     more = "" if len(ids) <= _MOST_IDS else f", and {len(ids) - _MOST_IDS} more"
     known = f"; known: {', '.join(ids[:_MOST_IDS])}{more}" if ids else ""
     return f"skipped {first}{known}" if first == last else f"skipped {first} to {last}{known}"

@@ -1,8 +1,9 @@
-"""Pipelines that run once in each region: whose turn it is to deliver, what is delivered, and the tables that get it in the same transaction.
+"""Pipelines that run once in each region: which run delivers, what is delivered, and the tables that get it in the same transaction.
 
-The lease of a pipeline is a claim with a random id and a version, like that of a session. Delivering ends with one message to the server that has the
-rows, the numbers, the check of the lease and the commit: a holder that stops anywhere before it has changed nothing, and one that stops behind it holds
-no locks.
+The lease of a pipeline is a claim with a random id and a version, like that of a session. A delivery ends with one message to the server,
+with
+the rows, the numbers, the check of the lease and the commit: a holder that stops before it has changed nothing, and one that stops after
+it holds no locks.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from seriatim.regions.journal.values import LONGEST_LEASE_S, Token
 
 __all__ = ["DeliveredView", "OutputTable", "PipelineClaim", "PipelineView", "Pipelines"]
 
-#: What the statement that checks the lease can't read as a number.
+#: The text that the statement returns when the lease is another's; it can't be read as a number.
 _LOST = "the lease is another's"
-#: So long an answer to a statement with rows is waited for.
+#: The longest wait for the answer to a statement with rows.
 _WRITING_S = 60.0
 #: The groups of one statement.
 _PORTION = 10_000
@@ -36,7 +37,7 @@ _PORTION = 10_000
 
 @dataclass(frozen=True, slots=True)
 class PipelineClaim:
-    """The right of one run to deliver what its pipeline releases."""
+    """The right of one run to deliver the released messages of its pipeline."""
 
     pipeline: str
     id: str = field(repr=False)
@@ -100,7 +101,7 @@ class OutputTable:
         return sql.Identifier(*self.name.split("."))
 
     def insertion(self, names: Sequence[str]) -> sql.Composed:
-        """The statement that inserts arrays, which are parameters ``c0``, ``c1`` …, into some of the columns."""
+        """Return the statement that inserts arrays, which are parameters ``c0``, ``c1`` …, into some of the columns."""
         for name in names:
             if name not in self.columns:
                 problem = f"rows that wait have a column {name!r}, which isn't declared any more"
@@ -124,7 +125,7 @@ class OutputTable:
 
 
 class Pipelines:
-    """What a journal knows of pipelines. Threads share it; each call is a transaction."""
+    """The pipelines of a journal. Threads share it; each call is a transaction."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -165,7 +166,7 @@ class Pipelines:
         self._connections.again(lambda statements: statements.do("give_back_pipeline", **_of(claim)))
 
     def through(self, pipeline: str, destination: str, groups: Sequence[str]) -> dict[str, int]:
-        """Through which numbers groups of a destination are delivered; groups of which nothing is aren't there."""
+        """Return through which numbers groups of a destination are delivered; groups without a delivery are missing."""
         numbers: dict[str, int] = {}
         for at in range(0, len(groups), _PORTION):
             portion = list(groups[at : at + _PORTION])
@@ -250,7 +251,7 @@ class Pipelines:
         return self._connections.again(work)
 
     def check_table(self, table: OutputTable) -> None:
-        """See whether rows can be inserted into a table: it is there, with these columns, of types that take the values, and the role may."""
+        """Check that rows can be inserted into a table: it exists, with these columns, of fitting types, and the role may insert."""
         names = list(table.columns)
 
         def work(statements: JournalStatements) -> None:
@@ -289,7 +290,7 @@ class Pipelines:
         return {row.column_name for row in statements.rows("table_columns", **place)}
 
     def known(self, pipeline: str | None = None) -> list[PipelineView]:
-        """Pipelines by name, with who delivers; None: all."""
+        """Return pipelines by name, with the region that delivers; None: all."""
         return [
             _view(row)
             for row in self._connections.again(lambda statements: statements.rows("list_pipelines", name=pipeline))

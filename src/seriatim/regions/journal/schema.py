@@ -23,19 +23,19 @@ __all__ = ["BASELINE", "DEFAULT_SCHEMA", "bring_up_to_date", "check", "newest", 
 
 DEFAULT_SCHEMA = "seriatim_journal"
 _PACKAGE = "seriatim.regions.journal"
-#: The version of the baseline. A journal of the one before has the same tables, and is taken over as it is; an older one is upgraded by
-#: this commit first.
+#: The version of the baseline. A journal of the version before it has the same tables, and is used unchanged; an older one is first
+#: upgraded by this commit.
 BASELINE = 4
 _FORMER_COMMIT = "8473f540"
 _STEP = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
-#: What the second process is told, of a schema, a table or a row.
+#: The errors of the second process, for a schema, a table or a row.
 _THERE_ALREADY = (errors.DuplicateSchema, errors.DuplicateTable, errors.UniqueViolation, errors.SerializationFailure)
 _TRIES = 5
 
 
 @cache
 def scripts() -> dict[int, str]:
-    """The SQL that brings a journal to each version, from none or from the version before it; templates of the schema's name."""
+    """Return the SQL that brings a journal to each version, from none or from the version before it; templates of the schema's name."""
     names = (file.name for file in resources.files(_PACKAGE).joinpath("schema").iterdir())
     steps = {
         int(match[1]): template(_PACKAGE, f"schema/{match[0]}")
@@ -96,7 +96,7 @@ def _make(statements: JournalStatements, version: int | None) -> None:
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(statements.schema)))
     reached = (
         BASELINE - 1 if version is None else max(version, BASELINE)
-    )  # the tables of the version before are those of the baseline
+    )  # the version before has the baseline's tables
     for number, text in scripts().items():
         if number > reached:
             connection.execute(for_schema(text, statements.schema))

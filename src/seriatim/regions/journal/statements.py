@@ -22,14 +22,16 @@ __all__ = ["JournalStatements", "send_all"]
 
 
 def send_all(connection: psycopg.Connection[Any]) -> None:
-    """Send what was asked in a pipeline so far. The driver leaves what the socket doesn't take at once, and then waits for an answer to it."""
+    """Send the queued statements of a pipeline. The driver would leave what the socket doesn't take at once, and wait for an answer to
+    it.
+    """
     pgconn = connection.pgconn
 
     def sending() -> abc.PQGen[None]:
         while pgconn.flush():
             ready = yield Wait.RW
             if ready & Ready.R:
-                pgconn.consume_input()  # else the server may wait for us to take its answers
+                pgconn.consume_input()  # otherwise the server may wait for us to read its answers
 
     if pgconn.flush():
         connection.wait(sending())
@@ -47,7 +49,9 @@ class JournalStatements(Statements):
         return statement(name, self.schema, package=self.package)
 
     def alone(self, name: str, /, **parameters: Any) -> list[Any]:
-        """The rows of a statement that is a transaction of its own, in one round trip; in a transaction that has begun it is a part of that."""
+        """Return the rows of a statement that is a transaction by itself, in one round trip; in an open transaction it is a part of
+        that.
+        """
         connection = self.connection
         if connection.pgconn.transaction_status != TransactionStatus.IDLE:
             return self.rows(name, **parameters)
@@ -55,7 +59,7 @@ class JournalStatements(Statements):
         return rows_of(connection, execute_alone(connection, [sent]), sent.text)
 
     def several(self, *calls: tuple[str, dict[str, Any]], ends: bool = False) -> list[list[Any]]:
-        """The rows of several statements, one after another, in one round trip; none for those that return no rows."""
+        """Return the rows of several statements, one after another, in one round trip; none for statements without rows."""
         with self.connection.pipeline():
             cursors = [self.connection.cursor(row_factory=namedtuple_row) for _ in calls]
             for cursor, (name, parameters) in zip(cursors, calls, strict=True):

@@ -1,4 +1,4 @@
-"""What is asked of a journal, and what it answers, as values."""
+"""The requests to a journal, and its answers, as values."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ __all__ = [
 
 #: How long a lease may be, and how many numbers a claim may have.
 LONGEST_LEASE_S, MOST_CLAIMED = 86_400, 1_000
-#: Numbers are kept so far from the ends of their range that no step of a queue gets there.
+#: Numbers keep this distance from the ends of their range, so that no step of a queue reaches them.
 _LARGEST = 2**62
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 def digest_of(kind: str, content_type: str | None, body: bytes) -> bytes:
-    """The SHA-256 of a message's type, content type and body; no byte can move from one to the next."""
+    """Return the SHA-256 of a message's type, content type and body; no byte can move from one to the next."""
     digest = hashlib.sha256()
     for part in (kind.encode(), b"" if content_type is None else b"\1" + content_type.encode()):
         digest.update(len(part).to_bytes(8, "big") + part)
@@ -46,14 +46,14 @@ def digest_of(kind: str, content_type: str | None, body: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class QueueRules:
-    """What both regions say of a queue of sessions."""
+    """The rules of both regions for a queue of sessions."""
 
     start: int = 1
-    #: From one number to the next, at least 1.
+    #: The step from one number to the next, at least 1.
     increment: int = 1
     #: How often a message is handed to a handler, before it has failed for good.
     attempts: int = 5
-    #: ``"suspend"``: the session stands in both regions; ``"continue"``: the number is over, and the session goes on.
+    #: ``"suspend"``: the session is suspended in both regions; ``"continue"``: the number is over, and the session goes on.
     errors: str = "suspend"
     retry_delay: float | str = 1.0
     #: Seconds, or ``"5m"``, after which a hole is skipped; None: never.
@@ -77,7 +77,7 @@ class QueueRules:
             _check_period("hole_timeout", self.hole_timeout, 1)
 
     def as_columns(self) -> dict[str, int | bool]:
-        """The same as the journal keeps it."""
+        """Return the rules as the journal keeps them."""
         return {
             "start": self.start,
             "increment": self.increment,
@@ -130,7 +130,7 @@ class WantedMessage(Numbered):
 
     #: How long ago it was published, in microseconds, by the clock of its box.
     age: int = 0
-    #: Through which number all of the session is over, as the region's box knows; None: it knows of none.
+    #: Through which number all of the session is over, according to the region's box; None: it knows none.
     over_through: int | None = None
 
 
@@ -154,20 +154,20 @@ class Claim:
     first: int
     last: int
     increment: int
-    #: Its length in microseconds. A holder stops by its own clock when so much has passed since it asked.
+    #: Its length in microseconds. A holder stops by its own clock when this time has passed since its request.
     lease: int
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimAnswer:
-    """What the journal says to a message that a region wants to work on."""
+    """The journal's answer for a message that a region wants to work on."""
 
     answer: JournalAnswer
-    #: The claim that it is in, if it is `JournalAnswer.TAKEN`; one for all messages of a session.
+    #: The claim that contains it, if it is `JournalAnswer.TAKEN`; one for all messages of a session.
     claim: Claim | None = None
-    #: Microseconds after which to ask again; None: nobody knows.
+    #: Microseconds after which to ask again; None: no time is known.
     again: int | None = None
-    #: What is noted of its number, where something is.
+    #: The state of its number, if the journal has one.
     entry: EntryState | None = None
     #: All numbers of its session up to this one are over.
     through: int | None = None
@@ -175,16 +175,16 @@ class ClaimAnswer:
 
 @dataclass(frozen=True, slots=True)
 class KnownByBox:
-    """What a box knows of a session."""
+    """A box's knowledge of a session."""
 
     through: int
-    #: Through which number all is over, as it has heard from the journal; None: it has heard of none.
+    #: Through which number all is over, according to the journal's answers to the box; None: it has had none.
     over: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class VoteAnswer:
-    """What the journal says to a number for a message."""
+    """The journal's answer to a number for a message."""
 
     vote: Vote
     #: The highest number that it knows in the session, after the vote.
@@ -193,7 +193,7 @@ class VoteAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Whose a number is, as the journal has it."""
+    """The holder of a number, according to the journal."""
 
     message_id: str | None
     is_over: bool

@@ -1,4 +1,4 @@
-"""What people see of a journal: sessions, with what their next number waits for; the numbers of a session; what operators did."""
+"""Views of a journal: sessions, with the reason why their next number waits; the numbers of a session; the actions of operators."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-#: So many ids of messages that no region has are told.
+#: How many ids of messages are listed that no region has.
 _MOST_IDS = 20
 _SHOWN_IDS = 3
 
@@ -194,13 +194,13 @@ def sessions(
 def known_sessions(
     statements: JournalStatements, name: str, after: tuple[str, str], most: int
 ) -> list[tuple[str, str, int, int]]:
-    """The queue, the session, the highest number and through which number all is over, of the sessions behind one, by their keys."""
+    """Return queue, session, highest number and through which number all is over, of the sessions after one, by their keys."""
     rows = statements.rows("known_sessions", name=name, queue=after[0], session=after[1], most=most)
     return [(row.queue, row.session, max(row.sent_through, row.done_through), row.done_through) for row in rows]
 
 
 def entries(statements: JournalStatements, name: str, queue: str, session: str, most: int = 100) -> list[EntryView]:
-    """What is noted of the newest numbers of a session, the highest first."""
+    """Return the entries of the newest numbers of a session, the highest first."""
     (session_view,) = sessions(statements, name=name, queue=queue, session=session) or (None,)
     rows = statements.rows("list_entries", name=name, queue=queue, session=session, most=most)
     return [
@@ -216,7 +216,7 @@ def log(
     statements: JournalStatements, *, name: str | None = None, queue: str | None = None, session: str | None = None,
     most: int = 100,
 ) -> list[LogEntry]:  # fmt: skip
-    """What operators did, the latest first."""
+    """Return the actions of operators, the latest first."""
     return [
         LogEntry(_moment(row.at), row.actor, row.action, row.name, row.queue, row.session, row.reason, row.detail)
         for row in statements.rows("list_log", name=name, queue=queue, session=session, most=most)
@@ -224,7 +224,7 @@ def log(
 
 
 def regions(statements: JournalStatements, name: str) -> list[RegionView]:
-    """What the journal knows of the regions of a name."""
+    """Return the journal's knowledge of the regions of a name."""
     return [
         RegionView(row.region, row.incarnation, *map(_time, (row.outbox_since, row.queue_since, row.reported_at)))
         for row in statements.rows("read_regions", name=name)
@@ -237,7 +237,7 @@ def counts(statements: JournalStatements, name: str) -> SessionCounts:
 
 
 def rules(statements: JournalStatements, name: str, queue: str) -> QueueRules:
-    """What holds for a queue."""
+    """Return the rules of a queue."""
     row = statements.maybe("read_queue", name=name, queue=queue)
     if row is None:
         raise NotFound(
@@ -275,7 +275,7 @@ def _waits_for(row: Any) -> str | None:
 
 
 def _of_hole(row: Any) -> str:
-    """What a session waits for whose next numbers no region has, as far as they have told."""
+    """The reason why a session waits whose next numbers no region has, by their reports."""
     first, last, ids = row.next_number, row.hole_through, row.missing_ids or []
     numbers, were = (f"message {first}", "was") if first == last else (f"messages {first} to {last}", "were")
     if row.sent_through >= first:
@@ -286,7 +286,7 @@ def _of_hole(row: Any) -> str:
 
 
 def _commands(row: Any) -> list[str]:
-    """The commands that let a session go on."""
+    """Return the commands that let a session continue."""
     rests = row.state == SessionState.IDLE or (row.state == SessionState.WORKING and row.lease_until <= row.now)
     verbs: tuple[str, ...] = ()
     if row.state == SessionState.SUSPENDED:

@@ -1,4 +1,4 @@
-"""Votes of the journal on numbers, what it knows of sessions, and numbers that it reserves for senders."""
+"""Votes of the journal on numbers, its knowledge of sessions, and the numbers that it reserves for senders."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def bar(
     counted: Mapping[str, int],
     age: int,
 ) -> list[Vote]:
-    """Bar messages from their numbers, so that they may get others: a number of which nothing is known is void from then on.
+    """Bar messages from their numbers, so that they may get others: an unknown number is void from then on.
 
     Only for a sender that counts the vote of a box for each number, and whose other box has refused.
     """
@@ -98,7 +98,7 @@ def bar(
 
 
 def through_of(statements: JournalStatements, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
-    """The highest number that the journal knows of each session; those that it doesn't know aren't there."""
+    """Return the highest number that the journal knows of each session; unknown sessions are missing."""
     if not sessions:
         return {}
     locked = lock(statements, name, queue, sessions)
@@ -106,7 +106,7 @@ def through_of(statements: JournalStatements, name: str, queue: str, sessions: S
 
 
 def done_of(statements: JournalStatements, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
-    """Through which number each session is over, as the journal knows; those that it doesn't know aren't there."""
+    """Return through which number each session is over; unknown sessions are missing."""
     if not sessions:
         return {}
     locked = lock(statements, name, queue, sessions)
@@ -116,7 +116,7 @@ def done_of(statements: JournalStatements, name: str, queue: str, sessions: Sequ
 def holders_of(
     statements: JournalStatements, name: str, queue: str, numbers: Sequence[tuple[str, int]]
 ) -> list[Holder]:
-    """Whose numbers of sessions are, for each a `Holder`."""
+    """Return the holder of each number."""
     if not numbers:
         return []
     locked = lock(statements, name, queue, [session for session, _ in numbers], numbers)
@@ -125,7 +125,7 @@ def holders_of(
         session, entry = locked.sessions.get(key), locked.entry(key, number)
         is_over = session is not None and number <= session.done_through
         is_reserved = entry is not None and entry.state == EntryState.RESERVED
-        # As `confirm` has it: a reservation whose time has passed is void, whether that is written or not.
+        # Like `confirm`: a reservation is void after its time, even before that is written.
         waits = entry is not None and is_reserved and entry.due_at is not None and entry.due_at > locked.now
         is_void = entry is not None and (entry.state in OVER or (is_reserved and not waits))
         holders.append(Holder(None if entry is None else entry.message_id, is_over, waits, is_void))
@@ -135,7 +135,7 @@ def holders_of(
 def numbers_of(
     statements: JournalStatements, name: str, queue: str, messages: Sequence[tuple[str, str]]
 ) -> dict[tuple[str, str], int]:
-    """The numbers that messages have, by session and id; those of which the journal knows none aren't there."""
+    """Return the numbers of messages, by session and id; messages without one are missing."""
     if not messages:
         return {}
     wanted = set(messages)
@@ -176,10 +176,10 @@ def reserve(
 def confirm(
     statements: JournalStatements, name: str, queue: str, kept: Sequence[tuple[Reservation, Numbered]]
 ) -> list[Reservation]:
-    """Confirm reservations, each for its message. A message that has a number in its session isn't given a second one."""
+    """Confirm reservations, each for its message. A message that has a number in its session gets no second one."""
     if not kept:
         return []
-    # So that two calls for one message come one after another.
+    # Two calls for one message run one after the other.
     lock(statements, name, queue, [reservation.session for reservation, _ in kept])
     had = numbers_of(
         statements, name, queue, [(reservation.session, message.message_id) for reservation, message in kept]
@@ -198,12 +198,14 @@ def confirm(
 
 
 def fence(statements: JournalStatements, name: str, region: str, incarnation: int) -> None:
-    """Note the incarnation of a region's box: votes of an earlier one count no more, nor what it has reported."""
+    """Note the incarnation of a region's box: neither votes nor reports of an earlier one count any more."""
     statements.do("fence", name=name, region=region, incarnation=incarnation)
 
 
 def _is_stale(statements: JournalStatements, name: str, counted: Mapping[str, int]) -> bool:
-    """Whether a call counts the vote of a box that was restored since. If not, no such box learns the numbers before the transaction ends."""
+    """Return whether a call counts the vote of a box that was restored since. If not, no such box learns the numbers before the transaction
+    ends.
+    """
     if not counted:
         return False
     fences = {row.region: row.incarnation for row in statements.rows("hold_regions", name=name)}
