@@ -13,7 +13,7 @@ from seriatim.spark.session.transient_failures import healing
 
 __all__ = ["WAITS_S", "Attempts"]
 
-#: Seconds before each time that a query is begun again without having got on in between.
+#: The pauses before a query is begun again without progress in between, seconds.
 WAITS_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 
 

@@ -69,13 +69,13 @@ __all__ = ["LAYOUT", "Checkpoint", "Identity", "feeds_of", "ordered_in_words"]
 
 #: The entry of `pipeline.json` with the parameters by which the state was written; see `start_changes.py`.
 _ORDERING = "ordering"
-#: Its entry that says how groups are spread over buckets: always by their keys.
+#: Its entry for the spread of groups over buckets: always by their keys.
 _SPREAD = "spread"
-#: Its entry that says whether another run, in the other region, delivers in turn with it; null: none does.
+#: Its entry for a pipeline that delivers in turn with a run in the other region; null: it doesn't.
 _CLAIMS = "claims"
-#: Its entries after a move to another number of buckets: how many parts tickets have, and where the state is that buckets take over.
+#: Its entries after a move to another number of buckets: the number of parts of tickets, and the place of the state for the buckets.
 _STAMP_BUCKETS, _MOVED_STATE = "stamp_buckets", "moved"
-#: Its entry with what stays of each destination, also of one that was taken away.
+#: Its entry with the history of each destination, including removed ones.
 _DESTINATIONS = "destinations"
 #: How the files of Spark's logs begin.
 _VERSION = re.compile(rb"v\d+")
@@ -94,12 +94,12 @@ class Identity:
     history: DestinationHistory = field(default_factory=DestinationHistory)
     #: The destinations that were taken away, as far as their rows have to be written.
     departed: tuple[DepartedQueue, ...] = ()
-    #: The number of parts of the state of tickets, if it is another one.
+    #: The number of parts of the tickets' state, if it differs.
     stamp_buckets: int | None = None
     #: The folder with the state from before the number of buckets was changed, as long as it is needed.
     moved: Path | None = None
     former_buckets: int = 0
-    #: Whether the buckets were told to take that state over.
+    #: Whether the buckets were called to read that state.
     is_woken: bool = False
 
     @property
@@ -188,7 +188,7 @@ class Checkpoint:
         return sorted(int(file.name) for file in folder.iterdir() if file.name.isdecimal()) if folder.exists() else []
 
     def _check_logs(self) -> None:
-        """Refuse logs whose last batches, with which Spark begins, can't be read."""
+        """Refuse logs whose last batches, from which Spark continues, can't be read."""
         for number in self._batches("offsets")[-2:]:
             file = self.query / "offsets" / str(number)
             if not _is_log(file.read_bytes(), least=1):
@@ -201,7 +201,7 @@ class Checkpoint:
                 raise CheckpointMismatch("the file is damaged", where=str(file), remedy=remedy)
 
     def former(self, pipeline: Pipeline) -> Pipeline | None:
-        """The pipeline under which the unfinished batch was begun, if its declaration has changed since.
+        """Return the pipeline under which the unfinished batch was begun, if its declaration has changed since.
 
         That batch has to be finished as it was begun: a message may have been delivered already.
         """
@@ -219,7 +219,7 @@ class Checkpoint:
         abandon: Collection[str] = (),
         begin: Callable[[Destination, Path], None] = lambda _, __: None,
     ) -> Identity:
-        """Note the declaration under which batches are begun from now on. The file of a pipeline without one can't be noted."""
+        """Note the declaration under which batches are begun from now on. A pipeline without a file has none to note."""
         file = self.root / "pipeline.json"
         manifest, known = self._found(file)
         self._refuse(manifest, known, pipeline, abandon)
@@ -231,7 +231,7 @@ class Checkpoint:
         return self._found(file)[1]
 
     def note_wake(self, number: int) -> None:
-        """Note the entry of the control log with which all buckets take over what a move has written, if one has."""
+        """Note the entry of the control log that makes all buckets read the state of a move, if there is one."""
         file = self.root / "pipeline.json"
         content = json.loads(file.read_bytes())
         if content.get(_MOVED_STATE):
@@ -239,7 +239,7 @@ class Checkpoint:
             write_synced(file, json.dumps(content, indent=2).encode())
 
     def _forget_moved(self) -> None:
-        """Delete what a move has written when all buckets have taken it over."""
+        """Delete the state of a move when all buckets have read it."""
         file = self.root / "pipeline.json"
         content = json.loads(file.read_bytes())
         moved = content.get(_MOVED_STATE)
@@ -264,12 +264,12 @@ class Checkpoint:
         abandon: Collection[str],
         begin: Callable[[Destination, Path], None],
     ) -> dict[str, Any]:
-        """What the checkpoint says of itself from now on."""
+        """Return the new content of the checkpoint's own file."""
         queues, histories = ordered_in_words(pipeline), _histories(manifest)
         for route in pipeline.route:
             name = route.queue.name
             if name not in manifest["queues"]:
-                # Before the first batch Spark hands the first numbers in itself.
+                # Before the first batch Spark passes the first numbers itself.
                 incarnation = histories[name]["incarnation"] + 1 if name in histories else 1
                 histories[name] = {**histories.get(name, {}), "incarnation": incarnation, "first_numbers": None}
                 if route.start_from is not None and self.last_begun() >= 0:
@@ -341,7 +341,8 @@ class Checkpoint:
                 return
 
     def take_over(self) -> int:
-        """The number of a run that begins now, higher than that of each run before it: a fence against a run that goes on all the same.
+        """Return the number of a run that begins now, higher than that of each run before it: a fence against an earlier run that continues
+        nevertheless.
 
         The lock alone doesn't keep two drivers apart where the folder is shared by machines: a lock may be lost, and the driver
         stand still meanwhile. The number is made by a file that one of two makes; it is a time, so that it is also higher than the
@@ -381,14 +382,14 @@ class Checkpoint:
         if known.moved is not None:
             self._forget_moved()
             manifest, known = self._found(file)
-        # What a batch that was begun has left is known when it is finished; `remember` looks again.
+        # The effects of a begun batch are known when it is finished; `remember` checks again.
         self._refuse(manifest, known, pipeline, manifest["queues"] if self.in_flight() else abandon)
         self._check_logs()
         check_spark_logs(self.query)
         return known
 
     def _found(self, file: Path) -> tuple[dict[str, Any], Identity]:
-        """What the checkpoint says of itself."""
+        """Read the checkpoint's own file."""
         try:
             content = json.loads(file.read_bytes())
             check_layout(content["layout"], self.root, is_cut_by_key=content.get(_SPREAD) == BY_KEY)
@@ -431,7 +432,7 @@ class Checkpoint:
         return known
 
     def check_as_it_is(self, pipeline: Pipeline) -> Identity:
-        """The identity of a checkpoint whose state is to be read with a declaration."""
+        """Return the identity of a checkpoint whose state is read with a declaration."""
         manifest, known = self._found(self.root / "pipeline.json")
         pipeline = replace(pipeline, buckets=known.buckets)
         self._refuse(manifest, known, pipeline, ())
@@ -444,7 +445,8 @@ class Checkpoint:
         return known
 
     def changes(self, pipeline: Pipeline) -> list[Change]:
-        """What a start with this declaration would change: first what would be refused, then what would count from the next batch on.
+        """Return the changes of a start with this declaration: first those that would be refused, then those that count from the next batch
+        on.
 
         Nothing is written, and the checkpoint isn't locked.
         """
@@ -458,7 +460,7 @@ class Checkpoint:
         return changes if former is None else [*changes, *later_changes(former, pipeline)]
 
     def declared(self, pipeline: Pipeline) -> Pipeline | None:
-        """The pipeline under which the last batch was begun, which may not fit the present folders; None: it isn't known."""
+        """Return the pipeline under which the last batch was begun, which may not fit the present folders; None: it isn't known."""
         file = self.root / "declaration.yaml"
         return examine(file, original=pipeline.source_file)[0] if file.exists() else None
 
@@ -496,7 +498,7 @@ def _claims(pipeline: Pipeline) -> str | None:
 
 
 def _other_claims(manifest: Mapping[str, Any], pipeline: Pipeline) -> Iterator[Change]:
-    """Whether runs deliver in turn is for ever; and then no destination comes again under a name that it had."""
+    """Check that delivery in turn never changes; and then that no destination gets a former name."""
     before, after = manifest[_CLAIMS], _claims(pipeline)
     if before != after:
         reason = (
@@ -552,7 +554,7 @@ def _facts(pipeline: Pipeline, buckets: int) -> dict[str, object]:
 
 
 def ordered_in_words(pipeline: Pipeline) -> dict[str, str]:
-    """By destination how it is ordered: the kind of its policy, its group, and whether messages open and close groups."""
+    """Return the order of each destination in words: the kind of its policy, its group, and whether messages open and close groups."""
     facts = identity([route.queue for route in pipeline.route], 1, pipeline.clock)
     return {name: _ordered(queue) for name, queue in facts["queues"].items()}
 
@@ -564,7 +566,7 @@ def feeds_of(pipeline: Pipeline) -> dict[str, str]:
 
 
 def _histories(manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """By destination what the checkpoint keeps of it for ever."""
+    """Return what the checkpoint keeps for ever of each destination."""
     return {name: dict(history) for name, history in manifest.get(_DESTINATIONS, {}).items()}
 
 
@@ -595,7 +597,7 @@ def _is_json(file: Path) -> bool:
 
 
 def _ordered(queue: Mapping[str, Any]) -> str:
-    """How a queue is ordered, in words."""
+    """Return the order of a queue in words."""
     stays = " and ".join(queue.get("by messages", ()))
     return f"{queue['policy']} by {queue['group']}{f', a message {stays} groups' if stays else ''}"
 

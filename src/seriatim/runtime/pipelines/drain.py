@@ -1,4 +1,4 @@
-"""End a pipeline from outside: after its batch, or when all that was there has been taken in."""
+"""End a pipeline from outside: after its batch, or when all present messages have been taken in."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from seriatim.spark.state.synced_files import write_synced
 
 __all__ = ["PATIENCE_S", "Drained", "drain", "stop"]
 
-#: How long a run is waited for, unless the caller says otherwise. A run cancels its batch before that.
+#: How long a caller waits for a run by default. A run cancels its batch before that.
 PATIENCE_S = 600.0
 _LOOK_S = 0.1
 
@@ -28,7 +28,7 @@ class Drained:
     """A pipeline that was drained."""
 
     summary: RunSummary
-    #: The groups that still hold messages, as `views` tells of them.
+    #: The groups that still hold messages, in the form of `views`.
     groups: list[dict[str, Any]]
 
 
@@ -64,7 +64,7 @@ def drain(
     conf: Mapping[str, str] | None = None,
     patience: float = PATIENCE_S,
 ) -> Drained:
-    """End a pipeline when all that was there has been taken in, and all that can leave has left.
+    """End a pipeline when all present messages have been taken in, and all that can leave have left.
 
     A running query can't leave its sources, so its run is ended after its batch; a run in this process takes in what is there then.
     """

@@ -1,4 +1,5 @@
-"""The lease of a pipeline that runs once in each region: the run that has it delivers, the other one orders along and keeps its state.
+"""The lease of a pipeline that runs once in each region: the run that has it delivers, the other one orders the same messages and keeps its
+state.
 
 A thread asks for the lease and renews it. By its own monotonic clock a claim ends when its length has passed since it was asked for, whether the journal
 answers or not; in the end the journal decides, which refuses a delivery under a claim that isn't the present one.
@@ -31,13 +32,13 @@ from seriatim.spark.deliver.layout import flat_columns
 __all__ = ["PipelineLease", "leased", "output_table"]
 
 _LOG = logging.getLogger("seriatim.pipeline")
-#: So often in its length a lease is renewed.
+#: How often a lease is renewed in its length.
 _RENEWALS = 3
 #: A run without the lease asks again after this share of its length, and at least once a second.
 _ASKS, _LONGEST_LOOK_S = 5, 1.0
-#: For so many seconds an answer of the journal is waited for, at most; of a short lease a part of it.
+#: The longest wait for an answer of the journal, seconds; with a short lease a part of the lease.
 _PATIENCE_S = 5.0
-#: The types of properties in PostgreSQL; others are called there as in Spark.
+#: The types of properties in PostgreSQL; other types have Spark's names there.
 _TYPES = {"string": "text", "double": "double precision", "timestamp": "timestamptz", "binary": "bytea"}
 
 
@@ -48,7 +49,7 @@ def output_table(pipeline: Pipeline, name: str) -> OutputTable:
 
 
 class PipelineLease(threading.Thread):
-    """The lease, and what is done under it. Carriers of several destinations use it at once; see `Lease`."""
+    """The lease, and the deliveries under it. Carriers of several destinations use it at once; see `Lease`."""
 
     def __init__(
         self, journal: Journal, pipeline: str, place: JournalPlace, tables: Mapping[str, OutputTable],
@@ -59,16 +60,16 @@ class PipelineLease(threading.Thread):
         self._pipeline = pipeline
         self._region = place.region
         self._lease_s = place.lease_s
-        #: The tables of destinations that are delivered there, by destination.
+        #: The tables of destinations that are delivered to the journal's database, by destination.
         self._tables = dict(tables)
-        #: Called with each change of what is known of the lease.
+        #: Called with each change of the lease's known state.
         self._told = report
         self._clock = clock
         self._holder = f"{socket.gethostname()}, process {os.getpid()}"
         self._lock = threading.Lock()
         self._claim: PipelineClaim | None = None
         self._until = 0.0
-        #: What is known; replaced, never changed.
+        #: The known state; replaced, never changed.
         self.state = LeaseState("waiting", self._region, reason="the journal hasn't been asked yet")
         self._ended = threading.Event()
 
@@ -121,7 +122,7 @@ class PipelineLease(threading.Thread):
 
     def _lose(self, claim: PipelineClaim | None) -> None:
         with self._lock:
-            if self._claim is claim:  # else this run has got another one meanwhile
+            if self._claim is claim:  # otherwise this run has another claim by now
                 self._claim, self._until = None, 0.0
 
     def begin(self) -> None:
@@ -157,7 +158,7 @@ class PipelineLease(threading.Thread):
         try:
             self.ask()
         except Exception as error:  # noqa: BLE001 -- whatever it is, the next time may do
-            if self.held() is None:  # else it goes on until its time is over
+            if self.held() is None:  # otherwise it lasts until its time is over
                 self._tell(LeaseState("waiting", self._region, reason=str(error)))
 
     def ask(self) -> None:
@@ -237,7 +238,7 @@ def leased(pipeline: Pipeline, checkpoint: Path) -> Iterator[PipelineLease | Non
 
 
 def _connections(pipeline: Pipeline) -> int:
-    """One for the lease, and some for the carriers."""
+    """Return the number of connections: one for the lease, and some for the carriers."""
     return 1 + min(8, len(pipeline.route))
 
 

@@ -20,7 +20,7 @@ from seriatim.spark.query import cut_state
 
 __all__ = ["Moved", "move"]
 
-#: How the folders are called in which states of other numbers of buckets lie.
+#: The prefix of the folders with states of other numbers of buckets.
 _MOVED_TO = "moved-to-"
 
 

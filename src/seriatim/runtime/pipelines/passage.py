@@ -1,4 +1,4 @@
-"""The way of a few messages through the stages before the order, outside of Spark: read, worked on, routed, its key and number found.
+"""The way of a few messages through the stages before the order, outside of Spark: read, processed, routed, with key and number.
 
 The rules are those of the stages themselves: the readers of `spark/receive/`, the user's code as `spark/process/` calls it, the kernel's
 filters and its reading of numbers.
@@ -32,7 +32,7 @@ from seriatim.spark.resequence.resubmitted import as_plain
 
 __all__ = ["Entry", "Passage", "PutBackRefusal", "Request"]
 
-#: The columns that every message has besides its properties, with their types in filters; None: none can name them.
+#: The columns of every message besides its properties, with their types in filters; None: filters can't name it.
 _OWN: Mapping[str, Type | None] = {
     "message_id": STRING,
     "type": STRING,
@@ -58,7 +58,7 @@ class Request:
     fields: Mapping[str, Any]
     anew: bool = False
     edited: tuple[str, ...] = ()
-    #: The destination to which alone it goes; None: it is routed.
+    #: The one destination that it goes to; None: it is routed.
     only: str | None = None
 
 
@@ -67,12 +67,12 @@ class Entry:
     """A message as it enters a destination's order."""
 
     destination: str
-    #: What decides its place in the state: its group's key, or for a destination without groups its id.
+    #: The key of its place in the state: its group's key, or for a destination without groups its id.
     key: str
     group: str | None
     shown: Any
     sequence: int | None
-    #: The size of its set, or the bits that tell that it opens or closes its group.
+    #: The size of its set, or the bits for opening or closing its group.
     size: int | None
     time: int | None
     row: Mapping[str, Any]
@@ -91,7 +91,7 @@ class Passage:
         self._filters: dict[str, Function] = {}
 
     def ways(self, requests: Sequence[Request]) -> list[list[Entry | PutBackRefusal]]:
-        """The ways of messages: of each an entry for each destination that wants it, and why it can't go to one, or to any."""
+        """Return the ways of messages: for each message an entry per destination, or the reason why it can't go there."""
         ways: list[list[Entry | PutBackRefusal]] = [[] for _ in requests]
         messages: dict[int, dict[str, Any]] = {}
         for place, request in enumerate(requests):
@@ -172,7 +172,7 @@ class Passage:
         return message
 
     def _read_again(self, entry: Receive, message: dict[str, Any], edited: tuple[str, ...]) -> None:
-        """Put what is in the body in place of the properties that nobody has edited."""
+        """Replace the properties that weren't edited by those in the body."""
         if entry.title not in self._readers:
             self._readers[entry.title] = reader_of(entry, search_folders(self._pipeline.source_file))
         reader = self._readers[entry.title]
@@ -192,7 +192,7 @@ class Passage:
         destination: Destination | None,
         ways: list[list[Entry | PutBackRefusal]],
     ) -> dict[int, dict[str, Any]]:
-        """The messages after the user's code; those that had passed it as they are, those at which it fails again are refused."""
+        """Return the messages after the user's code; messages that had passed it stay, and messages that fail again are refused."""
         places = [place for place in messages if requests[place].anew]
         if not places:
             return messages
@@ -287,7 +287,7 @@ class Passage:
 
 
 def _kinds(pipeline: Pipeline) -> dict[str, str]:
-    """Every property and its type, as `properties` of ``spark/process`` names them, in the words of a declaration."""
+    """Return every property and its type, like `properties` of ``spark/process``, in the words of a declaration."""
     kinds = {item.name: item.type for entry in pipeline.receive for item in entry.promote}
     if pipeline.merges:
         kinds[REGION] = "string"
@@ -297,7 +297,7 @@ def _kinds(pipeline: Pipeline) -> dict[str, str]:
 
 
 def _filtered(value: Any, kind: Type) -> Any:
-    """A value as a filter takes it: a decimal is its whole number, a timestamp its microseconds."""
+    """Return a value in the form of filters: a decimal as its whole number, a timestamp as its microseconds."""
     match value:
         case None:
             return None

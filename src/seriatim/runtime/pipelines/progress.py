@@ -40,7 +40,7 @@ __all__ = [
     "Waiting",
 ]
 
-#: Why a run ended: a signal; nothing more was there; time ran out after that; what was there at its begin was taken in.
+#: The reason why a run ended: a signal; the end of its input; the end of time after that; the end of the input at its begin.
 Ending = Literal["stopped", "once", "finished", "drained"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -72,7 +72,7 @@ class Account:
 
     @property
     def set_aside(self) -> int:
-        """Decided and not released; copies are none of these, of which the first sight is accounted for."""
+        """Decided and not released; without copies, whose first sight is counted."""
         return self.late + self.duplicate + self.invalid + self.rejected + self.dead
 
     @property
@@ -127,7 +127,7 @@ class HeldGroup:
 
     @classmethod
     def of(cls, fields: Sequence[Any]) -> Self:
-        """From what an operator reports; see `Bucket.report`."""
+        """Read an operator's report; see `Bucket.report`."""
         destination, group, held, first, last, since, reason = fields
         try:
             moment = None if since is None else _EPOCH + timedelta(microseconds=since)
@@ -179,7 +179,7 @@ class SkippedHoles:
 
     @classmethod
     def of(cls, holes: int, numbers: int, first: Iterable[tuple[str, str, int, int]]) -> Self:
-        """From what an operator reports; see `Bucket.report`."""
+        """Read an operator's report; see `Bucket.report`."""
         return cls(holes, numbers, tuple(SkippedHole(*hole) for hole in islice(first, MOST_SKIPPED)))
 
     def __add__(self, later: SkippedHoles) -> SkippedHoles:
@@ -381,6 +381,6 @@ class RunSummary:
 
 #: Called after each micro-batch.
 Report = Callable[[Progress], None]
-#: What is told between micro-batches.
+#: The news between micro-batches.
 News = Running | Ports | Again | LeaseState
 Tell = Callable[[News], None]

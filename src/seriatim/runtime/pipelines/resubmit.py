@@ -1,9 +1,8 @@
-"""Put messages of a pipeline back that it has set aside: as they are, or edited.
+"""Put messages of a pipeline back that it has set aside: unchanged, or edited.
 
-A message goes back through the control log, to the destinations that want it, and is judged there as one that arrives now. What the
-stages before the order make of a message is made here: its body is read again, routed, and worked on, as far as it hadn't got through
-them. Its command has an id that is made of the message alone. So it is put back once, however often that is asked for, and whatever
-is killed meanwhile.
+A message goes back through the control log, to the destinations that want it, and is judged there as a new arrival. The stages before the
+order run here: its body is read again, routed, and processed, if it hadn't passed them. Its command has an id that is made of the message
+alone. So it is put back once, however often that is requested, and whatever is killed meanwhile.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ from seriatim.spark.control.pipeline_place import PipelinePlace
 
 __all__ = ["DISPOSITIONS", "PutBack", "Row", "edited_rows", "resubmit", "rows_set_aside"]
 
-#: The dispositions of messages that may be put back, and of those that are put back unless the caller says which.
+#: The dispositions of messages that may be put back, and those that are put back by default.
 DISPOSITIONS = ("late", "invalid", "rejected", "dead", "duplicate")
 USUAL = ("late", "invalid", "rejected")
-#: How many messages, and roughly how many bytes, one file of the control log has.
+#: The most messages, and roughly the most bytes, in one file of the control log.
 _MOST_ROWS, _MOST_BYTES = 1_000, 4 * 2**20
 #: A larger body doesn't fit through the control log.
 LARGEST_BODY = 64 * 2**20
 _LOOK_S = 0.1
-#: The fields of a line that nobody may change: they say which message it is, and what its pipeline says of it.
+#: The fields of a line that can't be changed: they identify the message, and have its pipeline's decision.
 _FIXED = (
     "destination",
     "disposition",
@@ -204,7 +203,7 @@ def resubmit(
 def _written(
     place: PipelinePlace, commands: Mapping[str, Command], wait: float
 ) -> dict[str, tuple[CommandResult | None, bool]]:
-    """Write the commands that aren't there yet, and wait for their answers; for each its answer, and whether it was there before."""
+    """Write the missing commands, and wait for their answers; return for each its answer, and whether it was written before."""
     with _alone(place):
         answered, queued = _known(place, set(commands))
         seen = place.operator_log.last_batch()
@@ -221,7 +220,7 @@ def _written(
 
 @contextmanager
 def _alone(place: PipelinePlace) -> Iterator[None]:
-    """One caller at a time looks for what was written, and writes the rest."""
+    """Let one caller at a time look for written commands, and write the rest."""
     try:
         lock = os.open(place.root / "resubmit.lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
@@ -235,8 +234,8 @@ def _alone(place: PipelinePlace) -> Iterator[None]:
 
 
 def _known(place: PipelinePlace, ids: set[str]) -> tuple[dict[str, CommandResult], set[str]]:
-    """The answers that there are, and the commands that wait for theirs."""
-    # First what waits: what is answered meanwhile is found then.
+    """Return the existing answers, and the commands that wait for one."""
+    # First the waiting commands: the answers that arrive meanwhile are found next.
     queued = {entry["id"] for entry in place.not_obeyed() if entry["kind"] == COMMAND and entry["id"] in ids}
     answered = {
         answer.id: answer for answer in place.operator_log.answers() if answer.id in ids and answer.result == "done"
@@ -281,7 +280,7 @@ def _told(row: Row, result: str, *, destination: str | None, why: str | None = N
 
 
 def _id_of(place: PipelinePlace, row: Row, destination: str) -> str:
-    """The id of the command that puts a message back: made of what says which message it is."""
+    """Return the id of the command that puts a message back: made of the message's identity."""
     message = row.message
     which = (place.id, message.batch, message.message_id, message.number, destination)
     return blake2b(json.dumps(which).encode(), digest_size=16).hexdigest()
@@ -292,7 +291,7 @@ def _place(fields: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _edited(line: bytes, known: Mapping[tuple[Any, ...], Row], before: Iterable[tuple[Any, ...]]) -> Row:
-    """The message of a line. `before`: those of the lines before it."""
+    """Return the message of a line. `before`: the messages of earlier lines."""
     fields, row = _read(line, known)
     if _place(row.message.fields) in before:
         raise UsageError("the message is in the file twice", remedy="leave one of the lines")
@@ -345,12 +344,12 @@ def _check_bodies(fields: Mapping[str, Any]) -> None:
 
 
 def _is_anew(row: Row) -> bool:
-    """Whether a message hasn't passed the stages before the order: it was invalid there."""
+    """Return whether a message hasn't passed the stages before the order: it was invalid there."""
     return row.message.disposition == "invalid" and row.message.reason not in _OF_THE_ORDER
 
 
 def _only(row: Row, pipeline: Pipeline) -> str | None:
-    """The destination to which alone a message goes; None: it is routed anew."""
+    """Return the one destination of a message; None: it is routed again."""
     if not _is_anew(row) or row.message.destination is None:
         return row.message.destination
     own = next((route.process for route in pipeline.route if route.queue.name == row.message.destination), None)
@@ -367,7 +366,9 @@ def _too_large(row: Row) -> str:
 
 
 def _one_of_several(row: Row, pipeline: Pipeline) -> str:
-    """Why one of several outputs of the user's code can't go back; empty if it isn't one: together they are one message of the order."""
+    """Return why one of several outputs of the user's code can't go back, since together they are one message of the order; empty if it
+    isn't one.
+    """
     code = pipeline.process is not None or any(route.process is not None for route in pipeline.route)
     part = row.fields.get("part")
     name = row.message.message_id.removesuffix(f".{part}") if part is not None else row.message.message_id

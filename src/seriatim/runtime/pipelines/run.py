@@ -72,13 +72,13 @@ T = TypeVar("T")
 
 _LOG = logging.getLogger("seriatim.pipeline")
 _LOOK_S = 0.1
-# How often ports that fail are looked after, and a batch that takes long is told of.
+# How often failing ports are retried, and a batch that takes long is reported.
 _CARE_S = 0.5
 _TELL_S = 1.0
-# How often input files are looked at that were read before; less often where a look takes long.
+# How often input files are checked that were read before; less often where a check takes long.
 _FILES_S = 60.0
 _FILES_SHARE = 0.01
-# A connection to Spark's process breaks so long before its end is seen, at most.
+# The longest time between a broken connection to Spark's process and its visible end.
 _SEEN_S = 1.0
 
 
@@ -101,7 +101,7 @@ def run(
     stop = stop or Stop()
     checkpoint = Checkpoint(pipeline.checkpoint.absolute())
     with stop.listening(), checkpoint.held() as lock:
-        checkpoint.stop_request.unlink(missing_ok=True)  # it was for a run before this one
+        checkpoint.stop_request.unlink(missing_ok=True)  # it was meant for an earlier run
         identity = checkpoint.identify(pipeline, _chosen(SPLITTING, pipeline.spark, conf or {}), abandon=abandon)
         checkpoint.check_logs(identity)
         fence = checkpoint.take_over()
@@ -111,7 +111,7 @@ def run(
             tally.gather(bucket_ids(identity.buckets)[0])
         watch = _Watch(pipeline, checkpoint, tally, stop=stop, report=progress, tell=tell, looked=looked)
         settings = _settings(pipeline, identity, conf or {})
-        # Spark takes SIGINT for itself when it starts, so it is taken back once more.
+        # Spark takes SIGINT when it starts, so it is taken back afterwards.
         with (
             pipeline_session(settings, checkpoint, lock, verbose=verbose) as session,
             boxed(pipeline, session),
@@ -123,19 +123,19 @@ def run(
             attempts = partial(Attempts, stop=stop, tell=tell, lives=lambda: not has_ended(session, _SEEN_S))
             former = checkpoint.former(pipeline)
             if former is not None:
-                # Its box may be needed by what is not in the file any more.
+                # Its box may be needed by destinations that are no longer in the file.
                 own: AbstractContextManager[None] = nullcontext() if pipeline.needs_box else boxed(former, session)
                 with own, watch.under(former):
                     query = query_of(former, attempts(), trigger_s=None)
                     if not _finish_batch(query, watch, stop):
-                        # Nothing else may deliver what a port that hangs has in hand.
+                        # Nothing else may deliver the batch that a hanging port has.
                         return watch.summary("stopped", query.waiting())
             if abandon:
                 had = checkpoint.declared(pipeline) or pipeline
                 set_aside_waiting(session, identity.id, _folders(pipeline, checkpoint), fence, had, abandon)
             keep_first = partial(_keep_first_numbers, session, identity)
             identity = checkpoint.remember(pipeline, abandon=abandon, begin=keep_first)
-            # What is dead has to be set aside now, also in a bucket for which nothing arrives; and a bucket tells what it holds.
+            # Dead messages have to be set aside now, also in a bucket for which nothing arrives; and a bucket reports what it holds.
             abandoned = watch.abandoned(identity.history.gone)
             if abandoned or identity.moved is not None or tally.is_lost:
                 checkpoint.note_wake(wake(checkpoint.control, identity.former_buckets))
@@ -168,7 +168,7 @@ def _chosen(defaults: Mapping[str, str], *options: Mapping[str, str]) -> dict[st
 
 def _settings(pipeline: Pipeline, identity: Identity, conf: Mapping[str, str]) -> dict[str, str]:
     settings = {"spark.app.name": pipeline.name}
-    # What the checkpoint began with wins: rows would be named otherwise in the middle of a batch.
+    # The checkpoint's first settings win: otherwise rows would get other names in the middle of a batch.
     return {**settings, **pipeline.spark, **conf, **identity.splitting}
 
 
@@ -240,7 +240,7 @@ def _start(
         forget_fatal(checkpoint.calls, batch)
 
     try:
-        # One batch ahead is right: the entry in Spark's log that begins it may be lost with the power.
+        # One batch ahead is right: the entry in Spark's log that begins it may be lost in a power failure.
         sink.check_age(checkpoint.last_begun() + 1)
         frame = decided(
             session,
@@ -257,7 +257,7 @@ def _start(
     except SeriatimError:
         raise
     except Exception as error:
-        raise cause_of(error) from error  # py4j raises whatever the JVM did
+        raise cause_of(error) from error  # py4j raises whatever the JVM raised
 
 
 def _folders(pipeline: Pipeline, checkpoint: Checkpoint) -> Folders:
@@ -323,13 +323,13 @@ class _Query:
 
 
 def _finish_batch(query: _Query, watch: _Watch, stop: Stop) -> bool:
-    """Finish the one batch of a query that was begun under a former declaration; return whether nothing of it works any more."""
+    """Finish the one batch of a query that was begun under a former declaration; return whether the query and its ports have ended."""
     try:
         watch.follow(query, ends=True)
     except BaseException:
         query.close(stop)
         raise
-    # The query that follows delivers to the same ports, so these are waited for.
+    # The next query delivers to the same ports, so these are waited for.
     return query.close(stop, math.inf)
 
 
@@ -380,14 +380,14 @@ class _Watch:
 
     @contextmanager
     def under(self, pipeline: Pipeline) -> Iterator[None]:
-        """Take the batches that end in the block as those of another declaration."""
+        """Count the batches that end in the block under another declaration."""
         present, self._pipeline = self._pipeline, pipeline
         self._arrived = {**{route.queue.name: 0 for route in pipeline.route}, **self._arrived}
         yield
         self._pipeline = present
 
     def abandoned(self, names: Iterable[str]) -> bool:
-        """Whether messages are still held for destinations that were taken away; they belong to this run's account then."""
+        """Return whether messages are still held for removed destinations; they belong to this run's account then."""
         held = {name: 0 for name in names if self._tally.standing.held(name)}
         self._arrived = {**held, **self._arrived}
         return bool(held)
@@ -396,7 +396,7 @@ class _Watch:
         """Wait until the query has nothing more to do (True), or until its end is requested (False)."""
         while True:
             query = running.query
-            ended = not query.isActive  # before the look for a failure: a query may fail at any moment
+            ended = not query.isActive  # before the check for a failure: a query may fail at any moment
             failure = query.exception()
             events = running.events.take()
             idle = self._take_in(events, running, command)
@@ -417,7 +417,7 @@ class _Watch:
             self._stop.wait(_LOOK_S)
 
     def _is_between_batches(self, query: StreamingQuery) -> bool:
-        """Whether a query may be ended now, also where none of its batches has just ended: no batch runs, or it is cancelled."""
+        """Return whether a query may be ended now, even if none of its batches has just ended: no batch runs, or it is cancelled."""
         return self._stop.at_once or not query.status["isTriggerActive"]
 
     def _take_in(self, events: Iterable[Mapping[str, Any]], running: _Query, command: int) -> bool:
@@ -431,7 +431,7 @@ class _Watch:
         return idle
 
     def settle(self, sink: Sink) -> None:
-        """Try once more to deliver waiting batches, and wait for the end of that, unless a stop is requested."""
+        """Deliver waiting batches once more, and wait for the end of that, unless a stop is requested."""
         sink.carry(now=True)
         while not sink.settled() and not self._stop.requested:
             self._stop.wait(_LOOK_S)
@@ -528,7 +528,7 @@ class _Watch:
         return True
 
     def _make_up(self, batch: int) -> None:
-        """Account for the batches before this one whose events nobody saw, as after a process that stood still.
+        """Account for earlier batches whose events were missed, as after a process that stood still.
 
         As many messages arrived in them as the law of conservation says, so it is checked for all batches but these. How many of
         them the router got isn't known.
@@ -575,7 +575,7 @@ class _Watch:
 
 
 def _accounts(arrived: Mapping[str, int], before: Standing, now: Standing) -> tuple[Account, ...]:
-    """The account of each destination between two standings, with what arrived for it in between."""
+    """Return the account of each destination between two standings, with the messages that arrived in between."""
     return tuple(_account(name, rows, before, now) for name, rows in arrived.items())
 
 

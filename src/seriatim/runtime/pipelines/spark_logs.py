@@ -1,4 +1,4 @@
-"""Spark's logs in a checkpoint, as far as one that is incomplete or mixed up would make a query read something twice, or not at all.
+"""Spark's logs in a checkpoint: find an incomplete or mixed-up log, with which a query would read something twice, or not at all.
 
 Spark believes its files. A file of offsets that is a copy of an older one makes it read again what was delivered; a file of a source's log
 that is missing lets new files pass unread. So the batches with which a run begins are compared with each other before Spark sees them.
@@ -43,7 +43,7 @@ def check_spark_logs(query: Path) -> None:
 
 
 def _check_metadata(file: Path) -> None:
-    """Spark makes the file anew if it is missing, and fails at one that is damaged."""
+    """Check the metadata; Spark makes a missing file anew, and fails at a damaged one."""
     if not file.exists():
         return
     try:
@@ -56,7 +56,7 @@ def _check_metadata(file: Path) -> None:
 
 
 def _check_source(folder: Path, log: int) -> None:
-    """Check that the log of a source of files has what a batch has read."""
+    """Check that the log of a source of files has the files of a batch."""
     file = next((path for path in (folder / str(log), folder / f"{log}.compact") if path.exists()), None)
     if file is None:
         problem = "the file is missing that says which files a batch has read"
@@ -79,7 +79,7 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def _time_of(file: Path) -> int | None:
-    """When a batch began; None: the file doesn't say it."""
+    """Return when a batch began; None: the file doesn't have it."""
     try:
         return int(json.loads(file.read_text(encoding="utf-8").splitlines()[1])[_TIME])
     except (OSError, ValueError, KeyError, IndexError, TypeError):

@@ -1,7 +1,8 @@
-"""What a start may change: a declaration compared with what its checkpoint was begun with.
+"""The changes that a start may make: a declaration compared with the first one of its checkpoint.
 
-The table is in `docs/reference/pipeline-file.md`. What the state was written by stays: the next batch would judge new numbers by an
-old state. Everything else counts from the next batch on; what is held keeps the columns that it came with.
+The table is in `docs/reference/pipeline-file.md`. The parameters by which the state was written stay: the next batch would judge new
+numbers
+by an old state. All others count from the next batch on; held messages keep their columns.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Change:
     #: ``refused``: the pipeline doesn't start; ``from the next batch on``.
     effect: Literal["refused", "from the next batch on"]
     reason: str = ""
-    #: What helps where it is refused; empty: a checkpoint of its own, or to change it back.
+    #: The remedy for a refusal; empty: a new checkpoint, or to undo the change.
     remedy: str = ""
 
     def __str__(self) -> str:
@@ -69,13 +70,13 @@ class KnownDestination:
     """A destination as its checkpoint knows it."""
 
     incarnation: int
-    #: How it is ordered, in words; None: it was taken away.
+    #: Its order in words; None: it was removed.
     ordered: str | None
     #: The queue of the message box that gets its ordinals; None: there is none.
     feeds: str | None = None
     held: int = 0
     waiting: int = 0
-    #: Whether groups of it were ever forgotten when they rested, so that its rows have incarnations of groups.
+    #: Whether its groups were ever forgotten after a rest, so that its rows have incarnations of groups.
     forgets: bool = False
 
 
@@ -115,7 +116,7 @@ def _place(name: str) -> str:
 
 
 def _added(destination: Destination, known: KnownDestination | None, ordered: str, fed: str | None) -> Change:
-    """`fed`: the queue of the message box that it feeds, if that got ordinals of a destination that is gone."""
+    """`fed`: the queue of the message box that it feeds, if that got ordinals of a removed destination."""
     name = destination.queue.name
     after = ordered if known is None else f"{ordered}, incarnation {known.incarnation}"
     change = partial(Change, _place(name), "destination", "none" if known is None else "taken away", after)

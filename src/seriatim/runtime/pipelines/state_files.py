@@ -1,7 +1,8 @@
-"""Spark's state files in a checkpoint: which of them is damaged or missing, where a query failed and Spark doesn't say that.
+"""Spark's state files in a checkpoint: find the damaged or missing one, where a query failed and Spark doesn't name it.
 
-Only the files are looked at that the next batch loads: of each part of the state the last snapshot and the changes after it. A file
-whose length is right and whose content isn't stays unnoticed here; RocksDB notices it.
+Only the files that the next batch loads are checked: the last snapshot of each part of the state, and the changes after it. A file with the
+right
+length and wrong content isn't noticed here; RocksDB notices it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from seriatim.errors import CheckpointMismatch
 __all__ = ["state_failure"]
 
 _REMEDY = "restore the checkpoint from a backup, all of it, or give the pipeline a new one"
-#: How Spark's errors name what it can't load.
+#: The words of Spark's errors for a state that it can't load.
 _LOADING = re.compile(r"CANNOT_LOAD_STATE_STORE|SQLSTATE: (?:XXKST|58030)")
 _STRUCT = '{"type":"struct"'
 #: The blocks of a compressed stream, with the lengths of their content.
@@ -27,7 +28,7 @@ _MAGIC = b"LZ4Block"
 
 
 def state_failure(query: Path, text: str) -> CheckpointMismatch | None:
-    """The error to show where a query failed because its state can't be loaded; None: that isn't why."""
+    """Return the error for a query that failed because its state can't be loaded; None: it failed for another reason."""
     is_loading = _LOADING.search(text) is not None
     try:
         damage = next(_damaged(query, parts=is_loading), None)
@@ -44,7 +45,7 @@ def state_failure(query: Path, text: str) -> CheckpointMismatch | None:
 
 
 def _damaged(query: Path, *, parts: bool) -> Iterator[tuple[Path, str]]:
-    """Damaged and missing files, each with what is wrong; `parts`: also among those that the state itself consists of."""
+    """Yield damaged and missing files, each with its problem; `parts`: also among the parts of the state itself."""
     version = max(_numbers(query / "commits"), default=-1) + 1
     for operator in sorted((query / "state").iterdir()) if (query / "state").is_dir() else ():
         yield from _metadata(operator)
@@ -54,7 +55,7 @@ def _damaged(query: Path, *, parts: bool) -> Iterator[tuple[Path, str]]:
 
 
 def _metadata(operator: Path) -> Iterator[tuple[Path, str]]:
-    """Of an operator the last file that says what it is, and the files that say what its state looks like."""
+    """Yield the last file with an operator's identity, and the files with the form of its state."""
     folder = operator / "_metadata" / "v2"
     last = max(_numbers(folder), default=None)
     if last is not None and not _is_metadata((folder / str(last)).read_text(encoding="utf-8", errors="replace")):
@@ -73,7 +74,7 @@ def _is_metadata(text: str) -> bool:
 
 
 def _is_schema(text: str) -> bool:
-    """Whether each description of columns is there to its end."""
+    """Return whether each description of columns is complete."""
     places = [match.start() for match in re.finditer(re.escape(_STRUCT), text)]
     try:
         outer, past = 0, -1
@@ -132,7 +133,7 @@ def _snapshot(file: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _is_whole(file: Path) -> bool:
-    """Whether a file of changes goes to its end; of another compression than the usual one, whether it has any content."""
+    """Return whether a file of changes is complete; with another than the usual compression, whether it has any content."""
     with file.open("rb") as stream:
         head = stream.read(_BLOCK.size)
         if not head.startswith(_MAGIC):

@@ -27,7 +27,7 @@ __all__ = ["PUT_BACK", "Standing", "Tally"]
 
 _LOG = logging.getLogger("seriatim.pipeline")
 
-#: What stands among the counts of dispositions for messages that operators have put back: they came in once more.
+#: The key among the counts of dispositions for messages that operators have put back: they arrived once more.
 PUT_BACK = "put_back"
 
 
@@ -87,26 +87,26 @@ class Tally:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        #: Whether the counts aren't those of the checkpoint: what it held before isn't known, and the law can't be checked.
+        #: Whether the counts aren't those of the checkpoint: its former content isn't known, and the law can't be checked.
         self.is_lost = False
         self.standing, self._before = _read(file)
-        #: What stood before the first batch that this object counted.
+        #: The counts before the first batch that this object counted.
         self.opening = self.standing
         self._opened = False
-        # Of the batches that nobody has asked for yet.
+        # The batches whose counts weren't asked for yet.
         self._counted: dict[int, Standing] = {}
         self._tasks: dict[int, tuple[int, ...]] = {}
         self._reasons: dict[int, tuple[SetAsideReason, ...]] = {}
         self._skipped: dict[int, SkippedHoles] = {}
 
     def begin(self, *, begun: int, committed: int) -> None:
-        """Begin a run. The file is made before the first batch: one that is missing later was lost, whenever a run was killed."""
+        """Begin a run. The file is made before the first batch: a file that is missing later was lost, whenever a run was killed."""
         if not self._file.exists():
             if begun < 0:
                 self._write()
                 return
             noun = "is missing: counts of messages begin at 0"
-        # The entry of Spark's log that begins a batch may be lost with the power, and the tally of that batch not.
+        # The entry of Spark's log that begins a batch may be lost in a power failure, and the tally of that batch not.
         elif not committed <= self.standing.batch <= begun + 1:
             noun = f"is that of batch {self.standing.batch}, and batch {committed} is the last that is committed: counts of messages go on from it"
         else:
@@ -139,7 +139,7 @@ class Tally:
         self._write()
 
     def gather(self, bucket: int) -> None:
-        """Put the reports of all buckets together, as that of one. The buckets are others from now on, and tell in their first batch."""
+        """Merge the reports of all buckets into one. After a move the buckets are others, and report in their first batch."""
         together = {"bucket": bucket, **_together(self.standing.reports.values())}
         standing = Standing(self.standing.batch, self.standing.counts, {str(bucket): together})
         self.standing = self._before = self.opening = standing
@@ -150,7 +150,7 @@ class Tally:
         write_synced(self._file, json.dumps(content).encode())
 
     def through(self, batch: int) -> list[Standing]:
-        """The counts after each batch up to this one that this object counted, and hasn't forgotten."""
+        """Return the counts after each batch up to this one that this object counted and hasn't forgotten."""
         return [standing for number, standing in sorted(self._counted.copy().items()) if number <= batch]
 
     def after(self, batch: int) -> Standing | None:
@@ -168,11 +168,11 @@ class Tally:
         return self._tasks.get(batch, ())
 
     def reasons_through(self, batch: int) -> list[SetAsideReason]:
-        """Why messages were set aside in the batches up to this one; each batch is told once."""
+        """Return why messages were set aside in the batches up to this one; each batch is returned once."""
         return [reason for old in sorted(self._reasons) if old <= batch for reason in self._reasons.pop(old)]
 
     def skipped_through(self, batch: int) -> SkippedHoles:
-        """The holes that were skipped in the batches up to this one; each batch is told once."""
+        """Return the holes that were skipped in the batches up to this one; each batch is returned once."""
         return sum((self._skipped.pop(old) for old in sorted(self._skipped) if old <= batch), start=SkippedHoles())
 
 
@@ -196,7 +196,7 @@ def _together(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _skipped(reports: Iterable[dict[str, Any]]) -> SkippedHoles:
-    """The holes that a batch has skipped, which are taken out of its reports: those tell what stands."""
+    """Take the skipped holes of a batch out of its reports, which only describe the state."""
     skipped = [report.pop("skipped") for report in reports if "skipped" in report]
     first = sorted(tuple(hole) for part in skipped for hole in part["first"])
     return SkippedHoles.of(sum(part["holes"] for part in skipped), sum(part["numbers"] for part in skipped), first)
@@ -207,7 +207,7 @@ def _plain(standing: Standing) -> dict[str, object]:
 
 
 def _read(file: Path) -> tuple[Standing, Standing]:
-    """What stands, and what stood before."""
+    """Read the present counts, and the ones before."""
     try:
         content = json.loads(file.read_bytes())
         return Standing(**content["standing"]), Standing(**content["before"])

@@ -1,4 +1,4 @@
-"""Links over HTTPS: where other boxes push what they have, fetch what waits for them, and ask what became of it.
+"""Links over HTTPS: other boxes push their messages, fetch the messages that wait for them, and ask for results.
 
 A connection is one of mutual TLS. The public key of the peer's certificate is its name here; which box it speaks as, and into which queues, is decided in the
 box, as for roles. Nothing of a peer is read before its certificate is verified, and of one whose key the box doesn't know only the head of a request.
@@ -34,13 +34,14 @@ __all__ = ["LinkLimits", "LinkServer"]
 
 _LOG = logging.getLogger("seriatim.link")
 _NAME = "links over HTTPS"
-#: Connections of peers that are known, and those of one key; seconds until the first byte of the next request.
+#: Connections of known peers, and those of one key; seconds until the first byte of the next request.
 MOST_CONNECTIONS, MOST_OF_KEY, IDLE_S = 64, 8, 120.0
-#: Requests that the box answers at once: they share its connections with what else the process does. Bodies of one key in memory.
+#: Requests that the box answers at once: they share its connections with the rest of the process. Bodies of one key in memory.
 MOST_AT_ONCE, BODIES_OF_KEY = 8, 2
-#: A request waits so long for others of its key.
+#: The longest wait of a request for others of its key, seconds.
 _TURN_S = 30.0
-#: A connection is closed after that, so that certificates are verified again; one that only fetches after twice as long.
+#: A connection is closed after that, so that certificates are verified again; a connection that only fetches after twice as long,
+#: seconds.
 AGE_S = 600.0
 _LARGEST_QUESTION = 4096
 _UNKNOWN, _BUSY = "this key isn't known", "other requests aren't done"
@@ -48,14 +49,14 @@ _UNKNOWN, _BUSY = "this key isn't known", "other requests aren't done"
 
 @dataclass(frozen=True, slots=True)
 class LinkLimits(ListenLimits):
-    """What connections of other boxes may take of this process: before they are known what those of strangers may, and then this."""
+    """The resources of this process for connections of other boxes: an unknown peer has those of strangers."""
 
     known: int = MOST_CONNECTIONS
-    #: Those of one key; the oldest one that is idle makes room for another.
+    #: Connections of one key; the oldest idle one makes room for another.
     of_key: int = MOST_OF_KEY
     #: Seconds until the first byte of the next request.
     idle_s: float = IDLE_S
-    #: Seconds after which a connection is closed behind the answer to a push; behind any other one after twice as many.
+    #: Seconds after which a connection is closed after the answer to a push; after any other answer twice as many.
     age_s: float = AGE_S
 
 
@@ -72,7 +73,7 @@ class LinkServer:
         authority: str,
         limits: LinkLimits | None = None,
     ) -> None:
-        #: What connections may take of this process. Files that are replaced are read again.
+        #: The limits of connections. Replaced files are read again.
         self._limits = limits or LinkLimits()
         #: The message box; its role has to be the owner.
         self._box = box
@@ -92,12 +93,12 @@ class LinkServer:
         self._server = Server(self._answer, _NAME, listener, limits=self._limits, tls=self._tls)
 
     def start(self) -> None:
-        """Begin to listen; what comes is answered in a thread."""
+        """Begin to listen; a thread answers the requests."""
         self._server.start()
         _LOG.info("listening for other boxes at %s", self.address, extra=fields("link_listening", address=self.address))
 
     def close(self) -> None:
-        """Listen no more. Requests in hand are answered first, if that takes a few seconds only."""
+        """Stop listening. Requests under way are answered first, if that takes only a few seconds."""
         self._server.close()
 
     async def _answer(self, scope: Any, receive: Receive, send: Send) -> None:
@@ -114,10 +115,10 @@ class LinkServer:
             tell(_NAME, f"a request can't be answered: {error}")
             await refuse(receive, send, 503, "the box is away")
         except Gone:
-            pass  # it repeats what wasn't answered
+            pass  # the peer repeats unanswered requests
 
     async def _key_of(self, visitor: Visitor) -> bytes:
-        """The key of a peer, which is known from its first request on."""
+        """Return the key of a peer, which is known from its first request on."""
         if (found := visitor.notes.get("key")) is not None:
             return bytes(found)
         assert visitor.tls is not None  # noqa: S101 -- there is no other way in
@@ -125,7 +126,7 @@ class LinkServer:
         try:
             key = public_key_of(visitor.tls.getpeercert(binary_form=True) or b"")
         except ValueError:
-            key = b""  # nobody's
+            key = b""  # no peer's
         if not await self._calls.call(self._is_known, key):
             tell(_NAME, f"the key isn't accepted of a box that calls from {peer}")
             raise RequestRefused(403, _UNKNOWN)
@@ -156,7 +157,7 @@ class LinkServer:
 
     @asynccontextmanager
     async def _of_key(self, key: bytes) -> AsyncIterator[_Key]:
-        """What requests of a key share."""
+        """Yield the resources that requests of a key share."""
         state = self._keys.setdefault(key, _Key())
         state.requests += 1
         try:
@@ -169,7 +170,7 @@ class LinkServer:
     def _answered(
         self, key: bytes, path: str, frame: bytearray, token: UUID | None
     ) -> tuple[bytes | None, UUID | None]:
-        """What the box answers, after its commit, and the token of the last batch that was fetched; None: the key isn't known any more."""
+        """Return the box's answer, after its commit, and the token of the last fetched batch; None: the key isn't known any more."""
         with self._box.access.transaction() as transaction:
             if path == FETCH:
                 answer, token = transaction.one("link_fetch_as", of_public_key=key, frame=frame)
@@ -195,7 +196,9 @@ class LinkServer:
 
 @dataclass(slots=True)
 class _Key:
-    """What requests of a key share: places for bodies in memory, and the turn in the box, which is taken when the body is there."""
+    """The resources that requests of a key share: places for bodies in memory, and the turn in the box, which begins when the body is
+    complete.
+    """
 
     bodies: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(BODIES_OF_KEY))
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -204,7 +207,7 @@ class _Key:
 
 @asynccontextmanager
 async def _in_time(turn: asyncio.Semaphore | asyncio.Lock) -> AsyncIterator[None]:
-    """Take a turn while the block lasts; others may have it for so long only."""
+    """Take a turn while the block lasts; wait for other turns for a limited time."""
     try:
         async with asyncio.timeout(_TURN_S):
             await turn.acquire()

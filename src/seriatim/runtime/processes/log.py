@@ -1,4 +1,4 @@
-"""The log of a process of seriatim's own: lines on standard error, for people or as JSON.
+"""The log of a process of seriatim's own: lines on standard error, as text or as JSON.
 
 Every line has the field `event`, by which the reference says what it means, and what it is about: `queue`, `group`, `message_id` and others.
 """
@@ -17,7 +17,7 @@ FORMATS = ("text", "json")
 #: The event of a line of a library's, or of users' code.
 OTHER = "other"
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-#: What every record has; the rest are the fields of its line.
+#: The attributes of every record; the rest are the fields of its line.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -41,7 +41,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr(level: str, form: str = "text") -> None:
-    """Log what has at least this level; for a process that is seriatim's own."""
+    """Log lines of at least this level; for a process of seriatim's own."""
     if form not in FORMATS:
         raise UsageError(f"the log can't have the form {shown(form)}", remedy=f"one of {', '.join(FORMATS)}")
     handler = logging.StreamHandler()

@@ -59,21 +59,21 @@ class Serve:
                     remedy="define one: activation=Activation(…)",
                 )
         self._box = box
-        #: Only these; none named: all that have an activation, also those that are defined meanwhile.
+        #: The only queues; empty: all that have an activation, including later ones.
         self._queues = frozenset(queues)
-        #: Of each reader; what its activation says counts instead of `workers` and `batch`.
+        #: The limits of each reader; its activation overrides `workers` and `batch`.
         self._limits = limits or Limits()
-        #: Where modules are looked for besides Python's own path; default: the current directory.
+        #: The folders of modules besides Python's own path; default: the current directory.
         self._folders = folders
         self._classes = checked_error_classes(transient, "transient"), checked_error_classes(business, "business")
-        #: What the readers log, at least: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
+        #: The least level of the readers' log: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
         self._log_level = log_level
         self._log_format = log_format
-        #: Where other boxes call; it is started and closed here. None: nowhere.
+        #: The door for other boxes; it is started and closed here. None: there is none.
         self._links = links
         self._tending = None if regions is None else TendingThread(regions)
         self._measured = Snapshot()
-        #: When it last found out what there is to serve, on the monotonic clock.
+        #: The time of the last look at the queues to serve, on the monotonic clock.
         self.looked = 0.0
         self._pools: dict[int, ReaderPool] = {}
         self._stop = Stop()
@@ -106,12 +106,12 @@ class Serve:
                     self._links.close()
 
     def stop(self) -> None:
-        """End `run` when the turns in hand are done; from any thread."""
+        """End `run` after the turns under way. Thread-safe."""
         if not self._stop.requested:
             self._stop.request()
 
     def measures(self) -> Snapshot:
-        """What its readers have counted and timed, those included that are gone; from any thread."""
+        """Return the measures of its readers, including ended ones. Thread-safe."""
         snapshot = Snapshot()
         snapshot.add(self._measured)
         for pool in list(self._pools.values()):
@@ -120,11 +120,11 @@ class Serve:
 
     @property
     def works(self) -> list[Work]:
-        """What its readers have in hand; from any thread."""
+        """Return the messages that its readers are working on. Thread-safe."""
         return [work for pool in list(self._pools.values()) for work in pool.works]
 
     def late(self) -> list[str]:
-        """What beside its readers stands still, in words; from any thread."""
+        """Return the parts beside its readers that stand still, in words. Thread-safe."""
         return [] if self._tending is None else self._tending.late()
 
     def _look(self, slots: Slots) -> None:
@@ -170,5 +170,5 @@ class Serve:
             if time.monotonic() >= due:
                 due = time.monotonic() + _KEEP_S
                 with suppress(SeriatimError):
-                    slots.look()  # who asks nothing loses them
+                    slots.look()  # without a look the places would be lost
             left = [pool for pool in left if not pool.wait(_WAIT_S / len(left), at_once=self._stop.insisted)]

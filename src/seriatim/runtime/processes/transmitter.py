@@ -17,9 +17,9 @@ from seriatim.runtime.stop_signal import Stop
 __all__ = ["Transmitter", "TransmitterThread"]
 
 _LOG = logging.getLogger("seriatim.link")
-#: While nothing waits here, the other boxes are asked once in so many seconds.
+#: The interval at which other boxes are asked while nothing waits here, seconds.
 _ASK_S = 1.0
-#: After a failure, and where there is no link; a role that isn't the owner looks again later.
+#: The pause after a failure, and without a link; a role that isn't the owner looks again later, seconds.
 _REST_S, _REFUSED_S = 1.0, 60.0
 _END_S = 10.0
 
@@ -55,7 +55,7 @@ class Transmitter:
             self._stop.request()
 
     def transmit_until(self, ends: Callable[[], bool], *, refused: Callable[[float], object] | None) -> None:
-        """Make rounds until the caller says that it is enough.
+        """Make rounds until the caller ends them.
 
         Args:
             ends: says so.

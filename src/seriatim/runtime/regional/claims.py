@@ -1,4 +1,4 @@
-"""What a process has claimed in the journal: one statement renews all of it, and its own clock ends it.
+"""The claims of a process in the journal: one statement renews all of them, and the process's own clock ends them.
 
 A claim whose lease has passed on the monotonic clock since it was asked for isn't completed by its holder, whether the journal answers or not. In the
 end the journal decides: a completion counts only under the present claim.
@@ -27,14 +27,14 @@ class HeldClaim:
     """A claim that this process has."""
 
     def __init__(self, claim: Claim, asked_at: float) -> None:
-        #: What is left of it; None: it has ended.
+        #: The rest of it; None: it has ended.
         self.claim: Claim | None = claim
         self.lost = threading.Event()
         self._whole = claim
         self._until = asked_at + claim.lease / 1e6
 
     def renewed(self, asked_at: float) -> None:
-        """The journal has answered a request of that moment."""
+        """Note that the journal has answered a request of that moment."""
         self._until = max(self._until, asked_at + self._whole.lease / 1e6)
 
     @property
@@ -80,7 +80,9 @@ class ClaimKeeper(threading.Thread):
                 self._held.pop(ident, None)
 
     def give_back(self, claims: list[Claim]) -> None:
-        """End claims before their leases do. If the journal is away, they are ended when it is back, before anything is claimed: nobody counts an attempt then."""
+        """End claims before their leases do. If the journal is away, they are ended when it is back, before anything is claimed: no attempt
+        is counted then.
+        """
         if not claims:
             return
         with self._lock:
@@ -102,7 +104,7 @@ class ClaimKeeper(threading.Thread):
 
     @property
     def knows_it_away(self) -> bool:
-        """Whether the journal couldn't be reached when it was asked last."""
+        """Whether the journal couldn't be reached at the last request."""
         return bool(self._why)
 
     def is_away(self, error: Unavailable) -> None:

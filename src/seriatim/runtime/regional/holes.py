@@ -1,4 +1,4 @@
-"""Numbers that are missing in a region's box: they are told to the journal, and a group goes on behind those that are over there."""
+"""Missing numbers in a region's box: they are reported to the journal, and a group goes on after those that are over there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from seriatim.regions.journal.values import WantedMessage
 
 __all__ = ["Holes"]
 
-#: So many groups are read, asked about and raised together.
+#: How many groups are read, asked about and raised together.
 _PORTION = 500
 
 
@@ -33,7 +33,7 @@ class Holes:
     _at_work: threading.Lock = field(default_factory=threading.Lock)
 
     def look(self, *, now: bool = False) -> int:
-        """Tell the journal of holes, if it is time, or `now`; let groups go on whose missing numbers are over."""
+        """Report holes to the journal, if it is time, or `now`; let groups go on whose missing numbers are over."""
         if not self._at_work.acquire(blocking=False):
             return 0
         try:

@@ -1,4 +1,4 @@
-"""Where a process of a region works, as text that another process can be told; and opening that while something is away."""
+"""The place of a process of a region, as text for another process; and opening it while a part is away."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RegionalPlace:
 
 
 def box_patiently(regions: Regions, region: str, stop: Stop, *, waits: bool = True) -> MessageBox | None:
-    """The box of a region; while it is away it is waited for. None: it was stopped before."""
+    """Return the box of a region; wait while it is away. None: it was stopped before."""
     problem = ""
     while not stop.requested:
         try:
@@ -49,7 +49,7 @@ def workers_patiently(
     regions: Regions, place: RegionalPlace, queues: Sequence[str], handler: Any, stop: Stop, *, reporting: Reporting,
     limits: Mapping[str, Any], **options: Any,
 ) -> list[RegionalWorker]:  # fmt: skip
-    """A worker for each queue; while the journal is away it is waited for. None: it was stopped before."""
+    """Return a worker for each queue; wait while the journal is away. None: it was stopped before."""
     problem = ""
     worker_options = {key: value for key, value in limits.items() if key not in ("workers", "mode")}
     while not stop.requested:

@@ -1,4 +1,5 @@
-"""The messages of one session that the journal has given: each is handled in a transaction of the journal's database, whose last statement completes it.
+"""The messages of one session that the journal has given: each is handled in a transaction of the journal's database, whose last statement
+completes it.
 
 Their copies in the box are completed together at the end; if that fails, they are handed out again, and the journal says that they are over.
 """
@@ -44,13 +45,13 @@ _Answer = TypeVar("_Answer")
 _LOG = logging.getLogger("seriatim.worker")
 #: A transaction that collides, or can't reach the journal, is repeated after a pause, as long as the claim lasts.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0
-#: A mistake in the handler's own code is tried so often.
+#: How often a handler with a mistake in its own code is called.
 _BUG_ATTEMPTS = 2
 _MOST_REPEATS = 100
 
 
 def result_id(queue: str, session: str, number: int, place: int) -> str:
-    """The id of what a handler returns: the same at each attempt, in both regions."""
+    """Return the id of a message that a handler returns: the same at each attempt, in both regions."""
     text = f"{key_of(queue, session, number)}/{place}"
     if len(text.encode()) <= MAX_KEY_BYTES:
         return text
@@ -99,7 +100,7 @@ class RegionalTurns(TurnsWithLeases):
 
 
 class _HandlerFailed(Exception):
-    """What a handler raised."""
+    """The error of a handler."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
@@ -128,7 +129,7 @@ class _Run:
         self._told_away = False
 
     def run(self) -> None:
-        """Call the handlers, until all messages are completed, one fails, or others have to have their turn; then end the lease."""
+        """Call the handlers, until all messages are completed, one fails, or other groups are due; then end the lease."""
         try:
             self._run()
         except LeaseLost as error:
@@ -171,7 +172,7 @@ class _Run:
     # ---- one call
 
     def _call(self, part: Sequence[Received]) -> tuple[int, int | None]:
-        """Call the handler with messages, and complete them: how many, and the delay of the others."""
+        """Call the handler with messages, and complete them; return how many, and the delay of the others."""
         pause_s, repeats = _FIRST_PAUSE_S, 0
         self._slot.begin(self._turns.queue, self._session, 0, self._lease.token)
         self._slot.call(self._lease.delivery.entry_ids[self._over + self._done])
@@ -183,13 +184,11 @@ class _Run:
             except LeaseLost:
                 raise
             except Unavailable as error:
-                # Nobody's fault: the handler is called again, and no attempt is counted.
+                # No failure: the handler is called again, and no attempt is counted.
                 if self._turns.ending():
                     raise HandlerStopped from None
                 self._tell(error)
-                if (
-                    repeats := repeats + 1
-                ) > _MOST_REPEATS:  # somebody else may have more luck, and others have their turn
+                if (repeats := repeats + 1) > _MOST_REPEATS:  # another worker may succeed, and other groups are due
                     raise _HandlerFailed(Postpone(self._intake.recheck_s)) from error
                 self._held.lost.wait(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 -- nobody gains by guessing it
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -242,7 +241,7 @@ class _Run:
         return answered(answer, len(part))
 
     def _publish(self, messages: Sequence[Message], number: int) -> None:
-        """Publish what the handler returned, before the completion: an attempt that is repeated publishes the same ids."""
+        """Publish the handler's messages before the completion: a repeated attempt publishes the same ids."""
         if not messages:
             return
         named = [
@@ -256,7 +255,7 @@ class _Run:
         except SeriatimError as error:
             raise _HandlerFailed(error) from error
 
-    # ---- what ends a turn early
+    # ---- early ends of a turn
 
     def _failed(self, error: BaseException) -> None:
         """Note a failure in the journal, or a postponement; the claim ends."""
@@ -301,7 +300,7 @@ class _Run:
             self._delay_us = self._intake.pause_us(self._session, fault.retry_after, grows=True)
 
     def _is_over(self, claim: Claim) -> bool:
-        """Whether the session goes on behind the next number of a claim that has ended."""
+        """Return whether the session goes on after the next number of a claim that has ended."""
         through = self._journal.done_through(claim.name, claim.queue, [claim.session])
         return through.get(claim.session, claim.first) >= claim.first
 
@@ -329,7 +328,7 @@ class _Run:
     # ---- the end
 
     def _end(self) -> None:
-        """Give back what is left of the claim, and end the lease of the copies."""
+        """Give back the rest of the claim, and end the lease of the copies."""
         claim, self._held.claim = self._held.claim, None
         if claim is not None and self._aside is None:
             self._intake.claims.give_back([claim])

@@ -24,7 +24,7 @@ _LOG = logging.getLogger("seriatim.regions")
 _EVERY_S = 1.0
 #: After a round that is refused, such as where the definitions are missing.
 _REFUSED_S = 5.0
-#: A round that neither copies nor ends for so long stands still.
+#: A round that neither copies nor ends for this long stands still, seconds.
 _LATE_S = 60.0
 _END_S = 10.0
 
@@ -33,7 +33,7 @@ def tend_until(
     regions: Regions, ends: Callable[[], bool], wait: Callable[[float], object], tell: Callable[[Copied], object], *,
     once: bool = False, progress: Callable[[], object] | None = None,
 ) -> None:  # fmt: skip
-    """Make rounds until the caller says that it is enough."""
+    """Make rounds until the caller ends them."""
     while not ends():
         for copied in regions.tend(progress=progress):
             tell(copied)
@@ -68,7 +68,7 @@ class TendingThread:
             self._thread.join(_END_S)
 
     def late(self) -> list[str]:
-        """Why it isn't well, in words; empty if all is well. A region that is away is no fault of this process."""
+        """Return why it isn't well, in words; empty if all is well. A region that is away is no fault of this process."""
         stands_s = time.monotonic() - self._moved
         if stands_s <= _LATE_S:
             return []

@@ -28,7 +28,7 @@ __all__ = ["CLAIMS", "RegionalWorker"]
 
 #: How sessions can be claimed.
 CLAIMS = ("session", "message")
-#: Connections to the journal for each thread, which publishes while its transaction is open; and for what is done beside turns.
+#: Connections to the journal for each thread, which publishes while its transaction is open; and for work beside the turns.
 _CONNECTIONS, _MORE_CONNECTIONS = 2, 4
 
 
@@ -120,7 +120,7 @@ class RegionalWorker(Worker):
 
 
 def check_queue(queue: BoxQueue, rules: QueueRules) -> None:
-    """Refuse a queue of a box that is defined otherwise than in the journal, or that decides by itself."""
+    """Refuse a queue of a box that is defined differently in the journal, or that decides by itself."""
     declared, where = queue.declared, f"queue {queue.declared.name!r}"
     policy = declared.policy
     if not isinstance(policy, Standard):

@@ -24,7 +24,7 @@ _Function = Callable[[Any, AsyncSession], Coroutine[Any, Any, Any]]
 
 
 class HandlerStopped(BaseException):
-    """A handler was cancelled because its worker stops or has given it up: nobody blames its message."""
+    """A handler was cancelled because its worker stops or has given it up: its message hasn't failed."""
 
 
 class HandlerLoop:
@@ -79,7 +79,7 @@ class HandlerLoop:
         return ended.result()
 
     def stop(self) -> None:
-        """Cancel all handlers at work, and begin none any more; from any thread."""
+        """Cancel all handlers at work, and begin none any more. Thread-safe."""
         with self._lock:
             self._is_stopped = True
             for task in self._tasks.values():
@@ -94,7 +94,7 @@ class HandlerLoop:
 
 
 class _ThreadCalls:
-    """Calls that a coroutine wants made, and that the thread makes which waits for the coroutine."""
+    """Calls of a coroutine, made by the thread that waits for the coroutine."""
 
     def __init__(self) -> None:
         self._calls: queue.Queue[Callable[[], None] | None] = queue.Queue()
@@ -155,7 +155,7 @@ _MAKING = threading.Lock()
 
 
 def loop_of_process() -> HandlerLoop:
-    """The event loop of this process for handlers, in a thread of its own; it lives as long as the process."""
+    """Return the event loop of this process for handlers, in a separate thread; it lives as long as the process."""
     with _MAKING:
         running_loop = _LOOPS.get(os.getpid())
         if running_loop is None:

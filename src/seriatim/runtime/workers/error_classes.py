@@ -1,4 +1,4 @@
-"""What a user says of classes of exceptions, given as classes or by their names."""
+"""The user's declarations of classes of exceptions, given as classes or by their names."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ class Handlers:
 
 
 def _is_coroutine_function(function: Callable[..., Any]) -> bool:
-    """Whether it is one, or an object that is called like one."""
+    """Return whether it is a coroutine function, or an object that is called like one."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 -- asked for what it is
 
 
@@ -189,7 +189,7 @@ def _check_signature(function: Callable[..., Any], argument: object) -> None:
 
 
 def called(handler: Handler, argument: object, session: Session) -> object:
-    """Call a handler. An error that comes from this very line says that the handler can't be called so."""
+    """Call a handler. An error from this very line means that the handler can't be called so."""
     return handler(argument, session)
 
 

@@ -24,7 +24,7 @@ from seriatim.pipeline.text.log_fields import fields
 __all__ = ["LeaseKeeper"]
 
 _LOG = logging.getLogger("seriatim.worker")
-#: Looks so often for leases that have run out, or at each heartbeat if that is more often.
+#: The interval of looks for expired leases; with a shorter heartbeat that, seconds.
 _LOOK_S = 1.0
 
 
@@ -40,7 +40,7 @@ class LeaseKeeper(threading.Thread):
         self._heartbeat_s = heartbeat_s
         self._lock = threading.Lock()
         self._leases: dict[int, Lease] = {}
-        #: When the database last said that a lease was there; on this side's monotonic clock.
+        #: When the database last confirmed a lease; on this side's monotonic clock.
         self._seen: dict[int, float] = {}
         self._ended = threading.Event()
 
@@ -120,7 +120,7 @@ class LeaseKeeper(threading.Thread):
                 self._tell(lease)
 
     def _lose_unseen(self) -> None:
-        """If the database doesn't answer, treat leases as lost when their time is over; the database decides in the end."""
+        """Treat leases as lost when their time is over without an answer; the database decides in the end."""
         longest_s, now = self.period_us / 1e6, time.monotonic()
         with self._lock:
             over = [lease for token, lease in self._leases.items() if now - self._seen[token] > longest_s]

@@ -1,6 +1,6 @@
-"""What a worker obeys: the setting of its queue, where there is one, and otherwise what it was started with.
+"""The settings that a worker obeys: those of its queue, where there are some, and otherwise its own options.
 
-Pure: it asks no clock and no box. What all processes of a queue share is divided among them by the number of their threads.
+Pure: it uses no clock and no box. Limits of all processes of a queue are divided among them by the number of their threads.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Obeyed:
 
 
 def obeyed(own: Obeyed, answer: WorkerOrders, *, is_reader: bool) -> Obeyed:
-    """What a worker obeys after a heartbeat."""
+    """Return the settings that a worker obeys after a heartbeat."""
     settings = answer.settings
     capacity = own.capacity if is_reader or settings.workers is None else settings.workers
-    # What this process has said of itself may be older than what is set now.
+    # This process's own report may be older than the present setting.
     capacities = [capacity if at == answer.place else other for at, other in enumerate(answer.capacities)] or [capacity]
     place = answer.place if answer.capacities else 0
     divided = shares(settings.in_flight, capacities)
@@ -43,12 +43,12 @@ def obeyed(own: Obeyed, answer: WorkerOrders, *, is_reader: bool) -> Obeyed:
 
 
 def shares(most: int | None, capacities: Sequence[int]) -> list[int]:
-    """How many threads each process has, of at most so many of all together: as evenly as their capacities allow."""
+    """Return how many threads each process has, of a limit for all of them together: as evenly as their capacities allow."""
     wanted = [max(capacity, 0) for capacity in capacities]
     if most is None or sum(wanted) <= most:
         return wanted
     fitting, left = [0] * len(wanted), most
-    # Those that want least first: what they leave is divided among the others.
+    # The smallest first: their rest is divided among the others.
     for done, at in enumerate(sorted(range(len(wanted)), key=lambda at: (wanted[at], -at))):
         fitting[at] = min(wanted[at], left // (len(wanted) - done))
         left -= fitting[at]

@@ -1,6 +1,6 @@
-"""A port as text, ``http: {url: https://…}``, and the handler that it stands for.
+"""A port as text, ``http: {url: https://…}``, and the handler that it becomes.
 
-``${NAME}`` is replaced from the environment of the worker process; a password may stand nowhere else in the text.
+``${NAME}`` is replaced from the environment of the worker process; only there may a password come from.
 """
 
 from __future__ import annotations

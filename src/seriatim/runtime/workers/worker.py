@@ -51,7 +51,7 @@ from seriatim.runtime.workers.worker_threads import SPARE_THREADS, WorkerThreads
 
 __all__ = ["SPARE_THREADS", "Limits", "Mode", "Worker"]
 
-#: Beside those of its threads: for threads in place of stuck ones, the keeper of leases, chores, and the heartbeat.
+#: Connections beside those of its threads: for replacements of stuck threads, the keeper of leases, chores, and the heartbeat.
 _MORE_CONNECTIONS = SPARE_THREADS + 3
 _LOOK_S = 0.1
 #: A turn that is to end when the worker stops has this long beyond its limit.
@@ -294,7 +294,7 @@ class Worker:
                         around.enter_context(self._box.more(wanted - connected))
                         connected = wanted
                     threads.fit(wanted)
-                    if not has_begun and idleness is not None:  # all threads are there: from now on they may be idle
+                    if not has_begun and idleness is not None:  # all threads are known: from now on they may be idle
                         idleness.begins(self.stop)
                     has_begun = True
                     FAILURES.look()
