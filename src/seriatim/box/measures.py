@@ -1,7 +1,7 @@
-"""What this process counts and times while it works on queues: for metrics only.
+"""The counts and times of this process while it works on queues: for metrics only.
 
-It knows nothing of Prometheus. Each value belongs to a queue, and perhaps to a kind (of a fault, of a disposition); never to a group or
-a message, so that there are few of them. All threads share `MEASURES`. A process of a supervisor tells them through memory that both see;
+It knows nothing of Prometheus. Each value belongs to a queue, and perhaps to a kind (of a fault, of a disposition); never to a group or a
+message, so that there are few of them. All threads share `MEASURES`. A process of a supervisor reports them through shared memory;
 snapshots of several processes are added.
 """
 
@@ -19,7 +19,7 @@ __all__ = ["BOUNDS", "MEASURES", "Distribution", "Measure", "Measures", "Snapsho
 
 
 class Measure(StrEnum):
-    """What is measured; the distributions are those in `BOUNDS`."""
+    """The measures; the distributions are those in `BOUNDS`."""
 
     RELEASED = "released"
     HANDLED = "handled"
@@ -59,7 +59,7 @@ class Distribution:
 
     @property
     def number(self) -> int:
-        """How many values there were."""
+        """The number of values."""
         return sum(self.counts)
 
 
@@ -73,7 +73,7 @@ class Snapshot:
     looked: dict[str, float] = field(default_factory=dict)
 
     def add(self, other: Snapshot) -> None:
-        """Add those of another process."""
+        """Add the values of another process."""
         for key, count in other.counts.items():
             self.counts[key] = self.counts.get(key, 0) + count
         for key, distribution in other.distributions.items():
@@ -114,14 +114,14 @@ class Measures:
         self._now = Snapshot()
 
     def count(self, measure: Measure, queue: str, kind: str = "", by: int = 1) -> None:
-        """Count so many more."""
+        """Add to a count."""
         if by:
             key = (measure.value, queue, kind)
             with self._lock:
                 self._now.counts[key] = self._now.counts.get(key, 0) + by
 
     def observe(self, measure: Measure, queue: str, values: Iterable[float], kind: str = "") -> None:
-        """Note values, in seconds or messages; one below 0, of clocks that are apart, counts as 0."""
+        """Add values, in seconds or messages; a value below 0, from different clocks, counts as 0."""
         bounds = BOUNDS[measure]
         measured = [max(value, 0.0) for value in values]
         if not measured:
@@ -153,5 +153,5 @@ class Measures:
         return snapshot
 
 
-#: Those of this process.
+#: The measures of this process.
 MEASURES = Measures()

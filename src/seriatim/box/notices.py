@@ -40,9 +40,9 @@ __all__ = ["publish"]
 
 _LOG = logging.getLogger("seriatim.worker")
 _CLASSES = {EventKind.TIMED_OUT: "HoleTimedOut", EventKind.HOLE_SKIPPED: "HoleSkipped"}
-#: The failure of a message that was set aside, by its disposition; that of others is dead.
+#: The failure of a message that was set aside, by its disposition; other dispositions are dead.
 _FAILURES = {Disposition.INVALID.word: invalid, Disposition.DUPLICATE.word: conflict}
-#: Failures that are published together: as many as a pipeline's batch has messages may come at once.
+#: How many failures are published together: as many as a pipeline's batch has messages may occur at once.
 _PORTION = 5_000
 
 
@@ -116,7 +116,7 @@ def _failed(transaction: Transaction, notices: Sequence[Notice]) -> Iterable[lis
 def _kept_out(transaction: Transaction, notice: KeptOut) -> Iterable[list[MessageFailed]]:
     """Messages that the transaction has published: unrouted messages, and messages that a queue set aside as invalid."""
     queues = _names(transaction)
-    # A batch of a pipeline may be large; what is published by a call is in memory already.
+    # A batch of a pipeline may be large; the messages of a call are in memory already.
     if notice.message_ids is None:
         portions: Iterable[list[Any]] = transaction.portions("kept_out", _PORTION, message_ids=None)
     else:
@@ -143,7 +143,7 @@ def _message(name: str, kind: str, written: str, types: dict[str, str] | None) -
 
 
 def _messages(transaction: Transaction, entry_ids: Sequence[int]) -> dict[int, MessageFailed]:
-    """Messages by their entries, as far as the role may see them, with the reason why they were set aside."""
+    """Return messages by their entries, if the role may see them, with the reason why they were set aside."""
     if not entry_ids:
         return {}
     queues = _names(transaction)
@@ -163,7 +163,7 @@ def _messages(transaction: Transaction, entry_ids: Sequence[int]) -> dict[int, M
 
 
 def _of_holes(transaction: Transaction, holes: Sequence[HolePassed]) -> list[MessageFailed]:
-    """The failures for holes, each with the message that waits, or has waited, behind the hole."""
+    """Return the failures for holes, each with the message that waits, or has waited, behind the hole."""
     failures = []
     for queue_id in {hole.queue_id for hole in holes}:
         of_queue = [hole for hole in holes if hole.queue_id == queue_id]

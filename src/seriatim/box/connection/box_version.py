@@ -22,7 +22,7 @@ class BoxVersion:
         self._dsn, self._schema, self._found = dsn, schema, applied
 
     def changed_to(self) -> str | None:
-        """What the box is now, in words; None: what it was, or it can't be read now. Makes a connection of its own."""
+        """Return the box's present state in words; None: it is unchanged, or can't be read now. Makes a separate connection."""
         if self._found is None:
             return None
         try:

@@ -24,9 +24,9 @@ __all__ = ["place_of", "resolve", "without_secret"]
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _URI = ("postgresql://", "postgres://")
-#: How the addresses of other libraries begin, which name a driver, too: (what is too much)(what is left).
+#: The prefixes of other libraries' addresses, which also name a driver: (the extra part)(the rest).
 _WITH_DRIVER = re.compile(r"(?:(postgres(?:ql)?)(\+\w+)|(jdbc:)(postgresql))://", re.ASCII)
-#: What a DSN may be written as, for remedies.
+#: The forms of a DSN, for remedies.
 _FORMS = 'write "postgresql://user@host/database" or "host=… dbname=… user=…"'
 
 
@@ -45,7 +45,7 @@ def resolve(dsn: str, environment: Mapping[str, str] = os.environ) -> str:
         if not conninfo_to_dict(text):
             raise UsageError("the DSN is empty", remedy=_FORMS)
     except psycopg.ProgrammingError:
-        # What libpq says quotes the text, which may hold a password: neither said nor chained.
+        # libpq's message quotes the text, which may hold a password: neither shown nor chained.
         raise UsageError("the DSN can't be read", remedy=f"{_FORMS}; quote or percent-encode what is special") from None
     return text
 
@@ -100,7 +100,7 @@ def _from_file(path: Path) -> str:
                 "the file with the DSN can be read by others", where=str(path), remedy=f"chmod 600 {path}"
             )
         return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:  # which quotes what it can't read
+    except UnicodeDecodeError:  # it quotes the unreadable bytes
         raise EnvironmentProblem(
             "the file with the DSN is not UTF-8", where=str(path), remedy="write it as UTF-8"
         ) from None

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 _Facts = TypeVar("_Facts")
-#: Where messages wait for others a shorter look isn't worth that they may be passed over.
+#: The shortest look that is worth passing over messages, where messages wait for others, microseconds.
 _LONG_US = 1_000
 
 
@@ -54,11 +54,11 @@ class FastPath(Generic[_Facts]):
         further: str | None = None,
     ) -> None:
         self.name = name
-        #: By their names, in the order in which they are asked; each may rely on those before it.
+        #: Their names and functions, in the order of the checks; each may rely on those before it.
         self.conditions = conditions
-        #: The number of its record in ``docs/decisions``; None: it has none of its own.
+        #: The number of its record in ``docs/decisions``; None: there is none.
         self.decision = decision
-        #: The function that decides further conditions, which it alone can see, and leaves the work to the general way; None: there are
+        #: The function that checks further conditions, which only it can see, and leaves the work to the general way; None: there are
         #: none.
         self.further = further
         self._holds = tuple(conditions.values())
@@ -140,7 +140,7 @@ class GroupTurn(NamedTuple):
     now_us: int
 
     def has_simply_arrived(self) -> bool:
-        """Whether all messages have arrived, and may be seen, and nobody has asked for anything else."""
+        """Return whether all messages have arrived and may be seen, and nothing else was requested."""
         row = self.row
         if any(row.codes) or any(row.late) or any(row.waits) or row.request_ids or None in row.sequences:
             return False

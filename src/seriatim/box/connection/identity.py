@@ -23,13 +23,13 @@ from seriatim.errors import BoxDisabled, EnvironmentProblem, UsageError
 
 __all__ = ["HOW_TO_ENABLE", "Identity", "identity_of"]
 
-#: What to do about a box that is disabled; the functions of the schema say the same.
+#: The remedy for a disabled box; the functions of the schema have the same text.
 HOW_TO_ENABLE = (
     "if it was moved here, or the server upgraded: seriatim box enable; if this is a copy: seriatim box new-id"
 )
-#: The name by which a connection keeps, by their schemas, the boxes that it leads to.
+#: The attribute by which a connection keeps, by schema, the boxes that it leads to.
 _KEPT = "_seriatim_boxes"
-#: The name by which a connection keeps the schemas of boxes that were found enabled on it.
+#: The attribute by which a connection keeps the schemas of boxes that were found enabled on it.
 _ENABLED = "_seriatim_enabled"
 
 
@@ -74,7 +74,7 @@ class Identity:
     def _why_disabled(self, connection: psycopg.Connection) -> str | None:
         """Why the box is disabled; nothing is written in the midst of a transaction."""
         is_own = isinstance(connection, OwnConnection)
-        if is_own and is_idle(connection):  # a standby when it was made, or the operator has acted since
+        if is_own and is_idle(connection):  # a standby when it was made, or an operator has acted since
             why = self.look(connection)
             connection.commit()
             set_for_transactions(connection)  # it may have been promoted
@@ -119,6 +119,6 @@ def identity_of(connection: psycopg.Connection, schema: str) -> str | None:
 
 
 def _asked(connection: psycopg.Connection, schema: str) -> tuple[str | None, tuple[str, str, int]]:
-    """The identity of the box, and the settings that `check_values` reads, in its order."""
+    """Return the identity of the box, and the settings that `check_values` reads, in its order."""
     identity, nulls, equals, digits = Statements(connection, schema).one("identity", schema=schema)
     return None if identity is None else str(identity), (nulls, equals, digits)

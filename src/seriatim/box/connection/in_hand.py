@@ -26,7 +26,7 @@ class DeliveryState(Enum):
     COMMITTED = "its transaction was committed before, and it was put back", False, True
     ELSEWHERE = "somebody else ends it", False, False
 
-    __hash__ = object.__hash__  # that of `Enum` is a call of Python's, of which each message would need several
+    __hash__ = object.__hash__  # `Enum` computes it in a Python call, and each message would need several
 
     def __init__(self, text: str, is_open: bool, is_refused: bool) -> None:
         self.text = text
@@ -49,7 +49,7 @@ class Event(Enum):
     TAKEN_OVER = "a lease takes it over"
 
 
-#: For each state the events that can happen in it, and the state that each leads to.
+#: The possible events of each state, and the states that they lead to.
 TRANSITIONS: Mapping[DeliveryState, Mapping[Event, DeliveryState]] = {
     DeliveryState.OPEN: {
         Event.COMPLETED: DeliveryState.DONE,
@@ -59,7 +59,7 @@ TRANSITIONS: Mapping[DeliveryState, Mapping[Event, DeliveryState]] = {
         Event.COMMITTED: DeliveryState.COMMITTED,
         Event.TAKEN_OVER: DeliveryState.ELSEWHERE,
     },
-    # What follows the statement is another transaction, which may end, too.
+    # After the statement there is another transaction, which may end, too.
     DeliveryState.LEFT: {
         Event.RETURNED: DeliveryState.PUT_BACK,
         Event.ROLLED_BACK: DeliveryState.LOST,

@@ -23,12 +23,12 @@ _CURRENT: ContextVar[Interruption | None] = ContextVar("seriatim_interruption", 
 
 
 def interruption() -> Interruption | None:
-    """What may interrupt the present call; None: nobody does."""
+    """Return the object that may interrupt the present call; None: there is none."""
     return _CURRENT.get()
 
 
 class Interruption:
-    """What may interrupt the calls of one session, or one call of a box; one call at a time."""
+    """Interrupts the calls of one session, or one call of a box; one call at a time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -39,7 +39,7 @@ class Interruption:
 
     @contextmanager
     def calling(self, call: object) -> Iterator[None]:
-        """Around a call, by which `ask` knows it: it may be interrupted, and what comes after it goes on."""
+        """Run a call that `ask` may interrupt by its name; later calls continue."""
         token = _CURRENT.set(self)
         self._call = call
         try:

@@ -51,7 +51,7 @@ def join(session: Any) -> Any:
     if callable(session.connection):
         session.flush()
         session = session.connection()
-    elif not session.in_transaction():  # as SQLAlchemy does before a statement: or it wouldn't commit
+    elif not session.in_transaction():  # as SQLAlchemy does before a statement: otherwise it wouldn't commit
         session.begin()
     return _of_psycopg(session.connection.driver_connection, psycopg.Connection)
 

@@ -7,7 +7,7 @@ import time
 
 __all__ = ["FreeRoom"]
 
-#: Of the room that was counted a process fills so much, for so long, before it counts again.
+#: The share of the counted room that a process fills, and for how long, before it counts again.
 _SHARE, _AGE_S = 10, 1.0
 
 

@@ -56,7 +56,7 @@ __all__ = [
     "transact",
 ]
 
-#: After this statement everything that was committed before it is on disk: the function appends a record and flushes the log.
+#: After this statement everything that was committed before is on disk: the function appends a record and flushes the log.
 _FLUSH = b"SELECT pg_catalog.pg_logical_emit_message(FALSE, 'seriatim', '', TRUE)"
 _MAY_FLUSH = (
     b"SELECT coalesce(has_function_privilege("
@@ -64,13 +64,13 @@ _MAY_FLUSH = (
 )
 
 
-#: As PostgreSQL sends them; nothing else that is a byte long is asked for.
+#: PostgreSQL's booleans; no other requested type is a byte long.
 _BOOLEANS = {b"\0": False, b"\1": True}
 _BEGIN, _COMMIT, _FLUSHED = (
     Sent(text, [], ()) for text in (b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", b"COMMIT", _FLUSH)
 )
 _CHAIN = Sent(b"COMMIT AND CHAIN", [], (), kept=False)
-#: Without names, which may be forgotten: where that is found out, it isn't known what was executed.
+#: Without names, which may be forgotten: when that is noticed, it isn't known what was executed.
 _BEGIN_FIRST, _COMMIT_LAST = _BEGIN._replace(kept=False), _COMMIT._replace(kept=False)
 
 
@@ -87,13 +87,14 @@ class OwnConnection(PreparingConnection):
         super().__init__(*args, **options)
         #: The result of `can_flush`; None before the first call.
         self.may_flush: bool | None = None
-        #: From where to search for messages published through SQL, and until when to use that: see `publishing/unrouted_range.py`.
+        #: The beginning of the search for messages published through SQL, and until when it is valid: see
+        #: `publishing/unrouted_range.py`.
         self.settled: tuple[Any, float] | None = None
         self.reads_only = False
         #: Whether nothing further is sent, because another thread has cancelled the call, until it is rolled back; see
         #: `interruption.py`.
         self.is_interrupted = False
-        #: Held while the server is told to cancel.
+        #: Held during the request to cancel.
         self.interrupting: AbstractContextManager[Any] = nullcontext()
         #: The last delivery that was received in its transaction; None if there is none.
         self.in_hand: InHand | None = None
@@ -138,7 +139,7 @@ class OwnConnection(PreparingConnection):
         self.cursor_factory = psycopg.Cursor
         self.server_cursor_factory = psycopg.ServerCursor
         has_limit, self.turn_limit_ms = self.turn_limit_ms, limit_ms
-        if self.is_pooled:  # each transaction says what it needs when it begins
+        if self.is_pooled:  # each transaction makes its own settings when it begins
             self._is_changed = False
         elif self._is_changed or not is_set(self):
             set_anew(self, limit_ms)
@@ -178,7 +179,7 @@ class OwnConnection(PreparingConnection):
         return answer
 
     def _tidy_up(self) -> None:
-        """Let what ends a cancelled call be sent, when the server has been told to cancel what was under way: that is for nothing else."""
+        """Allow the statements that end a cancelled call, after the request to cancel the one under way."""
         if self.is_interrupted:
             with self.interrupting:
                 self.is_interrupted = False
@@ -210,7 +211,7 @@ class OwnConnection(PreparingConnection):
             return _decoded(query)
         if isinstance(query, Composable):
             return query.as_string(self)
-        return " ? ".join(getattr(query, "strings", ()))  # a template, whose values are sent apart
+        return " ? ".join(getattr(query, "strings", ()))  # a template, whose values are sent separately
 
     @property
     def autocommit(self) -> bool:
@@ -240,13 +241,13 @@ class OwnConnection(PreparingConnection):
     def commit(self) -> None:
         """Commit, like the driver's method."""
         check_process(self._process)
-        if not self._blocks:  # there the driver refuses it
+        if not self._blocks:  # outside a block the driver refuses it
             self._check_ended()
         super().commit()
         self._committed = self.in_hand
 
     def rollback(self) -> None:
-        """Roll back, like the driver's method; deliveries of the transaction are lost. What tidies up a cancelled call may follow."""
+        """Roll back, like the driver's method; deliveries of the transaction are lost. Statements that end a cancelled call may follow."""
         self._tidy_up()
         super().rollback()
         self._go_back_to(None)
@@ -281,7 +282,7 @@ class OwnConnection(PreparingConnection):
             )
 
     def _go_back_to(self, before: InHand | None, *, was_open: bool = False) -> None:
-        """After a rollback to a savepoint: later deliveries are lost, and the earlier delivery is in hand again."""
+        """After a rollback to a savepoint, mark later deliveries as lost, and take the earlier delivery in hand again."""
         if self.in_hand is not None and self.in_hand not in (before, self._committed):
             self.in_hand.happens(Event.ROLLED_BACK)
         if before is not None and was_open and not before.is_open:
@@ -296,7 +297,7 @@ def _decoded(query: bytes) -> str:
 
 
 def has_pooler(connection: psycopg.Connection) -> bool:
-    """Whether a connection pooler stands in between: then the server process that it names isn't the one that answers."""
+    """Return whether a connection pooler stands in between: then the server process that it names isn't the one that answers."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         ((pid,),) = cursor.execute("SELECT pg_backend_pid()").fetchall()
     return bool(pid != connection.info.backend_pid)
@@ -351,7 +352,7 @@ def can_flush(connection: OwnConnection) -> bool:
 def transact(connection: OwnConnection, request: Asked, *, flush: bool = False) -> Any:
     """Execute one statement that is a transaction by itself."""
     sent = [as_sent(connection.adapter(), request)]
-    if flush:  # what comes after the commit is another transaction, and all is answered at once
+    if flush:  # after the commit another transaction begins, and all is answered at once
         sent = [_BEGIN, *sent, _COMMIT, _FLUSHED]
     answer = execute_alone(connection, sent)
     value = answer.get_value(0, 0)
@@ -370,13 +371,13 @@ def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list
 def _rows_of_first(
     connection: OwnConnection, first: Asked, then: Sent, results: list[PGresult], failed: PGresult | None
 ) -> list[tuple[Any, ...]]:
-    """The rows of the first statement of a transaction, which was sent as `then` behind what went before."""
+    """Return the rows of the first statement of a transaction, which was sent as `then` after the earlier ones."""
     if failed is None:
         return rows_of(connection, results[-1], then.text)
     error = errors.error_from_result(failed, connection.info.encoding)
     if failed is not results[-1]:
         raise error
-    # What was to be committed is. The name goes, for its plan may be what failed.
+    # The commit succeeded. The name is dropped, because its plan may be the one that failed.
     connection.forget(then.text)
     if not isinstance(error, errors.InvalidSqlStatementName):
         raise error
@@ -403,7 +404,7 @@ def commit_alone(connection: OwnConnection, command: bytes) -> None:
 
 
 def commit_with(connection: OwnConnection, request: Asked, *, ahead: bytes | None = None, chain: bool = False) -> Any:
-    """Execute the last statement of a transaction, and commit, in one round trip; where none has begun it is one by itself."""
+    """Execute the last statement of a transaction, and commit, in one round trip; without a transaction it is one by itself."""
     while True:
         sent = [] if ahead is None else [_command(ahead)]
         sent += [as_sent(connection.adapter(), request), _CHAIN if chain else _COMMIT_LAST]

@@ -19,15 +19,15 @@ class Effect(Flag):
     """The effect of an SQL text on the transaction in which it is executed."""
 
     NONE = 0
-    #: It begins or ends one: ``BEGIN``, ``COMMIT``, ``END``, ``ROLLBACK``, ``ABORT``, ``PREPARE TRANSACTION``.
+    #: Begins or ends one: ``BEGIN``, ``COMMIT``, ``END``, ``ROLLBACK``, ``ABORT``, ``PREPARE TRANSACTION``.
     ENDS = auto()
-    #: It goes back to a savepoint.
+    #: Goes back to a savepoint.
     GOES_BACK = auto()
-    #: It sets something for the connection, which holds after the transaction: ``SET``, ``RESET``, ``DISCARD``, ``LISTEN``.
+    #: Makes a setting of the connection, which holds after the transaction: ``SET``, ``RESET``, ``DISCARD``, ``LISTEN``.
     SETS = auto()
 
 
-#: In a text without any of these there is nothing to find.
+#: A text without any of these has no such statement.
 _ANY = re.compile(
     r"abort|begin|commit|discard|end|\blisten|prepare|reset|rollback|\bset\b|set_config|start", re.IGNORECASE
 )
@@ -46,10 +46,10 @@ _TOKEN = re.compile(
 _COMMENT_ENDS = re.compile(r"/\*|\*/")
 #: Texts up to this length are remembered, a thousand of them: an application executes the same few again and again.
 _REMEMBERED_CHARACTERS = 4096
-#: Of longer texts, such as those that list groups, up to this length a few are remembered: to read one takes milliseconds.
+#: A few longer texts up to this length are remembered, such as those that list groups: reading one takes milliseconds.
 _LONG_CHARACTERS, _LONG_TEXTS = 65_536, 64
 _CALL = re.compile("set_config", re.IGNORECASE)
-#: A call that sets something for the transaction only, and says so.
+#: A call that makes a setting of the transaction only, by its argument.
 _FOR_TRANSACTION = re.compile(r"set_config\s*\([^()]*,\s*true\s*\)", re.IGNORECASE)
 #: A ``SET`` with one of these words lasts until the end of the transaction.
 _OF_TRANSACTION = frozenset({"LOCAL", "TRANSACTION", "CONSTRAINTS"})

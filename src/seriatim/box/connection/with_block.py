@@ -1,4 +1,4 @@
-"""A ``with`` of the wrong kind is refused in words, in place of Python's TypeError. Type checkers don't see these methods."""
+"""A ``with`` of the wrong kind is refused with a clear error, in place of Python's TypeError. Type checkers don't see these methods."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Dialogs:
 
     def __init__(self, transaction: Transaction, ended: set[UUID] | None = None) -> None:
         self._transaction = transaction
-        #: Where to note the sides that end; None: nobody asks.
+        #: The set of the sides that end; None: it isn't needed.
         self._ended = set() if ended is None else ended
 
     def begin(

@@ -22,7 +22,7 @@ class DialogVerbs(ABC):
     """The methods of a session for dialogs."""
 
     _place: str
-    #: The sides that this session ended while it had some of their messages in hand, which it still has.
+    #: The sides that this session ended while it had some of their messages in hand.
     _ended_dialogs: set[UUID]
 
     @property

@@ -1,4 +1,4 @@
-"""How a receiver ends a delivery other than by completing it or putting it back: it postpones or dead-letters messages."""
+"""The early ends of a delivery, other than completion and putting it back: messages are postponed or dead-lettered."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ __all__ = ["FAILURES", "FailureLog"]
 _LOG = logging.getLogger("seriatim.failures")
 _MOST, _PERIOD_S = 10, 1.0
 _LONGEST_ERROR, _LONGEST_TRACEBACK = 500, 8_000
-#: What could do something to a terminal, or begin another line.
+#: Characters that could control a terminal, or begin another line.
 _CONTROLS = {code: repr(chr(code))[1:-1] for code in (*range(32), *range(127, 160), 0x2028, 0x2029)}
 _WITHIN_LINES = {code: text for code, text in _CONTROLS.items() if code not in (9, 10)}
 
@@ -32,13 +32,13 @@ class FailureLog:
     def __init__(
         self, most: int = _MOST, period_s: float = _PERIOD_S, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        #: The largest number of lines a period: of failures that are tried again, and as many of others.
+        #: The largest number of lines a period: of failures that are retried, and as many of others.
         self._most = most
         self._period_s = period_s
         self._clock = clock
         self._lock = threading.Lock()
         self._began = clock()
-        #: How many there were in this period, by whether they are tried again.
+        #: The numbers in this period, by whether the failures are retried.
         self._count = {True: 0, False: 0}
 
     def tell(self, queue: str, group: str | None, fault: Fault, result: FaultResult) -> None:
@@ -61,7 +61,7 @@ class FailureLog:
         )  # fmt: skip
 
     def look(self, *, ends: bool = False) -> None:
-        """Say how many failures were left out, if the period is over; from time to time, also where nothing fails."""
+        """Log how many failures were left out, if the period is over; called from time to time, even without failures."""
         with self._lock:
             took_s = self._clock() - self._began
             if took_s < self._period_s and not ends:
@@ -104,12 +104,12 @@ def _next(queue: str, group: str | None, result: FaultResult) -> str:
 
 
 def _traceback(text: str) -> str:
-    """The traceback below the line, if there is one; of a long one the end."""
+    """Return the traceback below the line, if there is one; the end of a long one."""
     if not text:
         return ""
     kept = text.rstrip() if len(text) <= _LONGEST_TRACEBACK else f"…{text.rstrip()[-_LONGEST_TRACEBACK:]}"
     return f"\n{kept.translate(_WITHIN_LINES)}"
 
 
-#: That of this process.
+#: The failures of this process.
 FAILURES = FailureLog()

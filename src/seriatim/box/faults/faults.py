@@ -45,12 +45,12 @@ class Fault:
     traceback: str = ""
     #: The delay that the handler requests, microseconds; None: the queue's delay.
     retry_after: int | None = None
-    #: Whether the handler wants a dead letter, whatever the queue says; no further attempt is made.
+    #: Whether the handler wants a dead letter, whatever rule the queue has; no further attempt is made.
     is_dead: bool = False
 
 
 class Then(StrEnum):
-    """What happens after a fault."""
+    """The effect of a fault."""
 
     #: The message is tried again.
     RETRY = "retry"
@@ -148,7 +148,7 @@ def _note_lost(
         return None
     attempts, message_id = noted
     gives_up = noting.delay(fault, attempts) is None
-    # Once more it may have been tried behind others; whatever is wrong with it then, it comes to an end.
+    # It may have been tried once more behind others; with any problem then, this is its last attempt.
     entry_ids = noting.first(lost.entry_id, anyway=attempts > queue.declared.attempts + 1) if gives_up else []
     then = noting.give_up(entry_ids, fault, message_id) if entry_ids else Then.RETRY
     failed = failure_message.Failed(
@@ -173,7 +173,7 @@ class _Noting:
         self._named = {"of_queue": queue.queue_id, "of_group": None if queue.numbers else group or ""}
 
     def lock(self, patience_s: float) -> bool:
-        """Lock the group. In a queue without groups there is only the message to lock, which `note` does."""
+        """Lock the group. In a queue without groups only the message is locked, by `note`."""
         if self._group is None:
             return True
         patience_ms = max(1, round(patience_s * 1000))
@@ -191,7 +191,7 @@ class _Noting:
             self._transaction.do("put_back", **DeliveryEnds.of_delivery(self.queue, delivery).back())
 
     def delay(self, fault: Fault, attempt: int) -> int | None:
-        """The pause before a retry, microseconds; None: there is none."""
+        """Return the pause before a retry, microseconds; None: there is none."""
         if fault.is_dead:
             return None
         chance = random.random()  # noqa: S311 -- nobody gains by guessing it
@@ -202,7 +202,7 @@ class _Noting:
         return attempts_of(self.queue.declared.retry(), fault.kind)
 
     def note(self, entry_ids: list[int], fault: Fault, delay_us: int) -> tuple[int, str] | None:
-        """Write it down and count the attempt: how many there were, and the id of the message; None: it isn't there.
+        """Record it and count the attempt; return the number of attempts, and the id of the message; None: it is gone.
 
         With a delay of 0 the message is tried again at once, or isn't by itself.
         """
@@ -240,7 +240,7 @@ class _Noting:
         return [entry_id] if anyway else []
 
     def give_up(self, entry_ids: list[int], failure: Fault, which: str) -> Then:
-        """The handler has failed for good: do what the queue says."""
+        """End the attempts of the message by the rule of its queue."""
         errors = self.queue.declared.errors
         leaves = errors == "continue" or (errors == "suspend" and self._group is None and not self.queue.numbers)
         if leaves or failure.is_dead:

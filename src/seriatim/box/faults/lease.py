@@ -38,7 +38,7 @@ __all__ = [
     "renew",
 ]
 
-#: A lease that is taken away waits so long for a completion that is just committing.
+#: How long the removal of a lease waits for a completion that is just committing.
 _PATIENCE_MS = 10_000
 
 
@@ -53,11 +53,11 @@ class Lease:
         self.token = token
         self.queue = queue
         self.delivery = delivery
-        #: The number of its messages that are done, from the first on.
+        #: The number of its finished messages, from the first on.
         self.done = 0
         #: Set when the worker knows that the lease was revoked, or ran out.
         self.lost = threading.Event()
-        #: Whether the worker itself ends the lease, so that nobody has lost it when it is gone.
+        #: Whether the worker itself ends the lease, so that its absence isn't a loss.
         self.is_ending = False
         self._size = size
         self._ends = DeliveryEnds.of_delivery(queue, delivery, incarnation)
@@ -106,7 +106,7 @@ class Lease:
         self.done += count
 
     def take_back(self, transaction: Transaction) -> Delivery:
-        """End the lease, and take the remaining messages back, to record in the transaction what becomes of them."""
+        """End the lease, and take the remaining messages back, to record their fate in the transaction."""
         if not drop(transaction, self.queue, self.token):
             raise self.error()
         self.is_ending = True
@@ -178,14 +178,14 @@ def drop(
 
 
 def give_back(transaction: Transaction, queue: str, token: int) -> bool:
-    """Remove the lease of a worker that ends: messages that aren't done are free when the transaction ends, and no attempt is counted."""
+    """Remove the lease of a worker that ends: unfinished messages are free when the transaction ends, and no attempt is counted."""
     with translated(transaction.access.place):
         return drop(transaction, transaction.access.known.current(transaction).queue(queue), token)
 
 
 def fence(transaction: Transaction, queue: str, group: str, entry_id: int, worker: str) -> int | None:
-    """Keep a group from everybody but the turn that has it now, until `note_lost` takes the lease away, which counts from the
-    commit on; it runs out by itself. So who ends that turn can count its attempt before the next one begins.
+    """Keep a group from all turns but the present one, until `note_lost` removes the lease; it counts from the commit on, and runs out by
+    itself. So the ender of that turn can count its attempt before the next one begins.
     """
     with translated(transaction.access.place):
         bound = transaction.access.known.current(transaction).queue(queue)

@@ -1,8 +1,8 @@
-"""Trials: what a rolled-back transaction had in hand comes behind the others, and is then handed out one at a time.
+"""Trials: messages of a rolled-back transaction come after the others, and are then handed out one at a time.
 
-A process that is killed writes nothing, but its transaction leaves a mark (``xmax``) on the group, or on the message. That is a
-suspicion only: rollbacks, deadlocks and restarts leave the same. So a worker commits that it begins with a message on trial before it
-calls the handler. Who finds that later, and nobody at work, counts an attempt. Where there is no mark, nothing is written.
+A killed process writes nothing, but its transaction leaves a mark (``xmax``) on the group, or on the message. That is only a suspicion:
+rollbacks, deadlocks and restarts leave the same mark. So a worker commits that it begins with a message on trial before it calls the
+handler. A process that finds this record later, and no worker, counts an attempt. Without a mark nothing is written.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["next_trial"]
 
-#: Who has the group at this moment has found the same, and ends soon.
+#: The present holder of the group has found the same, and ends soon.
 _PATIENCE_S = 10.0
-#: A call looks at no more of them: others wait, too.
+#: The most of them that a call checks: other groups wait, too.
 _MOST = 100
 
 

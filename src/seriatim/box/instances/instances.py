@@ -159,7 +159,7 @@ class Instance:
     def _written(self) -> str:
         try:
             text = json.dumps(self._state, allow_nan=False, ensure_ascii=False)
-            text.encode()  # which no half of a surrogate pair can be, and nobody could show one
+            text.encode()  # which no half of a surrogate pair can be, and no page could show one
         except (TypeError, ValueError, RecursionError) as error:
             problem = f"the state can't be kept as JSON: {error}"
             raise UsageError(
@@ -197,7 +197,7 @@ class Instances:
         instance = self._instance(group, message, row)
         if self._own_group(message) == group:
             return instance, False
-        # It came by a value. One that the group's instance doesn't have was another's, which ran there before.
+        # It came by a value. If the group's instance doesn't have the value, the message was for a former instance there.
         if instance is not None and instance.leads(message):
             return instance, False
         named = parameters | {

@@ -57,7 +57,7 @@ class AnswerSet:
 
 @dataclass(frozen=True, slots=True)
 class FrameRefusal:
-    """The word of a box that has used nothing of a frame, and why, for people. It says nothing of any stream."""
+    """The answer of a box that has used nothing of a frame, and the reason, in words. It says nothing of any stream."""
 
     head: Head
     reason: str

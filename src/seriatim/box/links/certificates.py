@@ -1,4 +1,4 @@
-"""Certificates of links: the files of a side, the TLS that they make, and the public key by which a peer is known."""
+"""Certificates of links: the files of a side, its TLS contexts, and the public key by which a peer is known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["CertificateFiles", "names_of", "public_key_in", "public_key_of"]
 
 _BLOCK = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _SEQUENCE, _NUMBER, _VERSION = 0x30, 0x02, 0xA0
-#: Of a certificate, before its public key.
+#: The parts of a certificate before its public key.
 _BEFORE_KEY = (_NUMBER, _SEQUENCE, _SEQUENCE, _SEQUENCE, _SEQUENCE)
 
 
@@ -24,19 +24,19 @@ _BEFORE_KEY = (_NUMBER, _SEQUENCE, _SEQUENCE, _SEQUENCE, _SEQUENCE)
 class CertificateFiles:
     """The files of one side."""
 
-    #: The path of its certificate, with those between it and the authority behind it.
+    #: The path of its certificate, followed by those between it and the authority.
     certificate: str
     key: str
-    #: The path of the certificates by which the other side has to be signed.
+    #: The path of the certificates of the authority that signs the other side.
     authority: str
     place: str
 
     def for_client(self) -> ssl.SSLContext:
-        """TLS of the side that connects: the other one has to be signed, and to have the name that it is called by."""
+        """Return the TLS context of the connecting side: the other side's certificate must be signed, and have the called name."""
         return self._loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
 
     def for_server(self) -> ssl.SSLContext:
-        """TLS of the side that listens: it asks for a certificate, and takes no connection without. The errors are the same."""
+        """Return the TLS context of the listening side: it demands a certificate. The errors are the same."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.verify_mode = ssl.CERT_REQUIRED
         # A session that is resumed wouldn't show its certificate again.
@@ -44,13 +44,13 @@ class CertificateFiles:
         return self._loaded(context)
 
     def stamp(self) -> tuple[object, ...]:
-        """What differs when a file was replaced; a file that is away differs, too."""
+        """Return a value that changes when a file is replaced or missing."""
         return tuple(map(_stamp, (self.certificate, self.key, self.authority)))
 
     def _loaded(self, context: ssl.SSLContext) -> ssl.SSLContext:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.hostname_checks_common_name = False
-        # An authority may be one that another has signed, and that signs for links alone.
+        # An authority may be an intermediate one that signs for links alone.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         context.set_alpn_protocols(["http/1.1"])
         self._check_readable(self.certificate, "certificate")
@@ -107,7 +107,7 @@ def public_key_in(path: str | os.PathLike[str]) -> bytes:
 
 
 def public_key_of(certificate: bytes) -> bytes:
-    """The SHA-256 of the public key of a certificate, as it stands there (SubjectPublicKeyInfo)."""
+    """Return the SHA-256 of the public key in a certificate (SubjectPublicKeyInfo)."""
     data = memoryview(certificate)
     begin, _ = _content(data, 0, _SEQUENCE)
     at, end = _content(data, begin, _SEQUENCE)
@@ -122,7 +122,7 @@ def public_key_of(certificate: bytes) -> bytes:
 
 
 def names_of(connection: ssl.SSLObject) -> str:
-    """The names of the peer of a connection, as its certificate's subjectAltName has them, for people."""
+    """Return the names of a connection's peer in its certificate's subjectAltName, as text."""
     alternatives: Any = (connection.getpeercert() or {}).get("subjectAltName", ())
     names = [str(value) for _, value in alternatives]
     return ", ".join(names[:5])[:300] or "without a name"

@@ -1,4 +1,4 @@
-"""HTTPS to the process of the other box that listens: it carries frames there and answers back."""
+"""HTTPS to the listening process of the other box: it carries frames there and answers back."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from seriatim.pipeline.declared.link_address import checked_address, with_variab
 
 __all__ = ["ANSWER_S", "FETCH", "MEDIA_TYPE", "PUSH", "TRACE", "HttpsCarrier"]
 
-#: The paths of the three doors, and what a frame is to HTTP.
+#: The paths of the three doors, and the content type of a frame.
 PUSH, FETCH, TRACE = "/link/push", "/link/fetch", "/link/trace"
 MEDIA_TYPE = "application/octet-stream"
-#: The other side has so long until its answer begins: longer than a statement may take there. That it is gone is found out earlier.
+#: The longest time until the other side's answer begins, seconds: longer than a statement may take there. Its absence is noticed
+#: earlier.
 ANSWER_S = 120.0
 _CONNECT_S = 10.0
-#: An idle connection is closed after that; the other side waits longer.
+#: An idle connection is closed after that, seconds; the other side waits longer.
 _IDLE_S = 60.0
-#: What is told of an answer that isn't a frame.
+#: The most characters that are shown of an answer that isn't a frame.
 _MOST_TEXT = 300
-#: What an alert of TLS says where the certificate isn't taken.
+#: The words of a TLS alert for a refused certificate.
 _ALERTS = ("ALERT_CERTIFICATE", "ALERT_UNKNOWN_CA", "ALERT_BAD_CERTIFICATE", "ALERT_UNSUPPORTED_CERTIFICATE")
 
 
@@ -60,15 +61,15 @@ class HttpsCarrier:
         self._pool = self._connections()
 
     def push(self, frame: bytes) -> bytes:
-        """Give a batch or answers to the other box; returns what it answers. The errors are the same as for the class."""
+        """Send a batch or answers to the other box; return its answer. The errors are the same as for the class."""
         return self._call(PUSH, frame)
 
     def fetch(self, request: bytes) -> bytes:
-        """Ask the other box for what waits there. The errors are the same as for the class."""
+        """Fetch the messages that wait in the other box. The errors are the same as for the class."""
         return self._call(FETCH, request)
 
     def trace(self, question: bytes) -> bytes:
-        """Ask the other box what became of a message. The errors are the same as for the class; so is the one of a box without this door."""
+        """Ask the other box for the steps of a message. The errors are the same as for the class, also for a box without this door."""
         return self._call(TRACE, question)
 
     def close(self) -> None:
@@ -76,7 +77,7 @@ class HttpsCarrier:
         self._pool.close()
 
     def _connections(self) -> httpcore.ConnectionPool:
-        # One, so that the answers to a batch go by the connection that it came by.
+        # One connection, so that the answers to a batch use the connection of the batch.
         return httpcore.ConnectionPool(
             ssl_context=self._files.for_client(),
             max_connections=1,
@@ -133,7 +134,7 @@ class HttpsCarrier:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Say what has failed in an exchange."""
+        """Translate the errors of an exchange."""
         where = f"{self._place}, {self._to}"
         try:
             yield
@@ -144,7 +145,7 @@ class HttpsCarrier:
                 remedy="it is tried again",
             ) from error
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:
-            cause = error.args[0] if error.args else None  # of the socket; httpcore takes its cause away
+            cause = error.args[0] if error.args else None  # of the socket; httpcore removes its cause
             if isinstance(cause, ssl.SSLCertVerificationError):
                 raise EnvironmentProblem(
                     f"the certificate of the other side isn't to be trusted: {cause.verify_message.rstrip('.')}", where=where,

@@ -1,4 +1,4 @@
-"""One round over a link: what waits here goes there and is acknowledged, and what waits there comes here.
+"""One round over a link: messages that wait here are sent and acknowledged, and messages that wait there are fetched.
 
 Both boxes decide in SQL, by the rules of `kernel/streams.py`; a round carries frames between them. Each step is a transaction of its own that is
 committed before the next one begins: what leaves is noted before, what is acknowledged is on disk before. So a process that ends
@@ -75,7 +75,9 @@ class Roads:
         return carrier
 
     def is_silent(self, link: Link) -> bool:
-        """Whether nothing has left over a link for a while: then a batch goes even with nothing in it, so that each box sees what the other remembers."""
+        """Return whether nothing has left over a link for a while: then even an empty batch is sent, so that each box sees the other's
+        state.
+        """
         return link not in self._carriers or time.monotonic() - self.left.get(link, 0.0) > _SILENT_S
 
     def rests(self, link: Link) -> bool:
@@ -125,7 +127,7 @@ def transmit(access: Access, roads: Roads, *, only: str | None = None, at_once: 
 
 
 def _round(access: Access, roads: Roads, link: Link, place: Any, *, at_once: bool) -> LinkRound:
-    """One round over one link; what goes wrong is noted at it."""
+    """Make one round over one link; a failure is noted at the link."""
     try:
         done = _Round(access, roads, link, place).run(at_once=at_once)
         if place.has_failed:
@@ -143,7 +145,9 @@ def _round(access: Access, roads: Roads, link: Link, place: Any, *, at_once: boo
 
 
 class _Round:
-    """A round. Each transaction and each call there takes a moment, and a message that waits for its acknowledgement waits for all of them."""
+    """A round. Each transaction and each call there takes a moment, and a message that waits for its acknowledgement waits for all of
+    them.
+    """
 
     def __init__(self, access: Access, roads: Roads, link: Link, place: Any) -> None:
         self._access, self._link = access, link
@@ -160,7 +164,7 @@ class _Round:
         return LinkRound(self._link.name, sent, acknowledged, received, more_here or more_there)
 
     def _meet(self) -> None:
-        """The first contact: the other box tells its id."""
+        """Make the first contact: the other box returns its id."""
         with self._access.transaction() as transaction:
             request = transaction.value("link_request", of_link=self._link_id, largest=0)
         peer = Frame.read(self._carrier.fetch(request)).head.sender
@@ -175,11 +179,11 @@ class _Round:
         self._peer = peer
 
     def _push(self, *, at_once: bool) -> tuple[int, int, bool]:
-        """Send what waits here; returns how many messages left, how many are acknowledged, and whether more can be sent."""
+        """Send waiting messages; return how many left, how many are acknowledged, and whether more can be sent."""
         with self._access.transaction() as transaction:
             batch = transaction.one("link_next", of_link=self._link_id, largest=0, at_once=at_once)
             self._request = transaction.value("link_request", of_link=self._link_id, largest=0)
-        if batch.frame is None:  # somebody else is sending
+        if batch.frame is None:  # another process is sending
             return 0, 0, False
         if not (self._is_silent or Frame.read(batch.frame).counts[1]):
             return 0, 0, False
@@ -201,7 +205,7 @@ class _Round:
         return batch.messages, acknowledged or 0, (batch.more and bool(acknowledged)) or bool(lacks.any())
 
     def _warn(self) -> None:
-        """Log what streams that have just begun tell of the other box's queues, each once."""
+        """Log what new streams report of the other box's queues, each once."""
         with self._access.transaction() as transaction:
             warnings = transaction.value("link_warnings", of_link=self._link_id)
         for text in warnings:
@@ -209,7 +213,7 @@ class _Round:
                 _LOG.warning("link %s: %s", self._link.name, text, extra=fields("link_groups", link=self._link.name))
 
     def _fetch(self) -> tuple[int, bool]:
-        """Take what waits there; returns how many messages came, and whether there may be more."""
+        """Fetch the messages that wait there; return how many came, and whether there may be more."""
         batch = self._carrier.fetch(self._request)
         frame = self._check(batch, FrameKind.BATCH)
         if not (self._is_silent or frame.counts[1]):
@@ -221,7 +225,7 @@ class _Round:
         return taken_frame.messages, taken_frame.messages > 0 or bool(lacks.any())
 
     def _check(self, data: bytes, kind: FrameKind) -> Frame:
-        """A frame of the other box, if it is of this kind and from the box that this link leads to."""
+        """Return a frame of the other box, if it is of this kind and from the box of this link."""
         frame = Frame.read(data)
         if frame.kind == FrameKind.REFUSAL:
             raise self._wrong(f"the other box refuses: {FrameRefusal.read(frame).reason}", "what waits is sent again")

@@ -11,7 +11,7 @@ from seriatim.pipeline.types.message import Dialog
 __all__ = ["dialog_of"]
 
 
-#: Messages that come together are of the same few dialogs.
+#: Messages that arrive together belong to the same few dialogs.
 _uuid = lru_cache(maxsize=1_000)(UUID)
 
 

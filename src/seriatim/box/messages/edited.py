@@ -1,4 +1,4 @@
-"""Bodies and properties that operators have edited. What was published stays in the spool."""
+"""Bodies and properties that operators have edited. The published ones stay in the spool."""
 
 from __future__ import annotations
 

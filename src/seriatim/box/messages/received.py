@@ -22,12 +22,12 @@ _READ: Mapping[str, Callable[[Any], Property]] = {
 }
 
 
-#: Kept: `json.loads` makes one each time where it is told anything.
+#: Kept: `json.loads` would make one at each call with an option.
 _PROPERTIES = json.JSONDecoder(parse_float=Decimal)
 
 
 def context_of(text: str, types: Mapping[str, str] | None) -> dict[str, Property]:
-    """The properties as they were published, from JSON; `types` has the types that JSON doesn't have."""
+    """Return the properties as they were published, from JSON; `types` has the types that JSON doesn't have."""
     context: dict[str, Any] = _PROPERTIES.raw_decode(text)[0]
     for name, kind in (types or {}).items():
         if context.get(name) is not None:

@@ -19,7 +19,7 @@ __all__ = ["COLUMNS", "FETCHED", "ORDER_COLUMNS", "batches_of"]
 
 _TICKET = pa.struct([("location", pa.string()), ("epoch", pa.int64()), ("number", pa.int64())])
 _PART = pa.struct([("name", pa.string()), ("content_type", pa.string()), ("body", pa.binary())])
-#: What every message has, besides its properties.
+#: The columns of every message, besides its properties.
 COLUMNS: Mapping[str, pa.DataType] = {
     "message_id": pa.string(),
     "type": pa.string(),
@@ -31,7 +31,7 @@ COLUMNS: Mapping[str, pa.DataType] = {
     "body": pa.binary(),
     "parts": pa.list_(_PART),
 }
-#: What it has in a queue.
+#: Its columns in a queue.
 ORDER_COLUMNS: Mapping[str, pa.DataType] = {
     "group": pa.string(),
     "sequence": pa.int64(),

@@ -63,6 +63,6 @@ def _violations(
 
 
 def _bodies(transaction: Transaction, kinds: Mapping[str, MessageType], entry_ids: Sequence[int]) -> Iterator[Any]:
-    """The messages whose bodies have to be checked, in any order, and not all in memory."""
+    """Yield the messages whose bodies have to be checked, in any order, and not all in memory."""
     for rows in transaction.portions("bodies_in_batch", _FETCHED, entry_ids=list(entry_ids), types=list(kinds)):
         yield from rows

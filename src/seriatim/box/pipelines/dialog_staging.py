@@ -31,7 +31,7 @@ __all__ = ["DialogStaging", "Speaker"]
 
 _MESSAGE_TYPES = ("int8", "int8", "text", "text", "text", "text", "text", "text", "bytea", "int4", "text", "int4")
 _KEY_TYPES = ("int8", "int8", "text", "text")
-#: A transaction locks that many dialogs; each lock is a place in a table of the server's that is of one size.
+#: The most dialogs that a transaction locks; each lock is a place in a table of the server's with a fixed size.
 _DIALOGS = 1000
 
 
@@ -138,7 +138,7 @@ class DialogStaging(Staging):
             reason = key_problem(key)
             location, wrong = _location(message.context)
             problem = why or wrong or (REASONS[reason] if reason else None)
-            # Only of those that can't be sent; the others are what their bodies are.
+            # Only for messages that can't be sent; the bodies of the others are complete.
             kept, _ = fitting(storable({name: value for name, value in message.context.items() if name != "location"}))
             fields = (
                 message.message_id,

@@ -43,7 +43,7 @@ from seriatim.pipeline.types.origin import ORIGIN
 
 __all__ = ["Part", "PipelineFeed"]
 
-#: A turn locks that many groups; each lock is a place in a table of the server's that is of one size.
+#: The most groups that a turn locks; each lock is a place in a table of the server's with a fixed size.
 _GROUPS = 1000
 _MOST = 2**31 - 2
 #: The approximate number of messages in a part, and the largest number of parts.
@@ -122,7 +122,7 @@ class PipelineFeed(Closing):
             newest, done = self._batches(transaction, reader)
             if batch > done:
                 self._done(transaction, reader, batch)
-        # One that was complete before the run that asked for it ended.
+        # A batch that was complete before the run that requested it ended.
         if newest <= batch:
             newest = batch + 1
             if queue.enabled:
@@ -140,7 +140,7 @@ class PipelineFeed(Closing):
             return reader, newest, self._count(transaction, batch, newest)
 
     def waiting(self) -> int:
-        """The number of messages in the queue that aren't done, including held messages; routes all waiting messages first."""
+        """Return the number of messages in the queue that aren't done, including held messages; routes all waiting messages first."""
         queue = self._queue()
         if queue.serves:
             self._look(queue)
@@ -168,7 +168,7 @@ class PipelineFeed(Closing):
         with self._transaction() as transaction:
             self._done(transaction, reader, through)
 
-    # ---- what is there now
+    # ---- the present content
 
     def parts_now(self) -> list[Part]:
         """Cut the present content of the queue or the spool into parts."""
@@ -206,7 +206,7 @@ class PipelineFeed(Closing):
             reap(transaction, queue, SeparateTransaction(transaction, is_free=True))
 
     def _route(self) -> bool:
-        """Route messages that were published through SQL; later messages aren't judged before. False: the role may not."""
+        """Route messages that were published through SQL; later messages aren't judged before. Return False if the role may not route."""
         with self._transaction() as transaction:
             waits = is_unrouted(transaction)
         if waits:
@@ -235,7 +235,7 @@ class PipelineFeed(Closing):
                 return
 
     def _take(self, transaction: Transaction, batch: int, left: int, pace: _Pace) -> int:
-        """Do one turn; return the number of messages that it put into the batch, -1 if it has only judged, 0 if nothing was to do."""
+        """Do one turn; return the number of messages that it put into the batch, -1 if it has only judged, 0 if there was nothing to do."""
         queue = self._queue()
         if not queue.has_groups:
             return int(
@@ -408,7 +408,9 @@ class PipelineFeed(Closing):
 
 
 class _Pace:
-    """Choose the number of groups for a turn, so that a batch has at most one set too many. It learns the sizes of sets from earlier turns."""
+    """Chooses the number of groups for a turn, so that a batch has at most one set too many. It learns the sizes of sets from earlier
+    turns.
+    """
 
     def __init__(self, policy: Policy) -> None:
         self._has_sets = isinstance(policy, UnitOfWork)
@@ -426,7 +428,7 @@ class _Pace:
 
 
 def _lives(statements: Statements) -> bool:
-    """Whether a connection still works: after a restart of the server it is broken, which shows only when it is used."""
+    """Return whether a connection still works: after a restart of the server it is broken, which shows only at its use."""
     try:
         statements.connection.execute("SELECT 1")
     except psycopg.OperationalError:

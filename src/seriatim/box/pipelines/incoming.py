@@ -111,7 +111,7 @@ def _values(name: str, column: pa.Array, wrong: dict[int, dict[str, str]]) -> li
     try:
         return list(column.to_pylist())
     except (ValueError, ArithmeticError):
-        pass  # one at a time it is seen which
+        pass  # the values are then checked one at a time
     values = []
     for place, row_values in enumerate(column):
         try:
@@ -259,7 +259,7 @@ def storable(context: Mapping[str, Any]) -> dict[str, Property]:
 def fitting(context: Mapping[str, Property]) -> tuple[Mapping[str, Property], str | None]:
     """Properties without the largest ones, if all together can't be stored; and the reason, or None."""
     most = publish.MOST_CONTEXT_BYTES
-    # Looked at for every row: no character has more than six bytes, and names and what isn't text are short.
+    # Checked for every row: no character has more than six bytes, and names and values that aren't text are short.
     texts = [value for value in context.values() if type(value) is str]
     if 6 * sum(map(len, texts)) + 2_000 * len(context) <= most:
         return context, None

@@ -51,11 +51,11 @@ _MESSAGE_TYPES = ("int8", "int8", "text", "text", "text", "text", "text", "text"
 _PART_TYPES = ("int8", "int8", "int8", "text", "text", "bytea")
 _ENTRY_TYPES = ("int8", "int8", "int4", "text", "int8", "int8", "int4", "text", "int4[]")
 _PORTION = 5_000
-#: Among all ids that are made of names, those of ours.
+#: The namespace of the ids that are made from names.
 _MADE_UP = UUID("5e21a711-0000-5000-8000-000000000001")
-#: A batch waits that long for room, and looks for it after naps from so long to so long: a look may read all of it.
+#: How long a batch waits for room, and the shortest and longest pause between two looks: a look may read all of it.
 _PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.05, 1.0
-#: Of whoever runs the query; in Spark's data source that is the driver's standard error.
+#: The log of the process that runs the query; for Spark's data source that is the driver's standard error.
 _LOG = logging.getLogger(__name__)
 
 #: A part that is staged: its id, and how many messages it has.
@@ -229,7 +229,7 @@ class Staging(Closing):
                 )
                 for row in rows
             ]
-            # What is wrong stays wrong: of such a message not everything is kept as it was.
+            # An invalid message stays invalid: its original isn't kept in full.
             placed = PartRows(
                 messages, [row.group_key for row in rows], [row.sequence for row in rows], [row.problem for row in rows]
             )
@@ -290,7 +290,7 @@ class Staging(Closing):
             problem = typed.problems[row]
             known = context if problem is None else storable(message.context)
             if problem is None and (wrong := router.misaddressed(message.message_id, context.get("to"))) is not None:
-                # Its properties are as they should be: it can be resubmitted when the queue is there.
+                # Its properties are valid: it can be resubmitted when the queue exists.
                 problem = problem_text(wrong.what)
             properties, left_out = fitting(known)
             if problem is not None or left_out is not None:

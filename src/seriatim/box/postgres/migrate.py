@@ -41,7 +41,7 @@ __all__ = [
 LEAST_POSTGRESQL = 16
 _PACKAGE = "seriatim.box.postgres"
 _NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
-#: The last version before the baseline, from which a box is taken over in place; the SHA-256 of its migrations' checksums, and the last
+#: The last version before the baseline, from which a box is upgraded in place; the SHA-256 of its migrations' checksums, and the last
 #: commit that upgrades an older box to it.
 _FORMER = 89
 _FORMER_CHECKSUM = "d2f5e086bde1a484dd2addcfcfadd520efea44eb34229558b97f1dd847326790"
@@ -87,7 +87,7 @@ class Applied:
 
     @property
     def is_present(self) -> bool:
-        """Whether it is what this seriatim works with."""
+        """Whether it is the schema that this seriatim works with."""
         return self.version == _newest() and self.function_sets[-1:] == (checksum(),) and not self.missing
 
 
@@ -100,7 +100,7 @@ def migrations() -> tuple[Migration, ...]:
 
 
 def find(statements: Statements) -> Applied | None:
-    """Read what has made the box in a schema; None if there is no such schema."""
+    """Read the versions that have made the box in a schema; None if there is no such schema."""
     schema = statements.schema
     row = statements.one("find_schema", schema=schema, names=_names())
     if not row.is_there:
@@ -189,14 +189,14 @@ def _everything() -> str:
 
 
 def _rights() -> str:
-    """The template that gives the roles that have rights, and nobody else, what they may call."""
+    """Return the template that gives only the roles with rights their functions."""
     return "".join(
         f"{template(_PACKAGE, f'sql/schema/{name}.sql').strip()};\n" for name in ("shut_all_out", "let_in_again")
     )
 
 
 def _records(applied: Sequence[Migration]) -> str:
-    """The template that records what has made the box."""
+    """Return the template that records the versions of the box."""
     rows = ",\n    ".join(f"({migration.number}, '{migration.name}', '{migration.checksum}')" for migration in applied)
     names = ", ".join(f"'{name}'" for name in _names())
     migrated = f"INSERT INTO {{schema}}.migrations (number, name, checksum) VALUES\n    {rows};\n" if rows else ""

@@ -1,4 +1,4 @@
-"""What a migration sets and locks before it changes anything."""
+"""The settings and locks of a migration before it changes anything."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from seriatim.pipeline.text.log_fields import fields
 
 __all__ = ["SETTINGS", "MigrationLocks"]
 
-#: Settings of a role, a database or a server that would change what a schema becomes, or keep it from being made. The search path
-#: stays: a clock for tests goes by it.
+#: Settings of a role, a database or a server that would change a new schema, or prevent it. The search path stays: a clock for tests
+#: uses it.
 SETTINGS: Mapping[str, str] = {
     "array_nulls": "on",
     "backslash_quote": "safe_encoding",
@@ -35,8 +35,8 @@ SETTINGS: Mapping[str, str] = {
 }
 #: Since PostgreSQL 17.
 _TRANSACTION_TIMEOUT = "transaction_timeout"
-#: Who makes a box takes a while; others of the same box wait for that. All who use it are waited for in all for so long, and without a
-#: pause for a shorter time than after which PostgreSQL looks for a deadlock, since everybody else waits behind that.
+#: How long a migration waits for another one of the same box; for all users of the box; and for these without a pause: shorter than
+#: PostgreSQL's check for deadlocks, since all others wait behind that. Then the pause, seconds.
 _OTHERS_S, _USERS_S, _AT_ONCE_S, _PAUSE_S = 60.0, 90.0, 0.9, 0.5
 _SHOWN = 3
 
@@ -69,7 +69,7 @@ class MigrationLocks:
             ) from error
 
     def lock_out(self) -> None:
-        """Wait until nobody publishes or has messages in hand, and keep all others from it until the transaction ends."""
+        """Wait until no process publishes or has messages in hand, and lock all others out until the transaction ends."""
         end, waits_for = time.monotonic() + (self._own_s or _USERS_S), ""
         while True:
             left = end - time.monotonic()
@@ -91,7 +91,7 @@ class MigrationLocks:
                     ) from error
             else:
                 return
-            time.sleep(min(_PAUSE_S, max(end - time.monotonic(), 0)))  # those who came meanwhile go on
+            time.sleep(min(_PAUSE_S, max(end - time.monotonic(), 0)))  # processes that came meanwhile go on
 
     def _wait_at_most(self, seconds: float) -> None:
         self._statements.do("wait_at_most", milliseconds=int(seconds * 1000))

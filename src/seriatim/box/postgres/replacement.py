@@ -35,7 +35,7 @@ class Replacement:
         self._take_down([row.name for row in rows if row.name not in kept])
 
     def make_all(self) -> None:
-        """Drop what isn't there any more, or is called with something else, or returns something else; make or replace all."""
+        """Drop functions and views that are gone, or have other arguments or results; make or replace all."""
         known = routines()
         removed = set(self._ours) - {routine.name for routine in known}
         self._take_down([*self._changed(), *removed])
@@ -52,7 +52,7 @@ class Replacement:
                 self._make([routine])
         except errors.InvalidTableDefinition:
             self._take_down([routine.name])
-            self._make([routine])  # what depended on it comes later
+            self._make([routine])  # its dependents come later
 
     def _make(self, routines: Iterable[Routine]) -> None:
         text = "\n".join(routine.text for routine in routines)

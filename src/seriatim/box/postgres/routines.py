@@ -21,7 +21,7 @@ from seriatim.box.postgres.template import template, with_constants, with_parts
 __all__ = ["ATTRIBUTES", "Routine", "checksum", "of_tables", "read_text", "routines", "rules", "suffixed_heads"]
 
 _PACKAGE = "seriatim.box.postgres"
-#: The words of a line ``-- is: …``, in their order. A ``definer`` does its work with the rights of the box's owner. Why plans are pinned:
+#: The words of a line ``-- is: …``, in their order. A ``definer`` runs with the rights of the box's owner. Why plans are pinned:
 #: docs/decisions/0139-each-function-of-the-schema-has-one-present-text.md.
 ATTRIBUTES: Mapping[str, str] = {
     "sql": "LANGUAGE sql",
@@ -49,7 +49,7 @@ ATTRIBUTES: Mapping[str, str] = {
 }
 _IS = re.compile(r"^-- is: (.*)\n", re.MULTILINE)
 _CREATE = re.compile(r"^CREATE OR REPLACE (FUNCTION|VIEW) \{schema\}\.(\w+)", re.MULTILINE)
-#: Where the body of a function begins. A text is compiled at its first call; what isn't a text is parsed at once.
+#: The beginning of a function's body. A text is compiled at its first call; any other body is parsed at once.
 _BODY = re.compile(r"^(AS \$|RETURN\b|BEGIN ATOMIC$)", re.MULTILINE)
 _NAME = re.compile(r"\{schema\}\.(\w+)")
 
@@ -63,12 +63,12 @@ class Routine:
     #: The statement that creates or replaces it, a template of the schema's name.
     text: str
     head: str
-    #: Whether PostgreSQL parses its body when it is created, so that everything in it has to be there already.
+    #: Whether PostgreSQL parses its body when it is created, so that everything in it must exist already.
     is_parsed: bool
 
     @property
     def needs(self) -> set[str]:
-        """The names of the schema that have to be there before it."""
+        """Return the names of the schema that must exist before it."""
         return set(_NAME.findall(self.text if self.is_parsed else self.head)) - {self.name}
 
 
@@ -102,7 +102,7 @@ def checksum() -> str:
 
 
 def suffixed_heads(suffix: str) -> str:
-    """The SQL that makes each function once more, without a body and under a longer name: PostgreSQL then compares their heads."""
+    """Return the SQL that makes each function once more, without a body and under a longer name: PostgreSQL then compares their heads."""
     heads = (routine for routine in routines() if not routine.is_view)
     return "\n".join(
         f"CREATE FUNCTION {{schema}}.{routine.name}{suffix}{routine.head}\nLANGUAGE plpgsql AS '';" for routine in heads

@@ -30,11 +30,11 @@ __all__ = ["SEEN", "Statements", "files", "right_of_look", "seen_statement", "st
 
 _Row = TypeVar("_Row")
 
-#: Arguments that take bytes, or lists of bytes, have such names; no other does. They are sent in the binary format.
+#: Arguments with bytes, or lists of bytes, have such names; no others do. They are sent in the binary format.
 _BYTES = re.compile(r"(.*_)?(bod(y|ies)|frame|public_key)", re.ASCII)
 
 
-#: What has a view ``seen_…`` with the rows of those queues that a role sees.
+#: Tables with a view ``seen_…``, which has the rows of the queues that a role sees.
 SEEN = (
     *("entries", "known_groups", "queues", "aside", "history", "known_subscriptions", "leases", "requests", "faults"),
     *("operator_log", "queue_counts", "message_places", "spool", "stored_messages", "tickets", "message_parts"),
@@ -143,7 +143,7 @@ def _no_such_column(row: Any, name: str) -> NoReturn:
 
 
 def _class_row(of: type, cursor: psycopg.Cursor[Any]) -> Any:
-    """Rows that are of a class whose fields have the names of the columns."""
+    """Make rows of a class whose fields have the names of the columns."""
     names = _column_names(cursor)
     if names is not None:
         _check_fits(of, names)
@@ -179,13 +179,15 @@ def statement(name: str, schema: str, *arguments: str, of_rows: bool = False, pa
 
 @cache
 def seen_statement(name: str, schema: str) -> bytes:
-    """The statement of a look, for a role that sees some queues: it reads the views of what the role sees."""
+    """Return the statement of a look for a role that sees some queues: it reads the views of these."""
     return for_schema(_SEEN_TABLE.sub(r"{schema}.seen_\1", _text(files()[name])), schema)
 
 
 @cache
 def right_of_look(name: str) -> str | None:
-    """The right that a look needs: ``see`` or ``see_bodies``; None: it is no look. A look is a file that only reads what operators see."""
+    """Return the right that a look needs: ``see`` or ``see_bodies``; None: it is no look. A look is a file that only reads what operators
+    see.
+    """
     if (file := files().get(name)) is None or file.split("/")[1] not in _ROOMS_OF_LOOKS:
         return None
     text = _text(file)

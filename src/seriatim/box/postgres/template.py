@@ -46,7 +46,9 @@ def template(package: str, path: str) -> str:
 
 
 def with_parts(package: str, folder: str, text: str) -> str:
-    """A text with its parts: ``{in_time(one.at)}`` is the text of ``in_time.sql`` of the folder, in which ``{0}`` is the first argument."""
+    """Return a text with its parts: ``{in_time(one.at)}`` is the text of ``in_time.sql`` of the folder, in which ``{0}`` is the first
+    argument.
+    """
 
     def part(match: re.Match[str]) -> str:
         lines = template(package, f"{folder}/{match[1]}.sql").splitlines()
@@ -94,7 +96,7 @@ def _shown_states() -> str:
 
 
 def _holds(facts: tuple[Fact, ...], unless: tuple[Fact, ...] = ()) -> str:
-    # During a turn a suspension may be asked for, and isn't a flag yet.
+    # During a turn a suspension may be requested, and isn't a flag yet.
     facts_given = [fact for fact in facts if fact is Fact.SUSPENDED or fact not in FLAGGED]
     terms = [fact if fact in facts_given else f"flags & {int(FLAGGED[fact])} <> 0" for fact in facts]
     if unless:

@@ -43,13 +43,13 @@ __all__ = [
 
 #: The largest body, with the parts. PostgreSQL's own limit is 1 GiB for a whole statement's parameter.
 MOST_BODY_BYTES = 512 * 2**20
-#: A statement carries that many bytes of bodies, unless one body is larger.
+#: The most bytes of bodies in a statement, unless one body is larger.
 _PORTION_BYTES = 32 * 2**20
-#: What PostgreSQL takes for all names and values of a JSON object, the context.
+#: PostgreSQL's limit for all names and values of a JSON object, the context.
 MOST_CONTEXT_BYTES = 2**28 - 1
 #: A number is written out, without an exponent; the function `publish` of SQL has the same limit.
 _LONGEST_NUMBER = 100
-#: Given by the box, or fields of the message: no application sets these among the properties.
+#: Set by the box, or fields of the message: applications can't set these among the properties.
 _OURS = frozenset({"ticket", "epoch", "type", "message_id", "received_at", *ORIGIN, *LINK})
 #: And where the messages may carry the origin that a session has given them.
 _OURS_CARRIED = _OURS - ORIGIN.keys() - LINK.keys()
@@ -161,7 +161,7 @@ def routing_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
 
 
 def gate_places_of(routed: Routed, begin: int, end: int) -> dict[str, list[Any]]:
-    """The parameters of ``take_in`` for the places at gates that the entries of some messages have; none if nothing is on the way."""
+    """Return the parameters of ``take_in`` for the places of entries at gates; none if nothing is on the way to one."""
     gates = routed.gates
     if gates is None:
         return {}
@@ -175,7 +175,7 @@ def gate_places_of(routed: Routed, begin: int, end: int) -> dict[str, list[Any]]
 
 
 def keys_of(routed: Routed, begin: int, end: int) -> list[str | None] | None:
-    """The unique keys of the entries of some messages of a batch, None for one without; None: the batch has none."""
+    """Return the unique keys of the entries of some messages of a batch, None for an entry without one; None: the batch has none."""
     keys = routed.entries.keys
     return None if keys is None else list(keys[_entries_of(routed, begin, end)])
 
@@ -219,7 +219,7 @@ def _entries_of(routed: Routed, begin: int, end: int) -> slice:
 
 
 def _context(routed: Routed, place: int) -> Mapping[str, Property]:
-    """The stored properties of a message; as they were given, if the message doesn't fit its type."""
+    """Return the stored properties of a message; the given ones, if the message doesn't fit its type."""
     typed = routed.typed
     return typed.contexts[place] if typed.problems[place] is None else typed.messages[place].context
 
@@ -276,7 +276,7 @@ def _json(message: Message, context: Mapping[str, Property], *, carried: bool) -
 # The same few names again and again.
 @lru_cache(maxsize=10_000)
 def _written_name(name: str) -> str | None:
-    """A property's name as JSON has it, with its colon; None: it has to be looked at for each message."""
+    """Return a property's name as JSON, with its colon; None: it has to be checked for each message."""
     return f"{encode_basestring(name)}: " if name.isascii() and "\0" not in name else None
 
 

@@ -12,8 +12,8 @@ from seriatim.box.definitions.route import router_of
 __all__ = ["Destinations", "Published"]
 
 
-#: Where some messages of a call went: the ids of the messages, their entries, and the definitions of the queues. A plain
-#: tuple, since one is made for each call, and few are asked.
+#: The destinations of some messages of a call: the ids of the messages, their entries, and the definitions of the queues. A plain
+#: tuple, since one is made for each call, and few are read.
 Destinations = tuple[Sequence[str], Entries, Definitions]
 
 
@@ -28,7 +28,7 @@ def _queues_of(ids: Sequence[str], entries: Entries, definitions: Definitions) -
 
 
 def _invalid_of(ids: Sequence[str], entries: Entries, definitions: Definitions) -> dict[str, dict[str, str]]:
-    """The messages that are invalid in queues: why, by queue. Subscriptions of roles are no business of the publisher's."""
+    """Return the messages that are invalid in queues: the reason, by queue. The publisher doesn't see subscriptions of roles."""
     names = {queue.queue_id: name for name, queue in definitions.queues.items()}
     router = router_of(definitions)
     invalid: dict[str, dict[str, str]] = {}
@@ -61,14 +61,13 @@ class Published(list[str]):
         self.left_out = list(left_out)
         #: For each message that was left out because one with its ``unique_key`` waits, by its own id, the id of the one that waits;
         #: empty if all were taken in.
-        #: For each message that was left out because one with its ``unique_key`` waits, the id of that one.
         self.waiting: Mapping[str, str] = waiting or {}
         self._destinations = destinations
         self._queues: dict[str, tuple[str, ...]] | None = None
         self._invalid: dict[str, dict[str, str]] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled without the definitions that tell the queues, and with the queues."""
+        """Pickled without the definitions of the queues, and with the queues."""
         state = (dict(self.queues), dict(self.invalid))
         return (Published._rebuilt, (list(self), self.left_out, state, self.waiting))
 

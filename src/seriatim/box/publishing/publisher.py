@@ -47,24 +47,24 @@ __all__ = ["PATIENCE_S", "Publisher", "traced"]
 _LONGEST_DELAY_US = 10_000 * 86_400 * 10**6
 #: In some time zones the first moments of the year 1 are none that can be shown.
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
-#: How long publishers wait for room, and the shortest and longest pause between two checks. They aren't notified, because
-#: each receiver that completes messages would have to check whether publishers wait.
+#: How long publishers wait for room, and the shortest and longest pause between two checks. They aren't notified, because each
+#: receiver that completes messages would have to check whether publishers wait.
 PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.01, 0.25
-#: One that waits for longer says so.
+#: A publisher that waits longer logs it, seconds.
 _PATIENT_S = 1.0
 _LOG = logging.getLogger("seriatim.box")
 
 
 class _TakenIn(NamedTuple):
-    """The messages that were left out of those taken in, by their places from 1."""
+    """The messages that were left out, by their places from 1."""
 
     known: Sequence[int]
-    #: Those in whose place another one waits, with the id of that one.
+    #: The messages in whose place another one waits, with its id.
     waiting: Mapping[int, str]
 
     @classmethod
     def of_unique(cls, answer: Sequence[str | None]) -> _TakenIn:
-        """From what ``take_in_unique`` answers."""
+        """Read the answer of ``take_in_unique``."""
         known = [place for place, reply in enumerate(answer, 1) if reply == ""]
         return cls(known, {place: reply for place, reply in enumerate(answer, 1) if reply})
 
@@ -102,7 +102,7 @@ class Publisher:
         self._once = once
         #: Whether the messages may carry the origin that a session has given them.
         self._carried = carried
-        #: The entries whose results the messages are, as far as they are on the way to a gate.
+        #: The entries whose results the messages are, if they are on the way to a gate.
         self._in_hand = in_hand
         self._unrouted = access.unrouted if unrouted is None else checked_unrouted(unrouted)
 
@@ -113,7 +113,7 @@ class Publisher:
         routed = self._admitted(transaction, fresh, until, read=False)
         runs = portions(fresh)
         if len(runs) > 1:
-            check_all(routed)  # before the first of them is sent: nothing of the call is taken in, or all
+            check_all(routed)  # before the first of them is sent: the call takes in all or nothing
         if self._once or len(runs) <= 1:
             return self._taken_in(transaction, routed, runs, until)
         if is_idle(transaction.connection):
@@ -134,7 +134,7 @@ class Publisher:
         definitions = self._access.known.definitions
         for begin, end in runs:
             while (result := self._take_in(transaction, routed, begin - begun, end - begun, len(runs))) is None:
-                # The definitions have changed: what isn't taken in yet is routed by the new ones.
+                # The definitions have changed: the rest is routed by the new ones.
                 earlier.append((own_ids[begun:begin], routed.entries, definitions))
                 routed, begun = self._admitted(transaction, fresh[begin:], until, read=True), begin
                 definitions = self._access.known.definitions
@@ -213,7 +213,7 @@ class Publisher:
                     extra=fields("publish_awaits_room", seconds=left_s),
                 )
             if nothing_done:
-                transaction.connection.rollback()  # so that nobody waits for a transaction that naps
+                transaction.connection.rollback()  # so that nothing waits for a transaction that naps
             time.sleep(min(nap_s, left_s))
             nap_s = min(2 * nap_s, _LONG_NAP_S)
         return routed
@@ -227,7 +227,7 @@ class Publisher:
         except UsageError:
             if (now := self._current(transaction, nothing_done=nothing_done)).version == definitions.version:
                 raise
-            # What the process knew was old: it may route again, and refuses nothing.
+            # The process's definitions were old: it may route again, and refuses nothing.
             return now, self._routed(transaction, messages, now)
 
     def _current(self, transaction: Transaction, *, nothing_done: bool) -> Definitions:
@@ -245,7 +245,7 @@ class Publisher:
         routed = router.route(messages, moment, looking(transaction), carried=self._carried)
         if routed.entries.keys is not None:
             check_keys(routed.entries, routed.typed.messages)
-        # As the call says, or the box was opened; or as the settings of the box say.
+        # By the call, or the opening of the box; or by the settings of the box.
         refuses = definitions.refuses if self._unrouted is None else self._unrouted == "refuse"
         if refuses and has_slips(routed):
             refuse_slips(routed, definitions)
@@ -294,7 +294,7 @@ def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[s
 
 
 def _moment(value: object) -> datetime:
-    """The time before which messages aren't handed out, in UTC; 1970 for a time that is long over."""
+    """Return the time before which messages aren't handed out, in UTC; 1970 for a time in the past."""
     if not isinstance(value, datetime):
         raise UsageError(f"{shown(value)} is not a time", remedy="give a datetime")
     try:
@@ -307,7 +307,7 @@ def _moment(value: object) -> datetime:
 
 
 def traced(messages: Sequence[Message]) -> Sequence[Message]:
-    """Messages with the trace that goes on now, those that have none."""
+    """Return messages with the present trace, where they have none."""
     if TRACES.tracing is None or not (trace := TRACES.tracing.published()):
         return messages
     return [

@@ -15,7 +15,7 @@ from seriatim.pipeline.text.counted import counted
 
 __all__ = ["NO_ROOM", "FullQueue", "full", "full_for_batch", "refuse_for_batch"]
 
-#: Why what a role's subscription leads to a full queue is invalid there.
+#: The reason of an invalid message that a role's subscription leads to a full queue.
 NO_ROOM = "the queue is full, and a role's subscription keeps no publisher waiting"
 
 

@@ -1,6 +1,6 @@
 """A publisher's slips: messages that reach no queue, or are invalid in one, and what their publisher probably meant.
 
-A slip is told to the publisher as an error, or in the log, once for each type and property and process.
+A slip is reported to the publisher as an error, or in the log, once for each type and property and process.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class Slip:
     message: Message
     #: The queue that would set it aside as invalid; None: it reaches none.
     queue: str | None
-    #: What is wrong with it; None: no subscription matches it.
+    #: The problem; None: no subscription matches it.
     problem: str | None
-    #: The property that is wrong; empty where it isn't one.
+    #: The invalid property; empty if it isn't a property.
     blamed: str
 
     @property
     def key(self) -> tuple[str, str | None, str]:
-        """What slips have in common that are told once."""
+        """The key of slips that are reported once."""
         return self.message.type, self.queue, self.blamed
 
 
@@ -88,7 +88,7 @@ def _slips(routed: Routed, definitions: Definitions) -> Iterator[Slip]:
     for place, queue_id, problem, by in zip(
         entries.places, entries.queue_ids, entries.problems, entries.subscriptions, strict=True
     ):
-        # What a role has subscribed to is no business of the publisher's.
+        # The publisher doesn't see subscriptions of roles.
         if problem is not None and not router.is_roles_own(by):
             yield Slip(typed.messages[place], names.get(queue_id), problem, "")
 
@@ -135,7 +135,7 @@ def _needed(queue: str, definitions: Definitions) -> str:
 
 
 def _unmatched(message: Message, definitions: Definitions) -> str:
-    """What a message would have to say so that a subscription matches it."""
+    """Return the value that a message would need so that a subscription matches it."""
     router = router_of(definitions)
     filters = router.filters
     wanted: dict[str, set[str]] = {}
@@ -161,7 +161,7 @@ def _unmatched(message: Message, definitions: Definitions) -> str:
 
 
 def _meant(written: object, known: Collection[str], noun: str) -> str:
-    """Which name was probably meant, or which there are."""
+    """Return the name that was probably meant, or the existing names."""
     by_fold = {name.casefold(): name for name in known}
     close = get_close_matches(written.casefold(), by_fold, n=1, cutoff=_CLOSE) if isinstance(written, str) else []
     if close:

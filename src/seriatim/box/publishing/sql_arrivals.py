@@ -28,7 +28,7 @@ __all__ = ["is_unrouted", "route_pending", "without"]
 #: The most messages that a transaction routes, and the most bytes of their bodies.
 _MOST_MESSAGES = 1_000
 _MOST_BYTES = 32 * 2**20
-#: How the publishers of messages are called that came over links.
+#: The prefix of publishers of messages that came over links.
 _LINK = "link:"
 
 
@@ -89,7 +89,7 @@ def _route(transaction: Transaction, pending: Sequence[_Pending]) -> None:
 
 
 def _portions(pending: Sequence[_Pending], router: Router) -> list[list[_Pending]]:
-    """Portions of messages that can be routed together: all of one time, if a filter reads the time."""
+    """Return portions of messages that can be routed together: all of one time, if a filter reads the time."""
     if not pending or not router.needs_time:
         return [list(pending)] if pending else []
     return [list(same) for _, same in groupby(pending, lambda arrival: arrival.received_at)]
@@ -123,7 +123,7 @@ def _enter(transaction: Transaction, pending: Sequence[_Pending], definitions: D
 def _claimed(
     transaction: Transaction, pending: Sequence[_Pending], routed: Routed
 ) -> tuple[Sequence[_Pending], Routed, Sequence[_Pending]]:
-    """The messages with unique keys that come in, and the messages in whose place others wait in each of their queues."""
+    """Return the messages with unique keys that are taken in, and the messages in whose place others wait in each of their queues."""
     typed, entries = routed.typed, routed.entries
     waiting = transaction.value(
         "claim_routed",
@@ -190,14 +190,14 @@ def _permitted(routed: Routed, pending: Sequence[_Pending], definitions: Definit
         for at, (row, queue_id) in enumerate(zip(entries.places, entries.queue_ids, strict=True))
         if pending[row].publisher.startswith(_LINK) and queue_id not in (pending[row].permitted or ())
     }
-    if astray:  # what came over a link is for one queue, whatever subscriptions match it
+    if astray:  # a message from a link is for one queue, whatever subscriptions match it
         entries = entries.take([at for at in range(len(entries.places)) if at not in astray])
         routed = replace(routed, entries=entries)
     for row, queue_id, by in zip(entries.places, entries.queue_ids, entries.subscriptions, strict=True):
         arrival = pending[row]
         if arrival.permitted is None or queue_id in arrival.permitted:
             continue
-        if not router_of(definitions).is_roles_own(by):  # nobody asks a role's subscription whether he may publish
+        if not router_of(definitions).is_roles_own(by):  # a role's subscription doesn't need the publisher's right
             wrong.setdefault(row, f"the role {arrival.publisher!r} may not publish to queue {names[queue_id]!r}")
     return without(routed, wrong)
 

@@ -22,9 +22,9 @@ __all__ = ["NEWEST", "Binaries", "Owner", "find_binaries"]
 
 NEWEST = 18
 _FOLDERS = {18: "pginstall18", 16: "pginstall"}
-#: What a server needs of the installation; clients and headers stay where they are.
+#: The parts of the installation that a server needs; clients and headers stay in the wheel.
 _NEEDED = ("bin/postgres", "bin/initdb", "lib/postgresql", "share/postgresql")
-#: Where root puts a copy that an unprivileged user can reach. It can be deleted at any time.
+#: The place of root's copy for an unprivileged user. It can be deleted at any time.
 _CACHE = Path("/var/cache/seriatim")
 
 
@@ -115,7 +115,7 @@ def _runs(program: Path, owner: Owner) -> bool:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy the files that a server needs, all or none; only folders and files that we make get permissions.
+    """Copy the files that a server needs, all or none; only our own folders and files get permissions.
 
     They lie in the copy as in the wheel, because programs look for libraries in a folder of the wheel's, beside its package.
     """

@@ -43,20 +43,20 @@ from seriatim.pipeline.text.log_fields import fields
 __all__ = ["EmbeddedServer", "peer_of", "serving", "trust"]
 
 _LOG = logging.getLogger("seriatim.box")
-#: So often it is seen to that the server is supervised; after a start that failed it is left alone for longer.
+#: How often the supervisor is checked; and the pause after a failed start.
 _LOOK_S, _REST_S = 1.0, 10.0
-#: Who closes it waits at most so long for a look that starts the server; without users that stops by itself.
+#: The longest wait of a close for a look that starts the server; without users that stops by itself.
 _END_S = 5.0
-#: A server that has no user ends within this time; its supervisor stops it the hard way before that.
+#: A server without users ends within this time; its supervisor kills it before that.
 _STOP_S = 15.0
 #: A start after a crash reads the log again, which may take a while.
 _START_S = 120.0
 _LOG_BYTES = 10 * 2**20
 #: A path of a unix socket has at most 107 bytes; PostgreSQL adds a name of its own.
 _SOCKET_FOLDER_BYTES = 107 - len("/.s.PGSQL.5432")
-#: How the names of these folders begin.
+#: The prefix of the names of these folders.
 _SOCKETS = "seriatim-"
-#: The data in the folder, their id beside them, and who is let in: everybody who gets to the socket.
+#: The data in the folder, their id beside them, and the access rules: all users of the socket.
 _DATA, _ID, _HBA = "data", "id", "hba.conf"
 _LET_IN = "local all all trust\nlocal replication all trust\n"
 
@@ -69,7 +69,7 @@ class EmbeddedServer:
     """
 
     def __init__(self, folder: Path, major: int = NEWEST) -> None:
-        find_binaries(major)  # where there are none no folder is made
+        find_binaries(major)  # without binaries no folder is made
         #: The folder of its data, its log and its locks; made if it is missing.
         self._folder = PrivateFolder(folder.absolute())
         self._registry = Registry()
@@ -129,7 +129,7 @@ class EmbeddedServer:
         started = False
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline:
-            # First the supervisor, then the server: one that has lost its supervisor may answer, and is stopping.
+            # First the supervisor, then the server: a server that has lost its supervisor may answer, and is stopping.
             if not _is_supervised(self._folder):
                 if started:
                     raise self._problem("the embedded PostgreSQL doesn't start")
@@ -211,7 +211,7 @@ class EmbeddedServer:
 
     def _fill(self, draft: str, opened: int, binaries: Binaries, maker: Owner | None) -> None:
         where, handed_over = str(self._folder.path / draft), tuple[int, ...]()
-        if maker is not None:  # who need not be able to walk there
+        if maker is not None:  # which need not be able to walk there
             where, handed_over = f"/proc/self/fd/{opened}", (opened,)
         result = subprocess.run(
             [binaries.initdb, "-D", where, "-U", "seriatim", *_INITDB],
@@ -316,13 +316,13 @@ def peer_of(host: str | int | None) -> dict[str, str]:
         return {}
 
 
-#: Nobody but this user gets into the socket's folder, which is why nobody is asked for a password.
+#: Only this user reaches the socket's folder, so no password is needed.
 _INITDB = (
     "--auth=trust",
     "--encoding=UTF8",
     "--locale=C",
     "--no-instructions",
-    # Unless told otherwise PostgreSQL makes tables in the schema that is named as the user: the box's.
+    # By default PostgreSQL makes tables in the schema with the user's name: the box's.
     "--set=search_path=public",
 )
 
@@ -372,7 +372,7 @@ def _given_by_root(data: int, registry: Registry, where: str) -> int:
 
 def _socket_folder(owner: Owner | None) -> Path:
     """A new folder with a short path, which only the server's user (and root) can enter."""
-    # In /run nobody but root makes folders, not even one of a name that was free again.
+    # In /run only root makes folders, even with a name that was free again.
     candidates = ["/run"] if owner else [os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir()]
     for place in (*filter(_keeps, candidates), "/tmp", "/var/tmp"):  # noqa: S108 -- mkdtemp makes a folder there that is ours alone
         try:
@@ -388,7 +388,7 @@ def _socket_folder(owner: Owner | None) -> Path:
 
 
 def _keeps(place: str) -> bool:
-    """Whether no other user can replace a folder there."""
+    """Return whether no other user can replace a folder there."""
     try:
         status = Path(place).stat()
     except OSError:

@@ -25,7 +25,7 @@ from seriatim.errors import EnvironmentProblem
 __all__ = ["OwnData", "Registry", "new_id"]
 
 _ID = re.compile(r"[0-9a-f]{32}")
-#: Notes of folders that have been gone for so long are removed.
+#: Notes of folders that have been gone for this long are removed, seconds.
 _KEPT_S = 30 * 86_400.0
 
 
@@ -111,7 +111,7 @@ def _homes(environment: Mapping[str, str], uid: int) -> list[Path]:
     homes = [Path(environment.get("HOME", ""))]
     with suppress(KeyError):
         homes.append(Path(pwd.getpwuid(uid).pw_dir))
-    # A command that root runs for somebody may have that user's home in its environment.
+    # A command that root runs for a user may have that user's home in its environment.
     return [home / ".local/state/seriatim" for home in homes if home.is_absolute() and _belongs(home, uid)]
 
 

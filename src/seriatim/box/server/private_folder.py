@@ -23,7 +23,7 @@ from seriatim.errors import EnvironmentProblem
 
 __all__ = ["PrivateFolder", "is_private"]
 
-#: Enough of a folder that others may not let us list.
+#: Enough for a folder that we may not list.
 _PASSED = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
 _ELSEWHERE = "work in a folder of your own, or give a DSN"
 
@@ -70,7 +70,7 @@ class PrivateFolder:
         """Open a file in it: ``ab`` to append, which makes a missing file; ``rb`` to read."""
         flags = os.O_RDONLY if mode == "rb" else os.O_WRONLY | os.O_APPEND | os.O_CREAT
         try:
-            # Opening a pipe would wait for somebody at its other end.
+            # Opening a pipe would wait for a process at its other end.
             handle = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600, dir_fd=self.handle)
         except FileNotFoundError:
             raise
@@ -95,7 +95,7 @@ class PrivateFolder:
         draft = f"{name}.new-{secrets.token_hex(8)}"
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=self.handle)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            os.fchmod(handle, 0o644)  # the server may be another user, who is handed it open
+            os.fchmod(handle, 0o644)  # the server may be another user, who gets it open
             file.write(text)
         os.replace(draft, name, src_dir_fd=self.handle, dst_dir_fd=self.handle)
 

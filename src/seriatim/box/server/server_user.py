@@ -20,8 +20,8 @@ from seriatim.errors import EnvironmentProblem
 
 __all__ = ["give", "maker_for", "new_owner"]
 
-#: Numbers that neither distributions nor container managers give away by themselves, as systemd lists them: where all are
-#: mapped, and for containers that have the first 65,536 only.
+#: Numbers that neither distributions nor container managers give away by themselves, as systemd lists them: where all are mapped, and
+#: for containers that have the first 65,536 only.
 _FREE = (range(1_879_048_192, 2_147_352_576), range(60_706, 61_184))
 _TRIES = 1_000
 
