@@ -1,8 +1,9 @@
 """Lines of coroutines that wait for messages: one thread and one connection listen for all of them, on any event loop.
 
-When somebody calls, one coroutine of each line looks; where it finds something the next one looks, and so on. A coroutine
-that waits for a group of its own lets the next one look in any case: what came may be for that one. So a message wakes as
-many coroutines as it needs, and a thousand that wait cost nothing but their memory.
+After a notification one coroutine of each line looks; if it finds a message the next one looks, and so on. A coroutine that waits for a
+group
+of its own lets the next one look in any case: the message may be for that one. So a message wakes as many coroutines as it needs, and a
+thousand waiting ones cost nothing but their memory.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from seriatim.pipeline.text.log_fields import fields
 __all__ = ["WaitingCoroutine", "WaitingLines"]
 
 _LOG = logging.getLogger("seriatim.aio")
-#: As of threads that wait: a call may be missed, and a group may become free without one.
+#: Like waiting threads: a notification may be missed, and a group may become free without one; seconds.
 _LOOK_S = 1.0
-#: A timer that is due is somebody's to fire; meanwhile it is looked at again, with a pause.
+#: A due timer is being fired by another process; the pause before the next look, seconds.
 _SHORT_S = 0.05
-#: The thread stays so long after the last coroutine has gone: others may come.
+#: How long the thread stays after the last coroutine has gone: others may come; seconds.
 _IDLE_S = 15.0
 
 
@@ -47,7 +48,7 @@ class WaitingCoroutine:
         self._turn = asyncio.Event()
 
     def __enter__(self) -> Self:
-        """Where the process listens for the queue already, it joins the line before it looks for the first time."""
+        """Join the line before its first look, if the process listens for the queue already."""
         self._lines.enter(self)
         return self
 
@@ -57,7 +58,7 @@ class WaitingCoroutine:
         self._lines.leave(self)
 
     async def turn(self, timeout_s: float) -> None:
-        """Wait until it is this coroutine's turn to look again, at most this number of seconds. It has looked, and found nothing."""
+        """Wait for this coroutine's turn to look again, at most this number of seconds. It has looked, and found nothing."""
         self._lines.wait(self)
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
@@ -66,7 +67,7 @@ class WaitingCoroutine:
                 self.is_looking = True
 
     def call(self) -> bool:
-        """Have it look; from any thread. False: its event loop is closed."""
+        """Make it look. Thread-safe. Return False if its event loop is closed."""
         try:
             self._loop.call_soon_threadsafe(self._turn.set)
         except RuntimeError:
@@ -79,16 +80,16 @@ class _Line:
 
     def __init__(self) -> None:
         self.places: dict[WaitingCoroutine, None] = {}
-        #: Whether a publisher's call would be heard; who has joined, and not looked, since that is so.
+        #: Whether a publisher's notification would be heard; the coroutines that have joined since, without a look.
         self.is_asked = False
         self.blind: list[WaitingCoroutine] = []
-        #: Who looks now, and who looks after that in this round; whether another round follows.
+        #: The coroutine that looks now, and those that look next in this round; whether another round follows.
         self._has_turn: WaitingCoroutine | None = None
         self._round: deque[WaitingCoroutine] = deque()
         self._again = False
 
     def call(self) -> None:
-        """Somebody called: one looks."""
+        """Handle a notification: one coroutine looks."""
         if self._has_turn is not None:
             self._again = True
         else:
@@ -104,7 +105,7 @@ class _Line:
             self.call()
 
     def looked(self, place: WaitingCoroutine, *, goes_on: bool) -> None:
-        """One has looked, or is gone. `goes_on`: there may be something for the next one."""
+        """Note that a coroutine has looked, or is gone. `goes_on`: there may be a message for the next one."""
         place.is_looking = False
         if self._has_turn is not place:
             return
@@ -135,7 +136,7 @@ class WaitingLines:
         self._lock = threading.Lock()
         self._lines: dict[str, _Line] = {}
         self._thread: threading.Thread | None = None
-        #: A pipe, by which the thread is told that something has changed.
+        #: A pipe that tells the thread of a change.
         self._heard, self._told = os.pipe()
         os.set_blocking(self._heard, False)
         os.set_blocking(self._told, False)
@@ -161,7 +162,7 @@ class WaitingLines:
                     line.looked(place, goes_on=place.is_particular)
                 return
             line.places[place] = None
-            if line.is_asked or self._is_closed:  # what came since it has looked has called others
+            if line.is_asked or self._is_closed:  # messages since its look have notified others
                 place.call()
                 return
             line.blind.append(place)
@@ -185,7 +186,7 @@ class WaitingLines:
 
     @property
     def is_ending(self) -> bool:
-        """Whether nobody shall wait forever any more."""
+        """Whether the waits without end are to end."""
         return self._is_closed or self._box.access.ending.is_set()
 
     def call_all(self) -> None:
@@ -207,7 +208,7 @@ class WaitingLines:
         os.close(self._heard)
 
     def _stir(self) -> None:
-        with suppress(BlockingIOError):  # it is full of what says the same
+        with suppress(BlockingIOError):  # it is full of the same notifications
             os.write(self._told, b".")
 
     def _run(self) -> None:
@@ -223,7 +224,7 @@ class WaitingLines:
                     error,
                     extra=fields("listening_retried", error=str(error)),
                 )
-                self._call_all()  # those who look get the error
+                self._call_all()  # the next lookers get the error
                 time.sleep(_LOOK_S)
             with self._lock:
                 if self._is_closed or not self._lines:

@@ -111,7 +111,7 @@ class AsyncMessageBox(OnlyAsyncWith):
         finally:
             if (last := calls.last) is None:
                 self._slots.give_back()
-            else:  # one that goes on after it was cancelled has its connection still
+            else:  # a call that runs on after its cancellation still has its connection
                 last.add_done_callback(lambda _: self._slots.give_back())
 
     def _submit(self, work: Callable[[], T], /) -> Future[T]:
@@ -247,6 +247,6 @@ class AsyncMessageBox(OnlyAsyncWith):
 
 
 def _close_opened(opening: asyncio.Future[MessageBox]) -> None:
-    """The caller that wanted it is gone."""
+    """Close a box whose opening was cancelled."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()

@@ -29,7 +29,7 @@ from seriatim.pipeline.text.log_fields import fields
 __all__ = ["AsyncSession", "BegunSession", "LentSession"]
 
 _LOG = logging.getLogger("seriatim.aio")
-#: A coroutine that waits forever makes pauses while there is no connection, and looks from time to time.
+#: The pauses of a coroutine that waits forever, while there is no connection, and its occasional look, seconds.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _LONG_S = 0.1, 5.0, 3600.0
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -240,7 +240,7 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
         self._is_open = False
         torn = _torn() if self._calls.is_torn else None
         why = error or torn
-        if (last := self._calls.last) is not None and self._calls.is_running:  # it was cancelled, and goes on
+        if (last := self._calls.last) is not None and self._calls.is_running:  # it was cancelled, and is still running
             last.add_done_callback(lambda _: self._end(why))
         else:
             await self._ended(why)
@@ -251,7 +251,7 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
         return await self._call(lambda: work(self._enter()))
 
     async def _call(self, work: Callable[[], T]) -> T:
-        """Have something done in a thread, one after another, by one who has a slot."""
+        """Do work in a thread, one call after another, in a slot."""
         async with self._one_at_a_time, self._lock:
             if not self._is_open:
                 problem = "hasn't begun" if self._is_open is None else "has ended"
@@ -296,7 +296,7 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
         *,
         is_particular: bool = False,
     ) -> T | None:
-        """What `look` finds; if it finds nothing in a session that has done nothing yet, it looks again when it is called."""
+        """Return the result of `look`; if there is none in a session that has done nothing yet, look again after a notification."""
         wait_s = patience_of_receiver(wait)
         if not wait_s or not self._can_wait():
             return await self._do(lambda session: look(session, wait))

@@ -20,7 +20,7 @@ from seriatim.network import DeadlineNetwork
 
 __all__ = ["Broken", "Exchange", "HttpResponse", "NotSent"]
 
-#: What is read of an answer.
+#: The most bytes that are read of an answer.
 _MOST_BYTES = 65_536
 #: An idle connection is closed after that.
 _IDLE_S = 5.0
@@ -38,7 +38,7 @@ class HttpResponse:
 
 
 class Broken(Exception):
-    """There is no complete answer: the peer wasn't reached, took too long, broke off, or doesn't speak HTTP; the text says which."""
+    """There is no complete answer: the peer wasn't reached, took too long, broke off, or doesn't speak HTTP; the text is the reason."""
 
 
 class NotSent(Exception):
@@ -58,7 +58,7 @@ class Exchange:
         if url.username or url.password:
             login = base64.b64encode(f"{url.username}:{url.password}".encode()).decode()
             self._own["Authorization"] = f"Basic {login}"
-        # Nobody waits for a connection: a thread has one exchange at a time.
+        # No thread waits for a connection: each has one exchange at a time.
         self._pool = httpcore.ConnectionPool(
             ssl_context=httpx.create_ssl_context(trust_env=False) if url.scheme == "https" else None,
             max_connections=None,
@@ -82,7 +82,7 @@ class Exchange:
             raise NotSent(type(error).__name__) from None
         except httpcore.TimeoutException as error:
             raise Broken(f"{type(error).__name__}, not done after {self._deadline_s:g} s") from None
-        except _BREAKS as error:  # which may tell the whole address, and so a password
+        except _BREAKS as error:  # the error may have the whole address, and so a password
             raise Broken(type(error).__name__) from None
 
     def close(self) -> None:

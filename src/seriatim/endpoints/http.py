@@ -25,7 +25,7 @@ _SHOWN = 300
 _LONGEST_PAUSE_S = 86_400.0
 _LONGEST_TIMEOUT_S = 86_400.0
 _EXTENSION = re.compile(r"[a-z0-9]{1,64}", re.ASCII)
-#: Attributes of CloudEvents, and those that the port gives itself.
+#: Attributes of CloudEvents, and those that the port sets itself.
 _TAKEN = frozenset(
     {"id", "source", "specversion", "type", "time", "subject", "datacontenttype", "dataschema", "data", "data_base64"}
     | {"partitionkey", "sequence"}
@@ -34,7 +34,7 @@ _TAKEN = frozenset(
 _OWN_HEADERS = frozenset({"content-type", "idempotency-key", "content-length", "transfer-encoding"})
 #: Digits of an ordinal, which is compared as text.
 _DIGITS = 19
-#: What CloudEvents leave as it is in a header: printable ASCII but for space, double quote and percent.
+#: The characters that CloudEvents don't escape in a header: printable ASCII except space, double quote and percent.
 _PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 
 
@@ -79,9 +79,9 @@ class HttpPort:
         self._source = source
         #: Seconds for a message, from looking up the host to the last byte of the answer.
         self._timeout = float(timeout)
-        #: Further headers, such as ``Authorization``; none that the port gives each message.
+        #: Further headers, such as ``Authorization``; none of those that the port sets for each message.
         self._headers = _checked(headers or {})
-        #: Where to, without what may be secret, for errors.
+        #: The address, without secrets, for errors.
         self.place = f"{self._url.scheme}://{self._url.host}{f':{self._url.port}' if self._url.port else ''}"
         self._exchange: Exchange | None = None
         self._lock = threading.Lock()
@@ -144,7 +144,7 @@ class HttpPort:
         return event | {"Idempotency-Key": idempotency_key(delivered, message, sent)}
 
     def _source_of(self, delivered: Delivered) -> str:
-        """The source, whose events are in order: a group, since it was forgotten last."""
+        """Return the source, whose events are in order: a group, since it was last forgotten."""
         source = self._source or f"/queues/{quote(delivered.queue, safe='')}"
         if delivered.group is None:
             return source
@@ -179,7 +179,7 @@ def _header(value: Property) -> str:
 
 
 def _in_a_line(body: bytes) -> str:
-    """The beginning of an answer, in one line."""
+    """Return the beginning of an answer, in one line."""
     return " ".join(body[: 4 * _SHOWN].decode(errors="replace").split())[:_SHOWN]
 
 

@@ -10,7 +10,7 @@ from seriatim.pipeline.types.sent_by import LINK
 
 __all__ = ["QueuePort"]
 
-#: What says how a message came here, and not what it is about.
+#: Properties of a message's way to this queue, not of its content.
 _NOT_TAKEN = frozenset({"location", "to", "part", "parts", "parent_id", "dialog", "unique_key", *ORIGIN, *LINK})
 
 

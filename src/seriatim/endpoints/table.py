@@ -37,7 +37,7 @@ def _text(message: Received) -> str:
     return text
 
 
-#: What a column may be filled with, beside properties.
+#: The sources of a column, besides properties.
 _OWN: Mapping[str, Callable[[Delivered, Received], Any]] = {
     "body": lambda _, message: message.body,
     "body_text": lambda _, message: _text(message),
@@ -82,7 +82,7 @@ class TablePort:
         self._dsn = dsn
         self._restedness = Restedness()
         self._pool: ConnectionPool[RestedConnection] | None = None
-        #: Which other PostgreSQL, without what may be secret, for errors.
+        #: The other PostgreSQL, without secrets, for errors.
         self.place = ""
         if dsn is not None:
             self.place = _place(dsn)

@@ -34,7 +34,7 @@ def is_loopback(host: str) -> bool:
 
 
 def listening(host: str, port: int, option: str) -> socket.socket:
-    """A socket that listens at a host (empty: every interface) and a port (0: a free one)."""
+    """Return a socket that listens at a host (empty: every interface) and a port (0: a free one)."""
     listener = None
     try:
         family, kind, proto, _, place = socket.getaddrinfo(
@@ -56,7 +56,7 @@ def listening(host: str, port: int, option: str) -> socket.socket:
 
 
 def listening_on_path(path: str, option: str) -> socket.socket:
-    """A Unix socket that listens at a path; its owner and group may open it. One that a process has left there is replaced."""
+    """Return a Unix socket that listens at a path; its owner and group may open it. A socket that a process has left there is replaced."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if Path(path).is_socket() and not _is_served(path):
@@ -80,7 +80,7 @@ def _is_served(path: str) -> bool:
 
 
 def url_of(listener: socket.socket, scheme: str = "http") -> str:
-    """The address of a socket that listens, such as ``http://127.0.0.1:8470``; of a Unix socket ``unix:`` and its path."""
+    """Return the address of a listening socket, such as ``http://127.0.0.1:8470``; for a Unix socket ``unix:`` and its path."""
     if listener.family == socket.AF_UNIX:
         return f"unix:{listener.getsockname()}"
     host, port = listener.getsockname()[:2]

@@ -13,7 +13,8 @@ __all__ = ["Gone", "Receive", "RequestRefused", "Send", "answer", "body_of", "bu
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
-#: An answer is handed on in pieces, so that it isn't in memory several times; who is refused has so long to read why.
+#: An answer is passed on in pieces, so that it isn't in memory several times; and the time for a refused peer to read the reason,
+#: seconds.
 _PIECE, _LINGER_S = 65_536, 1.0
 _TEXT = "text/plain; charset=utf-8"
 
@@ -66,7 +67,9 @@ async def answer(
 
 
 async def refuse(receive: Receive, send: Send, status: int, why: str) -> None:
-    """Answer a request by an error, and let the other side read it before the connection is closed: what it sends meanwhile would take it away."""
+    """Answer a request by an error, and let the other side read it before the connection is closed: more data from it would discard the
+    answer.
+    """
     content = f"{why}\n".encode()
     headers = {"Connection": "close"} | ({"Retry-After": "1"} if status == 503 else {})
     await _begin(send, status, _TEXT, len(content), headers)

@@ -1,4 +1,4 @@
-"""Who is connected, and whose connection is closed where there is no room."""
+"""The connected peers, and whose connection is closed when there is no room."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["ConnectionState", "Crowd", "Visitor", "name_of"]
 
 
 class ConnectionState(Enum):
-    """What a connection does."""
+    """The state of a connection."""
 
     BEGINS = "begins"  # a handshake, or the head of a request
     SENDS = "sends"  # the body of a request
@@ -32,22 +32,22 @@ class Visitor:
     close: Callable[[], object]
     state: ConnectionState = ConnectionState.BEGINS
     is_unread: bool = False
-    #: Whether it is one of those that are kept for health.
+    #: Whether it is one of those that are reserved for health.
     asks_health: bool = False
     #: Its TLS, which has the certificate of the other side; None: there is none.
     tls: ssl.SSLObject | None = None
-    #: What an application keeps of it, from request to request.
+    #: An application's notes, from request to request.
     notes: dict[str, Any] = field(default_factory=dict)
     crowd: Crowd | None = None
 
     @property
     def is_awaited(self) -> bool:
-        """Whether the other side has to do something, so that it may be closed in favour of another one."""
+        """Whether the other side has to act, so that it may be closed in favour of another one."""
         return self.state is not ConnectionState.ANSWERED or self.is_unread
 
 
 class Crowd:
-    """Connections, of which there are so many at most, and so many of one name.
+    """A limited number of connections, and a limited number of one name.
 
     Where there is no room, one of those goes that wait for their other side: of the name that has most of them, the one that came first. So a
     name that fills the room with connections that do nothing takes it away from itself only.
@@ -58,7 +58,9 @@ class Crowd:
         self._there: dict[Visitor, Hashable] = {}
 
     def enter(self, visitor: Visitor, name: Hashable) -> bool:
-        """Let a connection in, if need be in place of another one; it leaves the crowd in which it was. False: there is no room, and nothing has changed."""
+        """Let a connection in, if need be in place of another one; it leaves its former crowd. False: there is no room, and nothing has
+        changed.
+        """
         own = [visitor for visitor, visitor_name in self._there.items() if visitor_name == name]
         if len(own) >= self._of_name:
             return self._close_one(own) and self._let_in(visitor, name)
@@ -67,12 +69,12 @@ class Crowd:
         return self._let_in(visitor, name)
 
     def leave(self, visitor: Visitor) -> None:
-        """A connection is over, or goes elsewhere."""
+        """Remove a connection that is over, or goes elsewhere."""
         self._there.pop(visitor, None)
         visitor.crowd = None
 
     def close_one(self) -> bool:
-        """Close a connection in favour of another one; False: all are being answered."""
+        """Close a connection in favour of another one; return False if all are being answered."""
         awaited = [visitor for visitor in self._there if visitor.is_awaited]
         if not awaited:
             return False
@@ -97,7 +99,7 @@ class Crowd:
 
 
 def name_of(address: str) -> str:
-    """The name of strangers at an address: of IPv6 its network of 64 bits, all of which one machine may have."""
+    """Return the name of strangers at an address: for IPv6 its network of 64 bits, all of which one machine may have."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The log of what strangers do: the same line once in a while only, because they could fill it."""
+"""The log of strangers' actions: the same line only once in a while, because they could fill it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from seriatim.pipeline.text.log_fields import fields
 
 __all__ = ["LOG", "tell"]
 
-#: The same line is logged once in so many seconds, and at most so many lines in that time.
+#: The same line is logged once in this many seconds, and at most this many lines in that time.
 _TOLD_S, _MOST_TOLD = 60.0, 100
 
 
@@ -37,5 +37,5 @@ LOG.addFilter(_Seldom())
 
 
 def tell(where: str, text: str, level: int = logging.WARNING) -> None:
-    """Log what happened to a connection."""
+    """Log an event of a connection."""
     LOG.log(level, "%s: %s", where, text, extra=fields("connection_refused", error=text))

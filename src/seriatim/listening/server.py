@@ -1,4 +1,4 @@
-"""`Server`: an ASGI application at an address, whose connections nobody can use up."""
+"""`Server`: an ASGI application at an address, whose connections no peer can use up."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from seriatim.network import watch
 
 __all__ = ["Server"]
 
-#: Requests in hand are answered before it ends, if that takes a few seconds only.
+#: The longest time for requests in hand before it ends, seconds.
 _END_S = 5.0
-#: So long no connection is accepted where the system has no room for one.
+#: The pause before the next connection is accepted, when the system has no room for one, seconds.
 _NO_ROOM_S = 0.5
 
 
@@ -62,7 +62,7 @@ class Server(uvicorn.Server):
 
     def serve_until_stopped(self) -> None:
         """Serve until SIGINT or SIGTERM."""
-        with contextlib.suppress(KeyboardInterrupt):  # which uvicorn raises after it has ended because of it
+        with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises it after it has ended because of it
             self.run(sockets=[self._listener])
 
     def start(self) -> None:
@@ -73,14 +73,14 @@ class Server(uvicorn.Server):
         self._thread.start()
 
     def close(self) -> None:
-        """Serve no more. Requests in hand are answered first, if that takes a few seconds only."""
+        """Stop serving. Requests in hand are answered first, if that takes only a few seconds."""
         self.should_exit = True
         if self._thread is not None:
             self._thread.join(2 * _END_S)
         self._listener.close()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept connections: uvicorn would accept all that come before it looks at one."""
+        """Begin to accept connections: uvicorn would accept all waiting ones before it looks at one."""
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             raise RuntimeError("the application can't begin")
@@ -126,7 +126,7 @@ class Server(uvicorn.Server):
             raw.close()
 
     async def _connection(self, raw: socket.socket, visitor: Visitor) -> bool:
-        """Begin a connection, which goes on in its protocol; whether it has begun."""
+        """Begin a connection, which continues in its protocol; return whether it has begun."""
 
         def protocol() -> Protocol:
             return Protocol(
@@ -167,7 +167,7 @@ class Server(uvicorn.Server):
 
 
 class _Telling:
-    """The TLS of a connection. It tells the other side why a handshake failed, which asyncio forgets to send."""
+    """The TLS of a connection. It tells the other side why a handshake failed, which asyncio doesn't."""
 
     def __init__(self, context: ssl.SSLContext, raw: socket.socket) -> None:
         self._context, self._raw = context, raw
@@ -192,7 +192,7 @@ class _Telling:
 
 
 class _Accepting:
-    """What uvicorn closes at its end."""
+    """The object that uvicorn closes at its end."""
 
     def __init__(self, task: asyncio.Task[None]) -> None:
         self._task = task

@@ -13,12 +13,12 @@ class Alert:
     """An alert."""
 
     name: str
-    #: What is true while something is wrong, in Prometheus' language.
+    #: An expression in Prometheus' language that is true while there is a problem.
     expression: str
-    #: How long it has to be so before anybody is told, such as ``5m``.
+    #: How long it has to be true before the alert fires, such as ``5m``.
     lasts: str
     severity: str
-    #: What is wrong; ``{{ $labels.queue }}`` and ``{{ $value }}`` are Prometheus'.
+    #: The problem; ``{{ $labels.queue }}`` and ``{{ $value }}`` are Prometheus'.
     summary: str
     helps: str
     #: Series with values a minute apart, in the language of ``promtool test rules``, at which it fires after `after` minutes.

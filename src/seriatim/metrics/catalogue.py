@@ -17,7 +17,7 @@ __all__ = ["BOX", "METRICS", "PROCESS", "PROCESS_ITSELF", "RUN", "Metric", "Metr
 
 
 class MetricKind(StrEnum):
-    """What Prometheus takes a metric for."""
+    """Prometheus' type of a metric."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
@@ -25,7 +25,7 @@ class MetricKind(StrEnum):
 
 
 class Source(StrEnum):
-    """Where a metric's values come from, in words of the reference."""
+    """The source of a metric's values, in words of the reference."""
 
     BOX = "the box"
     PROCESS = "the processes"
@@ -37,15 +37,15 @@ class Source(StrEnum):
 class Metric:
     """A metric."""
 
-    #: Its name. That of a counter ends with ``_total``.
+    #: Its name. A counter's name ends with ``_total``.
     name: str
     kind: MetricKind
     #: Its meaning, in a sentence or two without a period at the end.
     help: str
     source: Source
-    #: The figure of the box, the measure of the processes, or the field of the run that it is.
+    #: The figure of the box, the measure of the processes, or the field of the run.
     of: str
-    #: The names of its labels: first what has the value, then the kind.
+    #: The names of its labels: first the owner of the value, then the kind.
     labels: Sequence[str] = ()
     unit: Literal["", "seconds", "bytes", "messages", "groups", "rows", "records"] = ""
 

@@ -25,7 +25,7 @@ _Values = Iterable[tuple[Sequence[str], float]]
 
 
 class Collector(PrometheusCollector):
-    """Collects the metrics of what it is given."""
+    """Collects the metrics of its sources."""
 
     def __init__(
         self, *, box: BoxReading | None = None, watched: Watched | None = None, run: RunWatch | None = None
@@ -35,7 +35,7 @@ class Collector(PrometheusCollector):
         self._run = run
 
     def collect(self) -> Iterator[Family]:
-        """All metrics with their present values; those of a box that doesn't answer are left out, and ``seriatim_up`` is 0."""
+        """Return all metrics with their present values; those of a box that doesn't answer are left out, and ``seriatim_up`` is 0."""
         reading = None if self._box is None else self._box.now()
         if reading is not None and reading.figures is not None:
             figures = {metric: _figures_of(metric, reading) for metric in BOX}
@@ -98,7 +98,7 @@ def _family(metric: Metric, values: _Values) -> Family:
 def _measured(metric: Metric, snapshot: Snapshot) -> Family:
     if metric.kind is not MetricKind.HISTOGRAM:
         counts = {key[1:]: value for key, value in snapshot.counts.items() if key[0] == metric.of}
-        if not metric.labels:  # it counts from 0, so that the first one is seen as an increase
+        if not metric.labels:  # it counts from 0, so that the first event is seen as an increase
             counts = {("", ""): sum(counts.values())}
         return _family(metric, [(list(labels)[: len(metric.labels)], value) for labels, value in counts.items()])
     family = HistogramMetricFamily(metric.name, metric.help, labels=list(metric.labels))

@@ -1,4 +1,4 @@
-"""What the run of a pipeline tells of itself: its batches, what became of messages, and what waits."""
+"""The reports of a pipeline's run: its batches, the dispositions of messages, and waiting destinations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DISPOSITIONS = ("arrived", "released", "late", "duplicate", "invalid", "rejecte
 
 
 class RunWatch:
-    """Takes in what a run reports; a scrape reads it."""
+    """Takes in the reports of a run; a scrape reads it."""
 
     def __init__(self, pipeline: str) -> None:
         self._pipeline = pipeline
@@ -49,7 +49,7 @@ class RunWatch:
         self.ports(progress.waiting, names)
 
     def ports(self, waiting: Sequence[Waiting], names: Sequence[str] = ()) -> None:
-        """Take in which destinations wait."""
+        """Take in the waiting destinations."""
         rows = dict.fromkeys(names, 0) | {port.destination: port.rows for port in waiting}
         failing = {port.destination for port in waiting if port.reason and not port.stands_by}
         with self._lock:
@@ -72,7 +72,7 @@ class RunWatch:
         return self._measures.snapshot()
 
     def late(self) -> list[str]:
-        """Why the run isn't ready, in words; empty if it is."""
+        """Return why the run isn't ready, in words; empty if it is."""
         if not self._looked:
             return ["the query hasn't begun yet"]
         since_s = time.monotonic() - self._looked

@@ -1,4 +1,4 @@
-"""The address at which a process tells its metrics (``/metrics``) and its health (``/healthz``, ``/readyz``)."""
+"""The address at which a process serves its metrics (``/metrics``) and its health (``/healthz``, ``/readyz``)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ JSON, ALIVE = "application/json", b'{"status": "alive"}\n'
 
 
 def metrics_of(collector: Collector, accept: str) -> tuple[str, bytes]:
-    """The metrics in a format that a client takes: the type of the content, and the content."""
+    """Return the metrics in a format that a client accepts: the type of the content, and the content."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(collector)
     encoder, kind = choose_encoder(accept)
@@ -38,7 +38,7 @@ def readiness_told(readiness: Readiness) -> tuple[int, bytes]:
 
 
 class MetricsServer:
-    """Tells metrics and health until it is closed."""
+    """Serves metrics and health until it is closed."""
 
     def __init__(self, address: str, collector: Collector, ready: Callable[[], Readiness]) -> None:
         self._collector, self._ready = collector, Shared(ready)
@@ -79,7 +79,7 @@ class MetricsServer:
 def serving_metrics(
     address: str | None, collector: Callable[[], Collector], ready: Callable[[], Readiness]
 ) -> Iterator[MetricsServer | None]:
-    """Within the block metrics and health are told at an address; None: at none."""
+    """Serve metrics and health at an address while the block runs; None: at none."""
     if address is None:
         yield None
         return

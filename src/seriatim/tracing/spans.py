@@ -1,4 +1,4 @@
-"""The spans: `receive`, one a turn; `process`, one a call of a handler; `settle`, until its transaction has ended.
+"""The spans: `receive` for a turn; `process` for a call of a handler; `settle` until its transaction has ended.
 
 A message that is handled for the first time goes on in the trace of its publisher. A retry, a batch, and what waited behind a hole have another
 cause than their publisher: their spans are in the trace of the turn, and have links to the traces of their messages, and of the message that
@@ -25,12 +25,12 @@ from seriatim.pipeline.types.message import Received
 __all__ = ["Spans", "TurnSpans", "install"]
 
 _PROPAGATOR = TraceContextTextMapPropagator()
-#: A span of many messages has so many links at most.
+#: The most links of a span of many messages.
 _MOST_LINKS = 128
 
 
 def install() -> None:
-    """Trace what this process publishes and handles, by the tracer provider that OpenTelemetry knows."""
+    """Trace the messages that this process publishes and handles, by the tracer provider that OpenTelemetry knows."""
     TRACES.tracing = Spans()
 
 
@@ -44,7 +44,7 @@ class Spans:
         return carrier
 
     def turn(self, queue: str) -> TurnTrace:
-        """The spans of what begins now."""
+        """Return the spans of a turn that begins now."""
         return TurnSpans(queue)
 
 
@@ -85,7 +85,7 @@ class TurnSpans:
         )
 
     def process(self, messages: Sequence[Received]) -> AbstractContextManager[object]:
-        """Around the call of a handler: the span is the current one, so what the handler does is below it."""
+        """Trace the call of a handler: its span is the current one, so the handler's own spans are below it."""
         return self._processed(messages)
 
     def settles(self) -> None:
@@ -99,7 +99,7 @@ class TurnSpans:
 
     @contextmanager
     def _processed(self, messages: Sequence[Received]) -> Iterator[Span]:
-        if self._settle is not None:  # what was settled before is
+        if self._settle is not None:  # the former messages are settled
             self._settle.end()
             self._settle = None
         first = messages[0]
@@ -152,7 +152,7 @@ class TurnSpans:
 
 
 def held_behind(messages: Sequence[Received]) -> dict[str, Received]:
-    """The messages of a turn that waited behind a missing number, by id, and the message that came and filled it.
+    """Return the messages of a turn that waited behind a missing number, by id, and the message that came and filled it.
 
     That is a message which came later, by its ticket at the same location, and left earlier.
     """
@@ -172,7 +172,7 @@ def _carrier(message: Received) -> dict[str, str]:
 
 
 def _link(message: Received) -> Link | None:
-    """A link to the trace of a message; None: it has none, or one that is no trace."""
+    """Return a link to the trace of a message; None: it has none, or an invalid one."""
     if not isinstance(message.context.get("traceparent"), str):
         return None
     span = trace.get_current_span(_PROPAGATOR.extract(_carrier(message), Context())).get_span_context()

@@ -1,4 +1,4 @@
-"""`Causes`: of which message in hand a published message is a result.
+"""`Causes`: the message in hand that a published message is a result of.
 
 Only deliveries of queues whose messages are on the way to a gate have it. What results from a message takes the message's
 place at the gate, so it carries the message's origin.
@@ -22,16 +22,16 @@ _SAY_WHICH = "tx.publish(result, cause=message), or sq.Answer(message, result) f
 
 
 class Causes:
-    """The messages in hand, and which of them is at work."""
+    """The messages in hand, and the one at work."""
 
     def __init__(
         self, queue: str, messages: Sequence[Received], origin_of: Callable[[Received], Origin | None]
     ) -> None:
         self._queue = queue
         self._messages = messages
-        #: Tells the origin of one of them; None: it has none.
+        #: Returns the origin of a message; None: it has none.
         self._origin_of = origin_of
-        #: The message that was given last; None: none of several was given by itself.
+        #: The message that was given last; None: no single message was given.
         self.at_work: Received | None = None
         self.begin(messages)
 
@@ -67,7 +67,7 @@ class Causes:
         return with_context(result, context)
 
     def _stamp_of(self, cause: Received) -> dict[str, Any] | None:
-        """The properties that a message gives to what results from it; None: it has no origin."""
+        """Return the properties that a message gives to its results; None: it has no origin."""
         origin = self._origin_of(cause)
         if origin is None:
             return None
@@ -81,8 +81,8 @@ class Causes:
         return stamp
 
     def _agreed(self, result: Message, stamp: Mapping[str, Any]) -> dict[str, Any]:
-        """The properties of a message that has some of those of its stamp already: its own stay, of a trace none is added to some, and
-        its origin has to be the same.
+        """Return the properties of a message that has some of its stamp's already: its own stay, an existing trace isn't completed, and its
+        origin must be the same.
         """
         context = result.context
         if any(context.get(name, stamp[name]) != stamp[name] for name in ORIGIN):
@@ -97,18 +97,18 @@ class Causes:
             for name, value in stamp.items()
             if context.get(name) is None and not (has_trace and name in TRACE)
         }
-        # The result's own value may be equal and of another type: True for 1. The stamp's has the right one.
+        # The result's own value may be equal and of another type: True for 1. The stamp has the right type.
         return {**context, **added, **{name: stamp[name] for name in ORIGIN}}
 
     def in_hand(self, cause: Received) -> Received:
-        """The message in hand that is named as a cause."""
+        """Return the message in hand that is named as a cause."""
         return checked_cause(cause, self._messages, self._queue)
 
 
 def checked_cause(cause: object, messages: Sequence[Received], queue: str | None) -> Received:
-    """The message in hand that is named as a cause. `queue`: the name of their queue; None: no message is in hand."""
+    """Return the message in hand that is named as a cause. `queue`: the name of their queue; None: no message is in hand."""
     if isinstance(cause, Received):
-        # Itself first: two messages of different publishers may have one id.
+        # The object itself first: two messages of different publishers may have one id.
         for message in messages:
             if message is cause:
                 return message
@@ -126,7 +126,7 @@ def checked_cause(cause: object, messages: Sequence[Received], queue: str | None
 def causes_of(
     queue: str, group: str | None, incarnation: int, messages: Sequence[Received], definitions: Definitions
 ) -> Causes | None:
-    """The causes of what is published while a delivery is in hand; None: it carries no origin."""
+    """Return the causes of messages that are published while a delivery is in hand; None: it carries no origin."""
     way = definitions.ways.get(queue)
     if way is None:
         return None

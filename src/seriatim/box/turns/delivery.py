@@ -35,8 +35,8 @@ class Mark(NamedTuple):
 class DeliveryStatus(NamedTuple):
     """The fate of a delivery in an application's transaction, as PostgreSQL reports it."""
 
-    #: ``"in progress"`` while the transaction has the delivery in hand; ``"committed"`` or ``"aborted"`` after that transaction, or the
-    #: savepoint before the delivery, has ended so.
+    #: ``"in progress"`` while the transaction has the delivery in hand; ``"committed"`` or ``"aborted"`` after that transaction, or
+    #: the savepoint before the delivery, has ended so.
     hand: str
     is_left: bool
     #: Whether the messages were put back, without a rollback of that.
@@ -109,7 +109,7 @@ class Delivery(InHand):
         self.causes: Causes | None = None
         self.early_ends: EarlyEnds | None = None
         self._place = place
-        #: In a transaction of an application's, of which the box sees neither commits nor savepoints.
+        #: For a transaction of an application's, whose commits and savepoints the box doesn't see.
         self._look = look
         self._put_back_apart = put_back_apart
         self._process = getpid()
@@ -238,7 +238,7 @@ class Delivery(InHand):
             ends.dead_letter(self, done, reason)
 
     def _early_ends(self, verb: str, instead: str) -> EarlyEnds:
-        """What ends the delivery early."""
+        """Return the object that ends the delivery early."""
         check_process(self._process)
         if self.early_ends is None or self.is_lent:
             problem = f"a handler can't {verb} the worker's delivery from queue {self.queue!r} by a call"
@@ -246,7 +246,7 @@ class Delivery(InHand):
         return self.early_ends
 
     def _check_early(self, verb: str, done: int) -> None:
-        """Refuse to end a delivery early that has ended, or after so many messages."""
+        """Refuse an early end of a delivery that has ended, or after more messages than it has."""
         if isinstance(done, bool) or not isinstance(done, int) or not 0 <= done < len(self):
             raise UsageError(
                 f"{shown(done)} of {len(self)} messages can't be done before the one to {verb}",
@@ -273,7 +273,7 @@ class Delivery(InHand):
         return self.is_open
 
     def _see(self) -> None:
-        """Look whether the application has ended its transaction. If it committed an open delivery, put the messages back."""
+        """Check whether the application has ended its transaction. If it committed an open delivery, put the messages back."""
         if self._look is None or self.state is not DeliveryState.OPEN:
             return
         match self._look().hand:

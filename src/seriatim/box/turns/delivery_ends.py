@@ -18,7 +18,7 @@ class DeliveryEnds(NamedTuple):
     queue_id: int
     group: str | None
     incarnation: int
-    #: What is kept of the messages when they are done: of messages that never failed, ``faults`` keeps nothing.
+    #: What is kept of finished messages: ``faults`` keeps nothing of messages that never failed.
     keep: str
     entry_ids: list[int]
     ordinals: list[int | None]
@@ -26,7 +26,7 @@ class DeliveryEnds(NamedTuple):
 
     @classmethod
     def of(cls, queue: BoxQueue, handed: HandedMessages, *, have_failed: bool) -> DeliveryEnds:
-        """The ends of messages that a turn has handed out. `have_failed`: one of them was handed out before, and failed."""
+        """Return the ends of messages that a turn has handed out. `have_failed`: one of them was handed out before, and failed."""
         keep = queue.declared.keeps
         return cls(
             queue.queue_id, handed.group, handed.incarnation, "nothing" if keep == "faults" and not have_failed else keep,
@@ -69,8 +69,8 @@ class DeliveryEnds(NamedTuple):
         """The statement that completes them in the transaction that handed them out."""
         if SINGLE_COMPLETION.applies(EndedMessages(len(self.entry_ids), self.keep, self.lates)):
             return Completion("complete_one", {"of_queue": self.queue_id, "of_entry": self.entry_ids[0]})
-        # At a gate the results of what was late are flagged.
+        # At a gate the results of late messages are flagged.
         if self.keep != "nothing" or any(self.lates):
             return Completion("complete", self.done())
-        # The history, which tells the rest of them, gets none.
+        # The history, which records the others, gets none of them.
         return Completion("complete", self.done() | {"ordinals": None, "lates": None, "of_incarnation": 0})

@@ -1,6 +1,7 @@
-"""The turn of a `Standard` group of which the next messages have come, all of them, while nothing waits: most turns of long runs.
+"""The turn of a `Standard` group whose next messages have all come, while nothing waits: most turns of long runs.
 
-The kernel says whether it is one (``kernel/policies/next_numbers.py``). The result is that of `Turn`, or of `GateTurn`, without their columns.
+The kernel decides whether it is one (``kernel/policies/next_numbers.py``). The result is that of `Turn`, or of `GateTurn`, without their
+columns.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def judged_at_once(
         order = sorted(order, key=sequences.__getitem__)
         sequences = [sequences[at] for at in order]
     voids = closed.numbers
-    # What waited for its place to be closed counts from now on.
+    # Messages that waited for their place to be closed count from now on.
     clock = max(locked.now_us if is_gate else NEVER, *(NEVER if number is None else number for number in row.times))
     after = after_next_numbers(policy, OneGroup(*known.state), sequences, voids, clock)
     if after is None:
@@ -82,7 +83,7 @@ def judged_at_once(
     )
 
 
-#: That messages wait, are set aside, or were asked for.
+#: The parameters for messages that wait, are set aside, or were requested.
 _NOTHING_ELSE: dict[str, list[Any]] = {
     name: []
     for name in (
@@ -93,7 +94,7 @@ _NOTHING_ELSE: dict[str, list[Any]] = {
 
 
 def _known(row: Any, policy: Policy, key: str, incarnation: int) -> GroupRow:
-    """The stored state of the group; of one that isn't known the state of a new one."""
+    """Return the stored state of the group; for an unknown group the state of a new one."""
     if not row.group_keys:
         return GroupRow(key, incarnation, _new(policy), "{}", 0, [0] * int(Disposition.VOID), "")
     (known,) = zip(
@@ -116,7 +117,7 @@ def _remembered(before: str, sequences: Sequence[int], stored: Sequence[int | No
 
 
 def _passed(voids: Sequence[int], at: int) -> Events:
-    """The events of closed places without results: each is let pass by itself, as the last that comes."""
+    """Return the events of closed places without results: each passes by itself, as the last arrival."""
     if not voids:
         return no_events()
     numbers = np.array(sorted(voids), np.int64)

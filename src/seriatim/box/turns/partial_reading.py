@@ -86,10 +86,10 @@ class HeldPart(Columns):
         long = self.hidden > 0
         goes = long & ~state.stopped()
         due = kernel.due(policy, state) <= now
-        # A closing group takes in what is below the highest message that it holds, and is closed when it holds none.
+        # A closing group takes in messages below its highest held one, and is closed when it holds none.
         if (long & state.groups.has(Flag.CLOSING) & (goes | (come.messages > 0))).any():
             return True
-        # Behind a closing message all is late, and what waits for an opening one is judged at once.
+        # After a closing message all are late, and messages that wait for an opening one are judged at once.
         if isinstance(policy, Stays) and (goes | (long & (acts | (come.messages > 0)))).any():
             return True
         match policy:
@@ -120,9 +120,9 @@ class HeldPart(Columns):
         return (state.groups.next > self.top) & ~state.stopped()
 
     def marked(self, stage: kernel.Outcome, which: Bools, moments: Ints, *, fired: bool = False) -> kernel.Outcome:
-        """A stage of a turn on a `Standard` queue, without the results that it can't know yet."""
+        """Return a stage of a turn on a `Standard` queue, without the results that it can't know yet."""
         groups = stage.state.groups
-        # The kernel takes what was looked up for what waits behind a hole, also where nothing was asked of a group.
+        # The kernel takes looked-up messages for messages behind a hole, also in a group without requests.
         out = np.where(which, self.run_out(stage.state), groups.has(Flag.LEAVING))
         flags = np.where(which, groups.flags & ~int(Flag.LEAVING), groups.flags)
         after = stage.state.with_groups(
@@ -136,11 +136,11 @@ class HeldPart(Columns):
         return kernel.Outcome(after, stage.decided, events)
 
     def beyond(self, stage: kernel.Outcome, before: Bools) -> Ints:
-        """For each group the ref of the arrival that released the last message that was read in order; else the highest number.
+        """Return for each group the ref of the arrival that released the last message that was read in order; else the highest number.
 
         Later arrivals are for the next turn.
         """
-        # Also where a later arrival has suspended the group: that one comes behind the whole run.
+        # Also where a later arrival has suspended the group: it comes after the whole run.
         out = (stage.state.groups.next > self.top) & ~before
         decided = stage.decided
         last = (decided.disposition == Disposition.RELEASED) & ~decided.late & ~decided.timed
@@ -162,8 +162,8 @@ class HeldPart(Columns):
 
 
 def _opens_late(policy: Standard, state: State, now: int) -> Bools:
-    """The groups where a timer may open a hole before the first message behind it has arrived: nobody looked at them when
-    the timer was due.
+    """Return the groups where a timer may open a hole before the first message behind it has arrived: they weren't judged when the timer
+    was due.
 
     In a group of which more is held than is read, such a hole opens with the first message that is read: never too early.
     """

@@ -1,4 +1,4 @@
-"""The result of a turn: what is written, what is handed out, and what an operator's action did."""
+"""The result of a turn: the changes to write, the messages to hand out, and the effect of an operator's action."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class TurnResult:
     begun: dict[str, int] = field(default_factory=dict)
     #: For groups whose hole, round or set has ended, how long it had lasted, in seconds.
     held_s: Sequence[float] = ()
-    #: Of a gate the groups of whose origin queue messages may be handed out that weren't before.
+    #: Of a gate the groups whose origin queue may hand out messages again.
     full: Sequence[str] = ()
-    #: How many of those that are ready, and that the turn has read, aren't handed out.
+    #: How many ready messages that the turn has read aren't handed out.
     left: int = 0
 
     def notices(self, queue: BoxQueue, keys: Sequence[str], kinds: Sequence[EventKind] = _HOLES) -> list[Notice]:

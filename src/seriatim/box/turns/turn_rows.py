@@ -35,7 +35,7 @@ class GroupRow(NamedTuple):
     skipped: str
     arrivals: int
     decided: list[int]
-    #: As PostgreSQL writes it in Base64: the last messages that left, a number and a fingerprint each.
+    #: In PostgreSQL's Base64: the last messages that left, a number and a fingerprint each.
     remembered: str
 
 
@@ -105,7 +105,7 @@ class TurnRows(NamedTuple):
 
 
 def remembered_of(places: Sequence[int], known: Sequence[GroupRow]) -> Remembered:
-    """The last messages that left of known groups, which are at these places."""
+    """Return the last messages that left of known groups, which are at these places."""
     parts = [np.frombuffer(b64decode(row.remembered), _STORED) for row in known]
     pairs = (parts[0] if len(parts) == 1 else np.concatenate(parts)).reshape(-1, 2)
     group = np.repeat(np.array(places, np.int64), [len(part) // 2 for part in parts])

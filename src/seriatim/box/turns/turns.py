@@ -56,19 +56,19 @@ class Turns:
         return self._lock("lock_groups", parameters)
 
     def lock_in_hand(self, queue: BoxQueue, group: str, token: int | None) -> LockedGroups:
-        """Lock a group that this transaction, or its lease, has in hand; no group: it hasn't."""
+        """Lock a group that this transaction, or its lease, has in hand; no group if it hasn't."""
         named = {"of_queue": queue.queue_id, "of_group": group, "of_token": token}
         is_locked, now, isolation, version = self._transaction.one("lock_in_hand", **named)
         check_isolation(isolation)
         return LockedGroups([group] if is_locked else [], self._now_us or now, version)
 
     def lock_many(self, queue: BoxQueue, groups: Sequence[str], patience_ms: int) -> LockedGroups:
-        """Lock these groups, with or without work, for an operator; groups that others keep are left out."""
+        """Lock these groups, with or without work, for an operator; groups that others have locked are left out."""
         named = {"queue_id": queue.queue_id, "group_keys": list(groups), "patience_ms": patience_ms}
         return self._lock("lock_many_for_operator", named | {"now_us": self._now_us})
 
     def lock_copies(self, queue: BoxQueue, groups: Sequence[str]) -> LockedGroups:
-        """Lock these groups for a worker of a region; those that somebody works on are left out."""
+        """Lock these groups for a worker of a region; groups that a worker has are left out."""
         return self._lock("lock_copies", {"of_queue": queue.queue_id, "of_groups": list(groups), "at_us": self._now_us})
 
     def lock_due(
@@ -214,7 +214,7 @@ class Turns:
         return rows
 
     def record(self, queue: BoxQueue, keys: Sequence[str], events: Events, operation_id: int | None = None) -> None:
-        """Put events on record, as many as the queue keeps. If there are none, nothing is executed."""
+        """Put events on record, as many as the queue keeps. Without any, nothing is executed."""
         if not len(events):
             return
         if queue.declared.events != "all":
@@ -287,7 +287,7 @@ class Turns:
         for locked_part in locked.by_policy(queue) if locked.keys else ():
             policy = queue.declared.policy_of(locked_part.keys[0])
             reads = partial(self._reading.read, queue, locked_part, 0, all_arrived=all_arrived)
-            # A capacity counts what a group holds, read or not.
+            # A capacity counts the held messages of a group, read or not.
             turn, _ = reads(all_held=all_held or (isinstance(policy, Standard) and policy.capacity is not None))
             if turn.is_short(acts=True):
                 turn, _ = reads(all_held=True)
@@ -302,7 +302,7 @@ class Turns:
     def record_caused(
         self, queue: BoxQueue, acted: Mapping[str, ActedGroup], numbers: Sequence[int | None] | None = None
     ) -> None:
-        """Put events on record that operators' actions on several groups caused, in one statement, or in none."""
+        """Record events that operators' actions on several groups caused, in one statement, or in none."""
         rows = []
         for (key, action), number in zip(acted.items(), numbers or [None] * len(acted), strict=True):
             kept = action.caused if queue.declared.events == "all" else action.caused.take(action.caused.kept)
@@ -340,7 +340,7 @@ class Turns:
         return end, under_way
 
     def _look_again(self, queue: BoxQueue, locked: LockedGroups) -> None:
-        """Let groups of a gate be looked at after an operator's action: more places may leave now."""
+        """Request a look at groups of a gate after an operator's action: more places may leave now."""
         if queue.origin_id is not None:
             self._transaction.do("look_at_places", of_gate=queue.queue_id, of_groups=locked.keys)
 
@@ -386,7 +386,7 @@ class Turns:
         return delivery, first.version
 
     def _rows(self, name: str, parameters: dict[str, Any], after: Completion | None = None) -> list[Any]:
-        """The rows of a statement; `after`: in one round trip with the end of the transaction before."""
+        """Return the rows of a statement; `after`: in one round trip with the end of the transaction before."""
         connection, schema = self._transaction.connection, self._transaction.schema
         if after is not None:
             done = statement(after.name, schema, *after.parameters), written(after.parameters)
@@ -419,7 +419,7 @@ class Turns:
 
 
 def _measure(queue: str, judged: TurnResult) -> None:
-    """Count what a turn has decided. A transaction that is rolled back afterwards counts, too."""
+    """Count the decisions of a turn. A transaction that is rolled back afterwards counts, too."""
     MEASURES.set_aside(queue, judged.changes["aside_dispositions"])
     MEASURES.count(Measure.CONFLICTS, queue, by=judged.changes["aside_reasons"].count(REASONS[Reason.CONFLICTS]))
     MEASURES.observe(Measure.HOLD, queue, judged.held_s)

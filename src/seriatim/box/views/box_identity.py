@@ -1,4 +1,4 @@
-"""Who a box is, and where it lives: its id, the server that it remembers, and the server on which it is."""
+"""The identity of a box, and its home: its id, the server that it remembers, and the server on which it is."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class BoxIdentity:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """What would tell a copy, and isn't known here."""
+        """The facts that would tell a copy, and aren't known here."""
         facts = {"the system identifier": self.system_identifier_here}
         if not self.is_standby:
             facts["the timeline"] = self.timeline_here
@@ -58,7 +58,7 @@ class BoxIdentity:
 
     @property
     def home(self) -> str:
-        """Where the box is, in words."""
+        """The place of the box, in words."""
         parts = (
             ("system identifier", self.system_identifier_here),
             ("database oid", self.database_oid_here),

@@ -1,4 +1,4 @@
-"""List bulk operations, and what became of each group. Reads without locks."""
+"""List bulk operations, and the result of each group. Reads without locks."""
 
 from __future__ import annotations
 

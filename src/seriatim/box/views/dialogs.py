@@ -15,7 +15,7 @@ from seriatim.kernel.values.time import micros
 
 __all__ = ["DialogView", "clean_up", "dialogs_of"]
 
-#: So many are cleaned up in one transaction.
+#: How many are cleaned up in one transaction.
 _BATCH = 200
 
 

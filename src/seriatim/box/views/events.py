@@ -30,10 +30,10 @@ __all__ = [
 
 #: The words of the kinds.
 KINDS = tuple(kind.word for kind in EventKind)
-#: One transaction gives at most this many positions.
+#: The most positions that one transaction gives.
 _PLACED = 10_000
 _LAST_POSITION = 2**63 - 1
-#: One call reads at most this many events.
+#: The most events that one call reads.
 _MOST = 100_000
 
 
@@ -187,7 +187,7 @@ def read_events(
 def skips_of(
     transaction: Transaction, queue: BoxQueue, group: str, numbers: Collection[int]
 ) -> Mapping[int, EventView]:
-    """The newest skip of each of these numbers, as far as it is on record."""
+    """Return the newest skip of each of these numbers that is on record."""
     if not numbers:
         return {}
     parameters = {

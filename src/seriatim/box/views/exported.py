@@ -14,7 +14,7 @@ from seriatim.pipeline.types.message import Property
 
 __all__ = ["ExportedMessage", "exported"]
 
-#: So many rows without bodies are fetched at once.
+#: How many rows without bodies are fetched at once.
 _PAGE = 1_000
 #: The most bytes of bodies that are read at once; one larger body is read alone.
 _BYTES = 8 * 2**20
@@ -61,7 +61,7 @@ def exported(
             bodies = {body.place: body for body in transaction.rows("bodies_to_export", **columns)}
             for at, row in enumerate(rows, 1):
                 if at not in bodies:
-                    continue  # it is done and gone since
+                    continue  # it was done and deleted meanwhile
                 if bodies[at].body is None:  # a role sees its heads in one queue, and bodies in another
                     transaction.check_sight("see_bodies", queue=row.queue)
                 yield _message(row, bodies[at])

@@ -1,4 +1,4 @@
-"""What became of a message in the boxes into which it was sent, as far as these tell it."""
+"""The steps of a message in the boxes into which it was sent, as far as they report them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["with_steps_elsewhere"]
 
 #: A person waits for it: seconds for a connection, for an answer, and for all boxes.
 CONNECT_S, ANSWER_S, ALL_S = 3, 5.0, 15.0
-#: What is shown of what a box tells.
+#: The limits of what is shown of another box's report.
 _LONGEST_TEXT, _MOST_PLACES, _MOST_FAULTS = 1000, 20, 50
 
 _PLACE = {
@@ -42,7 +42,7 @@ _TICKET = {"location": str, "epoch": int, "number": int}
 
 
 class _Told(NamedTuple):
-    """What a box tells of a message: when it came, and its steps there; None: it knows nothing of it, or doesn't tell."""
+    """A box's report of a message: when it came, and its steps there; None: it doesn't know it, or doesn't report."""
 
     link: str
     peer: UUID
@@ -52,7 +52,7 @@ class _Told(NamedTuple):
 
 
 def with_steps_elsewhere(access: Access, trace: Trace, message_id: str, id_space: str | None) -> list[Step]:
-    """The steps of a trace, and those behind links whose addresses this box has.
+    """Return the steps of a trace, and those behind links whose addresses this box has.
 
     The other box has to have granted it. Where it hasn't, the trace ends with what is known here. At most ten boxes are asked, each for a few seconds.
     """
@@ -81,7 +81,7 @@ def with_steps_elsewhere(access: Access, trace: Trace, message_id: str, id_space
 
 
 def _told(request: Any, message_id: str) -> _Told:
-    """What the box of a link tells of a message."""
+    """Return the report of a link's box about a message."""
     link = from_json(Link, json.loads(request.definition))
     try:
         kind = Carrier if link.url is None else HttpsCarrier
@@ -101,7 +101,7 @@ def _told(request: Any, message_id: str) -> _Told:
 
 
 def _steps_of(link: str, message_id: str, read: object) -> list[Step] | None:
-    """The steps that the other box tells; None: nothing is known."""
+    """Return the steps in the other box's report; None: nothing is known."""
     if read == {}:
         return None
     message = _fields(read, _MESSAGE)
@@ -133,7 +133,7 @@ def _steps_of(link: str, message_id: str, read: object) -> list[Step] | None:
 
 
 def _fields(read: object, kinds: Mapping[str, type]) -> dict[str, Any]:
-    """The fields of an object that have these names, each of its kind or None."""
+    """Return the fields of an object that have these names, each of its kind or None."""
     content = read if isinstance(read, dict) else {}
     check(content is read, "a trace isn't an object of JSON as it should be")
     return {name: _value(content.get(name), kind) for name, kind in kinds.items()}

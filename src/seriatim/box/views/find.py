@@ -18,7 +18,7 @@ from seriatim.box.views.message_places import Placed
 
 __all__ = ["FoundMessage", "SearchResult", "Similar", "find", "similar_to"]
 
-#: Text that may stand for a number in a property. It is written without an exponent there.
+#: Text that may be a number in a property. It is written without an exponent there.
 _NUMBER = re.compile(r"-?\d{1,40}(\.\d{1,40})?", re.ASCII)
 
 
@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"-?\d{1,40}(\.\d{1,40})?", re.ASCII)
 _ABOVE = "zzzz"
 #: In JSON: no property has this value.
 _NO_VALUE = "[]"
-#: Parts of ids have at least so many characters.
+#: The least number of characters of a part of an id.
 _PART = 4
 
 
@@ -154,7 +154,7 @@ def similar_to(
 
 
 def _variants(text: str) -> list[str]:
-    """A text as it may be written: as it is, in small letters, in capitals, and with one capital at its beginning."""
+    """Return the spellings of a text: unchanged, in small letters, in capitals, and with one capital at its beginning."""
     return list(dict.fromkeys((text, text.lower(), text.upper(), text.capitalize())))
 
 

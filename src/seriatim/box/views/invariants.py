@@ -145,7 +145,7 @@ def leases_run_out(transaction: Transaction, seconds: float, most: int = 5) -> l
 
 
 def never_numbered(transaction: Transaction, most: int = 5) -> list[str]:
-    """Messages without a ticket though their transactions have ended, in words: no turn sees them, and later messages pass them."""
+    """Return messages without a ticket though their transactions have ended, in words: no turn sees them, and later messages pass them."""
     rows = transaction.rows("never_numbered", most=most)
     return [
         f"location {location!r}: {counted(messages, 'message')}"
@@ -155,6 +155,6 @@ def never_numbered(transaction: Transaction, most: int = 5) -> list[str]:
 
 
 def silent_triggers(transaction: Transaction) -> list[str]:
-    """The triggers of the box that are switched off, or off in replication sessions: the name, and the table."""
+    """Return the triggers of the box that are switched off, or off in replication sessions: the name, and the table."""
     rows = transaction.rows("silent_triggers")
     return [f"{name} of {table}" for table, name in rows]

@@ -31,7 +31,7 @@ __all__ = [
     "places_page",
 ]
 
-#: What a message can be in a queue, or instead of it.
+#: The states of a message in a queue, or outside of one.
 STATUSES = (
     *("arrived", "held", "queued", "in_hand", "faulted"),
     *("late", "duplicate", "invalid", "rejected", "dead"),
@@ -159,7 +159,7 @@ def places_of(transaction: Transaction, chosen: PlaceFilter | None = None, *, li
 class PlacesPage:
     """A page of messages with their places."""
 
-    #: The messages, in the order in which they came in.
+    #: The messages, in order of arrival.
     rows: list[Placed]
     #: The arrival and position of the last message that was read; None: there are no more.
     following: tuple[int, int] | None

@@ -128,7 +128,7 @@ def _is_published(transaction: Transaction, named: Mapping[str, str | None]) -> 
 
 
 def _key(transaction: Transaction, named: Mapping[str, str | None]) -> _Key | None:
-    """Where the message is in the spool; None: it isn't there any more, or never was."""
+    """Return the place of the message in the spool; None: it isn't there any more, or never was."""
     rows = transaction.rows("message_key", **named)
     check_one_space(str(named["message_id"]), {row.id_space for row in rows})
     return next((_Key(row.arrival_id, row.position) for row in rows), None)

@@ -1,4 +1,4 @@
-"""The schedules of a box, with what has become of them."""
+"""The schedules of a box, with their results."""
 
 from __future__ import annotations
 

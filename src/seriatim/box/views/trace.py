@@ -28,9 +28,9 @@ from seriatim.pipeline.text.counted import counted
 __all__ = ["Step", "StepKind", "Trace", "TracedPlace", "steps_elsewhere", "trace_group", "trace_message"]
 
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-#: So much of the operator log and of the faults is looked at.
+#: How many entries of the operator log and of the faults are read.
 _MOST = 1000
-#: So many messages are told of that come before a message, or result from it.
+#: How many messages are listed that come before a message, or result from it.
 _MOST_RELATED = 100
 
 
@@ -48,7 +48,7 @@ class StepKind(StrEnum):
     EVENT = "event"
     DONE = "done"
     SET_ASIDE = "set_aside"
-    #: What the box can't say, because nobody keeps it.
+    #: A step that the box can't know, because it isn't kept.
     UNKNOWN = "unknown"
 
 
@@ -80,13 +80,13 @@ class Trace(NamedTuple):
 
     steps: list[Step]
     may_have_left: bool = False
-    #: Whether it isn't here any more, and nothing tells where it went.
+    #: Whether it isn't here any more, and its fate isn't known.
     is_gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TracedPlace:
-    """A place of a message: a row of ``trace.sql``, or what another box tells of one."""
+    """A place of a message: a row of ``trace.sql``, or of another box's report."""
 
     message_id: str
     type: str
@@ -131,7 +131,7 @@ class _Place(NamedTuple):
 
     @classmethod
     def of(cls, queue: str | None, group: str | None, number: int | None) -> _Place | None:
-        """The place, if it is one."""
+        """Return the place, if it is one."""
         return None if queue is None or group is None or number is None else cls(queue, group, number)
 
 
@@ -180,7 +180,7 @@ def trace_message(
 
 
 def steps_elsewhere(link: str, places: Sequence[TracedPlace], faults: Sequence[FaultView]) -> list[Step]:
-    """The steps of a message in the box behind a link, from what that one tells: its places, of which there is one at least, and faults."""
+    """Return the steps of a message in the box behind a link, from its report: at least one place, and faults."""
     lines = [_received(places[0])]
     for place in places:
         if place.queue is None or place.group is None:
@@ -201,7 +201,7 @@ def _related(
         if place is None and queue is not None and queue.has_gate:
             place = _Place.of(place_.queue, place_.group, place_.ordinal)
     results = _results(transaction, message_id, parent_id, place, within)
-    if place is None:  # the message is done, and its place is known from what results from it
+    if place is None:  # the message is done, and its place is known from its results
         carried = (_Place.of(row.origin_queue, row.origin_group, row.origin_ordinal) for row in results)
         place = next((place_id for place_id in carried if place_id is not None), None)
         results = results if place is None else _results(transaction, message_id, parent_id, place, within)
@@ -292,7 +292,7 @@ def _gone(
 
 
 def _sent(transaction: Transaction, message_id: str) -> list[Step]:
-    """What the owner of the box may know of a message that is on its way to another box, or was sent there and is kept."""
+    """Return what the owner of the box may know of a message on its way to another box, or one that was sent there and is kept."""
     if transaction.check_sight("see"):
         return []
     steps = []
@@ -364,7 +364,7 @@ def _happened(event: EventView) -> str:
 
 
 def _because(event: EventView) -> str:
-    """What caused an event, as far as that isn't clear from its kind."""
+    """The cause of an event, where its kind doesn't make it clear."""
     if event.by is not None:
         return f", {str(event.action).replace('_', ' ')} by {event.by}"
     match event.kind:
@@ -376,7 +376,7 @@ def _because(event: EventView) -> str:
 
 
 def _way(traced: TracedPlace, view: GroupView | None, skips: Mapping[int, EventView]) -> list[Step]:
-    """The steps of a message in one queue: from the matching subscriptions to its present place."""
+    """Return the steps of a message in one queue: from the matching subscriptions to its present place."""
     step = Step(None, StepKind.ROUTED, _routed(traced), traced.message_id, traced.queue, traced.group)
     return [
         replace(step, at=traced.received_at),
@@ -446,7 +446,7 @@ def _fault(fault: FaultView) -> Step:
 
 
 def _before(entries: Sequence[Logged]) -> Iterator[Step]:
-    """Where messages were that have been put back since: that they were set aside, as the operator log has it, oldest first."""
+    """Yield the former places of messages that were put back: their setting aside, from the operator log, oldest first."""
     for entry in reversed(entries):
         since, about = entry.details.get("since"), entry.details.get("message_id")
         if entry.action == "requeue" and since is not None:
@@ -470,7 +470,7 @@ def _operation(entry: Logged) -> Step:
 
 
 def _in_time(lines: Sequence[Sequence[Step]]) -> list[Step]:
-    """Sort steps by time: unknown steps first, the present place last; a step of unknown time stays behind its predecessor."""
+    """Sort steps by time: unknown steps first, the present place last; a step of unknown time stays after its predecessor."""
     keyed: list[tuple[datetime, int, Step]] = []
     for line in lines:
         moment = _FIRST

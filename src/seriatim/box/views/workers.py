@@ -78,5 +78,5 @@ def workers_of(transaction: Transaction, queue: str | None = None) -> list[Worke
 
 
 def _work(fields: dict[str, Any]) -> WorkView:
-    """As JSON has it."""
+    """Read a work view from JSON."""
     return WorkView(**fields | {"since": datetime.fromisoformat(fields["since"])})

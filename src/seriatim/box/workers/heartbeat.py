@@ -1,4 +1,4 @@
-"""The heartbeat of a process: one statement says what it does on each of its queues, and brings back what is set for these."""
+"""The heartbeat of a process: one statement reports its work on each of its queues, and returns their settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from seriatim.box.definitions.queue_settings import QueueSettings
 
 __all__ = ["Process", "Report", "WorkerOrders", "beat", "forget"]
 
-#: The most turns in hand that a process reports: those that have taken longest.
+#: The most turns in hand that a process reports: the longest ones.
 _MOST_TOLD = 50
 _LONGEST_NAME, _LONGEST_HOST = 1024, 256
 
@@ -30,7 +30,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a process does on a queue."""
+    """A process's work on a queue."""
 
     queue: str
     mode: str
@@ -40,24 +40,23 @@ class Report:
     run_length: int
     #: The largest number of messages a second; None: no limit.
     rate: float | None
-    #: For each turn that is under way its group, the entry of the message whose handler is at work, and for how many seconds it has gone
-    #: on.
+    #: For each turn under way its group, the entry of the message whose handler is at work, and its duration in seconds.
     in_hand: Sequence[tuple[str | None, int | None, float]] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerOrders:
-    """What a process obeys on a queue."""
+    """The settings that a process obeys on a queue."""
 
     settings: QueueSettings = field(default_factory=QueueSettings)
-    #: The capacity of each process that works on the queue, in an order that is the same for all of them. Empty where they share
-    #: nothing.
+    #: The capacity of each process that works on the queue, in an order that is the same for all of them. Empty where they share no
+    #: limit.
     capacities: tuple[int, ...] = ()
     place: int = 0
 
 
 def beat(transaction: Transaction, process: Process, reports: Sequence[Report]) -> dict[str, WorkerOrders]:
-    """Say what a process does on each of its queues, in one round trip."""
+    """Report a process's work on each of its queues, in one round trip."""
     rows = transaction.rows(
         "beat",
         of_process=process.process_id,

@@ -19,12 +19,12 @@ from seriatim.box.postgres.translate import translated
 
 __all__ = ["Slots"]
 
-#: Who has places and doesn't look for so long is lost, or frozen: PostgreSQL ends the connection.
+#: A process with places that doesn't look for this long is lost, or frozen: PostgreSQL ends the connection, milliseconds.
 _IDLE_MS = 10_000
 
 
 class Slots(Closing):
-    """The places that a process has, in all queues of a box; for one thread."""
+    """The places of a process, in all queues of a box; for one thread."""
 
     def __init__(self, box: MessageBox) -> None:
         self._dsn, self._schema = box.dsn, box.schema
