@@ -148,9 +148,8 @@ def _addresses(host: str, port: int, moment: float | None) -> list[str]:
 
 
 def watch(connection: socket.socket) -> None:
-    """Have the system find out that the other side of a connection is gone, though no packet says so: within half a minute.
-
-    Keepalive asks a side that is silent; the other one is for bytes that aren't acknowledged.
+    """Have the system find out that the other side of a connection is gone, though no packet says so: within half a minute. Keepalive asks
+    a side that is silent; the other one is for bytes that aren't acknowledged.
     """
     if connection.family not in (socket.AF_INET, socket.AF_INET6):
         return

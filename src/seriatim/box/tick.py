@@ -53,18 +53,11 @@ class Tick:
 
 
 def tick(access: Access, *, at_once: bool = False) -> Tick:
-    """Route waiting messages, judge what has arrived, fire due timers, and retry faulted groups with `recoveries`; hand
-    out nothing.
-
-    Schedules whose time has come publish their messages, if the role is the owner of the box.
-
-    First it numbers messages that got no number because a trigger was switched off.
-
-    For dialogs it fires timers, ends lifetimes, delivers messages of the transmission queue if that is possible now, and
-    deletes dialogs that were closed long ago.
-
-    A locked group is left to its turn, which fires its timers. Leases that ran out are removed. A group or a queue at which it fails
-    keeps no other from being looked at.
+    """Route waiting messages, judge what has arrived, fire due timers, and retry faulted groups with `recoveries`; hand out nothing.
+    Schedules whose time has come publish their messages, if the role is the owner of the box. First it numbers messages that got no number
+    because a trigger was switched off. For dialogs it fires timers, ends lifetimes, delivers messages of the transmission queue if that is
+    possible now, and deletes dialogs that were closed long ago. A locked group is left to its turn, which fires its timers. Leases that ran
+    out are removed. A group or a queue at which it fails keeps no other from being looked at.
     """
     with access.transaction() as transaction:
         transaction.check_enabled()
@@ -113,10 +106,9 @@ class _Failures:
 
 
 def _judged(access: Access, queue: BoxQueue, failures: _Failures) -> int:
-    """Judge the groups of a queue that have a due timer, or messages that nobody has judged; return their number.
-
-    Where no message waits for another one, there is nothing to tell of messages before a receiver gets them. Groups of one transaction
-    that fail together are judged one by one.
+    """Judge the groups of a queue that have a due timer, or messages that nobody has judged; return their number. Where no message waits
+    for another one, there is nothing to tell of messages before a receiver gets them. Groups of one transaction that fail together are
+    judged one by one.
     """
     keys: set[str] = set()
     from_rank, until_rank, more = EVERYTHING if queue.holds else None, None, True

@@ -52,12 +52,10 @@ def given_messages(received: Received | Delivered) -> Sequence[Received]:
 
 
 def idempotency_key(delivered: Delivered, message: Received, sent: Sequence[str] = ()) -> str:
-    """32 hexadecimal digits, always the same for the same message from the same place.
-
-    The place is queue, group, incarnation and ordinal; in a queue without order the ticket, since two roles may give their messages one
-    id. The id distinguishes messages of two boxes. The body, and the
-    properties that are sent, distinguish an edited message from the original: a receiver that has refused the original
-    should check the edited one again.
+    """32 hexadecimal digits, always the same for the same message from the same place. The place is queue, group, incarnation and ordinal;
+    in a queue without order the ticket, since two roles may give their messages one id. The id distinguishes messages of two boxes. The
+    body, and the properties that are sent, distinguish an edited message from the original: a receiver that has refused the original should
+    check the edited one again.
     """
     number = message.ticket if message.ordinal is None else message.ordinal
     place = [delivered.queue, delivered.group, delivered.incarnation, number, message.message_id, *sent]

@@ -21,9 +21,8 @@ _SUFFIX = re.compile(r"(\.[A-Za-z0-9_-]{1,16}){0,3}", re.ASCII)
 
 
 class FilePort:
-    """A handler that writes files: ``FOLDER/GROUP/INCARNATION-ORDINAL.SUFFIX``, for queues without groups ``FOLDER/ID.SUFFIX``.
-
-    A file appears only when it is complete. Names sort in the order of the group.
+    """A handler that writes files: ``FOLDER/GROUP/INCARNATION-ORDINAL.SUFFIX``, for queues without groups ``FOLDER/ID.SUFFIX``. A file
+    appears only when it is complete. Names sort in the order of the group.
     """
 
     def __init__(self, folder: str | Path, *, suffix: str = "") -> None:

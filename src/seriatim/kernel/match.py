@@ -257,9 +257,8 @@ class _ShapeRules:
 
 
 class _Table:
-    """From the values of one property to rules.
-
-    The rules of a value have a code: they are ``rules[starts[code]:][:counts[code]]``. The rules of a crowd count 0.
+    """From the values of one property to rules. The rules of a value have a code: they are ``rules[starts[code]:][:counts[code]]``. The
+    rules of a crowd count 0.
     """
 
     def __init__(self, key: Property, by_value: Mapping[Any, Sequence[int]], trials: Sequence[_Trial]) -> None:

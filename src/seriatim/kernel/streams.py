@@ -74,12 +74,11 @@ class Status(IntEnum):
 
 
 class Decision(IntEnum):
-    """The action of a sender after an answer.
-
-    `ACK`: what is acknowledged may be deleted, and the stream goes on. `LATER`: nothing more than that, and it asks again after a while.
-    `FRAGMENTS`: it sends the fragments that are missing. `REPEAT`: it sends again from the receiver's number, marked as replayed.
-    `OVER`: the stream is over, as both know. `END`: it can't be made whole, and the sender tells the receiver so. `LOST`: it is over
-    at the receiver, although not everything is acknowledged. `STALE`: an answer to an older question, or about another history.
+    """The action of a sender after an answer. `ACK`: what is acknowledged may be deleted, and the stream goes on. `LATER`: nothing more
+    than that, and it asks again after a while. `FRAGMENTS`: it sends the fragments that are missing. `REPEAT`: it sends again from the
+    receiver's number, marked as replayed. `OVER`: the stream is over, as both know. `END`: it can't be made whole, and the sender tells the
+    receiver so. `LOST`: it is over at the receiver, although not everything is acknowledged. `STALE`: an answer to an older question, or
+    about another history.
     """
 
     ACK = 0

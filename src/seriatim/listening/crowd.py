@@ -47,10 +47,9 @@ class Visitor:
 
 
 class Crowd:
-    """A limited number of connections, and a limited number of one name.
-
-    Where there is no room, one of those goes that wait for their other side: of the name that has most of them, the one that came first. So a
-    name that fills the room with connections that do nothing takes it away from itself only.
+    """A limited number of connections, and a limited number of one name. Where there is no room, one of those goes that wait for their
+    other side: of the name that has most of them, the one that came first. So a name that fills the room with connections that do nothing
+    takes it away from itself only.
     """
 
     def __init__(self, most: int, of_name: int) -> None:

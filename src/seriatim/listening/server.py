@@ -29,9 +29,8 @@ _NO_ROOM_S = 0.5
 
 
 class Server(uvicorn.Server):
-    """Serves an ASGI application at a socket: in this thread, or in one of its own until it is closed.
-
-    A scope's ``state`` has the `Visitor`.
+    """Serves an ASGI application at a socket: in this thread, or in one of its own until it is closed. A scope's ``state`` has the
+    `Visitor`.
     """
 
     def __init__(

@@ -43,9 +43,8 @@ class LedElsewhere(UsageError):
 
 
 class Way(Enum):
-    """The way of messages into a box.
-
-    `SENT`: a sender asks for its vote. `RESERVED`: the journal has given out the number, and will say whose it is. `COPY`: the other box has it.
+    """The way of messages into a box. `SENT`: a sender asks for its vote. `RESERVED`: the journal has given out the number, and will say
+    whose it is. `COPY`: the other box has it.
     """
 
     SENT = "sent"
@@ -388,10 +387,9 @@ class _Writing:
         return votes
 
     def _votes_of_copies(self, through: Mapping[_Key, int]) -> list[bool]:
-        """Return whether the box's copies are its votes: only a copy above all its numbers, and only if the box votes.
-
-        That is narrower than the rule of `kernel/regions/votes.py`. A hole may have been skipped in the journal, and the box not know it yet: such a
-        number is below one that the box has.
+        """Return whether the box's copies are its votes: only a copy above all its numbers, and only if the box votes. That is narrower
+        than the rule of `kernel/regions/votes.py`. A hole may have been skipped in the journal, and the box not know it yet: such a number
+        is below one that the box has.
         """
         highest, votes = dict(through), []
         for row in self._rows:

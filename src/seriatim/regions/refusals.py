@@ -52,9 +52,8 @@ class Refusals:
         return [*self._free(unwritten), *self._barred(units, barring)]
 
     def _free(self, refused: Sequence[Unit]) -> list[Unit]:
-        """Return the units that this call hasn't written, and that no earlier call has written either, or that are barred.
-
-        A box refuses a message, too, that it has as a copy, or had voted for before it was restored: it may be handled under its number.
+        """Return the units that this call hasn't written, and that no earlier call has written either, or that are barred. A box refuses a
+        message, too, that it has as a copy, or had voted for before it was restored: it may be handled under its number.
         """
         if not refused:
             return []

@@ -19,10 +19,8 @@ __all__ = ["Unit", "as_units", "numbers_by_queue", "steps"]
 
 @dataclass(slots=True)
 class Unit:
-    """Messages that are sent or refused together: those of a session.
-
-    `replies`: of the two boxes and the journal. `first`: the first box that has them. `why`: why they were refused. `is_sent`: the journal has them, whatever
-    the boxes say.
+    """Messages that are sent or refused together: those of a session. `replies`: of the two boxes and the journal. `first`: the first box
+    that has them. `why`: why they were refused. `is_sent`: the journal has them, whatever the boxes say.
     """
 
     messages: list[Numbered]

@@ -179,9 +179,8 @@ def rows_read(progress: Mapping[str, Any]) -> int:
 
 
 def behind_in(progress: Mapping[str, Any]) -> int | None:
-    """Return how many records the query is behind its source, by a progress event: for the partition that is furthest behind.
-
-    None: no source tells that; Kafka's does.
+    """Return how many records the query is behind its source, by a progress event: for the partition that is furthest behind. None: no
+    source tells that; Kafka's does.
     """
     lags = [source["metrics"].get("maxOffsetsBehindLatest") for source in progress["sources"] if source.get("metrics")]
     numbers = [int(lag) for lag in lags if lag is not None]
@@ -189,10 +188,9 @@ def behind_in(progress: Mapping[str, Any]) -> int | None:
 
 
 def _entered(messages: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Each message with its destinations, counted before and after routing.
-
-    Code under a destination takes a row for each destination. Without such code the destinations are an array, and
-    `resequence` repeats the message: passing a row from Spark to Python costs more than repeating it there.
+    """Each message with its destinations, counted before and after routing. Code under a destination takes a row for each destination.
+    Without such code the destinations are an array, and `resequence` repeats the message: passing a row from Spark to Python costs more
+    than repeating it there.
     """
     counted = messages.observe(_ROUTER, F.count(F.lit(1)).alias("received"))
     names = [destination.queue.name for destination in pipeline.route]

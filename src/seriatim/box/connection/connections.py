@@ -192,10 +192,9 @@ class Connections(Closing):
         unrouted: str | None = None,
         limits: Limits | None = None,
     ) -> Self:
-        """Open the connections; arguments and errors are those of `MessageBox.open`.
-
-        `publish_notices` publishes the notices of transactions. With `owner`, which pipelines need, other roles than the
-        box's owner get `EnvironmentProblem`, and a disabled box is refused with `BoxDisabled`.
+        """Open the connections; arguments and errors are those of `MessageBox.open`. `publish_notices` publishes the notices of
+        transactions. With `owner`, which pipelines need, other roles than the box's owner get `EnvironmentProblem`, and a disabled box is
+        refused with `BoxDisabled`.
         """
         _check_most(most)
         if turn_limit is not None:
@@ -248,10 +247,8 @@ class Connections(Closing):
         return self._most
 
     def transaction(self) -> AbstractContextManager[OwnConnection]:
-        """Begin a transaction: it commits at the end of the block; an exception rolls it back.
-
-        The driver's errors are translated at the begin and the commit, not inside the block. A forked process makes its
-        own connections.
+        """Begin a transaction: it commits at the end of the block; an exception rolls it back. The driver's errors are translated at the
+        begin and the commit, not inside the block. A forked process makes its own connections.
         """
         self._check_open()
         return _Transaction(self._shared, self.place, self._limit_ms)
@@ -263,9 +260,8 @@ class Connections(Closing):
 
     @contextmanager
     def spare(self) -> Iterator[OwnConnection | None]:
-        """Begin a second transaction for a session, on a connection that is free now; None if there is none.
-
-        Always None behind a connection pooler, because a pooler doesn't tell whether it has a free connection.
+        """Begin a second transaction for a session, on a connection that is free now; None if there is none. Always None behind a
+        connection pooler, because a pooler doesn't tell whether it has a free connection.
         """
         self._check_open()
         if self.is_pooled or not self._shared.has_free():
@@ -442,10 +438,8 @@ def connected_once(dsn: str | None, schema: str) -> Iterator[tuple[psycopg.Conne
 
 
 def is_away(dsn: str | None) -> bool:
-    """Return whether a PostgreSQL that others run accepts no connection: it doesn't answer, or is starting, or ending.
-
-    A server that refuses this user, or has no such database, isn't away. The embedded PostgreSQL never is: who opens the
-    box starts it.
+    """Return whether a PostgreSQL that others run accepts no connection: it doesn't answer, or is starting, or ending. A server that
+    refuses this user, or has no such database, isn't away. The embedded PostgreSQL never is: who opens the box starts it.
     """
     address = dsn if dsn is not None else os.environ.get(VARIABLE)
     if address is None:
@@ -456,10 +450,7 @@ def is_away(dsn: str | None) -> bool:
 
 
 def kept_connection(dsn: str, place: str) -> psycopg.Connection:
-    """Connect outside any pool and any transaction, for locks and listeners that last as long as the connection.
-
-    Each statement commits.
-    """
+    """Connect outside any pool and any transaction, for locks and listeners that last as long as the connection. Each statement commits."""
     with reached(place, str(conninfo_to_dict(dsn).get("password") or os.environ.get("PGPASSWORD") or "")):
         connection = psycopg.connect(dsn, autocommit=True, **_settings(dsn))
     if has_pooler(connection):

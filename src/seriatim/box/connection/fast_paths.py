@@ -76,11 +76,8 @@ class FastPath(Generic[_Facts]):
 
 
 class EndedDelivery(NamedTuple):
-    """A delivery that `Session.commit_and_receive` ends.
-
-    `queue`: its queue, as the process knows it; None: it doesn't know it any more.
-    `is_open`: whether its messages are neither completed nor put back yet.
-    `has_instance`: whether it was handed out for an instance.
+    """A delivery that `Session.commit_and_receive` ends. `queue`: its queue, as the process knows it; None: it doesn't know it any more.
+    `is_open`: whether its messages are neither completed nor put back yet. `has_instance`: whether it was handed out for an instance.
     """
 
     queue: BoxQueue | None
@@ -90,12 +87,9 @@ class EndedDelivery(NamedTuple):
 
 
 class PublishCall(NamedTuple):
-    """A call of publish.
-
-    `own`: the connection, if it is the box's own.
-    `is_transaction`: whether it is a transaction by itself.
-    `portions`: the number of statements that take its messages in.
-    `tells_failures`: whether a subscription wants messages that tell of failures.
+    """A call of publish. `own`: the connection, if it is the box's own. `is_transaction`: whether it is a transaction by itself.
+    `portions`: the number of statements that take its messages in. `tells_failures`: whether a subscription wants messages that tell of
+    failures.
     """
 
     own: OwnConnection | None
@@ -105,13 +99,8 @@ class PublishCall(NamedTuple):
 
 
 class RoutedPart(NamedTuple):
-    """Messages that one statement takes in.
-
-    `messages`: the number of messages.
-    `first`: the first message.
-    `entries`: the number of their entries in queues.
-    `problem`: the reason why the first entry is set aside.
-    `has_keys`: whether messages of the call have unique keys.
+    """Messages that one statement takes in. `messages`: the number of messages. `first`: the first message. `entries`: the number of their
+    entries in queues. `problem`: the reason why the first entry is set aside. `has_keys`: whether messages of the call have unique keys.
     `is_numbered`: whether it gets the number of its place at a gate when it comes in.
     """
 
@@ -124,13 +113,8 @@ class RoutedPart(NamedTuple):
 
 
 class GroupTurn(NamedTuple):
-    """A turn of one group that begins.
-
-    `queue`: its queue.
-    `policy`: the rules of the group.
-    `row`: the data of the turn, as the statement returns them that begins it.
-    `at_most`: the most messages to hand out.
-    `now_us`: the time of the turn, microseconds.
+    """A turn of one group that begins. `queue`: its queue. `policy`: the rules of the group. `row`: the data of the turn, as the statement
+    returns them that begins it. `at_most`: the most messages to hand out. `now_us`: the time of the turn, microseconds.
     """
 
     queue: BoxQueue
@@ -155,11 +139,8 @@ class GroupTurn(NamedTuple):
 
 
 class EndedMessages(NamedTuple):
-    """Messages of a delivery that are done.
-
-    `messages`: the number of messages.
-    `keep`: what is kept of them.
-    `lates`: whether each is late.
+    """Messages of a delivery that are done. `messages`: the number of messages. `keep`: what is kept of them. `lates`: whether each is
+    late.
     """
 
     messages: int

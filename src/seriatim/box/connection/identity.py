@@ -45,9 +45,8 @@ class Identity:
         self.incarnation = 0
 
     def look(self, connection: psycopg.Connection) -> str | None:
-        """Look at the box and its server, on a connection of the box and in its transaction.
-
-        A box without an id takes one. A new timeline of the server is noted as a new incarnation of the box.
+        """Look at the box and its server, on a connection of the box and in its transaction. A box without an id takes one. A new timeline
+        of the server is noted as a new incarnation of the box.
         """
         row = Statements(connection, self.schema).one("look_at_identity")
         if row.box_id is not None:

@@ -12,10 +12,8 @@ _SHARE, _AGE_S = 10, 1.0
 
 
 class FreeRoom:
-    """The free room in the queues of a box, as a process knows it. Threads may share it.
-
-    A process doesn't count a queue for each message: after a count it fills a tenth of the free room without counting
-    again. So several processes may together exceed the limit a little.
+    """The free room in the queues of a box, as a process knows it. Threads may share it. A process doesn't count a queue for each message:
+    after a count it fills a tenth of the free room without counting again. So several processes may together exceed the limit a little.
     """
 
     def __init__(self) -> None:

@@ -75,12 +75,9 @@ _BEGIN_FIRST, _COMMIT_LAST = _BEGIN._replace(kept=False), _COMMIT._replace(kept=
 
 
 class OwnConnection(PreparingConnection):
-    """A connection that a box has made, with its state.
-
-    It refuses to commit while a delivery is open: the group would go on as if the messages had been handed out.
-    From `begin_anew` to `given_back` a session uses it, and an application may execute SQL on it. Then it refuses
-    everything that would end the transaction, or roll it back to a savepoint, unseen: such statements as text, and
-    ``autocommit``.
+    """A connection that a box has made, with its state. It refuses to commit while a delivery is open: the group would go on as if the
+    messages had been handed out. From `begin_anew` to `given_back` a session uses it, and an application may execute SQL on it. Then it
+    refuses everything that would end the transaction, or roll it back to a savepoint, unseen: such statements as text, and ``autocommit``.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -314,9 +311,8 @@ def is_in_transaction(connection: psycopg.Connection) -> bool:
 
 
 def is_between(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:
-    """Whether `commit_between` can be called: a transaction has begun, and the driver sends nothing else meanwhile.
-
-    False if each transaction has to make its own settings first.
+    """Whether `commit_between` can be called: a transaction has begun, and the driver sends nothing else meanwhile. False if each
+    transaction has to make its own settings first.
     """
     pgconn = connection.pgconn
     return (
@@ -328,9 +324,8 @@ def is_between(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:
 
 
 def is_unbegun(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:
-    """Whether `begin_with` can be called: no transaction has begun, and the driver sends nothing else meanwhile.
-
-    False if each transaction has to make its own settings first, or was told to begin otherwise.
+    """Whether `begin_with` can be called: no transaction has begun, and the driver sends nothing else meanwhile. False if each transaction
+    has to make its own settings first, or was told to begin otherwise.
     """
     pgconn = connection.pgconn
     return (

@@ -120,9 +120,8 @@ def fail(
 def note_lost(
     transaction: Transaction, lost: LostTurn, fault: Fault, patience_s: float, delivery: Delivery | None = None
 ) -> FaultResult | None:
-    """Record an attempt of a worker that died or was stopped, so that its transaction was rolled back.
-
-    If another worker has the group already, this waits for it. If the message is done by then, nothing is recorded.
+    """Record an attempt of a worker that died or was stopped, so that its transaction was rolled back. If another worker has the group
+    already, this waits for it. If the message is done by then, nothing is recorded.
     """
     with translated(transaction.access.place):
         return _note_lost(transaction, lost, fault, patience_s, delivery)
@@ -202,9 +201,8 @@ class _Noting:
         return attempts_of(self.queue.declared.retry(), fault.kind)
 
     def note(self, entry_ids: list[int], fault: Fault, delay_us: int) -> tuple[int, str] | None:
-        """Record it and count the attempt; return the number of attempts, and the id of the message; None: it is gone.
-
-        With a delay of 0 the message is tried again at once, or isn't by itself.
+        """Record it and count the attempt; return the number of attempts, and the id of the message; None: it is gone. With a delay of 0
+        the message is tried again at once, or isn't by itself.
         """
         noted = self._transaction.one(
             "note_fault",
@@ -221,10 +219,8 @@ class _Noting:
         return None if noted.attempts is None else (int(noted.attempts), noted.message_id)
 
     def first(self, entry_id: int, *, anyway: bool = False) -> list[int]:
-        """The messages that stop the group, if this entry is the first of them; they are judged before.
-
-        Earlier messages of a lost turn are queued before it again: then it can't stop the group yet, unless it has
-        failed for good anyway.
+        """The messages that stop the group, if this entry is the first of them; they are judged before. Earlier messages of a lost turn are
+        queued before it again: then it can't stop the group yet, unless it has failed for good anyway.
         """
         if not self.queue.has_groups:
             return [entry_id]

@@ -16,11 +16,9 @@ __all__ = ["AnswerSet", "FrameRefusal"]
 
 @dataclass(frozen=True, slots=True)
 class AnswerSet:
-    """The answers to a batch.
-
-    `lost`: records `RANGE`, streams that are over for the sender of the batch and that this box doesn't know. `answers`: records `ANSWER`.
-    `highest`: records `HIGHEST`, one an incarnation. `reasons`: of each answer, for people, or with `through` by what the queue groups; empty where there is
-    nothing to say.
+    """The answers to a batch. `lost`: records `RANGE`, streams that are over for the sender of the batch and that this box doesn't know.
+    `answers`: records `ANSWER`. `highest`: records `HIGHEST`, one an incarnation. `reasons`: of each answer, for people, or with `through`
+    by what the queue groups; empty where there is nothing to say.
     """
 
     head: Head

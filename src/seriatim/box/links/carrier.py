@@ -32,9 +32,8 @@ _SETTINGS = (
 
 
 class _Patient(RestedConnection):
-    """A connection that waits for an answer for a limited time: a route that drops packets silently can't block it for ever.
-
-    An answer that has begun has to go on.
+    """A connection that waits for an answer for a limited time: a route that drops packets silently can't block it for ever. An answer that
+    has begun has to go on.
     """
 
     most_s, silent_s = _ANSWER_S, SILENT_S

@@ -35,9 +35,8 @@ _ALERTS = ("ALERT_CERTIFICATE", "ALERT_UNKNOWN_CA", "ALERT_BAD_CERTIFICATE", "AL
 
 
 class HttpsCarrier:
-    """A way to the box of a link by HTTPS. Each frame is a request, and its answer comes after the commit there.
-
-    It connects when it is used, and once more when the other side has closed the connection, or a file of this side was replaced.
+    """A way to the box of a link by HTTPS. Each frame is a request, and its answer comes after the commit there. It connects when it is
+    used, and once more when the other side has closed the connection, or a file of this side was replaced.
     """
 
     def __init__(

@@ -145,9 +145,7 @@ def _round(access: Access, roads: Roads, link: Link, place: Any, *, at_once: boo
 
 
 class _Round:
-    """A round. Each transaction and each call there takes a moment, and a message that waits for its acknowledgement waits for all of
-    them.
-    """
+    """A round. Each transaction and each call there takes a moment, and a message that waits for its acknowledgement waits for all of them."""
 
     def __init__(self, access: Access, roads: Roads, link: Link, place: Any) -> None:
         self._access, self._link = access, link

@@ -14,9 +14,8 @@ __all__ = ["with_edits"]
 def with_edits(
     transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int], rows: Sequence[Any]
 ) -> Sequence[Any]:
-    """Put the edited bodies and properties into rows of messages that are handed out.
-
-    Only failed messages are edited, so nothing is read for messages that are handed out for the first time.
+    """Put the edited bodies and properties into rows of messages that are handed out. Only failed messages are edited, so nothing is read
+    for messages that are handed out for the first time.
     """
     tried = [entry_id for entry_id, row in zip(entry_ids, rows, strict=True) if row.attempt]
     if not tried:

@@ -91,9 +91,8 @@ class PipelineFeed(Closing):
     # ---- columns
 
     def properties(self) -> dict[str, str]:
-        """The properties that the message types declare, by name, and their types; each has a column.
-
-        Messages for a service have the properties of their dialog instead.
+        """The properties that the message types declare, by name, and their types; each has a column. Messages for a service have the
+        properties of their dialog instead.
         """
         if self._service is not None:
             return dict(DIALOG)

@@ -49,13 +49,11 @@ _WRITES = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE)\b")
 
 
 class Statements:
-    """The statements of a box, executed on one connection; each is called by its name with named parameters.
-
-    A name is a file ``NAME.sql``, or a function of the schema, whose arguments are the parameters. `value` and `do` call
-    a function that returns one value or none, the others a function that returns a row or rows.
-
-    Rows are named tuples after the columns, or of a class whose fields have the names of the columns, or dictionaries.
-    Lists of numbers, booleans or texts are sent as the text of an array, of which the file or the function says the type.
+    """The statements of a box, executed on one connection; each is called by its name with named parameters. A name is a file ``NAME.sql``,
+    or a function of the schema, whose arguments are the parameters. `value` and `do` call a function that returns one value or none, the
+    others a function that returns a row or rows. Rows are named tuples after the columns, or of a class whose fields have the names of the
+    columns, or dictionaries. Lists of numbers, booleans or texts are sent as the text of an array, of which the file or the function says
+    the type.
     """
 
     __slots__ = ("connection", "schema")
@@ -97,9 +95,8 @@ class Statements:
             return cursor.execute(self._of_value(name, parameters), written(parameters)).fetchone()
 
     def portions(self, name: str, size: int, /, **parameters: Any) -> Iterator[list[Any]]:
-        """The rows of a large result, at most `size` at once; the server keeps the rest.
-
-        All rows are read, so the plan has to be the best for all; PostgreSQL would plan a cursor for its first tenth.
+        """The rows of a large result, at most `size` at once; the server keeps the rest. All rows are read, so the plan has to be the best
+        for all; PostgreSQL would plan a cursor for its first tenth.
         """
         self.do("plan_for_all_rows")
         with self.connection.cursor(name, row_factory=_named_row, binary=True) as cursor:

@@ -99,9 +99,7 @@ _VERSIONS: dict[str, WeakSet[KnownVersion]] = {}
 
 
 def watch_version(place: str, known: KnownVersion) -> None:
-    """Before an error is reported that a changed schema may cause, check whether the box at a place has changed, as long as `known`
-    exists.
-    """
+    """Before an error is reported that a changed schema may cause, check whether the box at a place has changed, as long as `known` exists."""
     _VERSIONS.setdefault(place, WeakSet()).add(known)
 
 

@@ -41,9 +41,8 @@ def _invalid_of(ids: Sequence[str], entries: Entries, definitions: Definitions) 
 
 
 class Published(list[str]):
-    """The ids of the published messages, in the order of the call.
-
-    For a message with a ``unique_key`` that waits already, the list has the id of the message that waits.
+    """The ids of the published messages, in the order of the call. For a message with a ``unique_key`` that waits already, the list has the
+    id of the message that waits.
     """
 
     __slots__ = ("_destinations", "_invalid", "_queues", "left_out", "waiting")
@@ -85,9 +84,8 @@ class Published(list[str]):
 
     @property
     def queues(self) -> Mapping[str, tuple[str, ...]]:
-        """The names of the queues that each message goes to, by the message's own id; ``()`` if it is unrouted or invalid.
-
-        A message that was left out has the queues to which the present definitions lead it.
+        """The names of the queues that each message goes to, by the message's own id; ``()`` if it is unrouted or invalid. A message that
+        was left out has the queues to which the present definitions lead it.
         """
         if self._queues is None:
             self._queues = {

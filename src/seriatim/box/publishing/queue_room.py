@@ -48,9 +48,8 @@ class FullQueue:
 def full(
     transaction: Transaction, definitions: Definitions, routed: Routed, in_hand: Sequence[int] = ()
 ) -> FullQueue | Sequence[int]:
-    """Find the first queue without room for all its messages.
-
-    Messages that only subscriptions of roles lead there keep no publisher waiting, and aren't refused.
+    """Find the first queue without room for all its messages. Messages that only subscriptions of roles lead there keep no publisher
+    waiting, and aren't refused.
     """
     free, limited, kept_out = transaction.access.free_room, definitions.limited, list[int]()
     entries = routed.entries
@@ -79,10 +78,8 @@ def full(
 
 
 def full_for_batch(transaction: Transaction, definitions: Definitions, part_ids: Sequence[int]) -> BoxQueue | None:
-    """Find the first queue without any room for a batch of a pipeline; None if there is none.
-
-    A batch comes whole: it is accepted if there is any room, and so exceeds the limit by at most its own size. If it
-    fills a hole it is accepted at once.
+    """Find the first queue without any room for a batch of a pipeline; None if there is none. A batch comes whole: it is accepted if there
+    is any room, and so exceeds the limit by at most its own size. If it fills a hole it is accepted at once.
     """
     limited = definitions.limited
     rows = transaction.rows("staged_in_queues", **_staged(definitions, part_ids))

@@ -52,9 +52,8 @@ def publish_due(access: Access) -> ScheduleRun:
 
 
 def schedules_ahead(transaction: Transaction) -> dict[str, datetime | None]:
-    """Return schedules whose next time lies after their next due time, since the database's clock was ahead; and that due time.
-
-    None: it has none. Paused ones get theirs when they go on.
+    """Return schedules whose next time lies after their next due time, since the database's clock was ahead; and that due time. None: it
+    has none. Paused ones get theirs when they go on.
     """
     now = transaction.value("clock")
     ahead: dict[str, datetime | None] = {}

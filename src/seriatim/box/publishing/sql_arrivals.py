@@ -203,10 +203,7 @@ def _permitted(routed: Routed, pending: Sequence[_Pending], definitions: Definit
 
 
 def without(routed: Routed, wrong: Mapping[int, str]) -> Routed:
-    """Remove the entries of invalid messages, and add the reasons.
-
-    The stored message stays as it is, so its context is not sent again.
-    """
+    """Remove the entries of invalid messages, and add the reasons. The stored message stays as it is, so its context is not sent again."""
     typed, entries = routed.typed, routed.entries
     problems = [wrong.get(row, problem) for row, problem in enumerate(typed.problems)]
     messages = [

@@ -115,9 +115,8 @@ def _runs(program: Path, owner: Owner) -> bool:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy the files that a server needs, all or none; only our own folders and files get permissions.
-
-    They lie in the copy as in the wheel, because programs look for libraries in a folder of the wheel's, beside its package.
+    """Copy the files that a server needs, all or none; only our own folders and files get permissions. They lie in the copy as in the
+    wheel, because programs look for libraries in a folder of the wheel's, beside its package.
     """
     package = source.parent
     libraries = package.with_name(f"{package.name}.libs")

@@ -62,10 +62,8 @@ _LET_IN = "local all all trust\nlocal replication all trust\n"
 
 
 class EmbeddedServer:
-    """The server of a folder, running for as long as this object is open.
-
-    It is started again after it was killed with its supervisor, also for processes that have only its DSN: workers and
-    their processes.
+    """The server of a folder, running for as long as this object is open. It is started again after it was killed with its supervisor, also
+    for processes that have only its DSN: workers and their processes.
     """
 
     def __init__(self, folder: Path, major: int = NEWEST) -> None:
@@ -262,9 +260,8 @@ def serving(folder: Path, major: int = NEWEST) -> Iterator[EmbeddedServer]:
 
 
 def trust(folder: Path) -> bool:
-    """Trust the data in a folder from now on: their author may run programs as this user.
-
-    Root gives the data to a server user of their own, unless they have one.
+    """Trust the data in a folder from now on: their author may run programs as this user. Root gives the data to a server user of their
+    own, unless they have one.
     """
     try:
         private = PrivateFolder(folder.absolute(), make=False)
@@ -303,10 +300,8 @@ def trust(folder: Path) -> bool:
 
 
 def peer_of(host: str | int | None) -> dict[str, str]:
-    """The parameters with which libpq checks the owner of an embedded server's socket.
-
-    The folder of the socket may have gone with its server, and another user may have made a folder of that name. The
-    folders of root lie where no other user can do so.
+    """The parameters with which libpq checks the owner of an embedded server's socket. The folder of the socket may have gone with its
+    server, and another user may have made a folder of that name. The folders of root lie where no other user can do so.
     """
     if os.geteuid() == 0 or host is None or not Path(str(host)).name.startswith(_SOCKETS):
         return {}

@@ -71,11 +71,8 @@ _SETTINGS_SINCE = {18: {"extension_control_path": "$system", "oauth_validator_li
 
 @dataclass(frozen=True)
 class Task:
-    """The server to run.
-
-    `folder`: the open folder with the locks; `data` and `hba`: the names in it of the data folder and of the access
-    rules; `postgres`: the program; `sockets`: the socket's folder; `uid`, `gid`: the server's user, if it is another
-    user.
+    """The server to run. `folder`: the open folder with the locks; `data` and `hba`: the names in it of the data folder and of the access
+    rules; `postgres`: the program; `sockets`: the socket's folder; `uid`, `gid`: the server's user, if it is another user.
     """
 
     folder: int
@@ -146,10 +143,9 @@ class _Supervisor:
         return note.splitlines()[_STATUS_LINE:][:1] == [_READY]
 
     def _clear(self) -> None:
-        """End processes that a killed server or supervisor left running on the data, and only then delete its stale notes.
-
-        A note (``postmaster.pid``, and one beside the socket) names a process by a number that another process may have
-        by now; with such a note PostgreSQL would never start again.
+        """End processes that a killed server or supervisor left running on the data, and only then delete its stale notes. A note
+        (``postmaster.pid``, and one beside the socket) names a process by a number that another process may have by now; with such a note
+        PostgreSQL would never start again.
         """
         if sys.platform != "linux":
             return

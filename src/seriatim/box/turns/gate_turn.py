@@ -31,11 +31,9 @@ _NO_ENTRY = -1
 
 
 class ClosedPlaces(NamedTuple):
-    """Closed places without results, by the place of their group in the turn.
-
-    `more`: whether a group has more closed places; it is looked at again.
-    `late`: pairs of a group and a number: results under it leave flagged as late.
-    `full`: the groups with so many places that the origin queue hands out no more of their messages.
+    """Closed places without results, by the place of their group in the turn. `more`: whether a group has more closed places; it is looked
+    at again. `late`: pairs of a group and a number: results under it leave flagged as late. `full`: the groups with so many places that the
+    origin queue hands out no more of their messages.
     """
 
     groups: Sequence[int]
@@ -108,7 +106,6 @@ class GateTurn(Turn):
 
     def skip_holes(self, through: Sequence[int | None], under_way: Sequence[Ints]) -> None:
         """Make the turn skip holes up to these numbers before it fires timers, None: no hole of this group: messages wait between them.
-
         `under_way`: for each group the numbers up to there of which a message is on the way to the gate.
         """
         self._skipped_through, self._under_way = through, under_way
@@ -269,7 +266,6 @@ def _voids(closed: ClosedPlaces, known: Sequence[GroupRow], keys: Sequence[str],
 
 def _closed_now(entries: Entries, now: int) -> Entries:
     """Return the entries, with the present time for arrivals, or a later visible one: results count from when their place is found closed.
-
     They may have been there for long. The clock of a hole begins when something closed waits behind it, not with their arrival.
     """
     return entries.with_columns(time=np.where(entries.status == ARRIVED, np.maximum(entries.time, now), entries.time))

@@ -53,10 +53,8 @@ class HeldPart(Columns):
 
     @classmethod
     def of(cls, held: Held, looked_up: Bools, counts: Ints, most: int) -> HeldPart:
-        """Compute the part from the rows that were read.
-
-        `looked_up`: the rows that were only looked up; `counts`: the number of held messages of each group; `most`: the
-        most messages of each kind that a turn reads.
+        """Compute the part from the rows that were read. `looked_up`: the rows that were only looked up; `counts`: the number of held
+        messages of each group; `most`: the most messages of each kind that a turn reads.
         """
         groups = len(counts)
         first = held.take(~looked_up & ~held.late)
@@ -76,10 +74,8 @@ class HeldPart(Columns):
     def is_short(
         self, policy: Policy, state: State, come: ArrivedNumbers, now: int, *, acts: bool, most_whole: int = EVERYTHING
     ) -> bool:
-        """Whether a turn needs held messages that were not read.
-
-        A round or a set leaves as a whole, and so is read as a whole then; messages that were held while a group was
-        stopped leave when the group is resumed. A capacity counts the held messages.
+        """Whether a turn needs held messages that were not read. A round or a set leaves as a whole, and so is read as a whole then;
+        messages that were held while a group was stopped leave when the group is resumed. A capacity counts the held messages.
         """
         if self.is_whole:
             return False
@@ -137,7 +133,6 @@ class HeldPart(Columns):
 
     def beyond(self, stage: kernel.Outcome, before: Bools) -> Ints:
         """Return for each group the ref of the arrival that released the last message that was read in order; else the highest number.
-
         Later arrivals are for the next turn.
         """
         # Also where a later arrival has suspended the group: it comes after the whole run.
@@ -163,9 +158,7 @@ class HeldPart(Columns):
 
 def _opens_late(policy: Standard, state: State, now: int) -> Bools:
     """Return the groups where a timer may open a hole before the first message behind it has arrived: they weren't judged when the timer
-    was due.
-
-    In a group of which more is held than is read, such a hole opens with the first message that is read: never too early.
+    was due. In a group of which more is held than is read, such a hole opens with the first message that is read: never too early.
     """
     groups = state.groups
     moment = np.where(groups.has(Flag.LEAVING), groups.mark, kernel.due(policy, state))

@@ -58,9 +58,8 @@ _SHORTEST_REST, _LONGEST_REST, _REST_OF = 1_000_000, 60_000_000, 60
 
 @dataclass(frozen=True, slots=True)
 class _LeavingMessages(Columns):
-    """Released messages of the turn's groups, in the order in which they leave.
-
-    `row`: the row of `Entries`; `fresh`: released in this turn; `visible`: when it may be seen, microseconds.
+    """Released messages of the turn's groups, in the order in which they leave. `row`: the row of `Entries`; `fresh`: released in this
+    turn; `visible`: when it may be seen, microseconds.
     """
 
     place: Ints
@@ -559,10 +558,9 @@ def _told(arrived: Entries, groups: int) -> Bools:
 
 
 def _rest(waited: Ints) -> Ints:
-    """Return when to check again whether a gate releases messages that have waited so long; microseconds from now on.
-
-    A gate that goes on asks its origin queue to look. But whoever works on what left the gate has not committed how far it has come,
-    and may not know that the origin queue has looked meanwhile.
+    """Return when to check again whether a gate releases messages that have waited so long; microseconds from now on. A gate that goes on
+    asks its origin queue to look. But whoever works on what left the gate has not committed how far it has come, and may not know that the
+    origin queue has looked meanwhile.
     """
     return np.clip(waited // _REST_OF, _SHORTEST_REST, _LONGEST_REST)
 

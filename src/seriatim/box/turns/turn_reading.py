@@ -82,9 +82,8 @@ class TurnReading:
         forced: Sequence[int | None] | None = None,
     ) -> TurnStart:
         """Read a turn of locked groups, with all queued messages or as many as it needs, and with the first arrived and held messages or
-        all. `forced`: for each group of a gate the number up to which places are closed by force.
-
-        Messages that were committed after a message that waits to be routed are left out; True if a message waits.
+        all. `forced`: for each group of a gate the number up to which places are closed by force. Messages that were committed after a
+        message that waits to be routed are left out; True if a message waits.
         """
         queued = ALL if everything else queue.looked_at(at_most)
         portion = portion_of(queue, len(locked.keys), at_most, all_arrived=all_arrived, all_held=all_held)

@@ -33,10 +33,8 @@ class HandedMessages:
 
 @dataclass(frozen=True, slots=True)
 class TurnResult:
-    """The result of a turn: the parameters of ``decide``, and the messages to hand out by group.
-
-    `arrived`: the number of judged arrivals. `more`: whether a group has messages for another turn at once. `conflicts`: of
-    each group the entry of the first message that conflicts.
+    """The result of a turn: the parameters of ``decide``, and the messages to hand out by group. `arrived`: the number of judged arrivals.
+    `more`: whether a group has messages for another turn at once. `conflicts`: of each group the entry of the first message that conflicts.
     """
 
     changes: dict[str, list[Any]]
@@ -76,10 +74,9 @@ class TurnResult:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """The effect of an operator's action on a group: all decisions, and its state before and after.
-
-    `next`: its next number before the action. `more`: whether a long run has begun to leave, and goes on in the next
-    turns. `due`: events before the action; `caused`: events that the action caused.
+    """The effect of an operator's action on a group: all decisions, and its state before and after. `next`: its next number before the
+    action. `more`: whether a long run has begun to leave, and goes on in the next turns. `due`: events before the action; `caused`: events
+    that the action caused.
     """
 
     judged: TurnResult
@@ -95,9 +92,8 @@ class ActionResult:
 
 @dataclass(frozen=True, slots=True)
 class ActedGroup:
-    """The effect of an action on one of several groups: its state before and after, and what was released and set aside.
-
-    `more`: whether a long run has begun to leave, and goes on in the next turns. `caused`: events that the action caused.
+    """The effect of an action on one of several groups: its state before and after, and what was released and set aside. `more`: whether a
+    long run has begun to leave, and goes on in the next turns. `caused`: events that the action caused.
     """
 
     before: GroupState

@@ -49,12 +49,11 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entries(Columns):
-    """Entries, as ``turn.sql`` returns them: by group, and within a group in the order in which they arrived, or leave.
-
-    `place` is the place of a row's group among the groups of the turn; `status` 0: arrived, 1: held, 2: queued, 3:
-    held, with the number of an arrived message; such an entry may also be there with status 1. `time`: when it arrived,
-    microseconds; of a held message perhaps `NEVER`: a turn has judged it, and has fired all timers that were due then.
-    `size`: that of its set, `NOT_SAID` if it doesn't tell it; of a `Fifo` or `Standard` queue its marks (``marks.py``).
+    """Entries, as ``turn.sql`` returns them: by group, and within a group in the order in which they arrived, or leave. `place` is the
+    place of a row's group among the groups of the turn; `status` 0: arrived, 1: held, 2: queued, 3: held, with the number of an arrived
+    message; such an entry may also be there with status 1. `time`: when it arrived, microseconds; of a held message perhaps `NEVER`: a turn
+    has judged it, and has fired all timers that were due then. `size`: that of its set, `NOT_SAID` if it doesn't tell it; of a `Fifo` or
+    `Standard` queue its marks (``marks.py``).
     """
 
     place: Ints
@@ -90,11 +89,9 @@ class Entries(Columns):
 
 
 class TurnRows(NamedTuple):
-    """What was read of the groups of a turn.
-
-    `keys`: the groups. `known`: the stored states of known groups, in any order; `incarnation`: that of the others. `entries`: of each group the
-    first arrived and the first held messages; of the queued messages at least the first ``at_most + 1`` of each group, and whole sets.
-    `requests`: operators' requests for these groups while they were locked, in order.
+    """What was read of the groups of a turn. `keys`: the groups. `known`: the stored states of known groups, in any order; `incarnation`:
+    that of the others. `entries`: of each group the first arrived and the first held messages; of the queued messages at least the first
+    ``at_most + 1`` of each group, and whole sets. `requests`: operators' requests for these groups while they were locked, in order.
     """
 
     keys: Sequence[str]

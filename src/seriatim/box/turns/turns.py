@@ -106,9 +106,8 @@ class Turns:
     def judge(
         self, queue: BoxQueue, locked: LockedGroups, limit: int, *, put_back: Mapping[str, Sequence[int]] | None = None
     ) -> TurnResult:
-        """Judge locked groups of one policy; at most `limit` messages of each are handed out, or a whole set.
-
-        `put_back`: by group the numbers of messages that were taken out and have come back.
+        """Judge locked groups of one policy; at most `limit` messages of each are handed out, or a whole set. `put_back`: by group the
+        numbers of messages that were taken out and have come back.
         """
         at_most = queue.at_most(limit)
         turn, _ = self._reading.read(queue, locked, at_most)
@@ -245,9 +244,8 @@ class Turns:
         entry_id: int | None = None,
         in_hand: Sequence[int] = (),
     ) -> ActionResult:
-        """Perform an operator's action on one locked group, after judging it; nothing is handed out.
-
-        The events that it causes are left to the caller to `record`.
+        """Perform an operator's action on one locked group, after judging it; nothing is handed out. The events that it causes are left to
+        the caller to `record`.
         """
         reads = partial(
             self._reading.read,
@@ -278,10 +276,8 @@ class Turns:
         all_held: bool = False,
         noticed: Sequence[EventKind] = (EventKind.TIMED_OUT, EventKind.HOLE_SKIPPED),
     ) -> dict[str, ActedGroup | ActionRefused]:
-        """Perform an operator's action on each of some locked groups, after judging them; nothing is handed out.
-
-        The events that it causes are left to the caller to `record`, or `record_caused`. The number of statements doesn't depend on the
-        number of groups.
+        """Perform an operator's action on each of some locked groups, after judging them; nothing is handed out. The events that it causes
+        are left to the caller to `record`, or `record_caused`. The number of statements doesn't depend on the number of groups.
         """
         done: dict[str, ActedGroup | ActionRefused] = {}
         for locked_part in locked.by_policy(queue) if locked.keys else ():
@@ -400,10 +396,9 @@ class Turns:
     def take_unordered(
         self, queue: BoxQueue, limit: int, definitions: Definitions, *, wary: bool = False, only: int | None = None
     ) -> tuple[Delivery | None, int]:
-        """Hand out the next messages of a queue without order, each locked by itself; otherwise like `hand_out`.
-
-        With a gate, of one group as far as they go: it looks at fewer groups then, and more leave it at once. `wary`: pass over
-        messages whose last transaction was rolled back. `only`: the entry of the one message.
+        """Hand out the next messages of a queue without order, each locked by itself; otherwise like `hand_out`. With a gate, of one group
+        as far as they go: it looks at fewer groups then, and more leave it at once. `wary`: pass over messages whose last transaction was
+        rolled back. `only`: the entry of the one message.
         """
         parameters = {
             "of_queue": queue.queue_id, "at_most": limit, "from_rank": self._from_rank(queue), "by_group": queue.numbers,

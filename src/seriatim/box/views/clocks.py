@@ -33,9 +33,8 @@ def times_ahead(transaction: Transaction) -> list[TimesAhead]:
 
 
 def ahead_s(transaction: Transaction) -> float:
-    """Return the seconds by which this machine's clock is surely ahead of the database's; negative: behind it.
-
-    The database's answer is from some moment of the round trip: that much isn't counted.
+    """Return the seconds by which this machine's clock is surely ahead of the database's; negative: behind it. The database's answer is
+    from some moment of the round trip: that much isn't counted.
     """
     before = time.time()
     there = transaction.value("clock").timestamp()

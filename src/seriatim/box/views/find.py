@@ -98,10 +98,9 @@ def find(
     *,
     properties: bool = True,
 ) -> SearchResult:
-    """Find a text, in a round trip each for groups, messages, faults and ids; at most `limit` rows of each.
-
-    `newest`: only so many of the newest messages are read for values of properties and for ids that are not remembered; None: all. `properties`: whether
-    these are searched at all.
+    """Find a text, in a round trip each for groups, messages, faults and ids; at most `limit` rows of each. `newest`: only so many of the
+    newest messages are read for values of properties and for ids that are not remembered; None: all. `properties`: whether these are
+    searched at all.
     """
     keys = _keys(definitions, text)
     parameters = {"text": text, "group_keys": keys, "limit": limit, **narrowed.parameters()}
@@ -130,10 +129,9 @@ def find(
 def similar_to(
     transaction: Transaction, text: str, narrowed: Narrowed, limit: int, newest: int, *, properties: bool = True
 ) -> tuple[Similar, ...]:
-    """What is similar to a text: at most `limit` groups, by queue and key, and `limit` messages, newest first.
-
-    Whatever its capital letters: groups whose key begins with it, or matches it as a pattern with ``*`` and ``?``; messages whose id
-    begins with it, as far as ids are remembered, if it has 4 characters or more; and of the `newest` messages those that have it in their id, or as the value of a
+    """What is similar to a text: at most `limit` groups, by queue and key, and `limit` messages, newest first. Whatever its capital
+    letters: groups whose key begins with it, or matches it as a pattern with ``*`` and ``?``; messages whose id begins with it, as far as
+    ids are remembered, if it has 4 characters or more; and of the `newest` messages those that have it in their id, or as the value of a
     property. It is read by indexes, and so no more than that.
     """
     variants = _variants(text)

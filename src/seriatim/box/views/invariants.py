@@ -57,13 +57,11 @@ class Account:
 
 
 def broken(transaction: Transaction, most: int = 10) -> list[str]:
-    """The violations of the box's laws, in words, at most `most` of each kind; empty if all is well. Reads the whole box.
-
-    The laws: each message that a group took in is decided or held. Each released message, from the first one that isn't
-    done, is queued, in hand or dead. (Done messages have left the box, so a stolen first message can't be told from
-    them.) A group with queued messages has a time for its next turn. A closed place at a gate waits for an open one, or for
-    the clock of a hole. In the spool each reference has its message, and each
-    message has a ticket and a reference. The messages of a lease exist and aren't done.
+    """The violations of the box's laws, in words, at most `most` of each kind; empty if all is well. Reads the whole box. The laws: each
+    message that a group took in is decided or held. Each released message, from the first one that isn't done, is queued, in hand or dead.
+    (Done messages have left the box, so a stolen first message can't be told from them.) A group with queued messages has a time for its
+    next turn. A closed place at a gate waits for an open one, or for the clock of a hole. In the spool each reference has its message, and
+    each message has a ticket and a reference. The messages of a lease exist and aren't done.
     """
     groups = transaction.rows("audit_groups", most=most)
     released = transaction.rows("audit_released", most=most)

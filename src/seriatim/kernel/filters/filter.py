@@ -115,11 +115,7 @@ def decimal(precision: int, scale: int) -> Type:
 
 
 def type_from(written: str) -> Type:
-    """The type with this name in a declaration, e.g. ``decimal(12,2)``.
-
-    Raises:
-        FilterError: there is no such type.
-    """
+    """The type with this name in a declaration, e.g. ``decimal(12,2)``. Raises `FilterError`: there is no such type."""
     if (kind := _BY_NAME.get(written)) is not None:
         return kind
     digits = _DECIMAL.fullmatch(written)
@@ -138,9 +134,8 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value: str, int, float, bool or None (unknown).
-
-    A decimal is the whole number of its last digits (1.50 with scale 2 is 150), a timestamp its microseconds.
+    """A value: str, int, float, bool or None (unknown). A decimal is the whole number of its last digits (1.50 with scale 2 is 150), a
+    timestamp its microseconds.
     """
 
     value: str | int | float | bool | None
@@ -157,9 +152,8 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Convert:
-    """A long as decimal or double, a decimal as double, or a decimal limited to fewer digits before the point.
-
-    A value that doesn't fit is unknown. A decimal keeps its scale; a long gets the scale 0.
+    """A long as decimal or double, a decimal as double, or a decimal limited to fewer digits before the point. A value that doesn't fit is
+    unknown. A decimal keeps its scale; a long gets the scale 0.
     """
 
     operand: Expression

@@ -42,10 +42,8 @@ _LEAST_WHOLE = 12
 
 
 def number(text: str) -> Constant:
-    """The constant for digits: a long, a decimal if it has a point or is no long, a double with an exponent.
-
-    Raises:
-        FilterError: there are more digits than a decimal can have, or the number is too large for a double.
+    """The constant for digits: a long, a decimal if it has a point or is no long, a double with an exponent. Raises `FilterError`: there
+    are more digits than a decimal can have, or the number is too large for a double.
     """
     if "e" in text.lower():
         value = float(text)
@@ -64,11 +62,7 @@ def number(text: str) -> Constant:
 
 
 def condition(term: Expression) -> Expression:
-    """Check that `term` is a condition, and return it.
-
-    Raises:
-        FilterError: it isn't TRUE, FALSE or unknown.
-    """
+    """Check that `term` is a condition, and return it. Raises `FilterError`: it isn't TRUE, FALSE or unknown."""
     if term.type.kind is ValueKind.NULL:
         return Constant(None, BOOLEAN)
     if term.type != BOOLEAN:
@@ -93,10 +87,8 @@ def any_of(terms: Iterable[Expression]) -> Expression:
 
 
 def compared(operator: Literal["=", "<>", "<", "<=", ">", ">="], left: Expression, right: Expression) -> Expression:
-    """``left operator right``. Equality with a constant is an `In` with one value, so that there is only one form.
-
-    Raises:
-        FilterError: the operands are not comparable.
+    """``left operator right``. Equality with a constant is an `In` with one value, so that there is only one form. Raises `FilterError`:
+    the operands are not comparable.
     """
     if operator == "<>":
         return Not(compared("=", left, right))
@@ -115,10 +107,8 @@ def compared(operator: Literal["=", "<>", "<", "<=", ">", ">="], left: Expressio
 
 
 def listed(operand: Expression, values: Sequence[Constant]) -> Expression:
-    """``operand IN (values)``: each value is converted to the operand's type; values that can never be equal are left out.
-
-    Raises:
-        FilterError: a value is not comparable with the operand.
+    """``operand IN (values)``: each value is converted to the operand's type; values that can never be equal are left out. Raises
+    `FilterError`: a value is not comparable with the operand.
     """
     null = False
     own: dict[str | int | float | bool, None] = {}
@@ -173,11 +163,7 @@ def like(operand: Expression, pattern: str, escape: str = "\\") -> Expression:
 
 
 def negated(operand: Expression) -> Expression:
-    """``-operand``.
-
-    Raises:
-        FilterError: the operand is no number.
-    """
+    """``-operand``. Raises `FilterError`: the operand is no number."""
     if operand.type.kind is ValueKind.NULL:
         return operand
     if operand.type.kind not in _NUMBERS:
@@ -193,10 +179,8 @@ def negated(operand: Expression) -> Expression:
 
 
 def calculated(operator: Literal["+", "-", "*", "/", "%", "&"], left: Expression, right: Expression) -> Expression:
-    """``left operator right``.
-
-    Raises:
-        FilterError: an operand is no number, ``&`` is not between longs, or the result has too many digits.
+    """``left operator right``. Raises `FilterError`: an operand is no number, ``&`` is not between longs, or the result has too many
+    digits.
     """
     if left.type.kind is ValueKind.NULL and right.type.kind is ValueKind.NULL:
         return left

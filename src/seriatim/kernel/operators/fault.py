@@ -157,9 +157,8 @@ def retry_delay(retry: Retry, kind: FaultKind, attempt: int, wanted: int | None,
 
 
 def fault(state: State, now: int) -> Outcome:
-    """Stop the one group of a state: a handler failed for good at the first message that waits to be handed out.
-
-    Nothing leaves, no clock runs, arriving messages are accepted.
+    """Stop the one group of a state: a handler failed for good at the first message that waits to be handed out. Nothing leaves, no clock
+    runs, arriving messages are accepted.
     """
     groups = state.groups
     flags = (groups.flags | Flag.FAULTED) & ~int(Flag.FIXED)

@@ -159,9 +159,8 @@ def _fix(state: State, ripe: Bools, moments: Ints) -> State:
 
 
 def _leave(state: State, out: Bools, moments: Ints, cause: Ints | None = None) -> tuple[State, Decided]:
-    """Release held rows, end their groups' rounds, and begin the next round if messages wait.
-
-    `cause` are the arrivals that ended the rounds, by group; None: their time was over.
+    """Release held rows, end their groups' rounds, and begin the next round if messages wait. `cause` are the arrivals that ended the
+    rounds, by group; None: their time was over.
     """
     groups, held = state.groups, state.held
     leaving = held.take(out)
@@ -197,9 +196,8 @@ def _leave(state: State, out: Bools, moments: Ints, cause: Ints | None = None) -
 
 
 def end_round(policy: BestEffort, state: State, cause: Ints) -> tuple[State, Decided]:
-    """Without a window a round is one call: the lowest `max_rows` messages of each group leave, the others are due at once.
-
-    `cause`: the last arrival of each group.
+    """Without a window a round is one call: the lowest `max_rows` messages of each group leave, the others are due at once. `cause`: the
+    last arrival of each group.
     """
     held = state.held
     out = ~state.stopped()[held.group]

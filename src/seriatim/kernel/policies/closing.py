@@ -80,9 +80,8 @@ def shut_out(state: State, arrivals: Arrivals, first: Ints) -> Bools:
 def late_repeats(
     state: State, arrivals: Arrivals, twice: Ints, disposition: Ints, reason: Ints, known: Bools | None = None
 ) -> None:
-    """Mark arrivals that repeat a number of a closing group as late: the number isn't missing, so the usual rule applies.
-
-    `known`: those that aren't late, because regions send a message twice.
+    """Mark arrivals that repeat a number of a closing group as late: the number isn't missing, so the usual rule applies. `known`: those
+    that aren't late, because regions send a message twice.
     """
     twice = twice[state.groups.has(Flag.CLOSING)[arrivals.group[twice]]]
     if known is not None:

@@ -113,9 +113,8 @@ def _judge(state: State, arrivals: Arrivals) -> tuple[Ints, Ints]:
 
 
 def _learn_size(state: State, arrivals: Arrivals, disposition: Ints, reason: Ints) -> tuple[State, Decided]:
-    """Take the size from the first message that contains it; later messages that contradict it are invalid.
-
-    Messages that were held above it are invalid, too: they are no part of the set.
+    """Take the size from the first message that contains it; later messages that contradict it are invalid. Messages that were held above
+    it are invalid, too: they are no part of the set.
     """
     group = arrivals.group
     unknown = state.groups.mark == 0

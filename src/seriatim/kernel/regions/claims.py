@@ -63,10 +63,9 @@ class SessionState(IntEnum):
 
 
 class EntryState(IntEnum):
-    """What the journal has noted of a number.
-
-    `KNOWN`: its message's id. `RESERVED`: for a sender, for a while. `PENDING`: it failed, and is tried again. `FAILED`: for good. `SKIPPED`: by an
-    operator, or with a hole. `VOID`: its reservation ended. A number at or below `done_through` that is `KNOWN` or `PENDING` was completed.
+    """What the journal has noted of a number. `KNOWN`: its message's id. `RESERVED`: for a sender, for a while. `PENDING`: it failed, and
+    is tried again. `FAILED`: for good. `SKIPPED`: by an operator, or with a hole. `VOID`: its reservation ended. A number at or below
+    `done_through` that is `KNOWN` or `PENDING` was completed.
     """
 
     KNOWN = 0
@@ -86,12 +85,11 @@ class Known(IntEnum):
 
 
 class JournalAnswer(IntEnum):
-    """The journal's answer to a region that asks for a number.
-
-    `TAKEN`: the claim has this message. `OVER`: the number is over; the region completes its own copy. `CONFLICT`: the number is another message's; the
-    region sets its copy aside. `WORKING`: another claim has the session. `LATER`: its next attempt isn't due, or its reservation isn't confirmed. `AHEAD`:
-    a number before it isn't over. `SUSPENDED`: the session stands. `INVALID`: below the start, or between two steps. `FORGOTTEN`: it is older than what the journal
-    has forgotten; an operator decides.
+    """The journal's answer to a region that asks for a number. `TAKEN`: the claim has this message. `OVER`: the number is over; the region
+    completes its own copy. `CONFLICT`: the number is another message's; the region sets its copy aside. `WORKING`: another claim has the
+    session. `LATER`: its next attempt isn't due, or its reservation isn't confirmed. `AHEAD`: a number before it isn't over. `SUSPENDED`:
+    the session stands. `INVALID`: below the start, or between two steps. `FORGOTTEN`: it is older than what the journal has forgotten; an
+    operator decides.
     """
 
     TAKEN = 0
@@ -127,11 +125,9 @@ ALLOWED: dict[Action, tuple[SessionState, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Sessions(Columns):
-    """Sessions as the journal knows them, a row a session.
-
-    `start`, `increment`: of the queue. `done_through`: all up to it are over; `start - increment` for none. `state`: a `SessionState`. `lease_until`: when its
-    claim ends. `forgotten_before`: a message that was published before it is too old to be claimed;
-    `NEVER` if no session of the queue had been forgotten when this one came.
+    """Sessions as the journal knows them, a row a session. `start`, `increment`: of the queue. `done_through`: all up to it are over;
+    `start - increment` for none. `state`: a `SessionState`. `lease_until`: when its claim ends. `forgotten_before`: a message that was
+    published before it is too old to be claimed; `NEVER` if no session of the queue had been forgotten when this one came.
     """
 
     start: Ints
@@ -144,10 +140,9 @@ class Sessions(Columns):
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequests(Columns):
-    """The messages that a region asks for, a row a message; ascending by session and number, each number once.
-
-    `session`: the row of its session. `number`: its number. `known`: a `Known`. `entry`: the `EntryState` of its number; -1 for none. `until`:
-    when its entry is due: a retry, or the end of a reservation. `published`: when it was published, as the journal's time.
+    """The messages that a region asks for, a row a message; ascending by session and number, each number once. `session`: the row of its
+    session. `number`: its number. `known`: a `Known`. `entry`: the `EntryState` of its number; -1 for none. `until`: when its entry is due:
+    a retry, or the end of a reservation. `published`: when it was published, as the journal's time.
     """
 
     session: Ints
@@ -215,10 +210,8 @@ def claimed(sessions: Sessions, requests: ClaimRequests, now: int, most: int) ->
 
 @dataclass(frozen=True, slots=True)
 class Holders(Columns):
-    """A completion beside its session, a row a session.
-
-    `state`, `done_through`, `increment`: the session's. `same_claim`, `same_version`: whether both are the session's. `first`, `last`: the numbers that
-    are completed.
+    """A completion beside its session, a row a session. `state`, `done_through`, `increment`: the session's. `same_claim`, `same_version`:
+    whether both are the session's. `first`, `last`: the numbers that are completed.
     """
 
     state: Ints
@@ -271,10 +264,9 @@ def lost(state: Ints, lease_until: Ints, *, asked: Bools, now: int) -> Bools:
 
 @dataclass(frozen=True, slots=True)
 class Holes(Columns):
-    """Sessions in which a region waits for a number that it doesn't have, a row a session.
-
-    `state`, `lease_until`, `done_through`, `increment`: the session's. `lowest`: the lowest number behind the hole that the region has. `known`: the journal
-    knows one of the numbers before it. `since`: when the hole was reported first. `timeout`: after which it is skipped; 0: never.
+    """Sessions in which a region waits for a number that it doesn't have, a row a session. `state`, `lease_until`, `done_through`,
+    `increment`: the session's. `lowest`: the lowest number behind the hole that the region has. `known`: the journal knows one of the
+    numbers before it. `since`: when the hole was reported first. `timeout`: after which it is skipped; 0: never.
     """
 
     state: Ints

@@ -56,10 +56,9 @@ QUORUM = 2
 
 
 class Vote(IntEnum):
-    """The answer of a party to a number for a message.
-
-    `GRANTED`: it knows the number now. `HELD`: it has known it before, for this message. `REFUSED`: this number, or a higher one, is another
-    message's; or another number of the same session was refused in this call. `STALE`: the call counts a vote from before a restore.
+    """The answer of a party to a number for a message. `GRANTED`: it knows the number now. `HELD`: it has known it before, for this
+    message. `REFUSED`: this number, or a higher one, is another message's; or another number of the same session was refused in this call.
+    `STALE`: the call counts a vote from before a restore.
     """
 
     GRANTED = 0
@@ -78,10 +77,8 @@ class Reply(IntEnum):
 
 
 class SendStep(IntEnum):
-    """The next step of a sender.
-
-    `ASK_BOX`: ask a box that wasn't asked. `ASK_JOURNAL`: a box is away. `ANSWER`: two know the number; the rest is for the outbox.
-    `WITHDRAW`: take back what was written, for another sender has the number. `GIVE_UP`: two are away.
+    """The next step of a sender. `ASK_BOX`: ask a box that wasn't asked. `ASK_JOURNAL`: a box is away. `ANSWER`: two know the number; the
+    rest is for the outbox. `WITHDRAW`: take back what was written, for another sender has the number. `GIVE_UP`: two are away.
     """
 
     ASK_BOX = 0
@@ -93,10 +90,9 @@ class SendStep(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class VoteRequests(Columns):
-    """Numbers for messages, a row a message, in the view of the party that votes.
-
-    `session`: from 0, ascending. `number`: its number. `through`: the highest number that the party knows in the session. `same`: it knows this
-    number, for this message. `stale`: the call counts a vote that a party gave before it was restored.
+    """Numbers for messages, a row a message, in the view of the party that votes. `session`: from 0, ascending. `number`: its number.
+    `through`: the highest number that the party knows in the session. `same`: it knows this number, for this message. `stale`: the call
+    counts a vote that a party gave before it was restored.
     """
 
     session: Ints

@@ -77,9 +77,8 @@ def converted(name: str, convert: Converter, value: Value) -> Value:
 
 
 def finder(name: str, lookups: Sequence[Find], convert: Converter) -> Find:
-    """A function that finds the property `name`: the first existing value of the lookups, converted to its type.
-
-    A value that doesn't fit is not skipped for a later one: it is the property's value, and invalid.
+    """A function that finds the property `name`: the first existing value of the lookups, converted to its type. A value that doesn't fit
+    is not skipped for a later one: it is the property's value, and invalid.
     """
     if len(lookups) == 1:
         (only,) = lookups

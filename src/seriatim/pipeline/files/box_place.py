@@ -153,9 +153,8 @@ def in_place(
     *,
     by_number: bool = False,
 ) -> tuple[tuple[Receive, ...], tuple[Destination, ...]]:
-    """The sources and ports of a box, with the options that follow from the whole file.
-
-    `by_number`: queues get the numbers of the messages, where two runs of the pipeline have ordinals of their own.
+    """The sources and ports of a box, with the options that follow from the whole file. `by_number`: queues get the numbers of the
+    messages, where two runs of the pipeline have ordinals of their own.
     """
     schema = {} if place.schema is None else {"schema": place.schema}
 

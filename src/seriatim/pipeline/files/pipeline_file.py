@@ -65,9 +65,8 @@ def examine(
     original: Path | None = None,
     inputs: bool = True,
 ) -> tuple[Pipeline | None, list[DeclarationError]]:
-    """The pipeline that a file declares, as far as it can be read, and all faults. Arguments as for `load`.
-
-    The pipeline can be run only if there is no fault.
+    """The pipeline that a file declares, as far as it can be read, and all faults. Arguments as for `load`. The pipeline can be run only if
+    there is no fault.
     """
     path = Path(path)
     problems = Problems(path)
@@ -169,9 +168,8 @@ def _clock(section: Section, properties: Properties) -> _Clock:
 def _merging(
     section: Section, received: Sequence[Receive], routed: Sequence[Destination], *, whole: bool
 ) -> float | None:
-    """For how long ids are remembered; reports destinations that can't order what two regions send.
-
-    `whole`: no location was left out because of a fault.
+    """For how long ids are remembered; reports destinations that can't order what two regions send. `whole`: no location was left out
+    because of a fault.
     """
     horizon_s = section.duration_s("horizon")
     if not any(entry.region is not None for entry in received):

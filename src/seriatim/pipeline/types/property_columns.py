@@ -39,11 +39,9 @@ class Column:
 
 
 def columns(typed: Typed, properties: Mapping[str, Type], *, received_at: datetime | None = None) -> dict[str, Column]:
-    """The columns of some properties, each as long as the batch.
-
-    A property that a message doesn't have is unknown; for a message with a problem everything but `type` and
-    `message_id` is unknown. A property of a message whose type isn't declared is converted if possible, else unknown.
-    `ticket` and `epoch` are unknown: a message is numbered when its transaction commits, and routed before.
+    """The columns of some properties, each as long as the batch. A property that a message doesn't have is unknown; for a message with a
+    problem everything but `type` and `message_id` is unknown. A property of a message whose type isn't declared is converted if possible,
+    else unknown. `ticket` and `epoch` are unknown: a message is numbered when its transaction commits, and routed before.
     """
     return {name: Column(_values(typed, name, kind, received_at), kind) for name, kind in properties.items()}
 

@@ -16,10 +16,8 @@ _INT64 = 2**63
 
 
 def given_converter(written: str) -> Converter:
-    """A function that converts values to a property's type; it raises `ValueError` or `ArithmeticError`.
-
-    The rules are those of values in a body; also a scalar of NumPy or Arrow is one. A `datetime` without a time zone is
-    in UTC.
+    """A function that converts values to a property's type; it raises `ValueError` or `ArithmeticError`. The rules are those of values in a
+    body; also a scalar of NumPy or Arrow is one. A `datetime` without a time zone is in UTC.
     """
     kind, convert = type_from(written).kind, converter(written)
 

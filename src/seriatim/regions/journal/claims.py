@@ -66,9 +66,8 @@ def _quickly(
     lease: int,
     most: int,
 ) -> Claim | None:
-    """Claim one session without anything to judge, in one statement; None: ask in full.
-
-    Most claims are so. It is worth its statement: a claim takes one round trip in place of two, and a third of the time.
+    """Claim one session without anything to judge, in one statement; None: ask in full. Most claims are so. It is worth its statement: a
+    claim takes one round trip in place of two, and a third of the time.
     """
     first, last = rows[0], rows[-1]
     steps = {after.number - row.number for row, after in pairwise(rows)}
@@ -286,10 +285,7 @@ def _raise_done(locked: LockedSessions, known: Mapping[str, int]) -> None:
 
 
 def complete(statements: JournalStatements, held: Claim, through: int) -> Claim | None:
-    """Complete the numbers of a claim up to one, as the last statement of the handler's transaction.
-
-    The last number of a claim ends it.
-    """
+    """Complete the numbers of a claim up to one, as the last statement of the handler's transaction. The last number of a claim ends it."""
     if not held.first <= through <= held.last or (through - held.first) % held.increment:
         raise UsageError(
             f"{through} can't be completed under a claim of {held.first} to {held.last}", where=_place(held),

@@ -22,9 +22,7 @@ __all__ = ["JournalStatements", "send_all"]
 
 
 def send_all(connection: psycopg.Connection[Any]) -> None:
-    """Send the queued statements of a pipeline. The driver would leave what the socket doesn't take at once, and wait for an answer to
-    it.
-    """
+    """Send the queued statements of a pipeline. The driver would leave what the socket doesn't take at once, and wait for an answer to it."""
     pgconn = connection.pgconn
 
     def sending() -> abc.PQGen[None]:
@@ -49,9 +47,7 @@ class JournalStatements(Statements):
         return statement(name, self.schema, package=self.package)
 
     def alone(self, name: str, /, **parameters: Any) -> list[Any]:
-        """Return the rows of a statement that is a transaction by itself, in one round trip; in an open transaction it is a part of
-        that.
-        """
+        """Return the rows of a statement that is a transaction by itself, in one round trip; in an open transaction it is a part of that."""
         connection = self.connection
         if connection.pgconn.transaction_status != TransactionStatus.IDLE:
             return self.rows(name, **parameters)

@@ -62,9 +62,8 @@ def bar(
     counted: Mapping[str, int],
     age: int,
 ) -> list[Vote]:
-    """Bar messages from their numbers, so that they may get others: an unknown number is void from then on.
-
-    Only for a sender that counts the vote of a box for each number, and whose other box has refused.
+    """Bar messages from their numbers, so that they may get others: an unknown number is void from then on. Only for a sender that counts
+    the vote of a box for each number, and whose other box has refused.
     """
     if not messages:
         return []

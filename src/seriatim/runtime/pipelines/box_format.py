@@ -59,10 +59,9 @@ class DefaultSource(BoxFormat):
 
 
 def register(session: Any, dsn: str | None = None, others: Mapping[str, str] | None = None) -> None:
-    """Register the format in a session, and set the box for frames that name none.
-
-    A session whose Python can find ``pyspark_seriatim`` knows the format by itself. The workers of this session get the
-    DSN in their environment, on every machine; it is in no option, plan or checkpoint.
+    """Register the format in a session, and set the box for frames that name none. A session whose Python can find ``pyspark_seriatim``
+    knows the format by itself. The workers of this session get the DSN in their environment, on every machine; it is in no option, plan or
+    checkpoint.
     """
     environment = session.sparkContext.environment
     address = dsn or os.environ.get(VARIABLE)

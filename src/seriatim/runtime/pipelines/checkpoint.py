@@ -201,9 +201,8 @@ class Checkpoint:
                 raise CheckpointMismatch("the file is damaged", where=str(file), remedy=remedy)
 
     def former(self, pipeline: Pipeline) -> Pipeline | None:
-        """Return the pipeline under which the unfinished batch was begun, if its declaration has changed since.
-
-        That batch has to be finished as it was begun: a message may have been delivered already.
+        """Return the pipeline under which the unfinished batch was begun, if its declaration has changed since. That batch has to be
+        finished as it was begun: a message may have been delivered already.
         """
         file = self.root / "declaration.yaml"
         if not self.in_flight() or not file.exists() or pipeline.source_file is None:
@@ -302,10 +301,8 @@ class Checkpoint:
 
     @contextmanager
     def held(self) -> Iterator[int]:
-        """Lock the checkpoint while the block runs; yields the open lock file.
-
-        Spark's process inherits it. So if this process was killed and Spark has not ended yet, the next
-        run waits for that end instead of writing at the same time.
+        """Lock the checkpoint while the block runs; yields the open lock file. Spark's process inherits it. So if this process was killed
+        and Spark has not ended yet, the next run waits for that end instead of writing at the same time.
         """
         try:
             self.root.mkdir(parents=True, exist_ok=True)
@@ -342,10 +339,8 @@ class Checkpoint:
 
     def take_over(self) -> int:
         """Return the number of a run that begins now, higher than that of each run before it: a fence against an earlier run that continues
-        nevertheless.
-
-        The lock alone doesn't keep two drivers apart where the folder is shared by machines: a lock may be lost, and the driver
-        stand still meanwhile. The number is made by a file that one of two makes; it is a time, so that it is also higher than the
+        nevertheless. The lock alone doesn't keep two drivers apart where the folder is shared by machines: a lock may be lost, and the
+        driver stand still meanwhile. The number is made by a file that one of two makes; it is a time, so that it is also higher than the
         numbers after the backup from which a checkpoint was restored.
         """
         while True:
@@ -446,9 +441,7 @@ class Checkpoint:
 
     def changes(self, pipeline: Pipeline) -> list[Change]:
         """Return the changes of a start with this declaration: first those that would be refused, then those that count from the next batch
-        on.
-
-        Nothing is written, and the checkpoint isn't locked.
+        on. Nothing is written, and the checkpoint isn't locked.
         """
         file = self.root / "pipeline.json"
         if not file.exists():

@@ -64,9 +64,8 @@ def drain(
     conf: Mapping[str, str] | None = None,
     patience: float = PATIENCE_S,
 ) -> Drained:
-    """End a pipeline when all present messages have been taken in, and all that can leave have left.
-
-    A running query can't leave its sources, so its run is ended after its batch; a run in this process takes in what is there then.
+    """End a pipeline when all present messages have been taken in, and all that can leave have left. A running query can't leave its
+    sources, so its run is ended after its batch; a run in this process takes in what is there then.
     """
     stop(place, patience=patience)
     groups: list[dict[str, Any]] = []

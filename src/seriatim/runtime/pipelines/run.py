@@ -270,10 +270,8 @@ def _keep_first_numbers(session: Any, identity: Identity, destination: Destinati
 
 
 class _Query:
-    """A query and its sink. The query is restarted after a transient failure; the sink goes on.
-
-    So a port that hangs holds up its own destination only: it needn't be waited for, and its thread stays the only one that
-    delivers what it has in hand.
+    """A query and its sink. The query is restarted after a transient failure; the sink goes on. So a port that hangs holds up its own
+    destination only: it needn't be waited for, and its thread stays the only one that delivers what it has in hand.
     """
 
     def __init__(
@@ -334,10 +332,8 @@ def _finish_batch(query: _Query, watch: _Watch, stop: Stop) -> bool:
 
 
 class _Watch:
-    """Follows the queries of a run and keeps its accounts.
-
-    The sink may be a batch ahead of the events that Spark reports, so every event is matched with the counts after
-    its own batch. A batch that was cancelled has no event: the next run does it again.
+    """Follows the queries of a run and keeps its accounts. The sink may be a batch ahead of the events that Spark reports, so every event
+    is matched with the counts after its own batch. A batch that was cancelled has no event: the next run does it again.
     """
 
     def __init__(
@@ -528,10 +524,8 @@ class _Watch:
         return True
 
     def _make_up(self, batch: int) -> None:
-        """Account for earlier batches whose events were missed, as after a process that stood still.
-
-        As many messages arrived in them as the law of conservation says, so it is checked for all batches but these. How many of
-        them the router got isn't known.
+        """Account for earlier batches whose events were missed, as after a process that stood still. As many messages arrived in them as
+        the law of conservation says, so it is checked for all batches but these. How many of them the router got isn't known.
         """
         before = self._standing or self._tally.opening
         missed = [standing for standing in self._tally.through(batch - 1) if standing.batch > before.batch]

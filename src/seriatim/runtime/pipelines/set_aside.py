@@ -17,10 +17,8 @@ __all__ = ["SetAside", "SetAsideFilter", "read_set_aside", "reason_of"]
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """A message that a destination did not release, or that has no destination.
-
-    `number` is its number (0, 1 …) among all messages of its batch and destination with its id, whichever are read;
-    `fields` has all its written fields.
+    """A message that a destination did not release, or that has no destination. `number` is its number (0, 1 …) among all messages of its
+    batch and destination with its id, whichever are read; `fields` has all its written fields.
     """
 
     batch: int

@@ -154,9 +154,8 @@ class Tally:
         return [standing for number, standing in sorted(self._counted.copy().items()) if number <= batch]
 
     def after(self, batch: int) -> Standing | None:
-        """The counts after a batch that this object counted; the counts of earlier batches are forgotten.
-
-        A batch may be counted and then be cancelled.
+        """The counts after a batch that this object counted; the counts of earlier batches are forgotten. A batch may be counted and then
+        be cancelled.
         """
         for old in [number for number in list(self._counted) if number < batch]:
             del self._counted[old]

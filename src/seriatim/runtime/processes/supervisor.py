@@ -142,9 +142,8 @@ class Supervisor:
         self.counted = 0
 
     def run(self) -> None:
-        """Work until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; a second signal ends it at once.
-
-        With `until_idle` it also ends when all processes have.
+        """Work until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; a second signal ends it at once. With
+        `until_idle` it also ends when all processes have.
         """
         workers = self._workers = {}
         with self._stop.listening():
@@ -395,9 +394,8 @@ class Supervisor:
         FAILURES.look(ends=True)
 
     def _give_back(self, worker: _WorkerProcess) -> None:
-        """Free the messages of a process that was killed to end it, without counting an attempt: no handler has failed.
-
-        Without a lease they are free anyway, when the connection ends.
+        """Free the messages of a process that was killed to end it, without counting an attempt: no handler has failed. Without a lease
+        they are free anyway, when the connection ends.
         """
         for work in _works(worker):
             if work.token is not None:

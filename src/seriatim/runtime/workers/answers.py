@@ -57,10 +57,8 @@ class Answers:
         self._last = entry_id
 
     def publish(self) -> None:
-        """Publish them, if there are any.
-
-        Where a queue is full this waits for as long as the turn can spare. If the turn takes too long nevertheless, that is put down
-        to the last message that has an answer.
+        """Publish them, if there are any. Where a queue is full this waits for as long as the turn can spare. If the turn takes too long
+        nevertheless, that is put down to the last message that has an answer.
         """
         if not self._held:
             return

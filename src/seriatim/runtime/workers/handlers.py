@@ -126,9 +126,8 @@ class Handlers:
             self._loop.give_up(thread)
 
     def handler(self, message: Received, session: Session) -> Handler:
-        """The handler for a received message.
-
-        If no handler is given for a message that ends a dialog, the result is a handler that does nothing.
+        """The handler for a received message. If no handler is given for a message that ends a dialog, the result is a handler that does
+        nothing.
         """
         if self._only is not None:
             return self._only

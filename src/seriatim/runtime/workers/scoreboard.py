@@ -111,9 +111,8 @@ class Slot:
             _MARK.pack_into(self._memory, self._at, _IDLE)
 
     def claim(self, turn: int) -> bool:
-        """Claim a running turn that took too long, to record that; return False if the turn is over, or was claimed before.
-
-        From then on the slot has no messages in hand for its readers. Only the process that writes the slot claims.
+        """Claim a running turn that took too long, to record that; return False if the turn is over, or was claimed before. From then on
+        the slot has no messages in hand for its readers. Only the process that writes the slot claims.
         """
         with self._lock:
             is_idle = _MARK.unpack_from(self._memory, self._at)[0] == _IDLE
@@ -164,9 +163,8 @@ class Slot:
 
 
 class Scoreboard:
-    """The slots of a process. Make it with `make` and pass its file to the process that writes; or open it with `of`.
-
-    There may be many slots: memory is only used for those that were taken, which are the first ones.
+    """The slots of a process. Make it with `make` and pass its file to the process that writes; or open it with `of`. There may be many
+    slots: memory is only used for those that were taken, which are the first ones.
     """
 
     def __init__(self, file: int, slots: int) -> None:

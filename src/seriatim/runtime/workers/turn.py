@@ -223,7 +223,6 @@ class TransactionalTurns:
     def exclusion(self, delivery: Delivery, *, has_ended_worker: bool) -> AbstractContextManager[None]:
         """Return a block for the handlers of a turn: after an attempt of its first message that ended its process, or took too long, the
         last attempt is made alone in the process.
-
         """
         attempts = self.box.access.known.definitions.queue(self.queue).declared.attempts
         alone = has_ended_worker and delivery.messages[0].attempt >= attempts
@@ -245,10 +244,9 @@ class TransactionalTurns:
             return int(apart.transaction.value("begin_attempt", **named, of_worker=self.worker))
 
     def _end_attempt(self, turns: Sequence[_Turn], error: BaseException) -> None:
-        """Remove the record of a turn on trial that is rolled back: it isn't an attempt.
-
-        A lost connection is one, as the end of a process is. If the server has said which setting ended it, the fault says so; other
-        ends are counted by the next receiver that finds the turn begun, unless the server itself was restarted.
+        """Remove the record of a turn on trial that is rolled back: it isn't an attempt. A lost connection is one, as the end of a process
+        is. If the server has said which setting ended it, the fault says so; other ends are counted by the next receiver that finds the
+        turn begun, unless the server itself was restarted.
         """
         for turn in turns:
             token, turn.token = turn.token, None

@@ -71,9 +71,8 @@ class BoxFeed(Protocol):
         """The properties that have columns, and their types."""
 
     def next(self, reader: str, batch: int, at_most: int | None) -> tuple[str, int, int]:
-        """The next batch, if there are messages for it: the reader, the batch, its number of messages.
-
-        `at_most` 0: only a batch that is complete already; None: all messages.
+        """The next batch, if there are messages for it: the reader, the batch, its number of messages. `at_most` 0: only a batch that is
+        complete already; None: all messages.
         """
 
     def waiting(self) -> int:
@@ -101,13 +100,7 @@ class BoxFeed(Protocol):
 
 
 def schema_of(properties: Mapping[str, str], prefix: str, *, ordered: bool) -> T.StructType:
-    """The columns of a frame that is read from a box.
-
-    Args:
-        properties: the properties that have columns, and their types.
-        prefix: the prefix of the names of these columns.
-        ordered: whether it is a queue, and not the spool.
-    """
+    """Return the columns of a frame that is read from a box; `ordered`: from a queue, and not from the spool."""
     schema = T.StructType([*_COLUMNS, *(_ORDER if ordered else ())])
     for name, kind in properties.items():
         schema = schema.add(prefix + name, _type(kind))
@@ -149,14 +142,7 @@ class _Lazy:
 
 
 class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Read a queue, batch by batch.
-
-    Args:
-        open_feed: opens the box's side of reading.
-        schema: the columns of the frame.
-        at_most: the most messages in a batch; sets of a `UnitOfWork` come whole.
-        prefix: the prefix of the names of property columns.
-    """
+    """Read a queue, batch by batch, at most `at_most` messages in each; sets of a `UnitOfWork` come whole."""
 
     def __init__(self, open_feed: Callable[[], BoxFeed], schema: T.StructType, at_most: int, prefix: str) -> None:
         self._feed = _Lazy(open_feed)
@@ -222,9 +208,8 @@ class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class RefusedStreamReader(DataSourceStreamReader):
-    """A stream of a queue where Spark doesn't tell a source its starts; Spark loses an error that comes sooner than the first offset.
-
-    A process that doesn't know the last batch can't know which messages the box is to give it again.
+    """A stream of a queue where Spark doesn't tell a source its starts; Spark loses an error that comes sooner than the first offset. A
+    process that doesn't know the last batch can't know which messages the box is to give it again.
     """
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 -- Spark's name
@@ -245,13 +230,7 @@ class RefusedStreamReader(DataSourceStreamReader):
 
 
 class BoxReader(DataSourceReader):
-    """Read the present content of a queue or the spool, without changing it.
-
-    Args:
-        open_feed: opens the box's side of reading.
-        schema: the columns of the frame.
-        prefix: the prefix of the names of property columns.
-    """
+    """Read the present content of a queue or the spool, without changing it."""
 
     def __init__(self, open_feed: Callable[[], BoxFeed], schema: T.StructType, prefix: str) -> None:
         self._feed = _Lazy(open_feed)
@@ -280,11 +259,7 @@ class BoxReader(DataSourceReader):
 
 
 def _check_types(properties: Mapping[str, str], schema: T.StructType, prefix: str) -> None:
-    """Refuse a user's schema with other types than the columns have.
-
-    Raises:
-        UsageError: names the column.
-    """
+    """Refuse a user's schema with other types than the columns have. Raises `UsageError`: names the column."""
     there = {field.name: field.dataType for field in schema_of(properties, prefix, ordered=True)}
     for field in schema:
         if there.get(field.name, field.dataType) != field.dataType:
@@ -301,10 +276,8 @@ def _wanted(properties: Mapping[str, str], schema: T.StructType, prefix: str) ->
 
 
 def _conformed(rows: pa.RecordBatch, schema: T.StructType) -> pa.RecordBatch:
-    """The rows with the columns of the frame; a property that is no longer declared is null.
-
-    Raises:
-        UsageError: a property has another type now than when the query was started.
+    """The rows with the columns of the frame; a property that is no longer declared is null. Raises `UsageError`: a property has another
+    type now than when the query was started.
     """
     wanted = arrow_schema(schema, "UTC")
     there = set(rows.schema.names)

@@ -123,9 +123,8 @@ class _Clock:
 
 
 class _Listener:
-    """Tells the control sources of a session's queries what is due.
-
-    It implements Java's interface itself: PySpark's listener would ask the JVM for each part of each event, dozens of calls a batch.
+    """Tells the control sources of a session's queries what is due. It implements Java's interface itself: PySpark's listener would ask the
+    JVM for each part of each event, dozens of calls a batch.
     """
 
     def __init__(self, clock: _Clock) -> None:

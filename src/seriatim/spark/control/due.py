@@ -60,9 +60,8 @@ def buckets_of(slots: Sequence[int], buckets: int) -> list[int]:
 
 
 def metrics(buckets: int) -> list[Column]:
-    """Return the metrics to observe: the earliest moment of each slot, and for ranges the buckets that took part.
-
-    A user's sink may run a batch twice, and then Spark observes it twice. So nothing is counted.
+    """Return the metrics to observe: the earliest moment of each slot, and for ranges the buckets that took part. A user's sink may run a
+    batch twice, and then Spark observes it twice. So nothing is counted.
     """
     slots = range(-(-buckets // width(buckets)))
     aggregates = [F.min(F.when(F.col(SLOT) == slot, F.col(DUE))).alias(f"due_{slot}") for slot in slots]

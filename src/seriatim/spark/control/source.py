@@ -50,20 +50,15 @@ TICK = "tick"
 
 @dataclass(frozen=True, slots=True)
 class Controlled:
-    """The operator that a control source belongs to.
-
-    Args:
-        id: its unique id.
-        buckets: the number of parts of its state.
-        ticks: whether it is woken when something is due.
-        log: the folder of a pipeline's control log; None: there is none.
-        folder: where the processes find what is due; None: in the folder for temporary files of the driver's machine.
-    """
+    """The operator that a control source belongs to."""
 
     id: str
     buckets: int
+    #: Whether it is woken when something is due.
     ticks: bool = True
+    #: The folder of a pipeline's control log; None: there is none.
     log: Path | None = None
+    #: The folder with the files of due times; None: the one for temporary files of the driver's machine.
     folder: Path | None = None
 
     def options(self) -> dict[str, str]:
@@ -79,11 +74,7 @@ class Controlled:
         return cls(options["id"], int(options["buckets"]), options["ticks"] == "True", paths["log"], paths["folder"])
 
     def due_file(self, by: str) -> Path:
-        """The file from which a process of the source learns what is due. Its folder is private.
-
-        Args:
-            by: the process, as in its offsets.
-        """
+        """Return the file of due times for a process of the source (`by`, as in its offsets). Its folder is private."""
         folder = self.folder or Path(tempfile.gettempdir(), f"seriatim-{self.id}")
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder / by
@@ -239,10 +230,9 @@ class _Batch(InputPartition):
 
 
 class _UntoldReader(DataSourceStreamReader):
-    """The control source for a Spark that gives a source neither its starts nor the trigger `availableNow`.
-
-    There Spark asks a source for one offset before it tells with which batch it goes on, if the query is to take what is there now, and
-    takes no more than that. Otherwise it tells the last batch first.
+    """The control source for a Spark that gives a source neither its starts nor the trigger `availableNow`. There Spark asks a source for
+    one offset before it tells with which batch it goes on, if the query is to take what is there now, and takes no more than that.
+    Otherwise it tells the last batch first.
     """
 
     def __init__(self, reader: _ControlReader) -> None:

@@ -41,9 +41,8 @@ class StandsBy(Exception):
 
 
 class Lease(Protocol):
-    """The right of a run to deliver, and the deliveries under it.
-
-    Each method raises `StandsBy` where the journal can't be reached, or the claim is another's by now.
+    """The right of a run to deliver, and the deliveries under it. Each method raises `StandsBy` where the journal can't be reached, or the
+    claim is another's by now.
     """
 
     @property

@@ -122,9 +122,8 @@ class Layout:
         return OUTPUTS not in rows.names and not self._computed(rows)
 
     def rows(self, frame: DataFrame) -> DataFrame:
-        """Return the rows with the columns that column files need in addition, a row for each output of a message.
-
-        Group and sequence are those of the message, whatever its outputs have there.
+        """Return the rows with the columns that column files need in addition, a row for each output of a message. Group and sequence are
+        those of the message, whatever its outputs have there.
         """
         if OUTPUTS in frame.columns:
             named = {name for shape in self._shapes.values() for name in (shape.group, shape.sequence) if name}
@@ -144,10 +143,8 @@ class Layout:
         return computed
 
     def lines(self, frame: DataFrame) -> DataFrame:
-        """The rows as text.
-
-        ``destination, disposition``, ``_line``, ``reason`` of a row that is no message or is set aside, and ``_output``
-        where the frame has it.
+        """The rows as text. ``destination, disposition``, ``_line``, ``reason`` of a row that is no message or is set aside, and
+        ``_output`` where the frame has it.
         """
         frame = _with_whole_tickets(frame)
         names = tuple(frame.columns)

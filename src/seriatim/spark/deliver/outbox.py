@@ -57,9 +57,8 @@ def folder_name(destination: str) -> str:
 
 
 def kept_in(folder: Path) -> tuple[str, tuple[Kept, ...]]:
-    """The destination of an outbox's folder, and the batches that wait there, oldest first. Changes nothing.
-
-    A run may put batches in and take them away meanwhile.
+    """The destination of an outbox's folder, and the batches that wait there, oldest first. Changes nothing. A run may put batches in and
+    take them away meanwhile.
     """
     port = Port("", folder, "")
     destination = str((port.manifest() or {}).get("destination", folder.name))

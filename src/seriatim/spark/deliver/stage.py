@@ -84,10 +84,8 @@ class Folders:
 
 
 class Sink:
-    """The sink of a pipeline's query; called with each micro-batch, in a thread of Spark.
-
-    A query that is begun again has the same sink: what waits for a port that hangs is in the hands of a thread, and no other may
-    deliver it meanwhile.
+    """The sink of a pipeline's query; called with each micro-batch, in a thread of Spark. A query that is begun again has the same sink:
+    what waits for a port that hangs is in the hands of a thread, and no other may deliver it meanwhile.
     """
 
     def __init__(
@@ -215,9 +213,8 @@ class Sink:
         return Outlet(str(port.staging), port.format, port.options, chosen)
 
     def _put(self, batch: int, answers: Iterable[Row], places: Iterable[int]) -> list[int]:
-        """Put the files of a batch in place; return the places of the ports that failed, in a task or now.
-
-        A batch that may be there already is put in place even without files, for the ports in `places`.
+        """Put the files of a batch in place; return the places of the ports that failed, in a task or now. A batch that may be there
+        already is put in place even without files, for the ports in `places`.
         """
         failed, parts, rows = _by_port(answers)
 

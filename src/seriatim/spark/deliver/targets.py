@@ -54,10 +54,8 @@ class Folder:
         self._disk: int | None = None
 
     def claim(self) -> None:
-        """See `Target`.
-
-        If a disk is unmounted, an empty folder on the disk below appears in its place. So within a run a port
-        is made anew only on the disk where it was.
+        """See `Target`. If a disk is unmounted, an empty folder on the disk below appears in its place. So within a run a port is made anew
+        only on the disk where it was.
         """
         try:
             moved = self._disk is not None and not self.port.is_signed() and self.port.disk() != self._disk
@@ -142,9 +140,8 @@ class BoxSink(SparkSink):
 
 
 def _records(frame: DataFrame, names: tuple[str, ...]) -> DataFrame:
-    """Rows as Kafka's sink takes them: the group is the key, so that a group stays in one partition.
-
-    Other columns stay behind, because the sink reads columns by name, and a property may be called `partition`.
+    """Rows as Kafka's sink takes them: the group is the key, so that a group stays in one partition. Other columns stay behind, because the
+    sink reads columns by name, and a property may be called `partition`.
     """
     headers = [
         F.struct(F.lit(name).alias("key"), F.col(name).cast("string").cast("binary").alias("value"))

@@ -20,9 +20,8 @@ _REMEDY = "name a column of whole numbers, or of text, decimals or floats that a
 
 
 class Numbers(NamedTuple):
-    """The number of each value, null if there is none, and the `Reason` for a missing number.
-
-    `problem` is null where the value is missing; it is None if no value can have another problem.
+    """The number of each value, null if there is none, and the `Reason` for a missing number. `problem` is null where the value is missing;
+    it is None if no value can have another problem.
     """
 
     number: Column

@@ -186,9 +186,8 @@ class _Work:
 
 
 def spread(df: DataFrame) -> DataFrame:
-    """Return a row for each output, as it is delivered; without user code every row unchanged.
-
-    Call it after group and sequence have been computed: they are those of the message, and its outputs may have others.
+    """Return a row for each output, as it is delivered; without user code every row unchanged. Call it after group and sequence have been
+    computed: they are those of the message, and its outputs may have others.
     """
     if OUTPUTS not in df.columns:
         return df.withColumn("_output", F.lit(1))

@@ -56,10 +56,8 @@ class CsvDialect:
 
 @dataclass(frozen=True, slots=True)
 class CsvColumns:
-    """Reads a CSV line; the columns are found by name in the file's own header.
-
-    An empty field is null. Numbers, booleans and timestamps are checked as in JSON text. At least one of a property's
-    columns has to exist.
+    """Reads a CSV line; the columns are found by name in the file's own header. An empty field is null. Numbers, booleans and timestamps
+    are checked as in JSON text. At least one of a property's columns has to exist.
     """
 
     promote: tuple[Promotion, ...]
@@ -101,9 +99,8 @@ def _field(place: int) -> Find:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """Reads a body with a user's function, which returns the values by name.
-
-    A missing name is null. If the function raises, its message is unreadable, with the text of the exception.
+    """Reads a body with a user's function, which returns the values by name. A missing name is null. If the function raises, its message is
+    unreadable, with the text of the exception.
     """
 
     function: Function

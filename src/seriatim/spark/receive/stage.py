@@ -94,9 +94,8 @@ def identity(pipeline: Pipeline) -> Column:
 
 
 def promoted(received: Collection[Receive]) -> dict[str, str]:
-    """Return every promoted property and its Spark type, in the order of their first mention; without ``type``.
-
-    Where two regions send the messages, `REGION` is one.
+    """Return every promoted property and its Spark type, in the order of their first mention; without ``type``. Where two regions send the
+    messages, `REGION` is one.
     """
     columns: dict[str, str] = {}
     if any(entry.region is not None for entry in received):

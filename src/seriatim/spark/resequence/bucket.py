@@ -71,15 +71,13 @@ VOID, FINGERPRINT = "__sq_void", "__sq_fingerprint"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of the operator; it is sent to the workers.
-
-    `destination` is the column that names a row's queue, if there are several; a row that names none goes to
-    the first, which sets it aside. Their policies are as they are judged here: they say, too, whether messages open and
-    close groups. `invalid` is the column with the reason why a row is no message, `user` are the
-    names of the user's columns. `arrivals`: the columns, or fields in them, that decide the order of equal sequences
-    (none: a hash of the row). `buckets` is the number of buckets. `history`: of a pipeline, whose destinations may come and go. `by_key`: whether a
-    group's bucket goes by its key alone. `moved`: the folder with the state from before the number of buckets was changed.
-    `region`: the user's column that says which of two regions has sent a message; None: there is one.
+    """The plan of the operator; it is sent to the workers. `destination` is the column that names a row's queue, if there are several; a
+    row that names none goes to the first, which sets it aside. Their policies are as they are judged here: they say, too, whether messages
+    open and close groups. `invalid` is the column with the reason why a row is no message, `user` are the names of the user's columns.
+    `arrivals`: the columns, or fields in them, that decide the order of equal sequences (none: a hash of the row). `buckets` is the number
+    of buckets. `history`: of a pipeline, whose destinations may come and go. `by_key`: whether a group's bucket goes by its key alone.
+    `moved`: the folder with the state from before the number of buckets was changed. `region`: the user's column that says which of two
+    regions has sent a message; None: there is one.
     """
 
     queues: tuple[Queue, ...]
@@ -223,16 +221,13 @@ class Bucket:
         return min((int(each.min()) for each in moments if len(each)), default=FOREVER)
 
     def report(self, bucket: int) -> str:
-        """The content of the bucket with that id, by queue, as JSON, for monitoring.
-
-        ``longest`` are the groups that have waited longest: queue, group, how many messages it holds, the first run of
-        numbers that it misses, since when (microseconds), and why; see `HeldGroups`. ``skipped``, only if there are any: the
-        holes that this call has skipped, how many and how many numbers, and the first of them: queue, group, first and last
-        number. ``suspected``, only if there are any: the groups whose producer seems to have begun anew, how many, and the first
-        of them: queue, group, the number of the last message that tells so. ``answers``, only if there are any: those to operators'
-        commands. ``events``, likewise: what happened to groups in this call.
-        ``put_back``, likewise: how many messages operators have put back, by queue.
-        ``stopped``: how many groups aren't ready, and some of them, as `views` has them.
+        """The content of the bucket with that id, by queue, as JSON, for monitoring. ``longest`` are the groups that have waited longest:
+        queue, group, how many messages it holds, the first run of numbers that it misses, since when (microseconds), and why; see
+        `HeldGroups`. ``skipped``, only if there are any: the holes that this call has skipped, how many and how many numbers, and the first
+        of them: queue, group, first and last number. ``suspected``, only if there are any: the groups whose producer seems to have begun
+        anew, how many, and the first of them: queue, group, the number of the last message that tells so. ``answers``, only if there are
+        any: those to operators' commands. ``events``, likewise: what happened to groups in this call. ``put_back``, likewise: how many
+        messages operators have put back, by queue. ``stopped``: how many groups aren't ready, and some of them, as `views` has them.
         """
         known = self._index.queues
         held = {name: len(queue.state.held.messages()) for name, queue in known.items()}
@@ -785,10 +780,8 @@ def _words(reason: Ints) -> pa.Array:
 
 
 def _in_order(keys: pa.DictionaryArray) -> tuple[pa.BinaryArray, Ints]:
-    """The distinct keys in order, and for each message the number of its own.
-
-    A shuffle brings messages in any order. A repeated call, also on another machine, must produce the same state to the
-    byte: a snapshot of one attempt may be continued with the changes of another.
+    """The distinct keys in order, and for each message the number of its own. A shuffle brings messages in any order. A repeated call, also
+    on another machine, must produce the same state to the byte: a snapshot of one attempt may be continued with the changes of another.
     """
     order = pc.sort_indices(keys.dictionary).to_numpy()
     number = np.empty(len(order), np.int64)

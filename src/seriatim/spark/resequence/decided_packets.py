@@ -46,10 +46,8 @@ def rows_of(frame: DataFrame) -> T.StructType | None:
 
 
 def opened(frame: DataFrame, rows: T.StructType) -> Opening:
-    """A function for ``mapInArrow`` on a frame of packets: its rows.
-
-    A message without a destination has null for it, and the disposition ``unrouted`` instead of ``released``. The
-    reports come as `telling` rows.
+    """A function for ``mapInArrow`` on a frame of packets: its rows. A message without a destination has null for it, and the disposition
+    ``unrouted`` instead of ``released``. The reports come as `telling` rows.
     """
     schema = arrow_schema(frame.sparkSession, rows)
 

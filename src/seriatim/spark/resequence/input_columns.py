@@ -190,10 +190,8 @@ def _is_json(kind: T.DataType) -> bool:
 
 
 def compared(queue: Queue) -> tuple[str, ...] | None:
-    """The columns by which a queue compares messages; None: it compares none.
-
-    Without `compare` it is the body, and only where the last ones that left are remembered: a hash of each body costs
-    more than putting it in order.
+    """The columns by which a queue compares messages; None: it compares none. Without `compare` it is the body, and only where the last
+    ones that left are remembered: a hash of each body costs more than putting it in order.
     """
     if not isinstance(queue.policy, Standard):
         return None
@@ -246,11 +244,9 @@ def arrival_of(df: DataFrame, arrival: Sequence[str]) -> tuple[tuple[str, ...], 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OurColumns:
-    """Seriatim's columns, as far as they are needed.
-
-    `time`, `void`: the user's columns of the event time and of voids. `bucket_column`: its name. `ties`: also a hash of each row, for equal
-    sequences. `by_key`: a group's bucket goes by its key alone, so that queues with the same groups have a message in the same bucket.
-    `merge`: what two regions send.
+    """Seriatim's columns, as far as they are needed. `time`, `void`: the user's columns of the event time and of voids. `bucket_column`:
+    its name. `ties`: also a hash of each row, for equal sequences. `by_key`: a group's bucket goes by its key alone, so that queues with
+    the same groups have a message in the same bucket. `merge`: what two regions send.
     """
 
     queues: Sequence[Queue]
@@ -264,9 +260,8 @@ class OurColumns:
 
 
 def prepared(df: DataFrame, columns: OurColumns, destination: str | None, invalid: str | None) -> DataFrame:
-    """The frame with seriatim's columns; `destination`, `invalid`: the user's columns with a row's queues, and why it is no message.
-
-    If a row names several destinations, they are in `EACH`, with seriatim's columns for each destination.
+    """The frame with seriatim's columns; `destination`, `invalid`: the user's columns with a row's queues, and why it is no message. If a
+    row names several destinations, they are in `EACH`, with seriatim's columns for each destination.
     """
     if invalid is not None:
         type_of(df, invalid, "reason")
@@ -333,9 +328,8 @@ def _ours(df: DataFrame, columns: OurColumns, where: Column | None) -> list[Colu
 def _spread(
     df: DataFrame, queues: Sequence[Queue], where: Column | None, key: Column | None, *, by_key: bool
 ) -> Column:
-    """A hash that is the same for the messages of one group; messages without a group are spread over all buckets.
-
-    By key, a message goes to a queue without groups in the bucket where the first queue with groups would have it.
+    """A hash that is the same for the messages of one group; messages without a group are spread over all buckets. By key, a message goes
+    to a queue without groups in the bucket where the first queue with groups would have it.
     """
     if key is None:
         return _tie(df)
@@ -377,9 +371,8 @@ def _of_any(
     column_of: Callable[[Queue], Column | None],
     kind: str,
 ) -> Column | None:
-    """A column that differs by queue; None if no queue has it, so that it needn't be sent.
-
-    The number of expressions is the number of different sources, however many queues there are.
+    """A column that differs by queue; None if no queue has it, so that it needn't be sent. The number of expressions is the number of
+    different sources, however many queues there are.
     """
     alike: dict[object, list[Queue]] = {}
     for queue in queues:

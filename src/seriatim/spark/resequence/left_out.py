@@ -58,10 +58,9 @@ class _Calls(AccumulatorParam[list[_Call]]):
 
 @dataclass(slots=True)
 class LeftOut:
-    """The messages that one frame leaves out, counted as its calls become known.
-
-    Every partition is one call, whether messages are in it or not. A task that has several partitions (``coalesce``)
-    makes several calls, and a partition may be read by several actions; each counts once.
+    """The messages that one frame leaves out, counted as its calls become known. Every partition is one call, whether messages are in it or
+    not. A task that has several partitions (``coalesce``) makes several calls, and a partition may be read by several actions; each counts
+    once.
     """
 
     queues: Sequence[Queue]

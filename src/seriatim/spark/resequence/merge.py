@@ -39,13 +39,9 @@ def merge(
     region: str = "region",
 ) -> DataFrame:
     """Puts what two regions have sent together: each message once, each session in order, while either region lags, stops or comes back.
-
-    Each region has every message, with the same id. The first sight of a message counts, whichever region it comes from; when the other region
-    shows it, it is a *copy*.
-
-    With `number` the sessions are in the order of these numbers, by `Standard`: a number that neither region has shown holds up its session, one that
-    either has shown doesn't. Copies are known by their numbers, however late they come.
-
+    Each region has every message, with the same id. The first sight of a message counts, whichever region it comes from; when the other
+    region shows it, it is a *copy*. With `number` the sessions are in the order of these numbers, by `Standard`: a number that neither
+    region has shown holds up its session, one that either has shown doesn't. Copies are known by their numbers, however late they come.
     Without `number` the sessions are in the order of first sight, by `Fifo`. Then messages are known by their ids, which are remembered for
     `horizon`: each message leaves once, as long as no region shows it later than that after its first sight.
     """

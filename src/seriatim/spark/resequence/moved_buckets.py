@@ -120,9 +120,8 @@ def _forgotten(batches: _Batches) -> Iterator[pa.RecordBatch]:
 
 
 def _most(reports: Iterable[str]) -> dict[str, list[int]]:
-    """Return by queue its incarnation, and the highest number of times that its groups were forgotten in one bucket.
-
-    A group that was forgotten may come back in any new bucket, and begins there in an incarnation that it hasn't had.
+    """Return by queue its incarnation, and the highest number of times that its groups were forgotten in one bucket. A group that was
+    forgotten may come back in any new bucket, and begins there in an incarnation that it hasn't had.
     """
     most: dict[str, list[int]] = {}
     for report in map(json.loads, reports):

@@ -190,9 +190,8 @@ class Resequencer(StatefulProcessor):
         self._index.update((index.to_bytes(),))
 
     def _told(self, key: Any, bucket: Bucket, packets: Iterable[bytes]) -> Iterator[pd.DataFrame]:
-        """Return the packets of a call, and in the row of the last packet the report of the bucket after the call.
-
-        That is the report, if one is wanted, and when something is due in the bucket again.
+        """Return the packets of a call, and in the row of the last packet the report of the bucket after the call. That is the report, if
+        one is wanted, and when something is due in the bucket again.
         """
         last = None
         for packet in packets:
@@ -250,11 +249,9 @@ def enrol_first(plan: Plan, index: Index, rows: pa.Table, *, only: str | None = 
 def resequence_to_the_end(
     plan: Plan, until: str | None, *, finish: bool, left_out: Callable[[dict[int, Share]], None] | None = None
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow`` on a batch frame: all buckets of a partition, from an empty state to the end.
-
-    Packets come as (bucket, packet, first), `first` a packet of first numbers. `until` names a column of the
-    packets' rows with the time to which the clock moves at the end (microseconds). `left_out` is called at the end of
-    a partition, with the share of each of its buckets.
+    """A function for ``mapInArrow`` on a batch frame: all buckets of a partition, from an empty state to the end. Packets come as (bucket,
+    packet, first), `first` a packet of first numbers. `until` names a column of the packets' rows with the time to which the clock moves at
+    the end (microseconds). `left_out` is called at the end of a partition, with the share of each of its buckets.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

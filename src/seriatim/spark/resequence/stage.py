@@ -184,7 +184,6 @@ def _queues(
 
 def judged_here(queue: Queue, *, merged: bool = False, horizon: float | str | None = None) -> Queue:
     """Return a queue in the form of the operator: its policy says whether messages open and close groups, and how many are remembered.
-
     Which messages these are, and what is compared of them, is in their rows already. `merged`: two regions send them.
     """
     policy = queue.policy_of(None)

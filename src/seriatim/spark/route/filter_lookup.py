@@ -113,9 +113,8 @@ def _whole(rule: Rule) -> Expression:
 
 
 class _Table:
-    """The frame ``value → filters`` of one property; its columns begin with `prefix`.
-
-    A constant is stored in the field for its type and its place among the filter's constants of that type.
+    """The frame ``value → filters`` of one property; its columns begin with `prefix`. A constant is stored in the field for its type and
+    its place among the filter's constants of that type.
     """
 
     def __init__(self, prefix: str, kind: Type, by_value: Mapping[Any, Sequence[_Entry]]) -> None:

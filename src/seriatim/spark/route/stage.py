@@ -41,9 +41,8 @@ def route(df: DataFrame, subscriptions: Iterable[Subscription]) -> DataFrame:
 
 
 def destinations_of(df: DataFrame, subscriptions: Iterable[Subscription]) -> DataFrame:
-    """Like `route`, but a message stays one row: ``destination`` is the array of its destinations, without repetitions.
-
-    The array is null or empty if a message has no destination.
+    """Like `route`, but a message stays one row: ``destination`` is the array of its destinations, without repetitions. The array is null
+    or empty if a message has no destination.
     """
     _check(df)
     chosen = distinct(subscriptions)

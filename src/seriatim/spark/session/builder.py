@@ -72,19 +72,11 @@ _SQL: Mapping[str, str] = {
 def open_session(
     conf: Mapping[str, str] | None = None, *, log: Path | None = None, inherit: Sequence[int] = ()
 ) -> SparkSession:
-    """A Spark session for pipelines.
+    """Open a Spark session for pipelines; `conf` overrides our settings. In a process with a running Spark it is a new session of that
+    Spark, whose fixed settings (``spark.master``, memory, …) stay.
 
-    If Spark is running in this process already, this is a new session of that Spark: settings that
-    are fixed when Spark starts (``spark.master``, memory, ...) are then those of the first session.
-
-    Args:
-        conf: Spark settings; they override ours.
-        log: a file for the standard error of Spark and its workers. None: the standard error of this process.
-        inherit: open files that Spark's process has to keep open as long as it lives, such as a lock.
-
-    Raises:
-        EnvironmentProblem: Java is missing or too old, or Spark doesn't start.
-        UsageError: Spark refuses the value of a setting.
+    `log`: a file for the standard error of Spark and its workers. None: the standard error of this process.
+    `inherit`: open files that Spark's process keeps open as long as it lives, such as a lock.
     """
     wanted = dict(conf or {})
     running = SparkSession.getActiveSession() or _default_session()
@@ -103,9 +95,8 @@ def is_running() -> bool:
 
 
 def has_ended(session: SparkSession, within_s: float = 0.0) -> bool:
-    """Return whether the process of Spark has ended, or ends soon; a Spark process that started this process is not asked.
-
-    A connection to it may break a moment before its end is visible. Only who doesn't answer is waited for.
+    """Return whether the process of Spark has ended, or ends soon; a Spark process that started this process is not asked. A connection to
+    it may break a moment before its end is visible. Only who doesn't answer is waited for.
     """
     # Spark has no public way to ask.
     process: subprocess.Popen[bytes] | None = getattr(session.sparkContext._gateway, "proc", None)  # noqa: SLF001
@@ -218,10 +209,9 @@ def _start(wanted: Mapping[str, str], log: Path | None, inherit: Sequence[int]) 
 
 
 class _Process(dict[str, Any]):
-    """Starts Spark's process like PySpark, which makes it ignore SIGINT, and makes it ignore SIGTERM, too.
-
-    `timeout` and others send SIGTERM to a whole group of processes, and then the driver finishes the present batch.
-    Spark's process ends with the driver, however that ends.
+    """Starts Spark's process like PySpark, which makes it ignore SIGINT, and makes it ignore SIGTERM, too. `timeout` and others send
+    SIGTERM to a whole group of processes, and then the driver finishes the present batch. Spark's process ends with the driver, however
+    that ends.
     """
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -273,11 +263,7 @@ class JavaFound:
 
 
 def find_java() -> JavaFound:
-    """The Java that Spark will use.
-
-    Raises:
-        EnvironmentProblem: Java is missing or too old; names the package to install.
-    """
+    """The Java that Spark will use. Raises `EnvironmentProblem`: Java is missing or too old; names the package to install."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None:

@@ -23,10 +23,8 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 
 def make_ready(df: DataFrame) -> None:
-    """Configure the frame's session: its workers run this Python, and for streams the state store supports Python operators.
-
-    Raises:
-        EnvironmentProblem: the session doesn't let its state store be chosen.
+    """Configure the frame's session: its workers run this Python, and for streams the state store supports Python operators. Raises
+    `EnvironmentProblem`: the session doesn't let its state store be chosen.
     """
     use_this_python(df.sparkSession)
     if df.isStreaming:

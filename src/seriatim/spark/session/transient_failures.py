@@ -47,12 +47,7 @@ _TABLE = [(re.compile(words), cause) for words, cause in HEALING]
 
 
 def healing(error: SeriatimError, text: str) -> str | None:
-    """The cause of a failure after which a restart may succeed; None: it is permanent.
-
-    Args:
-        error: the error of the query.
-        text: Spark's full description; if the error is seriatim's own, the error decides.
-    """
+    """Return the cause of a failure after which a restart may succeed; None: it is permanent. `text`: Spark's full description."""
     if isinstance(error, Unavailable | Transient):
         return "a service was away"
     if not isinstance(error, QueryFailed):

@@ -48,11 +48,7 @@ else:
 
 
 def check_version() -> None:
-    """Check that it is a Spark with which we work.
-
-    Raises:
-        EnvironmentProblem: it is too old or too new.
-    """
+    """Check that it is a Spark with which we work. Raises `EnvironmentProblem`: it is too old or too new."""
     if not LEAST <= _FOUND < BELOW:
         which = f"{LEAST[0]}.{LEAST[1]} to {BELOW[0]}.{BELOW[1] - 1}"
         raise EnvironmentProblem(
@@ -69,12 +65,7 @@ def refused() -> EnvironmentProblem:
 
 
 def arrow_schema(schema: T.StructType, zone: str) -> pa.Schema:
-    """The schema of rows as Spark passes them to a worker.
-
-    Args:
-        schema: the schema of the frame.
-        zone: the time zone of its session.
-    """
+    """Return the schema of rows as Spark passes them to a worker; `zone`: the time zone of the frame's session."""
     if STARTS_ARE_TOLD:
         return arrow.to_arrow_schema(schema, timezone=zone)
     # Before 4.2 it always names UTC, but Spark passes the session's time zone.

@@ -40,9 +40,8 @@ _PIECE_BYTES = 64 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class StampPlan:
-    """The plan of the operator; it is sent to the workers.
-
-    `order_by` and `last_number` are the same for all locations, or a mapping by location.
+    """The plan of the operator; it is sent to the workers. `order_by` and `last_number` are the same for all locations, or a mapping by
+    location.
     """
 
     order_by: tuple[str, ...] | Mapping[str, tuple[str, ...]]
@@ -153,11 +152,9 @@ def _keys(column: pa.ChunkedArray) -> list[Ints]:
 
 
 def add_tickets(plan: StampPlan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: the messages of the packets with their tickets.
-
-    A shuffle brings packets in any order. They are sorted, so that later stages pack the same messages into the same
-    packets when a part of the query runs again: Spark ends a query whose second run writes a row that differs in a byte
-    (``spark.sql.shuffle.orderIndependentChecksum``).
+    """A function for ``mapInArrow``: the messages of the packets with their tickets. A shuffle brings packets in any order. They are
+    sorted, so that later stages pack the same messages into the same packets when a part of the query runs again: Spark ends a query whose
+    second run writes a row that differs in a byte (``spark.sql.shuffle.orderIndependentChecksum``).
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -59,10 +59,9 @@ def stamp(
     *,
     buckets: int = DEFAULT_BUCKETS,
 ) -> DataFrame:
-    """Give each message a ticket: (location, epoch, number), gap-free and ascending in order of arrival.
-
-    Micro-batches arrive one after another. In a micro-batch, the messages of a location arrive in the order of `order_by`.
-    The counters live in the query's checkpoint: a batch that runs again gives the same tickets.
+    """Give each message a ticket: (location, epoch, number), gap-free and ascending in order of arrival. Micro-batches arrive one after
+    another. In a micro-batch, the messages of a location arrive in the order of `order_by`. The counters live in the query's checkpoint: a
+    batch that runs again gives the same tickets.
     """
     check_frame(df, "stamp")
     if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= MOST_BUCKETS:
@@ -80,11 +79,9 @@ def stamp(
 def stamp_locations(
     df: DataFrame, received: Sequence[Receive], *, buckets: int = DEFAULT_BUCKETS, invalid: str = "_invalid"
 ) -> DataFrame:
-    """Stamp the messages of a pipeline, as its locations declare.
-
-    Messages of locations without `stamp`, and messages that are invalid already, have tickets of nulls: a message that
-    can't be released gets no number, because other messages would wait behind it. If a location is ordered by its own
-    properties, a message that lacks one of them has no place in the order and becomes invalid.
+    """Stamp the messages of a pipeline, as its locations declare. Messages of locations without `stamp`, and messages that are invalid
+    already, have tickets of nulls: a message that can't be released gets no number, because other messages would wait behind it. If a
+    location is ordered by its own properties, a message that lacks one of them has no place in the order and becomes invalid.
     """
     stamps = {entry.location: entry.stamp for entry in received if entry.stamp is not None}
     if not stamps:
@@ -140,9 +137,8 @@ def _check_order(df: DataFrame, order: Sequence[str], where: str = "") -> None:
 
 
 def _order_of(df: DataFrame, how: Stamp, *, merged: bool) -> tuple[str, ...]:
-    """Return the columns of a location's order: its own, or file and row, and the part if messages are split.
-
-    Of two regions' messages each is there twice, so that the region is one of them; `merged`: there are two.
+    """Return the columns of a location's order: its own, or file and row, and the part if messages are split. Of two regions' messages each
+    is there twice, so that the region is one of them; `merged`: there are two.
     """
     order = how.order_by or tuple(name for name in ARRIVAL if name != "location")
     own = [REGION] if merged else []

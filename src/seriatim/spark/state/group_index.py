@@ -69,10 +69,9 @@ _READ = pa.ipc.IpcReadOptions(use_threads=False)
 
 @dataclass(slots=True)
 class QueueState:
-    """The groups of one queue in a bucket: their keys, in the order of the rows of `state`.
-
-    `incarnation`: counts how often the destination has been added under its name. `forgotten`: how often groups of it have been forgotten here: a
-    group that is new begins in that incarnation. `births`: by group, the incarnation in which it has begun; None: all in 0.
+    """The groups of one queue in a bucket: their keys, in the order of the rows of `state`. `incarnation`: counts how often the destination
+    has been added under its name. `forgotten`: how often groups of it have been forgotten here: a group that is new begins in that
+    incarnation. `births`: by group, the incarnation in which it has begun; None: all in 0.
     """
 
     keys: pa.BinaryArray
@@ -121,10 +120,8 @@ def joined(parts: Sequence[QueueState]) -> QueueState:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of cold groups; see ``cold_groups.py``.
-
-    `id`: its number. `groups`: how many it has. `live`: by queue, how many of them aren't in the index again. `bounds`: the lowest hash of each
-    page.
+    """A run of cold groups; see ``cold_groups.py``. `id`: its number. `groups`: how many it has. `live`: by queue, how many of them aren't
+    in the index again. `bounds`: the lowest hash of each page.
     """
 
     id: int
@@ -145,13 +142,11 @@ class Run:
 
 @dataclass(slots=True)
 class Index:
-    """The state of a bucket, without the held bodies.
-
-    `now` is the latest processing time (microseconds), `timer` the registered one (milliseconds, None: none),
-    `chunk` the number of the next chunk of bodies, `chunks` how many rows each living chunk has. `steps`: by queue, from
-    one number to the next where that isn't 1, for whoever reads the index without the declaration. `obeyed`: the ids of the last
-    commands that it has obeyed. `cold`: the runs of groups that have expired, from the oldest to the newest, and `next_run`, the number of the next one.
-    `departed`: what was found of queues that don't go on; it isn't stored again.
+    """The state of a bucket, without the held bodies. `now` is the latest processing time (microseconds), `timer` the registered one
+    (milliseconds, None: none), `chunk` the number of the next chunk of bodies, `chunks` how many rows each living chunk has. `steps`: by
+    queue, from one number to the next where that isn't 1, for whoever reads the index without the declaration. `obeyed`: the ids of the
+    last commands that it has obeyed. `cold`: the runs of groups that have expired, from the oldest to the newest, and `next_run`, the
+    number of the next one. `departed`: what was found of queues that don't go on; it isn't stored again.
     """
 
     fingerprint: str

@@ -24,10 +24,9 @@ BY_KEY = "by key"
 def identity(
     queues: Sequence[Queue], buckets: int, clock: str, *, by_key: bool = False, merged: bool = False
 ) -> dict[str, Any]:
-    """The properties that must not change during the life of a checkpoint: the kinds of policies, but not their parameters.
-
-    `by_key`: a group's bucket goes by its key alone; else by its queue, too. `merged`: two regions send the messages, and the state has what each
-    has shown.
+    """The properties that must not change during the life of a checkpoint: the kinds of policies, but not their parameters. `by_key`: a
+    group's bucket goes by its key alone; else by its queue, too. `merged`: two regions send the messages, and the state has what each has
+    shown.
     """
     return {
         "buckets": buckets,

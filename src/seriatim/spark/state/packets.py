@@ -80,11 +80,9 @@ def pack_by(column: str, ids: list[int]) -> Callable[[Iterable[pa.RecordBatch]],
 
 
 def with_witness(pack: _Pack) -> _Pack:
-    """The same function for ``mapInArrow``, which also calls a witness if there are rows to pack.
-
-    If the number of buckets changed, a group in another bucket would silently begin anew. So one bucket that
-    exists with any number of buckets takes part in every batch, and its state shows how the query was started. Its
-    packet is empty.
+    """The same function for ``mapInArrow``, which also calls a witness if there are rows to pack. If the number of buckets changed, a group
+    in another bucket would silently begin anew. So one bucket that exists with any number of buckets takes part in every batch, and its
+    state shows how the query was started. Its packet is empty.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
