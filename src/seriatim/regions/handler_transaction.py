@@ -59,7 +59,9 @@ class HandlerTransaction:
 
     @property
     def token(self) -> Token:
-        """What tells a write from one of an earlier claim, for systems elsewhere that compare it: the incarnation of the journal, then the claim's version."""
+        """What tells a write from one of an earlier claim, for systems elsewhere that compare it: the incarnation of the journal, then the
+        claim's version.
+        """
         return self._claim.token
 
     def end(self) -> None:

@@ -81,7 +81,7 @@ def _check_once(messages: Sequence[Message], by_message: Sequence[Sequence[Sessi
 
 
 def units_of(all_places: Sequence[Sequence[SessionNumber]]) -> list[int]:
-    """Return a unit's number for each message, from 0. Messages of a session are one unit, and so are all that share a session with them."""
+    """Return each message's unit, from 0. Messages of a session are one unit, and so are all that share a session with them."""
     parent: dict[tuple[str, str], tuple[str, str]] = {}
 
     def root(key: tuple[str, str]) -> tuple[str, str]:

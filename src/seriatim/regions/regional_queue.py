@@ -34,7 +34,8 @@ class RegionalQueue:
         start: the first number of each session.
         increment: from one number to the next, at least 1.
         attempts: how often a message is handed to a handler, in both regions together, before it has failed for good.
-        errors: what happens then: ``"suspend"`` (the session stands in both regions) or ``"continue"`` (its number is over, and the session goes on).
+        errors: what happens then: ``"suspend"`` (the session stands in both regions) or ``"continue"`` (its number is over, and the session
+            goes on).
         retry_delay: seconds (or ``"30s"``) before the next attempt.
         hole_timeout: seconds (or ``"5m"``) after which a number is skipped that no region has; None: never.
         priority: as of `Queue`: the property with a message's priority.

@@ -57,13 +57,14 @@ class Regions(Closing):
         secondary: the box of region ``b``.
         journal: the DSN of the journal's database, which both regions reach, or an open `Journal`.
         name: the name of the regions; a journal can serve several, and a box can be in several.
-        prefer: seconds (or ``"15s"``) for which region ``a`` has a message alone: the copy in the other box is handed out after that. None: both
-            regions are active, and each session has its home in one.
+        prefer: seconds (or ``"15s"``) for which region ``a`` has a message alone: the copy in the other box is handed out after that. None:
+            both regions are active, and each session has its home in one.
         patience: seconds (or ``"1s"``) for which a box or the journal may take for one step, before it counts as away.
         retry_after: seconds for which a party that was away isn't asked again.
-        numbers: None: messages bring their numbers, or one sender of a session at a time gets the next ones. ``"journal"``: the journal gives them out, to
-            several senders of a session.
-        confirm: ``"two"``: `publish` returns when two of the three know a number; ``"one"``: when one box does, with numbers of the sender's own.
+        numbers: None: messages bring their numbers, or one sender of a session at a time gets the next ones. ``"journal"``: the journal
+            gives them out, to several senders of a session.
+        confirm: ``"two"``: `publish` returns when two of the three know a number; ``"one"``: when one box does, with numbers of the
+            sender's own.
         spread: without `prefer`: seconds (or ``"1s"``) for which the home of a session has a message alone.
         schema: the schema of the boxes that are opened here.
         journal_schema: the schema of the journal that is opened here.
@@ -180,17 +181,19 @@ class Regions(Closing):
         return self._journal.call(lambda journal: journal.rules(self._name, queue), anyway=True)
 
     def define(self, *things: object) -> dict[str, list[Change]]:
-        """Define the same in both boxes, and the rules of queues in the journal. A repeated call changes nothing. All three have to be there.
+        """Define the same in both boxes, and the rules of queues in the journal. A repeated call changes nothing. All three have to be
+        there.
 
         Args:
-            things: `RegionalQueue`, `Subscription`, `MessageType`, `Location` and `BoxSettings`; a `Queue` that decides nothing is one, too.
+            things: `RegionalQueue`, `Subscription`, `MessageType`, `Location` and `BoxSettings`; a `Queue` that decides nothing is one,
+                too.
 
         Returns:
             what has changed in each box, by region.
 
         Raises:
-            UsageError: something can't be defined in two regions; a queue would decide in one box; both regions are one box; or a queue begins
-                otherwise in the journal.
+            UsageError: something can't be defined in two regions; a queue would decide in one box; both regions are one box; or a queue
+                begins otherwise in the journal.
             Unavailable: a box or the journal is away.
         """
         declared = declared_of(things)
@@ -220,20 +223,23 @@ class Regions(Closing):
     ) -> list[Sent]:
         """Publish messages to both regions. It returns when two of the three know the number of each: box a, box b, the journal.
 
-        The messages of a session are sent together or not at all. After `Unavailable` some may be sent: publish the same again, under the same ids.
+        The messages of a session are sent together or not at all. After `Unavailable` some may be sent: publish the same again, under the
+        same ids.
 
         Args:
-            messages: a message, or messages in the order of their sessions. Either all of a session have their numbers, or none; then they get the next ones.
-            connection: the caller's psycopg connection to the database of one of the boxes. The messages, with numbers of their own or of the journal, are then a part of
-                the caller's transaction, and come to the other box after its commit; nothing is promised before. A number of the journal is kept for 10 s: a message
-                whose transaction commits later gets another one, and all of them are handed out when somebody has tended the regions.
+            messages: a message, or messages in the order of their sessions. Either all of a session have their numbers, or none; then they
+                get the next ones.
+            connection: the caller's psycopg connection to the database of one of the boxes. The messages, with numbers of their own or of
+                the journal, are then a part of the caller's transaction, and come to the other box after its commit; nothing is promised
+                before. A number of the journal is kept for 10 s: a message whose transaction commits later gets another one, and all of
+                them are handed out when somebody has tended the regions.
 
         Returns:
             for each message its number, and who knows it, in the order of the messages.
 
         Raises:
-            UsageError: a message isn't one, or goes to no queue of the regions or to another one; a session is null; a session has a number twice; a
-                message id has another number.
+            UsageError: a message isn't one, or goes to no queue of the regions or to another one; a session is null; a session has a number
+                twice; a message id has another number.
             NumberRefused: another message has the number, or a higher one: is another sender at work on the session?
             Unavailable: two of the three are away.
         """
@@ -286,10 +292,11 @@ class Regions(Closing):
         )
 
     def tend(self, *, progress: Callable[[], object] | None = None) -> list[Copied]:
-        """Do once what is to be done between the regions: let a restored box learn, copy what the other box lacks, settle which of two messages with
-        one number goes on, and report to the journal.
+        """Do once what is to be done between the regions: let a restored box learn, copy what the other box lacks, settle which of two
+        messages with one number goes on, and report to the journal.
 
-        ``seriatim regions run`` and ``seriatim serve --regions`` do it each second. Any number of processes may. A party that is away is tried the next time.
+        ``seriatim regions run`` and ``seriatim serve --regions`` do it each second. Any number of processes may. A party that is away is
+        tried the next time.
 
         Args:
             progress: is called after each portion that was copied.
@@ -319,13 +326,14 @@ class Regions(Closing):
     ) -> Recovery:
         """Recover the journal after a restore, or a failover that lost something: before workers go on.
 
-        All claims end, a new incarnation begins, and the journal learns from both boxes which numbers are known, and which are over. A recovery that was
-        interrupted is repeated. For many sessions give the regions a `patience` of some seconds.
+        All claims end, a new incarnation begins, and the journal learns from both boxes which numbers are known, and which are over. A
+        recovery that was interrupted is repeated. For many sessions give the regions a `patience` of some seconds.
 
         Args:
             actor: who does it, for the operator log.
             reason: why.
-            without: regions whose boxes are gone, or away, and aren't asked. What only such a box knows to be over may be handed out once more.
+            without: regions whose boxes are gone, or away, and aren't asked. What only such a box knows to be over may be handed out once
+                more.
             known: what is known to be over besides: for each queue, through which number of each session.
             progress: is called after each portion: how many sessions were read so far, and how many there are.
 
@@ -357,7 +365,8 @@ class Regions(Closing):
         return resubmit(self._pair, self.publish, message_id, queue, number, Operator(actor, reason))
 
     def status(self, *, limit: int = 100) -> RegionsStatus:
-        """See both regions and the journal: what waits for the other region, and for how long; sessions by state; and what sessions that stand wait for.
+        """See both regions and the journal: what waits for the other region, and for how long; sessions by state; and what sessions that
+        stand wait for.
 
         Args:
             limit: the largest number of standing sessions to return.

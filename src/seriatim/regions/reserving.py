@@ -1,6 +1,7 @@
 """Send messages under numbers that the journal gives out, so that several senders of a session can send at once: reserve, write, confirm.
 
-The journal's word is the one that counts: a number that isn't confirmed before its reservation ends is void. So the boxes ask for no order here.
+The journal's word is the one that counts: a number that isn't confirmed before its reservation ends is void. So the boxes ask for no order
+here.
 """
 
 from __future__ import annotations

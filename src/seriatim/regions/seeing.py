@@ -41,7 +41,8 @@ class RegionStatus:
         outbox: how many of its messages the other box lacks; None: it is away.
         lag_s: for how many seconds the oldest of them waits; None: there is none, or the region is away.
         beside: how many messages lie beside its queues, because another one has their number.
-        reported_at: when somebody has tended it last: `regions run`, or `serve --regions`; by the clock of the journal. None: nobody has, or the journal is away.
+        reported_at: when somebody has tended it last: `regions run`, or `serve --regions`; by the clock of the journal. None: nobody has,
+            or the journal is away.
         why: why it is away, or not defined.
     """
 

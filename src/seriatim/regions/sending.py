@@ -1,6 +1,7 @@
 """Send messages to both boxes: which party votes for their numbers, and when a sender has its answer. The kernel decides each step.
 
-All messages of a call go through the steps together: a step asks one of the three parties once, for all messages for which it is to be asked.
+All messages of a call go through the steps together: a step asks one of the three parties once, for all messages for which it is to be
+asked.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ _CLOCKS = re.compile(r"\b(now|clock_timestamp)\(\)")
 class Clock:
     """The clock of a test's box. It goes on by itself, and `move` moves it forward.
 
-    The box goes by it: delays, retries, holes and windows, leases, lifetimes and timers of dialogs, retention, recorded times. So does ``now()`` in your own SQL on connections of the box. A call
-    that waits notices a moved clock within about a second.
+    The box goes by it: delays, retries, holes and windows, leases, lifetimes and timers of dialogs, retention, recorded times. So does
+    ``now()`` in your own SQL on connections of the box. A call that waits notices a moved clock within about a second.
 
     Args:
         box: a box of the fixture ``seriatim_box``.

@@ -1,8 +1,8 @@
 """The spans: `receive` for a turn; `process` for a call of a handler; `settle` until its transaction has ended.
 
-A message that is handled for the first time goes on in the trace of its publisher. A retry, a batch, and what waited behind a hole have another
-cause than their publisher: their spans are in the trace of the turn, and have links to the traces of their messages, and of the message that
-filled the hole.
+A message that is handled for the first time goes on in the trace of its publisher. A retry, a batch, and what waited behind a hole have
+another cause than their publisher: their spans are in the trace of the turn, and have links to the traces of their messages, and of the
+message that filled the hole.
 """
 
 from __future__ import annotations

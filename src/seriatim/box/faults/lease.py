@@ -126,7 +126,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class ExpiredLease:
-    """An expired lease: its token, its group, the message that its handler had, and its worker; `is_of_turn`: nobody's, for a turn failed."""
+    """An expired lease: its token, group, the message of its handler, and its worker; `is_of_turn`: it has no holder: a turn failed."""
 
     token: int
     group: str | None

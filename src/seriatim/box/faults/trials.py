@@ -26,7 +26,7 @@ _MOST = 100
 
 
 def next_trial(transaction: Transaction, queue: BoxQueue, apart: Begin) -> tuple[str | None, int | None] | None:
-    """Find the next group, or message, to hand out on trial; attempts that never ended are counted before, each in a separate transaction."""
+    """Find the next group, or message, to hand out on trial, after counting attempts that never ended, each in a separate transaction."""
     for _ in range(_MOST):
         row = transaction.one("next_trial", of_queue=queue.queue_id, has_groups=queue.has_groups)
         if row.token is None:

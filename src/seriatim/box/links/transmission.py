@@ -1,7 +1,7 @@
 """One round over a link: messages that wait here are sent and acknowledged, and messages that wait there are fetched.
 
-Both boxes decide in SQL, by the rules of `kernel/streams.py`; a round carries frames between them. Each step is a transaction of its own that is
-committed before the next one begins: what leaves is noted before, what is acknowledged is on disk before. So a process that ends
+Both boxes decide in SQL, by the rules of `kernel/streams.py`; a round carries frames between them. Each step is a transaction of its own
+that is committed before the next one begins: what leaves is noted before, what is acknowledged is on disk before. So a process that ends
 between any two steps leaves nothing that the next round doesn't repair.
 """
 
@@ -145,7 +145,7 @@ def _round(access: Access, roads: Roads, link: Link, place: Any, *, at_once: boo
 
 
 class _Round:
-    """A round. Each transaction and each call there takes a moment, and a message that waits for its acknowledgement waits for all of them."""
+    """A round. A message that waits for its acknowledgement waits for each transaction and each call in it."""
 
     def __init__(self, access: Access, roads: Roads, link: Link, place: Any) -> None:
         self._access, self._link = access, link

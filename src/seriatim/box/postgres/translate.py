@@ -99,7 +99,7 @@ _VERSIONS: dict[str, WeakSet[KnownVersion]] = {}
 
 
 def watch_version(place: str, known: KnownVersion) -> None:
-    """Before an error is reported that a changed schema may cause, check whether the box at a place has changed, as long as `known` exists."""
+    """Check whether the box at a place has changed before a possible error of a changed schema is reported, as long as `known` exists."""
     _VERSIONS.setdefault(place, WeakSet()).add(known)
 
 

@@ -1,8 +1,8 @@
 """Groups that have expired: they have been idle for so long that the engine needn't keep them at hand, or at all.
 
 A group is idle while it holds nothing, no clock of it runs, and it is neither suspended nor faulted nor told to close. It has expired when
-the last that it has seen is `expire_after` ago. Then it leaves a *tombstone*: all that decides about a message which comes all the same, that is
-its next number, its ordinal and its skipped ranges. Or it leaves nothing: then it begins as a new incarnation.
+the last that it has seen is `expire_after` ago. Then it leaves a *tombstone*: all that decides about a message which comes all the same,
+that is its next number, its ordinal and its skipped ranges. Or it leaves nothing: then it begins as a new incarnation.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ Each region sends every message. The first sight of a message counts, whichever 
 again is a *copy*, if its region hasn't shown it yet, and a *duplicate*, if it has. So each region may lag, stop and come back, and what it
 brings then is no fault of anybody's.
 
-* `Standard`: a message is known by its number, and by its id, which is its fingerprint. Of each group are kept the runs of numbers that one region
-  only has shown (`Sights`): where both keep up, there is nothing. Another id under a number that was taken in is a conflict, as ever. The ids of the
-  last `remember` that left, and of all that are held, are known; a number whose id isn't is judged by its region alone.
+* `Standard`: a message is known by its number, and by its id, which is its fingerprint. Of each group are kept the runs of numbers that one
+  region only has shown (`Sights`): where both keep up, there is nothing. Another id under a number that was taken in is a conflict, as
+  ever. The ids of the last `remember` that left, and of all that are held, are known; a number whose id isn't is judged by its region
+  alone.
 * `FifoMerged`: there is no number. A message is known by its id, for as long as the horizon.
 
 A batch without regions costs a look.

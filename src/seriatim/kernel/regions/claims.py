@@ -1,23 +1,25 @@
 """Claims of a session's numbers: which region works on which message, and which numbers are over. The journal of two regions keeps them.
 
-A session has numbers `start`, `start + increment` … Each number is **over** once: its message was handled, it failed for good, it was skipped, or its
-reservation ended without a message. All numbers up to `done_through` are over. Copies of one message come to both regions.
+A session has numbers `start`, `start + increment` … Each number is **over** once: its message was handled, it failed for good, it was
+skipped, or its reservation ended without a message. All numbers up to `done_through` are over. Copies of one message come to both regions.
 
-1. **In order.** Only numbers that follow `done_through` without a gap can be claimed, by one region at a time. So no region gets ahead of the other.
-2. **A claim is a lease.** It ends by itself when its holder says nothing for its length; then another may take over. It has a random id, and a version
-   that grows with each claim. What its holder completes counts only if id and version are those of the session. So a frozen holder that wakes
-   completes nothing; and after a restore of the journal, when versions come again, the id still tells two holders apart.
-3. **A claim is a vote** (`kernel/regions/votes.py`). Before a handler gets a message, the journal knows its id under its number. Another message with this
-   number is a conflict, for ever.
-4. **A number is skipped only here.** A region that has a later message reports the hole. When its time has run out, the hole is skipped up to the lowest
-   number that is there, unless the journal knows that one of these numbers was sent.
+1. **In order.** Only numbers that follow `done_through` without a gap can be claimed, by one region at a time. So no region gets ahead of
+   the other.
+2. **A claim is a lease.** It ends by itself when its holder says nothing for its length; then another may take over. It has a random id,
+   and a version that grows with each claim. What its holder completes counts only if id and version are those of the session. So a frozen
+   holder that wakes completes nothing; and after a restore of the journal, when versions come again, the id still tells two holders apart.
+3. **A claim is a vote** (`kernel/regions/votes.py`). Before a handler gets a message, the journal knows its id under its number. Another
+   message with this number is a conflict, for ever.
+4. **A number is skipped only here.** A region that has a later message reports the hole. When its time has run out, the hole is skipped up
+   to the lowest number that is there, unless the journal knows that one of these numbers was sent.
 5. **Who fails suspends the session in both regions**, or the number is over and the session goes on, as its queue says.
-6. **A session is forgotten** only when nothing older than its last use can come any more. Each region reports from when on it has everything (a watermark).
-   A copy leaves an outbox before it arrives in a queue, and never goes into an outbox again. So a region's report counts what it saw in its own
-   queue only up to what it had known, before it looked, of the other's outbox. A message older than a forgotten session, which only a restored region can have,
-   is not claimed: the journal may have forgotten that it is over.
+6. **A session is forgotten** only when nothing older than its last use can come any more. Each region reports from when on it has
+   everything (a watermark). A copy leaves an outbox before it arrives in a queue, and never goes into an outbox again. So a region's report
+   counts what it saw in its own queue only up to what it had known, before it looked, of the other's outbox. A message older than a
+   forgotten session, which only a restored region can have, is not claimed: the journal may have forgotten that it is over.
 
-Times are microseconds of the journal's clock. Rules are columnar: a row a session or a message; the rows of a session are neighbours, in order of numbers.
+Times are microseconds of the journal's clock. Rules are columnar: a row a session or a message; the rows of a session are neighbours, in
+order of numbers.
 """
 
 from __future__ import annotations

@@ -69,7 +69,9 @@ class JournalTransaction:
             )
 
     def passes(self, error: BaseException) -> bool:
-        """Whether an error is the database's alone: the transaction collided with another, or the connection is lost. Nobody has failed then."""
+        """Whether an error is the database's alone: the transaction collided with another, or the connection is lost. Nobody has failed
+        then.
+        """
         return isinstance(error, COLLISIONS) or self.connection.closed
 
     def complete(self, claim: Claim, through: int | None = None) -> Claim | None:
@@ -223,7 +225,9 @@ class Journal:
         )
 
     def postpone(self, claim: Claim, number: int, delay: float | str) -> None:
-        """Have a message handed out again after a delay, in either region: now isn't the time, and nothing counts as an attempt. The claim ends."""
+        """Have a message handed out again after a delay, in either region: now isn't the time, and nothing counts as an attempt. The claim
+        ends.
+        """
         self._again(claims.postpone, claim, number, micros(delay))
 
     # ---- votes

@@ -1,7 +1,7 @@
 """Run the journal's statements: files of plain SQL, each by its name.
 
-Any PostgreSQL has to run them, and databases that speak its protocol: they take no advisory locks, listen to nothing, call no functions of ours, make no
-temporary tables, and change a row once a statement. A test reads them all.
+Any PostgreSQL has to run them, and databases that speak its protocol: they take no advisory locks, listen to nothing, call no functions of
+ours, make no temporary tables, and change a row once a statement. A test reads them all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["JournalStatements", "send_all"]
 
 
 def send_all(connection: psycopg.Connection[Any]) -> None:
-    """Send the queued statements of a pipeline. The driver would leave what the socket doesn't take at once, and wait for an answer to it."""
+    """Send the queued statements of a pipeline. The driver would leave what the socket doesn't take, and wait for its answer."""
     pgconn = connection.pgconn
 
     def sending() -> abc.PQGen[None]:
@@ -47,7 +47,7 @@ class JournalStatements(Statements):
         return statement(name, self.schema, package=self.package)
 
     def alone(self, name: str, /, **parameters: Any) -> list[Any]:
-        """Return the rows of a statement that is a transaction by itself, in one round trip; in an open transaction it is a part of that."""
+        """Return the rows of a statement that is a transaction by itself, in one round trip; or a part of an open transaction."""
         connection = self.connection
         if connection.pgconn.transaction_status != TransactionStatus.IDLE:
             return self.rows(name, **parameters)

@@ -136,7 +136,9 @@ class WantedMessage(Numbered):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Token:
-    """What another system is told with a write, so that it can refuse one that comes from an older claim: it compares both numbers, in this order."""
+    """What another system is told with a write, so that it can refuse one that comes from an older claim: it compares both numbers, in this
+    order.
+    """
 
     incarnation: int
     version: int

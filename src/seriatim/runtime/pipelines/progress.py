@@ -353,7 +353,9 @@ class RunSummary:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every message was released and delivered: none was set aside, unrouted, skipped as missing or left in its file, and none waits."""
+        """Whether every message was released and delivered: none was set aside, unrouted, skipped as missing or left in its file, and none
+        waits.
+        """
         aside = self.set_aside or self.routing.unrouted or self.skipped.holes
         return not (aside or self.held or self.undelivered or self.unread.first)
 

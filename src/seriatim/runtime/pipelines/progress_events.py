@@ -22,7 +22,7 @@ _LOOK_S = 0.1
 
 
 def has_run(event: Event) -> bool:
-    """Return whether an event reports a batch; otherwise the query has looked for new messages, and its number is that of the next batch."""
+    """Return whether an event reports a batch; otherwise it reports a look for new messages, with the number of the next batch."""
     return "addBatch" in event["durationMs"]
 
 

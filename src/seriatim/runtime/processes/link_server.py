@@ -1,7 +1,8 @@
 """Links over HTTPS: other boxes push their messages, fetch the messages that wait for them, and ask for results.
 
-A connection is one of mutual TLS. The public key of the peer's certificate is its name here; which box it speaks as, and into which queues, is decided in the
-box, as for roles. Nothing of a peer is read before its certificate is verified, and of one whose key the box doesn't know only the head of a request.
+A connection is one of mutual TLS. The public key of the peer's certificate is its name here; which box it speaks as, and into which queues,
+is decided in the box, as for roles. Nothing of a peer is read before its certificate is verified, and of one whose key the box doesn't know
+only the head of a request.
 """
 
 from __future__ import annotations

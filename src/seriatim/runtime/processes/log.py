@@ -1,6 +1,7 @@
 """The log of a process of seriatim's own: lines on standard error, as text or as JSON.
 
-Every line has the field `event`, by which the reference says what it means, and what it is about: `queue`, `group`, `message_id` and others.
+Every line has the field `event`, by which the reference says what it means, and what it is about: `queue`, `group`, `message_id` and
+others.
 """
 
 from __future__ import annotations

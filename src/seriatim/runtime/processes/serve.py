@@ -34,7 +34,7 @@ _KEEP_S = 1.0
 
 
 class Serve:
-    """Starts and stops readers, publishes the messages of schedules, transmits over links, and tends regions, until it is stopped itself."""
+    """Starts and stops readers, publishes the messages of schedules, transmits over links, and tends regions, until it is stopped."""
 
     def __init__(
         self,

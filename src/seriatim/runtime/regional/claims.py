@@ -1,7 +1,7 @@
 """The claims of a process in the journal: one statement renews all of them, and the process's own clock ends them.
 
-A claim whose lease has passed on the monotonic clock since it was asked for isn't completed by its holder, whether the journal answers or not. In the
-end the journal decides: a completion counts only under the present claim.
+A claim whose lease has passed on the monotonic clock since it was asked for isn't completed by its holder, whether the journal answers or
+not. In the end the journal decides: a completion counts only under the present claim.
 """
 
 from __future__ import annotations

@@ -121,8 +121,8 @@ class Worker:
     Args:
         box: the message box; while the worker runs, the box has more connections, for the worker's threads.
         queue: the queue's name.
-        handler: a function of a message and the session, also an ``async def``; its name, ``module:function``; a mapping from message types to
-            handlers (``"*"``: all other types); None: the handlers of the queue's starting subscriptions.
+        handler: a function of a message and the session, also an ``async def``; its name, ``module:function``; a mapping from message types
+            to handlers (``"*"``: all other types); None: the handlers of the queue's starting subscriptions.
         workers: the number of threads; each works on one group at a time.
         batch: call the handler with a `Delivery` of all messages of a run, in place of one message. A `UnitOfWork` is
             always handed out as a `Delivery`.

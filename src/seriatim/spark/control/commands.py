@@ -1,7 +1,7 @@
 """An operator's command to a pipeline: its entry in the control log, and its result.
 
-A command acts on one group, or puts a message back that was set aside. A *look* is a command that changes nothing: it names groups by a filter, and every bucket answers with those
-that fit. It is how an operator sees what a command for many groups would do.
+A command acts on one group, or puts a message back that was set aside. A *look* is a command that changes nothing: it names groups by a
+filter, and every bucket answers with those that fit. It is how an operator sees what a command for many groups would do.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
     operator-log.json             the last batch that has entries
 
 A batch that runs again replaces its file. A batch without entries has none. The first line says which checkpoint the file belongs to, its
-batches, the last batch before them that has entries, and the hash of its entries. So a file that was edited, moved, copied from elsewhere or lost
-is noticed.
+batches, the last batch before them that has entries, and the hash of its entries. So a file that was edited, moved, copied from elsewhere
+or lost is noticed.
 """
 
 from __future__ import annotations

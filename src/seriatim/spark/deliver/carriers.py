@@ -46,7 +46,7 @@ class Carriers:
         return all(done.done() and done.result() is None for done in self._carried.values())
 
     def wait(self, given_up: Callable[[], bool]) -> bool:
-        """Wait until no thread is working, and return True; or until `given_up`, which is asked several times a second, and return False."""
+        """Wait until no thread is working, and return True; or until `given_up`, asked several times a second, and return False."""
         while wait(self._carried.values(), timeout=_LOOK_S).not_done:
             if given_up():
                 return False

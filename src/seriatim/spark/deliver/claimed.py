@@ -1,11 +1,12 @@
 """A target that only one of several runs writes to at a time: each run orders the same messages, and the journal names the run that
 delivers.
 
-A batch is delivered by its rows: those whose numbers are above the number through which their group is delivered. A batch of which no row is, another
-run has delivered, and nothing is done with it. `through` is read under the claim under which is written afterwards: as long as that claim is the present
-one nobody else writes, and when it isn't any more, the journal refuses it.
+A batch is delivered by its rows: those whose numbers are above the number through which their group is delivered. A batch of which no row
+is, another run has delivered, and nothing is done with it. `through` is read under the claim under which is written afterwards: as long as
+that claim is the present one nobody else writes, and when it isn't any more, the journal refuses it.
 
-A table of the journal's database gets the rows in the transaction that notes the numbers: exactly once. Any other sink gets them before: at least once.
+A table of the journal's database gets the rows in the transaction that notes the numbers: exactly once. Any other sink gets them before: at
+least once.
 """
 
 from __future__ import annotations

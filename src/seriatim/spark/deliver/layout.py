@@ -1,8 +1,8 @@
 """The layout of a micro-batch's frame for the workers that write it: its columns, and its text.
 
-A delivered row is ``message_id, type, location, ticket, parent_id, part, parts, group, sequence, ordinal, late``, the
-promoted properties, and ``body``; behind ``late`` a destination that was added again has ``incarnation``; columns that the frame doesn't have (a ticket, parts) are left out. In Parquet
-``ticket`` is a struct and ``body`` binary; in JSON ``ticket`` is an object and ``body`` text; in CSV both are text
+A delivered row is ``message_id, type, location, ticket, parent_id, part, parts, group, sequence, ordinal, late``, the promoted properties,
+and ``body``; behind ``late`` a destination that was added again has ``incarnation``; columns that the frame doesn't have (a ticket, parts)
+are left out. In Parquet ``ticket`` is a struct and ``body`` binary; in JSON ``ticket`` is an object and ``body`` text; in CSV both are text
 (``crm/0/17``).
 
 Destinations that are ordered by the same columns share their expressions, so that the plan for ten thousand
@@ -205,7 +205,9 @@ class Layout:
 
 
 def flat_columns(pipeline: Pipeline) -> dict[str, str]:
-    """The columns of a delivered row in a format that has no structs, with their Spark types. Destinations that were added again have one more."""
+    """The columns of a delivered row in a format that has no structs, with their Spark types. Destinations that were added again have one
+    more.
+    """
     ticket = {"ticket": "string"} if any(location.stamp is not None for location in pipeline.receive) else {}
     parts = {"parent_id": "string", "part": "bigint", "parts": "bigint"}
     parts = parts if has_parts(pipeline.receive) else {}

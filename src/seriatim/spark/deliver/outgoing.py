@@ -1,9 +1,8 @@
 """The deliveries of one destination: directly into its port, or through its outbox while the port fails.
 
-A port that fails makes only its own destination wait. From then on its batches go to the outbox, so that order is
-kept; the oldest batch is retried, after 1 s at first and at most every minute, and when all batches are delivered
-the next goes directly into the port again. Another sink of Spark, and one that only one of two runs writes to at a time (`claimed.py`), always get their
-batches from the outbox.
+A port that fails makes only its own destination wait. From then on its batches go to the outbox, so that order is kept; the oldest batch is
+retried, after 1 s at first and at most every minute, and when all batches are delivered the next goes directly into the port again. Another
+sink of Spark, and one that only one of two runs writes to at a time (`claimed.py`), always get their batches from the outbox.
 
 Two threads work here: the thread of the micro-batch calls `ready` and `put`, a carrier thread calls `carry`.
 """

@@ -260,7 +260,7 @@ class Reader:
             self._add_part(row, number, len(bodies), body, [])
 
     def _taken_apart(self, body: bytes | None) -> list[bytes | None]:
-        """The bodies of a message that is taken apart because it moves rows to another group; otherwise its own body. Raises `Unreadable`."""
+        """Return the bodies of a message that moves rows to another group; otherwise its own body. Raises `Unreadable`."""
         return [body] if body is None or self._apart is None else [*self._apart(body)]
 
     def _several(self, row: _RowAt, split: Split) -> None:

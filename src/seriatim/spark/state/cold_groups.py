@@ -1,14 +1,14 @@
 """The cold part of a bucket: expired groups, in a log of runs; a batch reads only the entries of its keys.
 
-A run has the groups that left the index together, as pages in the order of a hash of their keys, and a filter that tells without reading a page
-that a key isn't in it. Runs don't change. When a run is written and the one before it isn't at least twice as large, both are written
+A run has the groups that left the index together, as pages in the order of a hash of their keys, and a filter that tells without reading a
+page that a key isn't in it. Runs don't change. When a run is written and the one before it isn't at least twice as large, both are written
 as one. So there are as many runs as the number of groups has bits, and a group is written anew as often at most.
 
     run 7     a filter of 16 bits a group (a Bloom filter with eight probes)
               page 0, 1, 2 …: up to 2,048 groups each, as an index of its own (`group_index.py`)
 
-A group that comes back is in the index again, and what the run has of it is stale: whoever looks asks the index first, and then the runs from the newest to
-the oldest. The entries lie beside the chunks of held bodies, under numbers below 0.
+A group that comes back is in the index again, and what the run has of it is stale: whoever looks asks the index first, and then the runs
+from the newest to the oldest. The entries lie beside the chunks of held bodies, under numbers below 0.
 """
 
 from __future__ import annotations
