@@ -26,7 +26,7 @@ import psycopg
 from benchmarks.measure import Claim
 from seriatim.box.server.embedded import EmbeddedServer
 from seriatim.regions.journal.journal import Journal
-from seriatim.regions.journal.values import WantedMessage, QueueRules
+from seriatim.regions.journal.values import QueueRules, WantedMessage
 
 __all__ = ["claiming"]
 

@@ -104,12 +104,7 @@ _STANDARD = (
         "return state.having(state.groups, state.held, skipped)\n\n\ndef _late_voids(",
         "return state\n\n\ndef _late_voids(",
     ),
-    Mutation(
-        "and in the same call",
-        "standard.py",
-        "again = rows[~was_in]",
-        "again = rows[:0]",
-    ),
+    Mutation("and in the same call", "standard.py", "again = rows[~was_in]", "again = rows[:0]"),
     Mutation(
         "and if it left when its group was resumed",
         "standard.py",
@@ -147,10 +142,7 @@ _STANDARD = (
         "np.where(skipped, Disposition.LATE, Disposition.LATE)",
     ),
     Mutation(
-        "the last 64 skipped ranges are remembered",
-        "state.py",
-        "KEPT: ClassVar[int] = 64",
-        "KEPT: ClassVar[int] = 63",
+        "the last 64 skipped ranges are remembered", "state.py", "KEPT: ClassVar[int] = 64", "KEPT: ClassVar[int] = 63"
     ),
     Mutation(
         "64 ranges and no more",
@@ -176,12 +168,7 @@ _STANDARD = (
         "np.lexsort((leaving.sequence, leaving.cause, leaving.group))",
         "np.lexsort((leaving.cause, leaving.sequence, leaving.group))",
     ),
-    Mutation(
-        "a suspended group holds what arrives",
-        "standard.py",
-        "free &= ~stopped[group]",
-        "free &= True",
-    ),
+    Mutation("a suspended group holds what arrives", "standard.py", "free &= ~stopped[group]", "free &= True"),
     Mutation(
         "no clock runs while suspended",
         "standard.py",
@@ -329,12 +316,7 @@ _TIME = (
         "time = np.maximum(arrivals.time, state.groups.clock[arrivals.group])",
         "time = arrivals.time",
     ),
-    Mutation(
-        "nor does it within a batch",
-        "resequence.py",
-        "time=running_latest(arrivals.group, time)",
-        "time=time",
-    ),
+    Mutation("nor does it within a batch", "resequence.py", "time=running_latest(arrivals.group, time)", "time=time"),
     Mutation(
         "no timer is passed over within a batch",
         "standard.py",
@@ -455,12 +437,7 @@ _UNIT_OF_WORK = (
         "mark(sequence < 1, Disposition.INVALID, Reason.BELOW_ONE)",
         "pass",
     ),
-    Mutation(
-        "a number twice doesn't tell the size",
-        "unit_of_work.py",
-        "says[twice] = False",
-        "pass",
-    ),
+    Mutation("a number twice doesn't tell the size", "unit_of_work.py", "says[twice] = False", "pass"),
     Mutation(
         "held ones above a size that is told later are invalid",
         "unit_of_work.py",
@@ -494,12 +471,7 @@ _GROUPS = (
         "np.lexsort((leaving.ref, leaving.group))",
         "np.lexsort((leaving.sequence, leaving.group))",
     ),
-    Mutation(
-        "late ones that were held leave flagged",
-        "late.py",
-        "late=True,",
-        "late=False,",
-    ),
+    Mutation("late ones that were held leave flagged", "late.py", "late=True,", "late=False,"),
     Mutation(
         "the first late message is the one that is skipped",
         "actions.py",
@@ -531,10 +503,7 @@ _GROUPS = (
         "pass",
     ),
     Mutation(
-        "a reset back lowers the first number",
-        "actions.py",
-        "first=_one(min(first, following))",
-        "first=_one(first)",
+        "a reset back lowers the first number", "actions.py", "first=_one(min(first, following))", "first=_one(first)"
     ),
     Mutation(
         "resume fits a suspended group only",
@@ -595,12 +564,7 @@ _WEIGHTS = (
         "counts = sum_per_group(rows.group, rows.weight, len(state))",
         "counts = np.bincount(rows.group, minlength=len(state))",
     ),
-    Mutation(
-        "a void leaves nothing",
-        "standard.py",
-        "leaves = free & message",
-        "leaves = free & (at.row >= 0)",
-    ),
+    Mutation("a void leaves nothing", "standard.py", "leaves = free & message", "leaves = free & (at.row >= 0)"),
     Mutation(
         "a void is one from the moment it is taken in",
         "standard.py",
@@ -613,12 +577,7 @@ _WEIGHTS = (
         "waits = ~free & message",
         "waits = ~free",
     ),
-    Mutation(
-        "nor is one skipped",
-        "holes.py",
-        "messages = at.weight > 0",
-        "messages = at.weight >= 0",
-    ),
+    Mutation("nor is one skipped", "holes.py", "messages = at.weight > 0", "messages = at.weight >= 0"),
     Mutation(
         "a void takes up no room",
         "standard.py",
@@ -733,18 +692,8 @@ _TAKING_OUT = (
 )
 
 _READING = (
-    Mutation(
-        "a text of digits is a number",
-        "reading.py",
-        "match = _WHOLE.fullmatch(text)",
-        "match = None",
-    ),
-    Mutation(
-        "a whole float is a number",
-        "reading.py",
-        "if not value.is_integer():",
-        "if value.is_integer():",
-    ),
+    Mutation("a text of digits is a number", "reading.py", "match = _WHOLE.fullmatch(text)", "match = None"),
+    Mutation("a whole float is a number", "reading.py", "if not value.is_integer():", "if value.is_integer():"),
     Mutation(
         "a float that isn't exact is no number",
         "reading.py",
@@ -859,18 +808,8 @@ _RESTARTS = (
         "suspects[group], seen[group] = 0, released",
         "seen[group] = released",
     ),
-    Mutation(
-        "and at its end",
-        "restarts.py",
-        "if total[group] > before:",
-        "if total[group] < before:",
-    ),
-    Mutation(
-        "and where nothing else has come",
-        "state.py",
-        "suspects[left] = 0",
-        "suspects[left] = suspects[left]",
-    ),
+    Mutation("and at its end", "restarts.py", "if total[group] > before:", "if total[group] < before:"),
+    Mutation("and where nothing else has come", "state.py", "suspects[left] = 0", "suspects[left] = suspects[left]"),
     Mutation(
         "and of groups that only repeat nothing in the call",
         "restarts.py",
@@ -1081,12 +1020,7 @@ _CLOSING = (
         "flags = np.where(ended | (closing & state.groups.has(Flag.CLOSED)), flags & ~int(Flag.CLOSING), flags)",
         "flags = np.where(ended & closed, flags & ~int(Flag.CLOSING), flags)",
     ),
-    Mutation(
-        "a closing group takes in missing numbers",
-        "closing.py",
-        "return over & ~missing",
-        "return over",
-    ),
+    Mutation("a closing group takes in missing numbers", "closing.py", "return over & ~missing", "return over"),
     Mutation(
         "a closing group takes in nothing above the highest held one",
         "closing.py",
@@ -1157,10 +1091,7 @@ _CLOSING = (
 
 _STAYS = (
     Mutation(
-        "the opening message leaves first",
-        "stays.py",
-        "part[heads] = 0\n    part = ",
-        "part[heads] = 2\n    part = ",
+        "the opening message leaves first", "stays.py", "part[heads] = 0\n    part = ", "part[heads] = 2\n    part = "
     ),
     Mutation(
         "what is held before the opening leaves behind it by arrival",
@@ -1265,23 +1196,12 @@ _STAYS = (
         "Events.concat([events, closed])",
     ),
     Mutation(
-        "the closing message that leaves first closes",
-        "stays.py",
-        "rows = rows[says][::-1]",
-        "rows = rows[says]",
+        "the closing message that leaves first closes", "stays.py", "rows = rows[says][::-1]", "rows = rows[says]"
     ),
     Mutation(
-        "a timer that lets a closing message go is the last",
-        "stays.py",
-        "until[ends] = out.cause[place[ends]]",
-        "pass",
+        "a timer that lets a closing message go is the last", "stays.py", "until[ends] = out.cause[place[ends]]", "pass"
     ),
-    Mutation(
-        "a hole behind a closing message doesn't open",
-        "stays.py",
-        "        events = events.take(~never)\n",
-        "",
-    ),
+    Mutation("a hole behind a closing message doesn't open", "stays.py", "        events = events.take(~never)\n", ""),
     Mutation(
         "what is held for the next stay is judged when the group has closed",
         "stays.py",
@@ -1363,17 +1283,9 @@ _COPIES = (
         "shut &= ~copies.known_again(",
         "shut &= True | copies.known_again(",
     ),
+    Mutation("nor of what a closing group holds", "copies.py", "| skipped | held", "| skipped"),
     Mutation(
-        "nor of what a closing group holds",
-        "copies.py",
-        "| skipped | held",
-        "| skipped",
-    ),
-    Mutation(
-        "nor of what it has taken in since",
-        "closing.py",
-        "        twice = twice[~known[twice]]\n",
-        "        pass\n",
+        "nor of what it has taken in since", "closing.py", "        twice = twice[~known[twice]]\n", "        pass\n"
     ),
     Mutation(
         "copies don't count for a restart",
@@ -1393,18 +1305,8 @@ _COPIES = (
         "below &= ~are_copies(policy, state, arrivals, below & (reason == Reason.TAKEN_BEFORE))",
         "pass",
     ),
-    Mutation(
-        "but what a region shows again is",
-        "copies.py",
-        "rows = rows[(shown & region[rows]) == 0]\n",
-        "\n",
-    ),
-    Mutation(
-        "and what conflicts is",
-        "copies.py",
-        "rows = rows[like != Likeness.DIFFERENT]",
-        "pass",
-    ),
+    Mutation("but what a region shows again is", "copies.py", "rows = rows[(shown & region[rows]) == 0]\n", "\n"),
+    Mutation("and what conflicts is", "copies.py", "rows = rows[like != Likeness.DIFFERENT]", "pass"),
     Mutation(
         "of two in a call the first is a copy",
         "copies.py",
@@ -1418,10 +1320,7 @@ _COPIES = (
         "bits = batch.bits if isinstance(policy, StandardStays) else",
     ),
     Mutation(
-        "a void without a region has no copies",
-        "copies.py",
-        "region[region == 0] = BOTH",
-        "region[region == 0] = 0",
+        "a void without a region has no copies", "copies.py", "region[region == 0] = BOTH", "region[region == 0] = 0"
     ),
     Mutation(
         "of a run that is cut the rest stays",
@@ -1435,12 +1334,7 @@ _COPIES = (
         "[rows, row])\n        end =",
         "[rows, row * 0])\n        end =",
     ),
-    Mutation(
-        "runs of two regions aren't one",
-        "state.py",
-        " | (both.regions[1:] != both.regions[:-1])",
-        "",
-    ),
+    Mutation("runs of two regions aren't one", "state.py", " | (both.regions[1:] != both.regions[:-1])", ""),
     Mutation(
         "runs with a hole between them aren't one",
         "state.py",
@@ -1465,12 +1359,7 @@ _COPIES = (
         "known[known] = arrivals.time[rows[known]] - sights.time[at[known]] <= horizon",
         "known[known] = True",
     ),
-    Mutation(
-        "and as long",
-        "copies.py",
-        "sights.time[at[known]] <= horizon",
-        "sights.time[at[known]] < horizon",
-    ),
+    Mutation("and as long", "copies.py", "sights.time[at[known]] <= horizon", "sights.time[at[known]] < horizon"),
     Mutation(
         "by arrival the horizon begins with the first sight",
         "copies.py",
@@ -1490,10 +1379,7 @@ _COPIES = (
         "counts = known | True",
     ),
     Mutation(
-        "by arrival a call is cut at the horizon",
-        "fifo.py",
-        "return copies.within_horizon(policy, arrivals)",
-        "pass",
+        "by arrival a call is cut at the horizon", "fifo.py", "return copies.within_horizon(policy, arrivals)", "pass"
     ),
     Mutation(
         "by arrival what is known isn't late",

@@ -90,12 +90,7 @@ def received(known: Receivers, batches: Batches) -> Verdicts:
     broken = open_ & ~ends & ((reaches & ~batches.equal) | (joins & ~batches.fits))
     complete = taken == new
     answer = np.select(
-        [
-            ~known.allowed | known.over | ends | closes,
-            known.busy | ~complete,
-            broken,
-            joins & batches.incomplete,
-        ],
+        [~known.allowed | known.over | ends | closes, known.busy | ~complete, broken, joins & batches.incomplete],
         [StreamAnswer.GONE, StreamAnswer.WAIT, StreamAnswer.BROKEN, StreamAnswer.MISSING],
         StreamAnswer.THROUGH,
     )
@@ -185,11 +180,7 @@ def answered(streams: Senders, answers: Answers) -> tuple[Ints, Ints]:
 def went_back(streams: Senders, answers: Answers) -> Ints:
     """For streams that ended: which `Side` seems to have gone back in time."""
     return np.select(
-        [
-            answers.answer == StreamAnswer.GONE,
-            answers.received > streams.sent,
-            answers.received < streams.acked,
-        ],
+        [answers.answer == StreamAnswer.GONE, answers.received > streams.sent, answers.received < streams.acked],
         [Side.SENDER, Side.SENDER, Side.RECEIVER],
         Side.UNKNOWN,
     ).astype(np.int64)

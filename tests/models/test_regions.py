@@ -317,9 +317,7 @@ _A_KNOWS_NOTHING = Regions(
     published=(10,),
 )
 _BOTH_HAVE_WRITTEN = _begun(
-    (0, (1, 10)),
-    (1, (2, 20)),
-    senders=(Sender(number=1, replies=(_FOR, 0, 0)), Sender(number=2, replies=(0, _FOR, 0))),
+    (0, (1, 10)), (1, (2, 20)), senders=(Sender(number=1, replies=(_FOR, 0, 0)), Sender(number=2, replies=(0, _FOR, 0)))
 )
 _A_HAS_A_BACKUP = _X_IS_ANSWERED._replace(
     backups=(_X_IS_ANSWERED.boxes[0], None), senders=(Sender(sent=1), Sender(sent=1))

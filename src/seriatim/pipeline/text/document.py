@@ -155,11 +155,7 @@ def _wherever(value: str) -> str:
 
 
 def read(
-    path: Path,
-    problems: Problems,
-    environment: Mapping[str, str] = os.environ,
-    *,
-    language: Language = PIPELINE_FILE,
+    path: Path, problems: Problems, environment: Mapping[str, str] = os.environ, *, language: Language = PIPELINE_FILE
 ) -> Table | None:
     """The mapping in a YAML file, with ``${NAME}`` replaced from `environment`; None if it can't be read."""
     text = _text(path, problems, language)
@@ -167,11 +163,7 @@ def read(
 
 
 def parse(
-    text: str,
-    problems: Problems,
-    environment: Mapping[str, str] = os.environ,
-    *,
-    language: Language = PIPELINE_FILE,
+    text: str, problems: Problems, environment: Mapping[str, str] = os.environ, *, language: Language = PIPELINE_FILE
 ) -> Table | None:
     """The mapping in a YAML text; None if it can't be read."""
     try:
