@@ -80,7 +80,7 @@ class AsyncMessageBox(OnlyAsyncWith):
         def opened() -> MessageBox:
             return MessageBox.open(
                 dsn, schema=schema, connections=connections, turn_limit=turn_limit, create=create, unrouted=unrouted
-            )  # fmt: skip
+            )
 
         async def open_() -> Self:
             opening = asyncio.ensure_future(asyncio.to_thread(opened))

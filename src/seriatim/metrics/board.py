@@ -48,7 +48,8 @@ PANELS: tuple[Panel, ...] = (
     ]),
     Panel("Messages of a turn", _quantiles("seriatim_turn_messages")),
     Panel("At work", [
-        ("{{queue}} processes", f"max by (queue) (seriatim_queue_processes{_IN})"), ("{{queue}} turns", f"sum by (queue) (seriatim_turns{_IN})"),
+        ("{{queue}} processes", f"max by (queue) (seriatim_queue_processes{_IN})"),
+        ("{{queue}} turns", f"sum by (queue) (seriatim_turns{_IN})"),
         ("{{queue}} leases", f"max by (queue) (seriatim_leases{_IN})"),
     ]),
     Panel("Published a second", [("{{location}}", "max by (location) (rate(seriatim_published_total[$__rate_interval]))")], "ops"),

@@ -79,8 +79,8 @@ METRICS: tuple[Metric, ...] = (
     Metric("seriatim_queue_enabled", _G, "1 if the queue hands messages out, 0 if it is off", Source.BOX, "queue_enabled", ("queue",)),
     Metric("seriatim_queue_limit_messages", _G, "The number of messages at which the queue is full; absent if it has no limit",
            Source.BOX, "queue_limit", ("queue",), "messages"),
-    Metric("seriatim_dialogs", _G, "Sides of dialogs by service and state (DI: the other side has ended, and the service hasn't; DO: the other "
-           "way round; CD: both); estimated from a sample where there are very many", Source.BOX, "dialogs", ("service", "state")),
+    Metric("seriatim_dialogs", _G, "Sides of dialogs by service and state (DI: the other side has ended, and the service hasn't; DO: the "
+           "other way round; CD: both); estimated from a sample where there are very many", Source.BOX, "dialogs", ("service", "state")),
     Metric("seriatim_oldest_dialog_seconds", _G, "How long ago the oldest of these sides began; absent if there is none",
            Source.BOX, "dialog_seconds", ("service", "state"), "seconds"),
     Metric("seriatim_leases", _G, "Leases that workers hold", Source.BOX, "leases", ("queue",)),
@@ -135,8 +135,8 @@ METRICS: tuple[Metric, ...] = (
     Metric("seriatim_run_waiting_rows", _G, "Released messages that a destination hasn't got yet", Source.RUN, "waiting",
            ("destination",), "rows"),
     Metric("seriatim_run_port_failing", _G, "1 if the destination's port fails, else 0", Source.RUN, "failing", ("destination",)),
-    Metric("seriatim_run_delivers", _G, "1 if this run has the lease of its pipeline and delivers; 0 if the other region's does, or nobody can "
-           "know (claims: journal; absent otherwise)", Source.RUN, "delivers", ("pipeline", "region")),
+    Metric("seriatim_run_delivers", _G, "1 if this run has the lease of its pipeline and delivers; 0 if the other region's does, or nobody "
+           "can know (claims: journal; absent otherwise)", Source.RUN, "delivers", ("pipeline", "region")),
     Metric("seriatim_run_behind_records", _G, "How far the run is behind its source, where Spark's source tells that (Kafka: the "
            "partition that is furthest behind)", Source.RUN, "behind", (), "records"),
     Metric("seriatim_run_last_batch_timestamp_seconds", _G, "When the last batch with messages ended", Source.RUN, "last_batch", (),

@@ -39,9 +39,10 @@ class Numbering:
             return [Numbered(message, numbers) for message, numbers in zip(messages, places, strict=True)]
         if enough == 1:
             raise UsageError(
-                'confirm="one" needs numbers of the sender\'s own: one box alone can\'t say which is next',
-                where=f"message {messages[without[0]].message_id}", remedy='number them, or leave out confirm="one"',
-            )  # fmt: skip
+                "confirm=\"one\" needs numbers of the sender's own: one box alone can't say which is next",
+                where=f"message {messages[without[0]].message_id}",
+                remedy='number them, or leave out confirm="one"',
+            )
         _check_unnumbered(messages, places, without)
         self.gives = True
         fresh = self.next([messages[at] for at in without], [places[at][0] for at in without])
@@ -66,7 +67,7 @@ class Numbering:
             [_throughs(sight, sessions, begins) for sight in sights],
             [np.full(len(sessions), sight is not None, np.bool_) for sight in sights],
             increments,
-        ).tolist()  # fmt: skip
+        ).tolist()
         if following[0] == NO_NUMBER:
             raise Unavailable(
                 "two of the three are away: nobody can say which number is next", remedy="publish the same again later"
@@ -144,9 +145,10 @@ def _check_unnumbered(
         where = f"message {messages[at].message_id}"
         if len(places[at]) > 1:
             raise UsageError(
-                "a message for several queues can't be given a number: it would need one in each", where=where,
+                "a message for several queues can't be given a number: it would need one in each",
+                where=where,
                 remedy="give it its own number in each, or publish a message for each queue",
-            )  # fmt: skip
+            )
         if (places[at][0].queue, places[at][0].session) in own:
             raise UsageError(
                 "some messages of the session have numbers, and this one has none",

@@ -106,9 +106,10 @@ def _outgoing(transaction: Transaction, name: str, region: str, behind: int) -> 
     parts: dict[tuple[int, int], list[Part]] = {}
     if with_parts:
         for row in transaction.rows(
-            "region_parts", of_arrivals=[row.arrival_id for row in with_parts],
+            "region_parts",
+            of_arrivals=[row.arrival_id for row in with_parts],
             of_positions=[row.position for row in with_parts],
-        ):  # fmt: skip
+        ):
             parts.setdefault((row.arrival_id, row.position), []).append(Part(row.name, row.content_type, row.body))
     return [_read(row, parts.get((row.arrival_id, row.position), ())) for row in rows]
 
@@ -140,8 +141,9 @@ def _copy(pair: Pair, region: str, rows: Sequence[_Outgoing], copied: Copied) ->
         chosen = [going[at] for at in alike]
         delays = [
             pair.delay(other, row.numbered.places[0].session, is_first=False, age_us=row.age_us)
-            for row in chosen if row.numbered
-        ]  # fmt: skip
+            for row in chosen
+            if row.numbered
+        ]
         if chosen:
             vote(
                 transaction, pair.name, other, [row.numbered for row in chosen if row.numbered], way=Way.COPY, delays=delays,

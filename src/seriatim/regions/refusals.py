@@ -34,9 +34,10 @@ class Refusals:
     def withdrawn(self, units: list[Unit]) -> list[Unit]:
         """Take back refused messages. Messages that turn out to be sent become a unit of their own, after the others."""
         refused = [
-            unit for unit, step in zip(units, steps(units, self._enough), strict=True)
+            unit
+            for unit, step in zip(units, steps(units, self._enough), strict=True)
             if unit.error is None and not unit.is_sent and step == SendStep.WITHDRAW
-        ]  # fmt: skip
+        ]
         may_bar = rules.may_bar(
             np.array([unit.replies[0] for unit in refused], np.int64),
             np.array([unit.replies[1] for unit in refused], np.int64),
@@ -175,5 +176,6 @@ def _worst(vote: Vote | None, other: Vote) -> Vote:
 def _unsure(unit: Unit, why: str) -> Unavailable:
     return Unavailable(
         f"number {unit.messages[0].places[0].number} was refused ({unit.why}), and nobody can say what became of it: {why}",
-        where=unit.where, remedy="publish the same again later, under the same id and number",
-    )  # fmt: skip
+        where=unit.where,
+        remedy="publish the same again later, under the same id and number",
+    )

@@ -237,14 +237,16 @@ class Reserving:
                 item.replies[2] = Reply.FOR
             elif other is not None:
                 item.error = Unavailable(
-                    f"another call has sent message {item.message_id} at the same time, under number {other}", where=where,
+                    f"another call has sent message {item.message_id} at the same time, under number {other}",
+                    where=where,
                     remedy="publish it again: it keeps that number",
-                )  # fmt: skip
+                )
             else:
                 item.error = NumberRefused(
-                    f"number {item.place.number} wasn't confirmed within {RESERVED_S:g} s, and is void", where=where,
+                    f"number {item.place.number} wasn't confirmed within {RESERVED_S:g} s, and is void",
+                    where=where,
                     remedy="publish the message again: it gets another number",
-                )  # fmt: skip
+                )
 
     def _finish(self, ones: Sequence[_One]) -> None:
         """Take back void messages, and remove those that both boxes have."""
@@ -274,8 +276,9 @@ def check_one_number(messages: Sequence[Message], places: Sequence[Sequence[Sess
         if len(numbers) > 1 or numbers[0].number != NO_NUMBER:
             raise UsageError(
                 'numbers="journal" gives each message one number, and it has its own or goes to several queues',
-                where=f"message {message.message_id}", remedy='leave the number out, or numbers="journal"',
-            )  # fmt: skip
+                where=f"message {message.message_id}",
+                remedy='leave the number out, or numbers="journal"',
+            )
 
 
 def _told(ones: Sequence[_One]) -> list[Sent]:

@@ -62,9 +62,10 @@ class Sending:
             refused = self._refusals.withdrawn(units)
         for unit in refused:
             unit.error = NumberRefused(
-                f"number {unit.messages[0].places[0].number} isn't free: {unit.why}", where=unit.where,
+                f"number {unit.messages[0].places[0].number} isn't free: {unit.why}",
+                where=unit.where,
                 remedy='is another sender at work on this session? One at a time, or numbers="journal"',
-            )  # fmt: skip
+            )
         self._strike(units)
         return told(messages, units)
 
@@ -99,17 +100,19 @@ class Sending:
         for unit, step in zip(units, steps(units, self._enough), strict=True):
             if step == SendStep.GIVE_UP and unit.error is None:
                 unit.error = Unavailable(
-                    "two of the three are away, so the message isn't sent for good", where=unit.where,
+                    "two of the three are away, so the message isn't sent for good",
+                    where=unit.where,
                     remedy="publish the same again later, under the same ids",
-                )  # fmt: skip
+                )
 
     def _ask_box(self, at: int, region: str, units: Sequence[Unit]) -> None:
         messages = [message for unit in units for message in unit.messages]
         age_us = round((time.monotonic() - self._began) * 1_000_000)
         delays = [
             self._pair.delay(region, item.places[0].session, is_first=unit.first is None, age_us=age_us)
-            for unit in units for item in unit.messages
-        ]  # fmt: skip
+            for unit in units
+            for item in unit.messages
+        ]
         counted = self._counted.get(other_than(region))
         try:
             votes = self._voted(region, messages, counted, delays, age_us)
@@ -190,9 +193,10 @@ def send_in(transaction: Transaction, pair: Pair, region: str, messages: Sequenc
     for message, numbers in zip(messages, places, strict=True):
         if any(place.number == NO_NUMBER for place in numbers):
             raise UsageError(
-                "in a transaction of yours a message needs a number of its own", where=f"message {message.message_id}",
+                "in a transaction of yours a message needs a number of its own",
+                where=f"message {message.message_id}",
                 remedy="number it, or publish after the commit",
-            )  # fmt: skip
+            )
     numbered = [Numbered(message, numbers) for message, numbers in zip(messages, places, strict=True)]
     delays = [pair.delay(region, item.places[0].session, is_first=True) for item in numbered]
     with transaction.connection.transaction():

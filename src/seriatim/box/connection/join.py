@@ -46,7 +46,8 @@ def join(session: Any) -> Any:
     if not hasattr(session, "connection"):
         raise UsageError(
             f"{type(session).__name__} can't be joined",
-            remedy="give a Session or Connection of SQLAlchemy, or its counterpart for asyncio; psycopg's connections go to box.session directly",
+            remedy="give a Session or Connection of SQLAlchemy, or its counterpart for asyncio; psycopg's connections go to "
+            "box.session directly",
         )
     if callable(session.connection):
         session.flush()

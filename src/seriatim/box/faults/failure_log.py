@@ -57,7 +57,10 @@ class FailureLog:
             "%s, message %s: attempt %d%s failed (%s): %s; %s%s",
             _place(queue, group), result.message_id.translate(_CONTROLS), result.attempts, of, fault.kind.value, _error(fault),
             _next(queue, group, result), "" if result.will_retry else _traceback(fault.traceback),
-            extra=fields("attempt_failed", queue=queue, group=group, message_id=result.message_id, attempt=result.attempts, kind=fault.kind.value, error_class=fault.error_class, error=_error(fault), will_retry=result.will_retry),
+            extra=fields(
+                "attempt_failed", queue=queue, group=group, message_id=result.message_id, attempt=result.attempts,
+                kind=fault.kind.value, error_class=fault.error_class, error=_error(fault), will_retry=result.will_retry,
+            ),
         )  # fmt: skip
 
     def look(self, *, ends: bool = False) -> None:

@@ -82,8 +82,9 @@ class Lease:
         where = f"queue {self.queue.declared.name!r}, group {self.delivery.group!r}"
         return LeaseLost(
             f"the lease {self.token} is lost: it ran out, or was taken away",
-            where=where, remedy="another worker gets the message; give long handlers a longer lease",
-        )  # fmt: skip
+            where=where,
+            remedy="another worker gets the message; give long handlers a longer lease",
+        )
 
     def check(self, transaction: Transaction) -> None:
         """Check that the lease is valid; it may be lost a moment later."""
@@ -120,7 +121,8 @@ class Lease:
 
         return Delivery(
             self.delivery.queue, self.delivery.group, self.messages, complete=lambda: end_after(self.left),
-            put_back=lambda: end_after(0), end_after=end_after, entry_ids=self.delivery.entry_ids[begin : self._size], place=self.access.place,
+            put_back=lambda: end_after(0), end_after=end_after, entry_ids=self.delivery.entry_ids[begin : self._size],
+            place=self.access.place,
         )  # fmt: skip
 
 
@@ -157,9 +159,10 @@ def check_leasable(queue: BoxQueue, *, is_led: bool) -> None:
     if queue.serves or is_led:
         problem = "serves dialogs" if queue.serves else "is led to by starting subscriptions"
         raise UsageError(
-            f"a queue that {problem} isn't worked on in leases", where=f"queue {queue.declared.name!r}",
+            f"a queue that {problem} isn't worked on in leases",
+            where=f"queue {queue.declared.name!r}",
             remedy='leave mode="transactional", and hand what takes long to another queue',
-        )  # fmt: skip
+        )
 
 
 def renew(transaction: Transaction, queue: BoxQueue, tokens: Iterable[int], period_us: int) -> frozenset[int]:
@@ -169,9 +172,8 @@ def renew(transaction: Transaction, queue: BoxQueue, tokens: Iterable[int], peri
 
 
 def drop(
-    transaction: Transaction, queue: BoxQueue, token: int, *, expired: bool = False,
-    patience_ms: int = _PATIENCE_MS,
-) -> bool:  # fmt: skip
+    transaction: Transaction, queue: BoxQueue, token: int, *, expired: bool = False, patience_ms: int = _PATIENCE_MS
+) -> bool:
     """Remove a lease: its messages are queued as before, and this transaction locks their group."""
     parameters = {"of_queue": queue.queue_id, "of_token": token, "expired": expired, "patience_ms": patience_ms}
     return bool(transaction.value("drop_lease", **parameters))

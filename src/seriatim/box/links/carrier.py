@@ -121,14 +121,16 @@ class Carrier:
                 row = cursor.execute(call, [frame]).fetchone()
         except (errors.UndefinedFunction, errors.InvalidSchemaName) as error:
             raise SchemaMismatch(
-                f"there is no message box with links: {error.diag.message_primary}", where=f"{self._place}, {self._to}",
+                f"there is no message box with links: {error.diag.message_primary}",
+                where=f"{self._place}, {self._to}",
                 remedy="is it the right database? there: seriatim box migrate",
-            ) from error  # fmt: skip
+            ) from error
         except errors.InsufficientPrivilege as error:
             raise EnvironmentProblem(
-                f"the other box refuses the role: {error.diag.message_primary}", where=f"{self._place}, {self._to}",
+                f"the other box refuses the role: {error.diag.message_primary}",
+                where=f"{self._place}, {self._to}",
                 remedy="there: seriatim link accept NAME --role ROLE --box ID",
-            ) from error  # fmt: skip
+            ) from error
         except psycopg.Error as error:
             raise Unavailable(
                 f"the other box can't be asked: {error}", where=f"{self._place}, {self._to}", remedy="it is tried again"

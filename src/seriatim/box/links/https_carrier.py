@@ -118,9 +118,10 @@ class HttpsCarrier:
         where = f"{self._place}, {self._to}"
         if status == 403:
             return EnvironmentProblem(
-                "the other box doesn't know the key of this side's certificate", where=where,
+                "the other box doesn't know the key of this side's certificate",
+                where=where,
                 remedy="there: seriatim link accept NAME --certificate FILE --box ID; with --replace if the key is another one",
-            )  # fmt: skip
+            )
         if status in (408, 429, 500, 502, 503, 504):
             return Unavailable(
                 f"the other box can't take it now: {text or status}", where=where, remedy="it is tried again"
@@ -147,14 +148,16 @@ class HttpsCarrier:
             cause = error.args[0] if error.args else None  # of the socket; httpcore removes its cause
             if isinstance(cause, ssl.SSLCertVerificationError):
                 raise EnvironmentProblem(
-                    f"the certificate of the other side isn't to be trusted: {cause.verify_message.rstrip('.')}", where=where,
+                    f"the certificate of the other side isn't to be trusted: {cause.verify_message.rstrip('.')}",
+                    where=where,
                     remedy="authority has to have signed it, and its subjectAltName to have the name in url",
-                ) from error  # fmt: skip
+                ) from error
             if isinstance(cause, ssl.SSLError) and any(alert in (cause.reason or "") for alert in _ALERTS):
                 raise EnvironmentProblem(
-                    f"the other side doesn't take the certificate of this one: {_words(cause.reason)}", where=where,
+                    f"the other side doesn't take the certificate of this one: {_words(cause.reason)}",
+                    where=where,
                     remedy="the authority there has to have signed it, and it must not be over",
-                ) from error  # fmt: skip
+                ) from error
             raise Unavailable(
                 f"the other box can't be reached: {str(error) or type(error).__name__}",
                 where=where,

@@ -143,8 +143,9 @@ class Delivery(InHand):
                 if self.state.is_refused:  # its own statement seems to have ended the transaction
                     raise Unavailable(
                         "an answer of PostgreSQL broke off: whether the delivery is completed isn't known",
-                        where=self._place, remedy="repeat the transaction",
-                    )  # fmt: skip
+                        where=self._place,
+                        remedy="repeat the transaction",
+                    )
                 self.happens(Event.COMPLETED)
 
     def done_through(self, count: int) -> None:

@@ -47,9 +47,7 @@ class DeliveryEnds(NamedTuple):
     def between(self, begin: int, end: int | None) -> DeliveryEnds:
         """A part of them; `end` None: up to the last."""
         part = slice(begin, end)
-        return self._replace(
-            entry_ids=self.entry_ids[part], ordinals=self.ordinals[part], lates=self.lates[part]
-        )  # fmt: skip
+        return self._replace(entry_ids=self.entry_ids[part], ordinals=self.ordinals[part], lates=self.lates[part])
 
     def back(self) -> dict[str, Any]:
         """The parameters that put them back."""

@@ -35,15 +35,7 @@ from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, St
 from seriatim.kernel.groups.state import STOPPING, Flag, Groups, Held, Ranges, Remembered, State
 from seriatim.kernel.groups.states import Action
 from seriatim.kernel.operators import actions
-from seriatim.kernel.values.columns import (
-    Bools,
-    Columns,
-    Ints,
-    first_per_group,
-    order_by,
-    rank_in_group,
-    running_max,
-)
+from seriatim.kernel.values.columns import Bools, Columns, Ints, first_per_group, order_by, rank_in_group, running_max
 from seriatim.kernel.values.outcome import REASONS, Decided, Disposition, Events, Reason, no_events, no_messages
 from seriatim.kernel.values.time import FOREVER, NEVER
 

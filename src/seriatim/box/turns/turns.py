@@ -135,7 +135,8 @@ class Turns:
         at_most = queue.at_most(limit)
         parameters = {
             "queue_id": queue.queue_id, "group_key": group, "now_us": self._now_us, "at_most": queue.looked_at(at_most),
-            **(portion := portion_of(queue, 1, at_most)), "fresh": FRESH, "from_rank": self._from_rank(queue, group), **self._where_unrouted(),
+            **(portion := portion_of(queue, 1, at_most)), "fresh": FRESH, "from_rank": self._from_rank(queue, group),
+            **self._where_unrouted(),
         }  # fmt: skip
         name = "begin_turn_dialogs" if queue.serves else "begin_turn"
         if queue.origin_id is not None:

@@ -76,11 +76,13 @@ def broken(transaction: Transaction, most: int = 10) -> list[str]:
         ]
         + released_rows
         + [
-            f"queue {queue!r}, group {group!r}: {counted(messages, 'message is', 'messages are')} queued, and nothing says when they are next"
+            f"queue {queue!r}, group {group!r}: {counted(messages, 'message is', 'messages are')} queued, and nothing says "
+            "when they are next"
             for queue, group, messages in asleep
         ]
         + [
-            f"queue {queue!r}, group {group!r}: the results of place {number:,} wait at the gate, and no open place and no clock is before them"
+            f"queue {queue!r}, group {group!r}: the results of place {number:,} wait at the gate, and no open place and no "
+            "clock is before them"
             for queue, group, number in kept
         ]
         + [

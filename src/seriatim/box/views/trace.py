@@ -296,7 +296,8 @@ def _sent(transaction: Transaction, message_id: str) -> list[Step]:
         return []
     steps = []
     for row in transaction.rows("sent_messages", message_id=message_id):
-        where = f"to queue {row.destination} of box {row.peer} over link {row.link}: message {row.number} of stream {row.incarnation}/{row.stream}"
+        stream = f"message {row.number} of stream {row.incarnation}/{row.stream}"
+        where = f"to queue {row.destination} of box {row.peer} over link {row.link}: {stream}"
         mark = ", marked as replayed" if row.replayed else ""
         if row.is_acknowledged:
             steps.append(

@@ -236,9 +236,10 @@ def check_role(box: MessageBox, role: str) -> None:
         except (errors.InsufficientPrivilege, errors.InvalidParameterValue, errors.UndefinedObject) as error:
             problem = error.diag.message_primary or "it is refused"
             raise EnvironmentProblem(
-                f"the handler can't run as {role!r}: {problem}", where=session.access.place,
+                f"the handler can't run as {role!r}: {problem}",
+                where=session.access.place,
                 remedy="GRANT the role to the one that works on the box, with SET",
-            ) from error  # fmt: skip
+            ) from error
         session.connection.rollback()
 
 

@@ -149,7 +149,9 @@ class LockedSessions:
                 "sent": [session.sent_through for session in rows], "states": [int(session.state) for session in rows],
                 "versions": [session.version for session in rows], "claims": [session.claim for session in rows],
                 "regions": [session.region for session in rows], "leases": [session.lease_until for session in rows],
-                "holes": [session.hole_since for session in rows], "hole_throughs": [session.hole_through for session in rows], "forgotten": [session.forgotten_before for session in rows],
+                "holes": [session.hole_since for session in rows],
+                "hole_throughs": [session.hole_through for session in rows],
+                "forgotten": [session.forgotten_before for session in rows],
                 "take_overs": [session.take_overs for session in rows], "conflicts": [session.conflicts for session in rows],
                 "used": [session.used_at for session in rows],
             }  # fmt: skip

@@ -119,9 +119,10 @@ def _version(statements: JournalStatements) -> int | None:
         row = statements.maybe("read_version")
     except psycopg.errors.InsufficientPrivilege as error:
         raise EnvironmentProblem(
-            f"this role may not read the journal: {error.diag.message_primary}", where=f"schema {statements.schema}",
+            f"this role may not read the journal: {error.diag.message_primary}",
+            where=f"schema {statements.schema}",
             remedy="GRANT USAGE ON SCHEMA, and SELECT, INSERT, UPDATE, DELETE on its tables",
-        ) from error  # fmt: skip
+        ) from error
     return None if row is None else int(row.version)
 
 

@@ -42,7 +42,7 @@ def vote(
             np.array([_is_same(entry, row) for entry, row in zip(entries, rows, strict=True)], np.bool_),
             np.full(len(rows), is_stale, np.bool_),
         )
-    ).tolist()  # fmt: skip
+    ).tolist()
     for row, found in zip(rows, votes, strict=True):
         if found == Vote.GRANTED:
             locked.note(Entry(row.session, row.number, row.number, EntryState.KNOWN, row.message_id, row.digest))

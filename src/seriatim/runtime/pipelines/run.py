@@ -214,9 +214,7 @@ def _query(
         Sink, session, pipeline, identity.id, _folders(pipeline, checkpoint), keeping(checkpoint, identity.id, tally.add), fence=fence,
         incarnations=incarnations, departed=identity.departed, lease=lease,
     )  # fmt: skip
-    begin = partial(
-        _start, session, checkpoint, identity, pipeline, trigger_s=trigger_s, available_now=available_now
-    )  # fmt: skip
+    begin = partial(_start, session, checkpoint, identity, pipeline, trigger_s=trigger_s, available_now=available_now)
     return _Query(deliver, begin, attempts)
 
 
@@ -538,9 +536,10 @@ class _Watch:
         _LOG.warning(
             "pipeline %s: Spark's report of %s was not seen, so what the router received in them isn't counted; "
             "what is held, delivered and set aside is as it was",
-            self._pipeline.name, counted(len(missed), "batch", "batches"),
+            self._pipeline.name,
+            counted(len(missed), "batch", "batches"),
             extra=fields("batches_not_seen", pipeline=self._pipeline.name, batches=len(missed)),
-        )  # fmt: skip
+        )
 
     def summary(self, ending: Ending, waiting: tuple[Waiting, ...]) -> RunSummary:
         """The summary of the run."""

@@ -135,7 +135,8 @@ def _added(destination: Destination, known: KnownDestination | None, ordered: st
     if fed is not None:
         return change(
             "refused",
-            f"its ordinals begin at 1, and queue {fed!r} of the message box has got ordinals of this pipeline: it would take these for repetitions",
+            f"its ordinals begin at 1, and queue {fed!r} of the message box has got ordinals of this pipeline: it would take "
+            "these for repetitions",
             "deliver to a new queue",
         )
     return change("from the next batch on")

@@ -108,7 +108,10 @@ class Tally:
             noun = "is missing: counts of messages begin at 0"
         # The entry of Spark's log that begins a batch may be lost in a power failure, and the tally of that batch not.
         elif not committed <= self.standing.batch <= begun + 1:
-            noun = f"is that of batch {self.standing.batch}, and batch {committed} is the last that is committed: counts of messages go on from it"
+            noun = (
+                f"is that of batch {self.standing.batch}, and batch {committed} is the last that is committed: "
+                "counts of messages go on from it"
+            )
         else:
             return
         self.is_lost = True

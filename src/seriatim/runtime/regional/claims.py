@@ -121,9 +121,10 @@ class ClaimKeeper(threading.Thread):
         if self._why:
             self._why = ""
             _LOG.warning(
-                "queue %r: the journal is back, and the work goes on", self._queue,
+                "queue %r: the journal is back, and the work goes on",
+                self._queue,
                 extra=fields("journal_back", queue=self._queue),
-            )  # fmt: skip
+            )
 
     def end(self) -> None:
         """Stop renewing."""

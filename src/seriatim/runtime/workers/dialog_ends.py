@@ -37,5 +37,8 @@ def _log(dialog: Dialog, body: bytes) -> None:
     _LOG.warning(
         "the dialog %s of %r with %r has failed: %s, %s", dialog.handle, dialog.service, dialog.far_service,
         ending["code"], ending["text"],
-        extra=fields("dialog_failed", dialog=str(dialog.handle), service=dialog.service, far_service=dialog.far_service, code=ending["code"]),
+        extra=fields(
+            "dialog_failed", dialog=str(dialog.handle), service=dialog.service, far_service=dialog.far_service,
+            code=ending["code"],
+        ),
     )  # fmt: skip

@@ -53,7 +53,7 @@ _KNOWN = (
 _READING = frozenset({"maxMessagesPerTrigger", "pipeline", "prefix", "takeOver"})
 _WRITING = frozenset(
     {"batch", "contract", "dialogBy", "fence", "fromService", "group", "sequence", "type", "wait", "writer"}
-)  # fmt: skip
+)
 #: Spark adds these itself.
 _SPARKS = frozenset({"checkpointlocation", "path"})
 

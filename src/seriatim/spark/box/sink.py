@@ -114,10 +114,9 @@ def _check_parts(array: T.ArrayType) -> None:
     element = array.elementType
     kinds = {field.name: field.dataType for field in element} if isinstance(element, T.StructType) else {}
     fitting = {"name": (T.StringType,), "content_type": (T.StringType,), "body": _TEXT}
-    if (
-        not {"name", "body"} <= kinds.keys() <= fitting.keys()
-        or not all(isinstance(kind, fitting[name]) for name, kind in kinds.items())
-    ):  # fmt: skip
+    if not {"name", "body"} <= kinds.keys() <= fitting.keys() or not all(
+        isinstance(kind, fitting[name]) for name, kind in kinds.items()
+    ):
         raise ColumnError(
             f"it can't be {array.simpleString()}",
             where="column 'parts'",

@@ -32,7 +32,10 @@ __all__ = ["ANSWER", "EVENT", "OperatorLog"]
 ANSWER, EVENT = "answer", "event"
 #: How many batch files are merged into one file, when there are twice as many.
 _TOGETHER = 512
-_RESTORE = "restore the checkpoint from a backup; or, to go on without these entries, move the folder operator-log and the file operator-log.json away"
+_RESTORE = (
+    "restore the checkpoint from a backup; or, to go on without these entries, move the folder operator-log and the file "
+    "operator-log.json away"
+)
 
 
 class _LogFile(NamedTuple):
@@ -204,7 +207,10 @@ class OperatorLog:
             )
             raise CheckpointMismatch(problem, where=str(file.path), remedy=_RESTORE)
         if before != file.before:
-            problem = f"the file of the operator log is missing (or one of several batches, the last of which it is), which comes before {file.path.name}"
+            problem = (
+                "the file of the operator log is missing (or one of several batches, the last of which it is), which comes "
+                f"before {file.path.name}"
+            )
             raise CheckpointMismatch(problem, where=str(self._folder / f"{before:010d}"), remedy=_RESTORE)
         return entries
 

@@ -47,7 +47,8 @@ def warn_of_empty_partitions(session: SparkSession, buckets: int) -> None:
         _LOG.warning(
             "%d partitions for %d buckets: %d stay empty, and cost time in every batch; set %s to the number of your cores before"
             " the first start: the checkpoint keeps it",
-            partitions, buckets, partitions - buckets, _PARTITIONS, extra=fields("empty_partitions", partitions=partitions, buckets=buckets),
+            partitions, buckets, partitions - buckets, _PARTITIONS,
+            extra=fields("empty_partitions", partitions=partitions, buckets=buckets),
         )  # fmt: skip
 
 
