@@ -1,6 +1,4 @@
-"""The numbers of messages that are sent to two regions: their own, those from before, or the next ones, by the knowledge of two of the
-three.
-"""
+"""Number messages that are sent to two regions: by their own numbers, earlier ones, or the next ones that two of three parties know."""
 
 from __future__ import annotations
 

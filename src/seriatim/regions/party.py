@@ -1,6 +1,4 @@
-"""`Party`: one of the three that know numbers. A call that takes too long counts as a party that is away; it isn't asked again for a
-while.
-"""
+"""`Party`: one of the three that know numbers. A call that takes too long counts as absent; it isn't asked again for a while."""
 
 from __future__ import annotations
 

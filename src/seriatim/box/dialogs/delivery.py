@@ -1,6 +1,4 @@
-"""Checks of dialog messages before a receiver gets them: whether the message fits its type, whether it is the first in
-its dialog, and whether it was rolled back too often.
-"""
+"""Check dialog messages before a receiver gets them: their type, the first message of a dialog, and the number of rollbacks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Frames: the common form of all bytes between two boxes. A frame is read strictly: with a byte more, less or changed, nothing of it is
-used.
+"""Frames: the common form of all bytes between two boxes.
+
+A frame is read strictly: with a byte more, less or changed, nothing of it is used.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Version 1 of the protocol of links: its records, field by field, and its limits. `docs/reference/link-protocol.md` is the same as a
-document.
+"""Version 1 of the protocol of links: its records, field by field, and its limits.
 
+`docs/reference/link-protocol.md` is the same as a document.
 All that two boxes say to each other is one frame: a head, tables of records of fixed sizes, a heap of bytes whose lengths the records tell,
 in their order, and a SHA-256 of all that. So a reader in any language, SQL too, finds each field by its place, and no byte can change
 unnoticed.

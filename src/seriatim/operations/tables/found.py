@@ -37,5 +37,5 @@ FOUND: Table[SearchResult] = Table(
     Column("faults", None, rows=FAULTS),
     *json_only("published", "keeps"),
     Column("similar", None, rows=SIMILAR, optional=True),
-    row="seriatim.box.views.find:Found",
+    row="seriatim.box.views.find:SearchResult",
 )

@@ -1,5 +1,6 @@
-"""The lease of a pipeline that runs once in each region: the run that has it delivers, the other one orders the same messages and keeps its
-state.
+"""The lease of a pipeline that runs once in each region: its holder delivers.
+
+The other run orders the same messages and keeps its state.
 
 A thread asks for the lease and renews it. By its own monotonic clock a claim ends when its length has passed since it was asked for,
 whether the journal answers or not; in the end the journal decides, which refuses a delivery under a claim that isn't the present one.

@@ -1,6 +1,6 @@
-"""The messages of one session that the journal has given: each is handled in a transaction of the journal's database, whose last statement
-completes it.
+"""Handle the messages of one session that the journal has given.
 
+Each is handled in a transaction of the journal's database, whose last statement completes it.
 Their copies in the box are completed together at the end; if that fails, they are handed out again, and the journal says that they are
 over.
 """

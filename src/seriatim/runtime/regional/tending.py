@@ -1,6 +1,6 @@
-"""Tend two regions, again and again: `seriatim regions run` does nothing else, `seriatim serve --regions` does it beside the readers of a
-box.
+"""Tend two regions, again and again.
 
+`seriatim regions run` does nothing else; `seriatim serve --regions` does it beside the readers of a box.
 Any number of processes may do it, in either region: each works off the outboxes of both boxes, so what one region has comes to the other
 while a process runs in only one of them.
 """

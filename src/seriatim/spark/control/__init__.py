@@ -1,3 +1,1 @@
-"""Control: the input of a query's operator beside its data, which is ticks and the entries of a pipeline's control log; one source for
-all.
-"""
+"""Control: ticks and the entries of a pipeline's control log, as a query's operators read them beside their data; one source for all."""

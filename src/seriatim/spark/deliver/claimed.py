@@ -1,6 +1,6 @@
-"""A target that only one of several runs writes to at a time: each run orders the same messages, and the journal names the run that
-delivers.
+"""A target that only one of several runs writes to at a time.
 
+Each run orders the same messages, and the journal names the run that delivers.
 A batch is delivered by its rows: those whose numbers are above the number through which their group is delivered. A batch of which no row
 is, another run has delivered, and nothing is done with it. `through` is read under the claim under which is written afterwards: as long as
 that claim is the present one nobody else writes, and when it isn't any more, the journal refuses it.

@@ -1,6 +1,6 @@
-"""One call of the user's code with a table of messages: the rows that the function gets, the meaning of its result, and
-the failed messages when it raises. Pure pyarrow: this module doesn't use Spark.
+"""One call of the user's code with a table of messages: its rows, the meaning of its result, and the failed messages when it raises.
 
+Pure pyarrow: this module doesn't use Spark.
 A table has, besides a message's columns, ``_invalid`` (the reason why a row is no message) and ``_outputs``: null for a
 message that leaves itself, or a list of the outputs that leave instead, empty for a consumed message. The function gets
 a row for each output, and its results for them are gathered again under their message:
