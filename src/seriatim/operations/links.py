@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from seriatim.box.box import MessageBox
 from seriatim.box.links.certificates import public_key_in
-from seriatim.box.links.transmission import LinkRound
+from seriatim.box.links.transmission import LinkExchange
 from seriatim.box.operators import links as operators
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.views.links import LinkView, StreamView, links, streams
@@ -15,7 +15,7 @@ from seriatim.errors import EnvironmentProblem, NotFound, UsageError, shown
 from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.text.section import likely
 
-__all__ = ["LinkRound", "LinkView", "StreamView", "accept", "add", "remove", "status", "transmission"]
+__all__ = ["LinkExchange", "LinkView", "StreamView", "accept", "add", "remove", "status", "transmission"]
 
 
 def add(box: MessageBox, link: Link) -> LinkView:

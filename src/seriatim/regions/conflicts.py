@@ -24,7 +24,7 @@ from seriatim.regions.pair import Pair
 __all__ = ["settle"]
 
 _LOG = logging.getLogger("seriatim.regions")
-#: How many are settled in one round: there are few, unless senders make mistakes.
+#: The most conflicts that one pass settles: there are few, unless senders make mistakes.
 _PORTION = 1_000
 _PATIENCE_MS = 50
 _BY = Operator("seriatim regions", "the journal has this message under its number")

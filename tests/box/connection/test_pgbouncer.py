@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import seriatim as sq
 from seriatim.box.pipelines.feed import PipelineFeed
-from seriatim.box.workers.reader_places import Slots
+from seriatim.box.workers.reader_slots import Slots
 from seriatim.operations import invariants
 from seriatim.runtime.processes.serve import Serve
 from tests.box.given_up import given_up

@@ -1,8 +1,8 @@
-"""One round over a link: messages that wait here are sent and acknowledged, and messages that wait there are fetched.
+"""One exchange over a link: messages that wait here are sent and acknowledged, and messages that wait there are fetched.
 
-Both boxes decide in SQL, by the rules of `kernel/streams.py`; a round carries frames between them. Each step is a transaction of its own
+Both boxes decide in SQL, by the rules of `kernel/streams.py`; an exchange carries frames between them. Each step is a transaction of its own
 that is committed before the next one begins: what leaves is noted before, what is acknowledged is on disk before. So a process that ends
-between any two steps leaves nothing that the next round doesn't repair.
+between any two steps leaves nothing that the next exchange doesn't repair.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from seriatim.pipeline.files.json_form import from_json
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.text.section import likely
 
-__all__ = ["LinkRound", "Roads", "transmit"]
+__all__ = ["LinkExchange", "Roads", "transmit"]
 
 _LOG = logging.getLogger("seriatim.link")
 _SILENT_S = 60.0
@@ -36,16 +36,16 @@ _LONGEST_REST_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class LinkRound:
-    """What a round over a link did.
+class LinkExchange:
+    """The outcome of an exchange over a link.
 
     Args:
         link: the name of the link.
         sent: messages that left this box.
         acknowledged: messages that the other box has on disk now.
         received: messages that came from it, and are on disk here.
-        more: whether another round would do something now.
-        error: why the round failed, for people; None: it didn't. What hadn't been acknowledged is sent again.
+        more: whether another exchange would do something now.
+        error: why the exchange failed, for people; None: it didn't. What hadn't been acknowledged is sent again.
     """
 
     link: str
@@ -85,7 +85,7 @@ class Roads:
         return time.monotonic() < self._failed.get(link, (0, 0.0))[1]
 
     def note(self, link: Link, *, failed: bool) -> None:
-        """Note how a round over a link ended."""
+        """Note how an exchange over a link ended."""
         times = self._failed.pop(link, (0, 0.0))[0]
         if failed:
             self._failed[link] = (times + 1, time.monotonic() + min(2.0**times, _LONGEST_REST_S))
@@ -101,8 +101,8 @@ class Roads:
             self.drop(link)
 
 
-def transmit(access: Access, roads: Roads, *, only: str | None = None, at_once: bool = False) -> list[LinkRound]:
-    """Make one round over each link whose address this box has."""
+def transmit(access: Access, roads: Roads, *, only: str | None = None, at_once: bool = False) -> list[LinkExchange]:
+    """Exchange messages once over each link whose address this box has."""
     with access.transaction() as transaction:
         transaction.check_enabled()
         if (owner := transaction.maybe("owner", schema=access.schema)) is not None and not owner.is_owner:
@@ -118,18 +118,18 @@ def transmit(access: Access, roads: Roads, *, only: str | None = None, at_once: 
             f"this box has no link {shown(only)} with an address",
             remedy=likely(only, [row.name for row in rows]) or "seriatim link status",
         )
-    rounds = []
+    exchanges = []
     for row in rows:
         link = from_json(Link, json.loads(row.definition))
         if only in (None, link.name) and (at_once or not roads.rests(link)):
-            rounds.append(_round(access, roads, link, row, at_once=at_once))
-    return rounds
+            exchanges.append(_exchange(access, roads, link, row, at_once=at_once))
+    return exchanges
 
 
-def _round(access: Access, roads: Roads, link: Link, place: Any, *, at_once: bool) -> LinkRound:
-    """Make one round over one link; a failure is noted at the link."""
+def _exchange(access: Access, roads: Roads, link: Link, place: Any, *, at_once: bool) -> LinkExchange:
+    """Exchange messages once over one link; a failure is noted at the link."""
     try:
-        done = _Round(access, roads, link, place).run(at_once=at_once)
+        done = _Exchange(access, roads, link, place).run(at_once=at_once)
         if place.has_failed:
             with access.transaction() as transaction:
                 transaction.do("note_link_failed", name=link.name, error=None)
@@ -139,13 +139,13 @@ def _round(access: Access, roads: Roads, link: Link, place: Any, *, at_once: boo
         _LOG.warning("link %s: %s", link.name, error, extra=fields("link_failed", link=link.name))
         with access.transaction() as transaction:
             transaction.do("note_link_failed", name=link.name, error=str(error)[:2000])
-        return LinkRound(link.name, error=str(error))
+        return LinkExchange(link.name, error=str(error))
     roads.note(link, failed=False)
     return done
 
 
-class _Round:
-    """A round. A message that waits for its acknowledgement waits for each transaction and each call in it."""
+class _Exchange:
+    """An exchange. A message that waits for its acknowledgement waits for each transaction and each call in it."""
 
     def __init__(self, access: Access, roads: Roads, link: Link, place: Any) -> None:
         self._access, self._link = access, link
@@ -154,12 +154,12 @@ class _Round:
         self._carrier = roads.to(link)
         self._link_id, self._peer, self._heard = place.link_id, place.peer, place.peer_incarnation
 
-    def run(self, *, at_once: bool) -> LinkRound:
+    def run(self, *, at_once: bool) -> LinkExchange:
         if self._peer is None:
             self._meet()
         sent, acknowledged, more_here = self._push(at_once=at_once)
         received, more_there = self._fetch()
-        return LinkRound(self._link.name, sent, acknowledged, received, more_here or more_there)
+        return LinkExchange(self._link.name, sent, acknowledged, received, more_here or more_there)
 
     def _meet(self) -> None:
         """Make the first contact: the other box returns its id."""

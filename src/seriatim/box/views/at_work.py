@@ -1,7 +1,7 @@
 """See which receivers are at work on queues that have work. Reads without locks.
 
 The evidence is what PostgreSQL knows at this moment: heartbeats of processes, receivers that wait for a call, leases, the
-places of readers that `serve` starts, locked groups. An application that receives in sessions of its own can be missed
+slots of readers that `serve` starts, locked groups. An application that receives in sessions of its own can be missed
 between two of them, so a queue whose groups were touched a moment ago counts as worked on. ``ready_work.sql`` is the one
 place that answers "is anybody at work".
 """

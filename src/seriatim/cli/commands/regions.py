@@ -111,7 +111,7 @@ def _status(file_: Path, *, limit: int, json_: bool) -> None:
 
 @regions.command("run")
 @_FILE
-@click.option("--once", is_flag=True, help="Make one round, and end.")
+@click.option("--once", is_flag=True, help="Tend the regions once, and end.")
 @json_option("Print a line of JSON for each region in which something was done.", COPIED)
 def _run(file_: Path, *, once: bool, json_: bool) -> None:
     """Copy what one region has and the other lacks, until SIGTERM or Ctrl-C; any number of processes may do it.

@@ -11,7 +11,7 @@ from dataclasses import replace
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.activations import Activated
 from seriatim.box.measures import Snapshot
-from seriatim.box.workers.reader_places import Slots
+from seriatim.box.workers.reader_slots import Slots
 from seriatim.errors import BoxMigrated, SeriatimError
 from seriatim.pipeline.declared.activation import Activation
 from seriatim.pipeline.declared.work_limits import Mode

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from seriatim.box.box import MessageBox
 from seriatim.box.measures import Snapshot
-from seriatim.box.workers.reader_places import Slots
+from seriatim.box.workers.reader_slots import Slots
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.pipeline.declared.error_class import checked_error_classes
 from seriatim.pipeline.text.log_fields import fields
@@ -161,7 +161,7 @@ class Serve:
             slots.leave(queue_id, 0)
 
     def _end(self, slots: Slots) -> None:
-        """Ask all readers to end, and wait, keeping their places; a supervisor ends readers that don't."""
+        """Ask all readers to end, and wait, keeping their slots; a supervisor ends readers that don't."""
         for pool in self._pools.values():
             pool.end()
         left = list(self._pools.values())
@@ -170,5 +170,5 @@ class Serve:
             if time.monotonic() >= due:
                 due = time.monotonic() + _KEEP_S
                 with suppress(SeriatimError):
-                    slots.look()  # without a look the places would be lost
+                    slots.look()  # without a look the slots would be lost
             left = [pool for pool in left if not pool.wait(_WAIT_S / len(left), at_once=self._stop.insisted)]

@@ -124,7 +124,7 @@ class Worker:
         handler: a function of a message and the session, also an ``async def``; its name, ``module:function``; a mapping from message types
             to handlers (``"*"``: all other types); None: the handlers of the queue's starting subscriptions.
         workers: the number of threads; each works on one group at a time.
-        batch: call the handler with a `Delivery` of all messages of a run, in place of one message. A `UnitOfWork` is
+        batch: call the handler with a `Delivery` of all messages of a turn, in place of one message. A `UnitOfWork` is
             always handed out as a `Delivery`.
         run_length: the largest number of messages of a group in one transaction. In a queue without groups, unless
             `batch` is set, a thread takes only about 20 ms of work, and at least one message, so that other threads get

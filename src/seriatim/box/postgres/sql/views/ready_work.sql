@@ -1,5 +1,5 @@
 -- Purpose: queues with messages to hand out, since when (`ready_since`), and the receivers at work on them that the
--- server knows: processes with a heartbeat, receivers that wait for a notification, leases, places of readers that
+-- server knows: processes with a heartbeat, receivers that wait for a notification, leases, slots of readers that
 -- serve, groups that are locked. `silent`: processes whose heartbeat has ended. `touched_at`: when one of its groups
 -- was last handed out or judged. Without groups, a transaction's messages in hand are invisible: there every
 -- transaction of a connection of ours counts.
@@ -69,7 +69,7 @@ CROSS JOIN LATERAL (
     ) + (
         SELECT count(*) FROM locked
         WHERE locked.lock = ANY (ARRAY(
-            SELECT {schema}.lock_of('reader ' || ready.queue_id || ' ' || place) FROM generate_series(1, 64) AS place
+            SELECT {schema}.lock_of('reader ' || ready.queue_id || ' ' || slot) FROM generate_series(1, 64) AS slot
         ))
     ) + (
         SELECT count(*) FROM locked
