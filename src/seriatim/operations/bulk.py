@@ -69,7 +69,8 @@ def chosen(box: MessageBox, action: Action, where: GroupFilter, *, limit: int | 
 def sorted_out(
     box: MessageBox, action: Action, where: GroupFilter, *, limit: int | None = None, others: int = 0
 ) -> tuple[list[GroupView], list[GroupView]]:
-    """The groups that match a filter: those whose state allows the action, the first `limit` of them, or all; and at most `others` that don't.
+    """The groups that match a filter: those whose state allows the action, the first `limit` of them, or all; and at most `others` that
+    don't.
 
     A group is read once, whichever it is.
 

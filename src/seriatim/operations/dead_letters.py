@@ -64,8 +64,8 @@ def dead_letters(
         older_than: only dead letters set aside more than this many seconds (or ``"5m"``) ago.
         error: only dead letters with this text in their reason or in the handler's last error; case is ignored.
         error_class: only dead letters whose handlers failed last at an error of this class; where none failed, with this reason.
-        since: only dead letters set aside from this moment on: a datetime, ISO text (without a zone: local time), or how long ago it was, as
-            seconds or ``"2h"``.
+        since: only dead letters set aside from this moment on: a datetime, ISO text (without a zone: local time), or how long ago it was,
+            as seconds or ``"2h"``.
         until: only dead letters set aside before this moment, likewise.
         properties: only messages with these values of properties, by name.
         entry_ids: only dead letters with these numbers.

@@ -42,9 +42,9 @@ def find(
         until: only messages published, and faults, before this moment, likewise.
         limit: the largest number of messages, of groups and of faults; the newest messages and faults are found.
         newest: only so many of the newest messages are read for values of properties, and for ids that are forgotten; None: all.
-        similar: where nothing has the text: whether groups and messages are found that have it only in part, or with other capital letters: keys that
-            begin with it (or match it: ``*`` stands for any text, ``?`` for one character), and ids that begin with it; of the newest 20,000 messages
-            also those with it anywhere in their id, or as the value of a property.
+        similar: where nothing has the text: whether groups and messages are found that have it only in part, or with other capital letters:
+            keys that begin with it (or match it: ``*`` stands for any text, ``?`` for one character), and ids that begin with it; of the
+            newest 20,000 messages also those with it anywhere in their id, or as the value of a property.
         properties: whether values of properties are searched, which tells what they are.
 
     Raises:

@@ -1,8 +1,8 @@
 """One exchange over a link: messages that wait here are sent and acknowledged, and messages that wait there are fetched.
 
-Both boxes decide in SQL, by the rules of `kernel/streams.py`; an exchange carries frames between them. Each step is a transaction of its own
-that is committed before the next one begins: what leaves is noted before, what is acknowledged is on disk before. So a process that ends
-between any two steps leaves nothing that the next exchange doesn't repair.
+Both boxes decide in SQL, by the rules of `kernel/streams.py`; an exchange carries frames between them. Each step is a transaction of its
+own that is committed before the next one begins: what leaves is noted before, what is acknowledged is on disk before. So a process that
+ends between any two steps leaves nothing that the next exchange doesn't repair.
 """
 
 from __future__ import annotations

@@ -551,8 +551,8 @@ def _told(arrived: Entries, groups: int) -> Bools:
 
 def _rest(waited: Ints) -> Ints:
     """Return when to check again whether a gate releases messages that have waited so long; microseconds from now on. A gate that goes on
-    asks its origin queue to look. But whoever works on what left the gate has not committed how far it has come, and may not know that the
-    origin queue has looked meanwhile.
+    asks its origin queue to look. But the worker on the released messages has not committed its progress, and may not know that the origin
+    queue has looked meanwhile.
     """
     return np.clip(waited // _REST_OF, _SHORTEST_REST, _LONGEST_REST)
 

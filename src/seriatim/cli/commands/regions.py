@@ -92,7 +92,7 @@ def _check(ctx: click.Context, file_: Path, *, json_: bool) -> None:
 )
 @json_option("Print one JSON object.", STATUS)
 def _status(file_: Path, *, limit: int, json_: bool) -> None:
-    """Show both regions and the journal: what waits for the other region and for how long, sessions by state, and what sessions wait for."""
+    """Show both regions and the journal: the waiting messages and their age, sessions by state, and what sessions wait for."""
     with _opened(file_) as (of, _):
         found = of.status(limit=limit)
     if json_:

@@ -273,9 +273,9 @@ class Remembered(Columns):
 class Sights(Columns):
     """What regions have shown of the groups, sorted by group and number; see ``copies.py``.
 
-    `Standard`: runs of numbers, `first`..`last`, disjoint, that were taken in and that one region only has shown; numbers that aren't here both
-    have shown, or nothing is known of them. `FifoMerged`: the ids of messages, `first` = `last`, with the `time` of the first sight. `regions`: as
-    bits.
+    `Standard`: runs of numbers, `first`..`last`, disjoint, that were taken in and that one region only has shown; numbers that aren't here
+    both have shown, or nothing is known of them. `FifoMerged`: the ids of messages, `first` = `last`, with the `time` of the first sight.
+    `regions`: as bits.
     """
 
     group: Ints

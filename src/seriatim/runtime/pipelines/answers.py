@@ -17,8 +17,9 @@ __all__ = ["keeping"]
 
 def keeping(checkpoint: Checkpoint, id_: str, count: Callable[[Delivered], None]) -> Callable[[Delivered], None]:
     """Return a function for a sink: it calls `count`, keeps a batch's answers and events, and deletes old entries of the control log: in
-    its first batch those of former runs, and later those before answered commands. The batch is counted first: whoever reads an answer
-    finds the groups as it left them. The batch isn't committed yet: if it runs again, it tells the same, which takes the place of this.
+    its first batch those of former runs, and later those before answered commands. The batch is counted first, so that a reader of an
+    answer finds the groups as it left them. The batch isn't committed yet: if it runs again, it tells the same, which takes the place of
+    this.
     """
     log, control = OperatorLog(checkpoint.operator_log, id_), ControlLog(checkpoint.control)
     is_first = True

@@ -36,8 +36,8 @@ _LOOK_S = 0.1
 
 def supervise(name: str, checkpoint: Checkpoint, command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a driver, and start it again when it was killed, or has failed for a reason that may pass. SIGTERM and SIGINT are passed on to
-    it, and end it. A driver that fails before it has begun a batch, at the first start, isn't started again: whoever started it is still
-    there to read why.
+    it, and end it. A driver that fails before it has begun a batch, at the first start, isn't started again: its starter still
+    reads the reason.
     """
     stop, failures, before = Stop(), 0, checkpoint.last_begun()
     has_begun = checkpoint.in_flight()

@@ -7,7 +7,7 @@ as one. So there are as many runs as the number of groups has bits, and a group 
     run 7     a filter of 16 bits a group (a Bloom filter with eight probes)
               page 0, 1, 2 …: up to 2,048 groups each, as an index of its own (`group_index.py`)
 
-A group that comes back is in the index again, and what the run has of it is stale: whoever looks asks the index first, and then the runs
+A group that comes back is in the index again, and the entry of the run is stale: a look-up asks the index first, and then the runs
 from the newest to the oldest. The entries lie beside the chunks of held bodies, under numbers below 0.
 """
 

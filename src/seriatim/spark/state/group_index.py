@@ -144,7 +144,7 @@ class Run:
 class Index:
     """The state of a bucket, without the held bodies. `now` is the latest processing time (microseconds), `timer` the registered one
     (milliseconds, None: none), `chunk` the number of the next chunk of bodies, `chunks` how many rows each living chunk has. `steps`: by
-    queue, from one number to the next where that isn't 1, for whoever reads the index without the declaration. `obeyed`: the ids of the
+    queue, from one number to the next where that isn't 1, for a reader of the index without the declaration. `obeyed`: the ids of the
     last commands that it has obeyed. `cold`: the runs of groups that have expired, from the oldest to the newest, and `next_run`, the
     number of the next one. `departed`: what was found of queues that don't go on; it isn't stored again.
     """
