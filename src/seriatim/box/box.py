@@ -22,7 +22,7 @@ from seriatim.box.definitions.change import Change, Definition
 from seriatim.box.definitions.define import define
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.dialogs.transmission import transmit_defined
-from seriatim.box.links.transmission import LinkRound, Roads, transmit
+from seriatim.box.links.transmission import LinkExchange, Roads, transmit
 from seriatim.box.operators.grant import Grant, Rights, grant, grants, revoke
 from seriatim.box.postgres.migrate import Migration, check, find, migrate
 from seriatim.box.postgres.statements import Statements
@@ -213,7 +213,7 @@ class MessageBox(OnlyWith, Closing):
         Arguments, result and errors are the same as for `Session.publish`. After `Unavailable` the messages may be
         published or not; publishing them again is safe.
         """
-        # Made first: what makes the messages may want a connection itself.
+        # Made first: the generator of the messages may need a connection itself.
         publisher = Publisher(
             self._access, messages, delay=delay, visible_at=visible_at, wait=wait, unique=unique, unrouted=unrouted,
             own=True, once=True,
@@ -328,12 +328,7 @@ class MessageBox(OnlyWith, Closing):
             return status_of(self._transaction, message_id, id_space, wait_s)
 
     def events(
-        self,
-        after: int = 0,
-        *,
-        queue: str | None = None,
-        kinds: str | Collection[str] | None = None,
-        limit: int = 1000,
+        self, after: int = 0, *, queue: str | None = None, kinds: str | Collection[str] | None = None, limit: int = 1000
     ) -> list[EventView]:
         """The events of groups behind a position, in the order of positions: a cursor for exporters.
 
@@ -382,10 +377,10 @@ class MessageBox(OnlyWith, Closing):
         with translated(self._place):
             return tick(self._access, at_once=at_once)
 
-    def transmit(self, link: str | None = None, *, at_once: bool = False) -> list[LinkRound]:
-        """Make one round over each link whose address this box has: send, fetch, and carry the acknowledgements of both boxes.
+    def transmit(self, link: str | None = None, *, at_once: bool = False) -> list[LinkExchange]:
+        """Exchange messages once over each link whose address this box has: send, fetch, and carry the acknowledgements of both boxes.
 
-        `Transmitter` does it again and again. What goes wrong at another box is told in its round, and tried again later.
+        `Transmitter` does it again and again. A failure at another box is in its exchange, and is tried again later.
 
         Args:
             link: the name of one link; None: all.

@@ -47,7 +47,8 @@ def _of_close(view: Any, _: Any) -> str:
 def _of_abort(view: Any, _: Any) -> str:
     count = view.held + getattr(view, "queued", 0)
     they = "it becomes a dead letter" if count == 1 else "they become dead letters"
-    return f"Group {view.group} has {counted(count, 'held or queued message')}: {they}, and no handler gets {'it' if count == 1 else 'them'}."
+    them = "it" if count == 1 else "them"
+    return f"Group {view.group} has {counted(count, 'held or queued message')}: {they}, and no handler gets {them}."
 
 
 #: The actions on a group, in the order in which they are shown.

@@ -35,7 +35,7 @@ from seriatim.console.rejected import Rejected
 from seriatim.console.told import Told
 from seriatim.console.who import Actor, Identify, Unknown, Welcome
 from seriatim.errors import ActionRefused, EnvironmentProblem, NotFound, SeriatimError, Unavailable, UsageError
-from seriatim.listening.bodies import Gone, Refused, body_of
+from seriatim.listening.bodies import Gone, RequestRefused, body_of
 from seriatim.listening.threads import Busy
 from seriatim.network import SILENT_S
 from seriatim.operations.tables.table import as_json
@@ -110,7 +110,7 @@ class _Console:
         self._templates = self._environment()
 
     def _environment(self) -> Environment:
-        found = environment(self._pages, self._looks.now)
+        found = environment(self._looks.now)
         version = {name: sha256(body).hexdigest()[:12] for name, (body, _) in self._static.items()}
         found.globals |= {
             "url": self._url,
@@ -281,8 +281,7 @@ class _Console:
         if wants_json:
             return _json(found.twin, status)
         values = self._values(page, asked, found) | dict(found.values) | dict(more or {})
-        name = page.name if page.template else "list.html"
-        return _html(self._templates.get_template(name).render(values), status)
+        return _html(self._templates.get_template(page.template).render(values), status)
 
     def _unread(self, page: Page, asked: Asked, refused: Refusal) -> Response:
         """A page whose filter can't be used: the filter as it was typed, and what is wrong with it."""
@@ -299,7 +298,8 @@ class _Console:
         return {
             "page": page, "at": at, "title": found.title or page.title, "asked": asked, "listing": found.listing,
             "fields": page.fields, "about": found.about, "twin": here(suffix=".json", query=query),
-            "here": here(query=query), "actor": asked.actor, "reads_only": self._reads_only, "is_live": True, "refusal": None, "rejected": None,
+            "here": here(query=query), "actor": asked.actor, "reads_only": self._reads_only, "is_live": True,
+            "refusal": None, "rejected": None,
         }  # fmt: skip
 
     @staticmethod
@@ -505,7 +505,7 @@ async def _form_of(request: Request) -> dict[str, str]:
             most=_MOST_BYTES,
             silent_s=SILENT_S,
         )
-    except Refused as refused:
+    except RequestRefused as refused:
         raise Refusal(refused.status, f"the form can't be taken: {refused.why}") from None
     try:
         text = body.decode("ascii")

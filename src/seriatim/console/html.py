@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from jinja2 import ChoiceLoader, DictLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from seriatim.console.page import Page
 from seriatim.operations.period import period_of
 from seriatim.operations.tables.table import shown_value
 from seriatim.pipeline.text.counted import counted
@@ -34,18 +33,20 @@ _LONGEST = 300
 _LONGEST_FOLDED = 4_000
 
 
-def environment(pages: Sequence[Page], now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Environment:
-    """The templates: those of `templates/`, and that of each page; `now` is the time from which ages are told."""
-    own = DictLoader({page.name: page.template for page in pages if page.template})
+def environment(now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Environment:
+    """Return the templates of `pages/`, one beside its page, and of `templates/`; ages count from `now`."""
     found = Environment(
-        loader=ChoiceLoader([own, PackageLoader("seriatim.console", "templates")]),
+        loader=ChoiceLoader([PackageLoader("seriatim.console", folder) for folder in ("pages", "templates")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     found.filters |= {
-        "folded": _folded, "cell": lambda value, longest=_LONGEST: _cell(value, now, longest), "timed": lambda text: _timed(text, now), "again": lambda text: _again_at(text, now), "ago": lambda at: _time(at, now), "age": lambda at: _time(at, now, is_age=True), "plain": in_line, "lines": in_lines, "counted": counted,
+        "folded": _folded, "cell": lambda value, longest=_LONGEST: _cell(value, now, longest),
+        "timed": lambda text: _timed(text, now), "again": lambda text: _again_at(text, now),
+        "ago": lambda at: _time(at, now), "age": lambda at: _time(at, now, is_age=True),
+        "plain": in_line, "lines": in_lines, "counted": counted,
         "badge": _badge, "words": lambda text: str(text).replace("_", " "), "json": _json, "period": period_of, "number": shown_value,
     }  # fmt: skip
     return found

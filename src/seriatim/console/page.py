@@ -135,8 +135,8 @@ class Page:
     paths: Sequence[str]
     title: str
     read: Callable[[Asked], Answer]
-    #: Its template, as text of Jinja; empty: that of a list.
-    template: str = ""
+    #: The file of its template, in `pages/` beside it; by default that of a list.
+    template: str = "list.html"
     #: The part of the menu in which it stands; empty: it isn't in the menu.
     section: str = ""
     fields: Sequence[Field] = ()
@@ -146,11 +146,6 @@ class Page:
     place: int = 1
     #: Whether it is in the menu only of a console that was given pipelines.
     of_pipelines: bool = False
-
-    @property
-    def name(self) -> str:
-        """The name of its template."""
-        return f"{self.paths[0] or 'overview'}.html"
 
 
 def address(prefix: str, parts: Sequence[str], query: Mapping[str, object] | None = None, *, suffix: str = "") -> str:

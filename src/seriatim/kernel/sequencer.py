@@ -158,8 +158,8 @@ class Sequencer:
             holds its messages, and no clock runs.
         closes: likewise: whether the message closes its group. It does so when it is released.
         unopened_timeout: seconds after which messages that wait for the opening of their group are late; None: they wait for ever.
-        region: for `Fifo` and `Standard`: a key of the value, or a function of it, that says which of two regions, ``"a"`` or ``"b"``, has sent
-            the message. Each region sends every message: the second sight of one is a copy.
+        region: for `Fifo` and `Standard`: a key of the value, or a function of it, that says which of two regions, ``"a"`` or ``"b"``, has
+            sent the message. Each region sends every message: the second sight of one is a copy.
         message_id: likewise: the id that a message has in both regions.
         horizon: with `region`, for `Fifo`: seconds (or ``"1h"``, as by default) for which ids are remembered, from the first sight on.
 

@@ -201,12 +201,7 @@ def bulk_operation(box: MessageBox, bulk_id: int) -> BulkOperation:
 
 
 def bulk_groups(
-    box: MessageBox,
-    bulk_id: int,
-    *,
-    result: str | None = None,
-    after: tuple[int, str] | None = None,
-    limit: int = 100,
+    box: MessageBox, bulk_id: int, *, result: str | None = None, after: tuple[int, str] | None = None, limit: int = 100
 ) -> list[BulkGroup]:
     """List the groups of an operation, by the number of the queue and by key.
 

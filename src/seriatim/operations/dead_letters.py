@@ -15,7 +15,7 @@ from seriatim.box.session import Session
 from seriatim.box.views.filters import ErrorCount, Narrowed
 from seriatim.box.views.message_places import Stored
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.operators.requeue import Place
+from seriatim.kernel.operators.requeue import RequeuePosition
 from seriatim.kernel.values.time import micros
 from seriatim.operations.bulk import Refused, put_back
 from seriatim.operations.period import When, narrowed
@@ -24,7 +24,7 @@ __all__ = [
     "DeadLetter",
     "DeadLettersPage",
     "ErrorCount",
-    "Place",
+    "RequeuePosition",
     "Requeued",
     "dead_letters",
     "dead_letters_by_error",
@@ -64,8 +64,8 @@ def dead_letters(
         older_than: only dead letters set aside more than this many seconds (or ``"5m"``) ago.
         error: only dead letters with this text in their reason or in the handler's last error; case is ignored.
         error_class: only dead letters whose handlers failed last at an error of this class; where none failed, with this reason.
-        since: only dead letters set aside from this moment on: a datetime, ISO text (without a zone: local time), or how long ago it was, as
-            seconds or ``"2h"``.
+        since: only dead letters set aside from this moment on: a datetime, ISO text (without a zone: local time), or how long ago it was,
+            as seconds or ``"2h"``.
         until: only dead letters set aside before this moment, likewise.
         properties: only messages with these values of properties, by name.
         entry_ids: only dead letters with these numbers.

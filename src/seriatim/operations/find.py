@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from seriatim.box.box import MessageBox
 from seriatim.box.views import find as views
-from seriatim.box.views.find import Found, FoundMessage, Similar
+from seriatim.box.views.find import FoundMessage, SearchResult, Similar
 from seriatim.errors import UsageError, shown
 from seriatim.operations.period import When, narrowed
 from seriatim.pipeline.text.storable import checked_text
 
-__all__ = ["Found", "FoundMessage", "Similar", "find"]
+__all__ = ["FoundMessage", "SearchResult", "Similar", "find"]
 
 _MOST = 10_000
 #: Of so many messages, the newest ones, parts of ids are found.
@@ -28,7 +28,7 @@ def find(
     newest: int | None = None,
     similar: bool = False,
     properties: bool = True,
-) -> Found:
+) -> SearchResult:
     """Find what a box knows of a text: in queues, done (as far as it is kept), set aside, dead, unrouted, and in faults.
 
     Groups and faults are looked up by indexes. Ids and properties of messages have none, because every publisher would pay
@@ -42,9 +42,9 @@ def find(
         until: only messages published, and faults, before this moment, likewise.
         limit: the largest number of messages, of groups and of faults; the newest messages and faults are found.
         newest: only so many of the newest messages are read for values of properties, and for ids that are forgotten; None: all.
-        similar: where nothing has the text: whether groups and messages are found that have it only in part, or with other capital letters: keys that
-            begin with it (or match it: ``*`` stands for any text, ``?`` for one character), and ids that begin with it; of the newest 20,000 messages
-            also those with it anywhere in their id, or as the value of a property.
+        similar: where nothing has the text: whether groups and messages are found that have it only in part, or with other capital letters:
+            keys that begin with it (or match it: ``*`` stands for any text, ``?`` for one character), and ids that begin with it; of the
+            newest 20,000 messages also those with it anywhere in their id, or as the value of a property.
         properties: whether values of properties are searched, which tells what they are.
 
     Raises:

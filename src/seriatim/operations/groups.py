@@ -112,8 +112,8 @@ def groups(
         older_than: only groups in their state for more than this many seconds (or ``"5m"``).
         error: only groups with this text in the reason of their stop.
         error_class: only groups that an error of this class has stopped, or that are tried again after one.
-        since: only groups that are in their state from this moment on: a datetime, ISO text (without a zone: local time), or how long ago it was, as
-            seconds or ``"2h"``.
+        since: only groups that are in their state from this moment on: a datetime, ISO text (without a zone: local time), or how long ago
+            it was, as seconds or ``"2h"``.
         until: only groups that are in their state before this moment, likewise.
         properties: only groups that have a message with these values of properties, by name.
         suspected: whether groups whose producer seems to have begun anew are listed: True: in any state; False: never; None:

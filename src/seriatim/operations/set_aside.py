@@ -16,7 +16,7 @@ from seriatim.box.operators.set_aside import REQUEUED, SET_ASIDE, ListPlace, Put
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.operators.requeue import Place
+from seriatim.kernel.operators.requeue import RequeuePosition
 from seriatim.kernel.values.time import micros
 from seriatim.operations.bulk import Refused, put_back
 
@@ -24,9 +24,9 @@ __all__ = [
     "REQUEUED",
     "SET_ASIDE",
     "ListPlace",
-    "Place",
     "PutBack",
     "Refused",
+    "RequeuePosition",
     "SetAside",
     "delete",
     "requeue_each",

@@ -1,4 +1,4 @@
-"""`HandlerTransaction`: what the handler of a region's worker gets: a transaction of the journal's database, and nothing else."""
+"""`HandlerTransaction`: the object that a handler of a region's worker gets: a transaction of the journal's database."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ class HandlerTransaction:
 
     @property
     def token(self) -> Token:
-        """What tells a write from one of an earlier claim, for systems elsewhere that compare it: the incarnation of the journal, then the claim's version."""
+        """What tells a write from one of an earlier claim, for systems elsewhere that compare it: the incarnation of the journal, then the
+        claim's version.
+        """
         return self._claim.token
 
     def end(self) -> None:

@@ -303,11 +303,7 @@ FAULTS = [
         "policy: unit_of_work, size: key",
         "8:46: route[0].resequence.size: 'key' is string, but has to be",
     ),
-    (
-        "deliver: {format: json, path: out/all}",
-        "deliver: {queue: q, path: out/all}",
-        "9:25: unknown key 'path'",
-    ),
+    ("deliver: {format: json, path: out/all}", "deliver: {queue: q, path: out/all}", "9:25: unknown key 'path'"),
     ("deliver: {format: json, path: out/all}", "", "7:5: route[0].deliver is missing"),
     (
         "path: out/all",

@@ -20,7 +20,7 @@ from seriatim.box.definitions.definition import BoxQueue
 
 __all__ = ["EVERYTHING", "SHORTEST_S", "Heads", "pause_s"]
 
-#: The rank from which on there is all of a queue.
+#: The rank that lies before all messages of a queue.
 EVERYTHING = -(2**63)
 _SLACK_US = 1_000_000
 #: How much earlier the highest priority makes a message than the middle one: see ``entries.rank``.
@@ -41,9 +41,9 @@ class Heads:
         rank, until = self._known.get(queue.queue_id, (EVERYTHING, 0.0))
         if now < until:
             return rank
-        asked = bool(until)  # not by who looks once
-        self._known[queue.queue_id] = (rank, now + SHORTEST_S)  # meanwhile nobody else has to
-        if asked:
+        is_waiting = bool(until)  # not for a single look
+        self._known[queue.queue_id] = (rank, now + SHORTEST_S)  # meanwhile no other thread has to
+        if is_waiting:
             lowest, took_us = ask(queue)
             rank = EVERYTHING
             if QUEUE_HEAD.applies(HeadOfQueue(queue, took_us)):

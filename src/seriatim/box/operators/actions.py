@@ -379,12 +379,7 @@ class _Mended:
     details: Mapping[str, object] = field(default_factory=dict)
 
 
-def _mended(
-    transaction: Transaction,
-    queue: BoxQueue,
-    asked: ActionRequest,
-    view: GroupView,
-) -> _Mended:
+def _mended(transaction: Transaction, queue: BoxQueue, asked: ActionRequest, view: GroupView) -> _Mended:
     """Change the failed message of a group, which the kernel doesn't have because it was released before."""
     if asked.action not in (Action.RETRY, Action.SKIP_MESSAGE):
         return _Mended()

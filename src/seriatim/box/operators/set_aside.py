@@ -10,7 +10,7 @@ from typing import Any
 from seriatim.box.connection.access import Transaction
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.requeue import requeue as put_back
-from seriatim.kernel.operators.requeue import Place
+from seriatim.kernel.operators.requeue import RequeuePosition
 
 __all__ = [
     "REQUEUED",
@@ -100,7 +100,7 @@ class PutBack:
 
     operation_id: int
     message: SetAside
-    place: Place
+    place: RequeuePosition
     status: str
 
 

@@ -1,4 +1,4 @@
-"""List bulk operations, and what became of each group. Reads without locks."""
+"""List bulk operations, and the result of each group. Reads without locks."""
 
 from __future__ import annotations
 
@@ -106,10 +106,10 @@ def bulk_operations_of(
 def bulk_operation_of(transaction: Transaction, bulk_id: int) -> BulkOperation:
     """One operation."""
     parameters = {"bulk_id": bulk_id, "before": None, "is_open": False, "limit": 1}
-    found = transaction.maybe("bulk_operations", BulkOperation, **parameters)
-    if found is None:
+    operation = transaction.maybe("bulk_operations", BulkOperation, **parameters)
+    if operation is None:
         raise NotFound(f"there is no bulk operation {bulk_id}", remedy="see seriatim bulk list")
-    return found
+    return operation
 
 
 def bulk_groups_of(

@@ -15,7 +15,7 @@ from seriatim.kernel.values.time import micros
 
 __all__ = ["DialogView", "clean_up", "dialogs_of"]
 
-#: So many are cleaned up in one transaction.
+#: How many are cleaned up in one transaction.
 _BATCH = 200
 
 
@@ -80,7 +80,9 @@ def dialogs_of(
     limit: int | None = None,
 ) -> list[DialogView]:
     """The sides of dialogs, oldest first: after the one that began at a time and has a handle."""
-    names = {one.value: one.value for one in DialogState} | {name: one.value for one, (name, _) in LABELS.items()}
+    names = {state.value: state.value for state in DialogState} | {
+        name: label.value for label, (name, _) in LABELS.items()
+    }
     if state is not None and state not in names:
         raise UsageError(f"{shown(state)} is not a state of dialogs", remedy=f"one of {', '.join(names)}")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit < 2**63):
@@ -98,29 +100,23 @@ def dialogs_of(
     return [DialogView(*row) for row in transaction.rows("dialogs", **parameters)]
 
 
-def clean_up(
-    access: Access,
-    *,
-    state: str,
-    older_than: float | str,
-    dry_run: bool,
-) -> list[DialogView]:
+def clean_up(access: Access, *, state: str, older_than: float | str, dry_run: bool) -> list[DialogView]:
     """End the sides in a state that are old enough, without notifying the other sides; return them."""
-    for given, what in ((state, "a state"), (older_than, "a period as older_than")):
-        if given is None:
+    for value, noun in ((state, "a state"), (older_than, "a period as older_than")):
+        if value is None:
             raise UsageError(
-                f"dialogs can't be cleaned up without {what}", remedy="give it, so that active dialogs aren't ended"
+                f"dialogs can't be cleaned up without {noun}", remedy="give it, so that active dialogs aren't ended"
             )
     with access.transaction() as transaction:
-        found = dialogs_of(transaction, state=state, older_than=older_than)
+        views = dialogs_of(transaction, state=state, older_than=older_than)
     if not dry_run:
-        for begin in range(0, len(found), _BATCH):
+        for begin in range(0, len(views), _BATCH):
             with access.transaction() as transaction:
-                _clean_up(transaction, found[begin : begin + _BATCH])
-    return found
+                _clean_up(transaction, views[begin : begin + _BATCH])
+    return views
 
 
-def _clean_up(transaction: Transaction, found: Sequence[DialogView]) -> None:
+def _clean_up(transaction: Transaction, views: Sequence[DialogView]) -> None:
     verbs = Dialogs(transaction)
-    for one in found:
-        verbs.end(one.handle, None, cleanup=True, in_hand=())
+    for view in views:
+        verbs.end(view.handle, None, cleanup=True, in_hand=())

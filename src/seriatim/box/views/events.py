@@ -29,11 +29,11 @@ __all__ = [
 ]
 
 #: The words of the kinds.
-KINDS = tuple(one.word for one in EventKind)
-#: One transaction gives at most this many positions.
+KINDS = tuple(kind.word for kind in EventKind)
+#: The most positions that one transaction gives.
 _PLACED = 10_000
 _LAST_POSITION = 2**63 - 1
-#: One call reads at most this many events.
+#: The most events that one call reads.
 _MOST = 100_000
 
 
@@ -132,14 +132,14 @@ class KindCount:
     last: datetime
 
 
-def checked_kinds(given: str | Collection[str] | None) -> list[str] | None:
+def checked_kinds(kinds_given: str | Collection[str] | None) -> list[str] | None:
     """The kinds of events to read; None: all."""
-    if given is None:
+    if kinds_given is None:
         return None
-    kinds = [given] if isinstance(given, str) else list(given)
-    for one in kinds:
-        if one not in KINDS:
-            raise UsageError(f"{shown(one)} is not a kind of event", remedy=f"one of {', '.join(KINDS)}")
+    kinds = [kinds_given] if isinstance(kinds_given, str) else list(kinds_given)
+    for kind in kinds:
+        if kind not in KINDS:
+            raise UsageError(f"{shown(kind)} is not a kind of event", remedy=f"one of {', '.join(KINDS)}")
     return kinds
 
 
@@ -179,15 +179,15 @@ def read_events(
     while True:
         with begin() as transaction:
             more = transaction.value("place_events", at_most=_PLACED)
-            found = transaction.rows("events_after", EventView, **wanted)
-        if len(found) == limit or not more:
-            return found
+            rows = transaction.rows("events_after", EventView, **wanted)
+        if len(rows) == limit or not more:
+            return rows
 
 
 def skips_of(
     transaction: Transaction, queue: BoxQueue, group: str, numbers: Collection[int]
 ) -> Mapping[int, EventView]:
-    """The newest skip of each of these numbers, as far as it is on record."""
+    """Return the newest skip of each of these numbers that is on record."""
     if not numbers:
         return {}
     parameters = {

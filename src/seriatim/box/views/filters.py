@@ -21,14 +21,14 @@ class TimeRange:
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """What narrows a list further: a range of time, and properties that a message has to have."""
+    """Further filters of a list: a range of time, and properties that a message must have."""
 
     times: TimeRange = field(default_factory=TimeRange)
     #: Values of properties by their names, as text; a number fits however it is written.
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters of a statement: a moment or a period before now for each end, and names with values."""
+        """Return the parameters of a statement: a moment or a period before now for each end, and names with values."""
         since, until = self.times.since, self.times.until
         return {
             "since": since if isinstance(since, datetime) else None,
@@ -53,8 +53,8 @@ class LogFilter:
 
     def parameters(self) -> dict[str, Any]:
         """The parameters of a statement."""
-        its = {"queue": self.queue, "group_key": self.group, "actor": self.actor, "action": self.action}
-        return its | Narrowed(self.times).parameters()
+        values = {"queue": self.queue, "group_key": self.group, "actor": self.actor, "action": self.action}
+        return values | Narrowed(self.times).parameters()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from seriatim.box.views.filters import Narrowed
 from seriatim.box.views.groups import GroupFilter, GroupView, containing, groups_of
 from seriatim.box.views.message_places import Placed
 
-__all__ = ["Found", "FoundMessage", "Similar", "find", "similar_to"]
+__all__ = ["FoundMessage", "SearchResult", "Similar", "find", "similar_to"]
 
-#: Text that may stand for a number in a property. It is written without an exponent there.
+#: Text that may be a number in a property. It is written without an exponent there.
 _NUMBER = re.compile(r"-?\d{1,40}(\.\d{1,40})?", re.ASCII)
 
 
@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"-?\d{1,40}(\.\d{1,40})?", re.ASCII)
 _ABOVE = "zzzz"
 #: In JSON: no property has this value.
 _NO_VALUE = "[]"
-#: Parts of ids have at least so many characters.
+#: The least number of characters of a part of an id.
 _PART = 4
 
 
@@ -61,7 +61,7 @@ class Similar:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """What a box knows of a text.
 
     Args:
@@ -97,22 +97,21 @@ def find(
     newest: int | None = None,
     *,
     properties: bool = True,
-) -> Found:
-    """Find a text, in a round trip each for groups, messages, faults and ids; at most `limit` rows of each.
-
-    `newest`: only so many of the newest messages are read for values of properties and for ids that are not remembered; None: all. `properties`: whether
-    these are searched at all.
+) -> SearchResult:
+    """Find a text, in a round trip each for groups, messages, faults and ids; at most `limit` rows of each. `newest`: only so many of the
+    newest messages are read for values of properties and for ids that are not remembered; None: all. `properties`: whether these are
+    searched at all.
     """
     keys = _keys(definitions, text)
     parameters = {"text": text, "group_keys": keys, "limit": limit, **narrowed.parameters()}
-    given = {"text": json.dumps(text), "number": json.dumps(text), "truth": json.dumps(text)}
+    texts = {"text": json.dumps(text), "number": json.dumps(text), "truth": json.dumps(text)}
     if _NUMBER.fullmatch(text):
-        given["number"] = format(Decimal(text), "f")
+        texts["number"] = format(Decimal(text), "f")
     if text in ("true", "false"):
-        given["truth"] = text
+        texts["truth"] = text
     if not properties:
-        given = dict.fromkeys(given, _NO_VALUE)
-    as_json = "{" + ", ".join(f'"{name}": {value}' for name, value in given.items()) + "}"
+        texts = dict.fromkeys(texts, _NO_VALUE)
+    as_json = "{" + ", ".join(f'"{name}": {value}' for name, value in texts.items()) + "}"
     groups = groups_of(transaction, GroupFilter(), limit=limit, groups=keys)
     messages = transaction.rows("found_messages", FoundMessage, **parameters, given=as_json, newest=newest)
     faults = transaction.rows("found_faults", FaultView, **parameters)
@@ -122,39 +121,38 @@ def find(
         for name, queue in sorted(definitions.queues.items())
         if queue.declared.keeps != "everything"
     }
-    return Found(
-        text, tuple(groups), tuple(messages), tuple(faults), tuple(one.published_at for one in published), keeps
+    return SearchResult(
+        text, tuple(groups), tuple(messages), tuple(faults), tuple(row.published_at for row in published), keeps
     )
 
 
 def similar_to(
     transaction: Transaction, text: str, narrowed: Narrowed, limit: int, newest: int, *, properties: bool = True
 ) -> tuple[Similar, ...]:
-    """What is similar to a text: at most `limit` groups, by queue and key, and `limit` messages, newest first.
-
-    Whatever its capital letters: groups whose key begins with it, or matches it as a pattern with ``*`` and ``?``; messages whose id
-    begins with it, as far as ids are remembered, if it has 4 characters or more; and of the `newest` messages those that have it in their id, or as the value of a
+    """What is similar to a text: at most `limit` groups, by queue and key, and `limit` messages, newest first. Whatever its capital
+    letters: groups whose key begins with it, or matches it as a pattern with ``*`` and ``?``; messages whose id begins with it, as far as
+    ids are remembered, if it has 4 characters or more; and of the `newest` messages those that have it in their id, or as the value of a
     property. It is read by indexes, and so no more than that.
     """
     variants = _variants(text)
     groups: dict[tuple[str, str], Similar] = {}
-    for one in variants:
-        pattern = one if re.search(r"[*?]", one) else f"{one}*"
+    for variant in variants:
+        pattern = variant if re.search(r"[*?]", variant) else f"{variant}*"
         if pattern[0] in "*?":  # that would read all keys
             continue
         for view in groups_of(transaction, GroupFilter(key=pattern), limit=limit):
             groups[view.queue, view.group] = Similar("group", None, view.queue, view.group, view.since)
-    given = {f"given{at}": variants[at % len(variants)] if properties else [] for at in range(4)}
+    texts = {f"given{at}": variants[at % len(variants)] if properties else [] for at in range(4)}
     parts = variants if len(text) >= _PART else []  # two letters are in many ids
-    found = transaction.rows(
-        "similar_messages", Similar, variants=variants, given=json.dumps(given), pattern=containing(text) if parts else None,
-        beginnings=parts, above=[f"{one}{_ABOVE}" for one in parts], limit=limit, newest=newest, **narrowed.parameters(),
+    rows = transaction.rows(
+        "similar_messages", Similar, variants=variants, given=json.dumps(texts), pattern=containing(text) if parts else None,
+        beginnings=parts, above=[f"{part}{_ABOVE}" for part in parts], limit=limit, newest=newest, **narrowed.parameters(),
     )  # fmt: skip
-    return (*(groups[one] for one in sorted(groups)[:limit]), *found)
+    return (*(groups[group] for group in sorted(groups)[:limit]), *rows)
 
 
 def _variants(text: str) -> list[str]:
-    """A text as it may be written: as it is, in small letters, in capitals, and with one capital at its beginning."""
+    """Return the spellings of a text: unchanged, in small letters, in capitals, and with one capital at its beginning."""
     return list(dict.fromkeys((text, text.lower(), text.upper(), text.capitalize())))
 
 

@@ -69,7 +69,7 @@ class OperationRun:
 
     @property
     def listed(self) -> list[tuple[str, str]]:
-        """The queue and the key of the group of its newest entries that are of a group."""
+        """The queue and the key of the group of its newest entries that concern a group."""
         pairs = zip(self.of_queues, self.of_groups, strict=True)
         return [(queue, group) for queue, group in pairs if queue is not None and group is not None]
 
@@ -82,6 +82,6 @@ def logged(transaction: Transaction, chosen: LogFilter, *, before: int | None = 
 def runs(
     transaction: Transaction, chosen: LogFilter, *, before: int | None = None, limit: int = 100
 ) -> list[OperationRun]:
-    """The same in runs, at most `limit`; the last one ends where enough entries were read."""
+    """Return the same in runs, at most `limit`; the last run ends where enough entries were read."""
     parameters = chosen.parameters() | {"before": before, "limit": limit, "among": _AMONG, "listed": _LISTED}
     return transaction.rows("operator_log_runs", OperationRun, **parameters)

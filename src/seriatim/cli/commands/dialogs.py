@@ -74,9 +74,7 @@ def _show(handle: str, *, dsn: str | None, schema: str, json_: bool) -> None:
 @click.argument("handle")
 @click.option("--error-code", type=click.IntRange(1), default=None, help="End it with an error, with this code.")
 @click.option(
-    "--error-text",
-    default=None,
-    help=f"With --error-code: the text that the other side gets.  [default: {_ENDED_BY}]",
+    "--error-text", default=None, help=f"With --error-code: the text that the other side gets.  [default: {_ENDED_BY}]"
 )
 @click.option("--cleanup", is_flag=True, help="End this side only; the other side is not notified.")
 @which_box

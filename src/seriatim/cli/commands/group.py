@@ -262,9 +262,7 @@ _acting(
 _acting(
     Action.SKIP_MESSAGE,
     click.option(
-        "--message",
-        metavar="ID",
-        help="Take out this waiting message (default: the message that stopped the group).",
+        "--message", metavar="ID", help="Take out this waiting message (default: the message that stopped the group)."
     ),
 )
 _acting(

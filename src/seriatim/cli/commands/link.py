@@ -15,9 +15,9 @@ from seriatim.operations import links
 from seriatim.operations.tables import links as declared
 from seriatim.pipeline.declared.link import Link
 
-__all__ = ["LINKS", "REMOVED", "ROUNDS", "link"]
+__all__ = ["EXCHANGES", "LINKS", "REMOVED", "link"]
 
-LINKS, ROUNDS = Table.of(declared.LINKS), Table.of(declared.ROUNDS)
+LINKS, EXCHANGES = Table.of(declared.LINKS), Table.of(declared.EXCHANGES)
 REMOVED: Table[dict[str, object]] = Table(
     "A link that was removed",
     Column("link", None, kind="str", meaning="its name"),
@@ -156,12 +156,12 @@ def _status(name: str | None, *, dsn: str | None, schema: str, json_: bool) -> N
 @click.argument("name", required=False)
 @click.option("--at-once", is_flag=True, help="Also send what is to be tried again later.")
 @which_box
-@json_option("Print a JSON list.", ROUNDS)
+@json_option("Print a JSON list.", EXCHANGES)
 def _transmit(name: str | None, *, at_once: bool, dsn: str | None, schema: str, json_: bool) -> None:
-    """Make one round over the links whose address this box has; seriatim serve does it again and again."""
+    """Exchange messages once over the links whose address this box has; seriatim serve does it again and again."""
     with opened(dsn, schema) as box:
         done = box.transmit(name, at_once=at_once)
-    ROUNDS.print(done, json_=json_)
+    EXCHANGES.print(done, json_=json_)
     if any(one.error is not None for one in done):
         click.get_current_context().exit(1)
 

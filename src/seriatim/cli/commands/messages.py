@@ -23,7 +23,7 @@ from seriatim.kernel.groups.states import RETRIED_IN
 from seriatim.operations import edits
 from seriatim.operations import messages as message_operations
 from seriatim.operations import set_aside as operations
-from seriatim.operations.set_aside import Place, Refused
+from seriatim.operations.set_aside import Refused, RequeuePosition
 from seriatim.operations.tables import messages as declared
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
@@ -446,7 +446,7 @@ def _put_back(one: PutBack | Refused) -> str:
     if isinstance(one, Refused):
         return f"{one.queue}, group {one.group}: refused, {one.why}"
     where = f"{one.message.queue}, group {one.message.group}: {one.message.message_id}"
-    if one.place is Place.END:
+    if one.place is RequeuePosition.END:
         return f"{where} is back at the end, flagged as late"
     return f"{where} is judged again: {one.status}"
 

@@ -23,19 +23,7 @@ _FIELDS = (
     UNTIL,
     Field("by", "Count by error", ("error",)),
 )
-_TEMPLATE = """
-{% extends "base.html" %}
-{% from "parts.html" import filters, listed with context %}
-{% block main %}
-<h1>Dead letters</h1>
-{{ filters(fields, asked) }}
-{% if listing.rows and not asked.query.get("by") %}<p class="bulk">All dead letters that this filter finds:
-{% if asked.may("mend") %}<a class="button" href="{{ url('bulk', what='dead-letters', action='requeue', **where) }}">Requeue…</a>{% endif %}
-{% if asked.may("discard") %}<a class="button" href="{{ url('bulk', what='dead-letters', action='delete', **where) }}">Delete…</a>{% endif %}
-</p>{% endif %}
-{{ listed(listing) }}
-{% endblock %}
-"""
+_TEMPLATE = "dead_letters.html"
 
 
 def _to_class(asked: Asked) -> dict[str, Any]:
@@ -49,9 +37,7 @@ def _read(asked: Asked) -> Answer:
     if asked.query.get("by") == "error":
         counts = dead_letters.dead_letters_by_error(asked.box, limit=asked.limit, **given)
         return Answer(
-            ERRORS.objects_of(counts),
-            listing=Listing(ERRORS, counts, "Errors", _to_class(asked)),
-            values=where,
+            ERRORS.objects_of(counts), listing=Listing(ERRORS, counts, "Errors", _to_class(asked)), values=where
         )
     page = dead_letters.page(asked.box, after=asked.number("after") or 0, limit=asked.limit, **given)
     rows = page.rows

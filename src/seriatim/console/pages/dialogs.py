@@ -35,7 +35,8 @@ def _read(asked: Asked) -> Answer:
     )
     return Answer(
         DIALOGS.objects_of(rows),
-        about="Two services of this box that exchange messages: a line for each side, oldest first. A message whose other side isn't there yet waits.",
+        about="Two services of this box that exchange messages: a line for each side, oldest first. "
+        "A message whose other side isn't there yet waits.",
         listing=Listing(
             _TABLE,
             rows,

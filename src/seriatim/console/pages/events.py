@@ -14,18 +14,13 @@ from seriatim.operations.tables.events import EVENTS
 
 __all__ = ["PAGE"]
 
-_FIELDS = (
-    QUEUE,
-    Field("group", "Group"),
-    Field("kinds", "Event", tuple(map(str, EventKind))),
-    SINCE,
-    UNTIL,
-)
+_FIELDS = (QUEUE, Field("group", "Group"), Field("kinds", "Event", tuple(map(str, EventKind))), SINCE, UNTIL)
 
 
 _ABOUT = Markup(
-    "What happened to groups besides the delivery of their messages, newest first. Holes are missing numbers, a conflict is a number that came "
-    "again with another content, and void is a number that passed without a message; all words: <code>seriatim docs reference/events</code>."
+    "What happened to groups besides the delivery of their messages, newest first. Holes are missing numbers, a conflict "
+    "is a number that came again with another content, and void is a number that passed without a message; all words: "
+    "<code>seriatim docs reference/events</code>."
 )
 
 

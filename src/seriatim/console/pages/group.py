@@ -24,51 +24,7 @@ _STEPS = 80
 _ALIKE = 3
 _HELD = 500
 
-_TEMPLATE = """
-{% extends "base.html" %}
-{% from "parts.html" import act_form, message_link, refused, step_word with context %}
-{% set view = it.view %}
-{% block main %}
-<h1><span class="unseen">Group </span>{{ view.group | plain }} {{ view.state | badge }}</h1>
-<p class="about">in queue <a href="{{ url('queues', view.queue) }}">{{ view.queue | plain }}</a>{% if view.since %}, in this state for {{ view.since | age }}{% endif %}</p>
-{% if done %}<p class="done" role="status">{{ done.action | words | capitalize }} is done{% if done.details.get("after") %}: {{ done.details.get("before", "") | words }} → {{ done.details["after"] | words }}{% endif %}. It is in the operator log as number {{ done.operation_id }}.</p>{% endif %}
-<section class="why {{ view.state }}" aria-labelledby="why"><h2 id="why">Why</h2>
-<div class="why-text">{{ it.why | folded(240) }}</div>
-<dl class="facts">
-{% if it.blocks %}<div><dt>The message that blocks</dt><dd>{{ message_link(it.blocks.message_id) }}<br><small>{{ it.blocks.type | plain }}{% if it.blocks.sequence is not none %}, sequence {{ it.blocks.sequence }}{% endif %}{% if it.blocks.attempt %}, handed out {{ it.blocks.attempt | counted("time") }}{% endif %}</small></dd></div>{% endif %}
-{% if it.following %}<div><dt>Next message</dt><dd>{{ message_link(it.following.message_id) }}<br><small>{{ it.following.type | plain }}{% if it.following.sequence is not none %}, sequence {{ it.following.sequence }}{% endif %}</small></dd></div>{% endif %}
-<div><dt>{{ "Messages behind it" if it.blocks else "Messages" }}</dt><dd class="big">{{ it.behind | number }}</dd></div>
-{% if holes %}<div><dt>Missing numbers</dt><dd>{% for first, last, since in holes %}<strong>{{ first }}{% if last != first %}..{{ last }}{% endif %}</strong>{% if since %} for {{ since | age }}{% endif %}{% if not loop.last %}<br>{% endif %}{% endfor %}</dd></div>{% endif %}
-{% if view.due_at %}<div><dt>Due</dt><dd>{{ view.due_at | ago }}</dd></div>{% endif %}
-<div><dt>Last processed</dt><dd>{% if it.processed %}{% if it.processed.sequence is not none %}sequence {{ it.processed.sequence }}, {% endif %}ordinal {{ it.processed.ordinal | number }}{% else %}nothing yet{% endif %}</dd></div>
-{% if it.place %}<div><dt>First open place</dt><dd>{{ it.place.number }}, waits for {{ it.place.messages | counted("message") }}{% for one in it.place.waits_for %}<br><small>{{ message_link(one.message_id) }} in {{ one.queue | plain }}: {{ one.reason | plain }}</small>{% endfor %}</dd></div>{% endif %}
-</dl>
-</section>
-{% if best or more %}
-<section class="acts" aria-labelledby="acts"><h2 id="acts">{{ "What helps" if best else "What can be done" }}</h2>
-{% if best %}{{ act_form(best, view, seen, body=body, is_best=true, blocks=it.blocks) }}{% endif %}
-<details{% if not best or rejected and rejected.action != best %} open{% endif %}><summary>Other actions</summary>
-{% for action in more %}{{ act_form(action, view, seen, blocks=it.blocks) }}{% endfor %}
-{% for action, why in refusals %}{{ refused(action, view, why) }}{% endfor %}
-</details>
-</section>
-{% elif asked.reads_only %}<p class="about">This console is read-only: nothing can be changed here.</p>
-{% elif not asked.may("mend") %}<p class="about">You may look, but not act here.</p>
-{% endif %}
-{% for one in commands %}<p class="about">What helps: <code>{{ one | plain }}</code></p>{% endfor %}
-<section aria-labelledby="timeline"><h2 id="timeline">Timeline</h2>
-{% if cut %}<p class="about">The newest {{ cut }} steps, oldest first.</p>{% endif %}
-<ol class="timeline">
-{% for one in steps %}<li class="{{ one.kind }}"><span class="at">{{ one.at | ago }}</span> <span class="kind">{{ step_word(one.kind) }}</span>
-<span class="told">{{ one.text | timed if one.kind in ("held", "waits") else one.text | again if one.kind == "fault" else one.text | cell }}{% if one.message_id %} · {{ message_link(one.message_id, true) }}{% endif %}</span></li>
-{% endfor %}
-{% if alike %}<li class="waits"><span class="at"></span> <span class="kind">waits</span> <span class="told">and {{ alike | counted("message") }} more for the same reason: <a href="{{ url('messages', queue=view.queue, group=view.group) }}">all its messages</a></span></li>
-{% endif %}
-</ol></section>
-<p><a href="{{ url('messages', queue=view.queue, group=view.group) }}">Its messages</a> · <a href="{{ url('faults', queue=view.queue, group=view.group) }}">its faults</a> ·
-<a href="{{ url('events', queue=view.queue, group=view.group) }}">its events</a> · <a href="{{ url('log', queue=view.queue, group=view.group) }}">its operator log</a></p>
-{% endblock %}
-"""
+_TEMPLATE = "group.html"
 
 
 def _read(asked: Asked) -> Answer:

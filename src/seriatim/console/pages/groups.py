@@ -29,27 +29,7 @@ _FIELDS = (
     Field("all", "With groups that have waited for less than 10 minutes", ("yes",)),
 )
 
-_TEMPLATE = """
-{% extends "base.html" %}
-{% from "parts.html" import causes_list, filters, listed with context %}
-{% block main %}
-<h1>Groups that stand still</h1>
-<p class="about">They hand nothing out until something happens.{% if not every %} Not shown: groups that have waited for a number for less than 10 minutes.{% endif %}</p>
-{{ filters(fields, asked) }}
-{% if causes %}
-<h2>Why</h2>
-{{ causes_list(causes, kept, where) }}
-{% endif %}
-<h2>Groups</h2>
-{% if every and asked.may("mend") and listing.rows %}
-<p class="bulk">All groups that this filter finds:
-{% for action in bulk %}{% if asked.may(on_groups[action].role) %}
-<a class="button" href="{{ url('bulk', what='groups', action=action, **where) }}">{{ on_groups[action].button }}…</a>
-{% endif %}{% endfor %}</p>
-{% endif %}
-{{ listed(listing) }}
-{% endblock %}
-"""
+_TEMPLATE = "groups.html"
 
 
 def _read(asked: Asked) -> Answer:

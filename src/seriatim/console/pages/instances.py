@@ -13,25 +13,8 @@ from seriatim.operations.tables.instances import INSTANCES
 
 __all__ = ["PAGE"]
 
-_FIELDS = (
-    QUEUE,
-    Field("group", "Group"),
-    Field("status", "Status", tuple(map(str, instances.InstanceStatus))),
-)
-_TEMPLATE = """
-{% extends "base.html" %}
-{% from "parts.html" import filters, listed, switch_form with context %}
-{% block main %}
-<h1>Instances</h1>
-<p class="about">State that a handler keeps between the messages of a group, from the message that starts it until it ends.</p>
-{{ filters(fields, asked) }}
-{{ listed(listing) }}
-{% if listing.rows | length == 1 %}{% set one = listing.rows[0] %}
-{% if asked.may("mend") %}{{ switch_form("instance.resume" if one.status == "suspended" else "instance.suspend", one.instance_id, ("Resume" if one.status == "suspended" else "Suspend") ~ " instance " ~ one.instance_id) }}{% endif %}
-{% if asked.may("discard") %}{{ switch_form("instance.terminate", one.instance_id, "Terminate instance " ~ one.instance_id, "The instance ends. Messages that were led to it become dead letters; the others that wait are matched with the starting subscriptions again.") }}{% endif %}
-{% endif %}
-{% endblock %}
-"""
+_FIELDS = (QUEUE, Field("group", "Group"), Field("status", "Status", tuple(map(str, instances.InstanceStatus))))
+_TEMPLATE = "instances.html"
 
 
 def _read(asked: Asked) -> Answer:

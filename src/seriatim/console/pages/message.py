@@ -21,46 +21,7 @@ _DIFFED = 64 * 1024
 _WITHIN = 20_000
 _STEPS = 200
 
-_TEMPLATE = """
-{% extends "base.html" %}
-{% from "parts.html" import listed, mending, message_link, step_word with context %}
-{% block main %}
-<h1><span class="unseen">Message </span><code>{{ one.message_id | plain }}</code></h1>
-{% if done %}<p class="done" role="status">{{ done.action | words | capitalize }} is done. It is in the operator log as number {{ done.operation_id }}{% if done.details.get("warning") %}: {{ done.details["warning"] | plain }}{% endif %}.</p>{% endif %}
-<dl class="facts">
-<div><dt>Type</dt><dd>{{ one.type | plain }}</dd></div>
-<div><dt>Published</dt><dd>{{ one.received_at | ago }}</dd></div>
-<div><dt>Ticket</dt><dd>{{ one.ticket.location | plain }}/{{ one.ticket.epoch }}/{{ one.ticket.number }}</dd></div>
-{% if one.content_type %}<div><dt>Media type</dt><dd>{{ one.content_type | plain }}</dd></div>{% endif %}
-</dl>
-<h2>Where it is</h2>
-{{ listed(places) }}
-{{ mending(mends, one.message_id) }}
-<h2>Properties</h2>
-<table class="narrow"><caption class="unseen">Properties</caption><thead><tr><th scope="col">name</th><th scope="col">value</th></tr></thead><tbody>
-{% if body is none %}<tr><td colspan="2">You don't see the properties of messages.</td></tr>{% else %}{% for name, value in one.context.items() %}<tr><th scope="row">{{ name | plain }}</th><td>{{ value | json | cell }}</td></tr>
-{% else %}<tr><td colspan="2">none</td></tr>{% endfor %}{% endif %}
-</tbody></table>
-<h2>Body</h2>
-{% if body is none %}<p class="about">You don't see the bodies of messages.</p>
-{% else %}
-<p class="about">{{ size | number }} bytes, shown as {{ body.how }}{% if body.is_cut %}: only the beginning; <code>seriatim messages show ID --json</code> prints it whole{% endif %}</p>
-<pre class="body" tabindex="0" aria-label="Body">{{ body.text }}</pre>
-{% endif %}
-{% for part in one.parts if body is not none %}<p>Part {{ part.name | plain }}: {{ (part.content_type or "") | plain }}, {{ part.body | length | number }} bytes</p>{% endfor %}
-{% for queue, lines in edited %}
-<h2>Edited in {{ queue | plain }}</h2>
-<pre class="diff" tabindex="0" aria-label="What was edited">{% for kind, line in lines %}<span class="{{ kind }}">{{ line | plain }}
-</span>{% endfor %}</pre>
-{% endfor %}
-<h2>Its way</h2>
-<ol class="timeline">
-{% for step in steps %}<li class="{{ step.kind }}"><span class="at">{{ step.at | ago }}</span> <span class="kind">{{ step_word(step.kind) }}</span>
-<span class="told">{{ step.text | timed if step.kind in ("held", "waits") else step.text | cell }}{% if step.message_id and step.message_id != one.message_id %} · {{ message_link(step.message_id) }}{% endif %}</span></li>
-{% endfor %}
-</ol>
-{% endblock %}
-"""
+_TEMPLATE = "message.html"
 
 
 def _read(asked: Asked) -> Answer:

@@ -21,34 +21,7 @@ _FIELDS = (
     older_than("Waits longer than", "5m"),
     Field("all", "With groups that hold nothing", ("yes",)),
 )
-_TEMPLATE = """
-{% extends "base.html" %}
-{% from "parts.html" import filters, listed with context %}
-{% block main %}
-<h1><span class="unseen">Pipeline </span>{{ one.pipeline | plain }} {{ ("running" if one.running else "stopped") | badge }}</h1>
-<p class="about">{% if one.batch is not none %}As batch {{ one.batch }} left it{% if one.batch_at %}, {{ one.batch_at | ago }}{% endif %}.{% else %}It has finished no batch yet.{% endif %}
-{% if one.queued %}<strong>{{ one.queued | counted("command") }} {{ "is" if one.queued == 1 else "are" }} queued.</strong>{% endif %}</p>
-<dl class="facts">
-<div><dt>Held messages</dt><dd class="big">{{ one.held | number }}</dd></div>
-<div><dt>Groups that hold some</dt><dd class="big">{{ one.held_groups | number }}</dd></div>
-<div><dt>Groups with a hole</dt><dd class="big">{{ one.holes | number }}</dd></div>
-{% if one.oldest %}<div><dt>Oldest wait</dt><dd class="big">{{ one.oldest | age }}</dd></div>{% endif %}
-{% if one.received_per_s is not none %}<div><dt>Received a second</dt><dd class="big">{{ "{:,.1f}".format(one.received_per_s) }}</dd></div>
-<div><dt>Released a second</dt><dd class="big">{{ "{:,.1f}".format(one.released_per_s) }}</dd></div>{% endif %}
-{% if one.lease %}<div><dt>Delivers</dt><dd>{{ one.lease.in_words | plain }}</dd></div>{% endif %}
-{% if one.behind is not none %}<div><dt>Behind its source</dt><dd class="big">{{ one.behind | counted("record") }}</dd></div>{% endif %}
-<div><dt>Set aside</dt><dd class="big">{{ one.set_aside | number }}</dd></div>
-<div><dt>State on disk</dt><dd>{{ "%.1f" | format(one.state_bytes / 1000000) }} MB</dd></div>
-<div><dt>Checkpoint</dt><dd><code>{{ one.checkpoint | plain }}</code></dd></div>
-</dl>
-<h2>Destinations</h2>
-{{ listed(destinations) }}
-<h2>{{ "Groups" if asked.query.get("all") or asked.query.get("state") else "Groups that stand still or hold messages" }}</h2>
-{{ filters(fields, asked) }}
-{% if refused %}<p class="law">{{ refused.what | plain }}{% if refused.remedy %} ({{ refused.remedy | plain }}){% endif %}.</p>{% else %}{{ listed(listing) }}{% endif %}
-<p><a href="{{ url('pipelines', one.pipeline, 'events') }}">Its events</a> · <a href="{{ url('pipelines', one.pipeline, 'log') }}">its operator log</a></p>
-{% endblock %}
-"""
+_TEMPLATE = "pipeline.html"
 
 
 def _read(asked: Asked) -> Answer:

@@ -26,13 +26,22 @@ def _read(asked: Asked) -> Answer:
 
     given: dict[str, Any] = asked.chosen("queue", "group", "actor", "action", "since", "until")
     rows = operator_log_of(found, limit=asked.limit, **given)
-    links = {"group": lambda one: ("pipelines", found.name, "groups", one.queue, one.group) if one.queue and one.group is not None else None}  # fmt: skip
+
+    def of_group(row: Any) -> tuple[str, ...] | None:
+        return (
+            ("pipelines", found.name, "groups", row.queue, row.group) if row.queue and row.group is not None else None
+        )
+
     return Answer(
         LOGGED.objects_of(rows),
         title=f"Operator log of pipeline {found.name}",
         about="Newest first. A command that the pipeline hasn't obeyed yet is queued.",
         listing=Listing(
-            LOGGED.without("pipeline"), rows, "Operator log", links, nothing="No operator has done anything."
+            LOGGED.without("pipeline"),
+            rows,
+            "Operator log",
+            {"group": of_group},
+            nothing="No operator has done anything.",
         ),
     )
 

@@ -9,16 +9,7 @@ from seriatim.operations.tables.pipelines import COUNTS
 
 __all__ = ["PAGE"]
 
-_TEMPLATE = """
-{% extends "base.html" %}
-{% from "parts.html" import listed with context %}
-{% block main %}
-<h1>Pipelines</h1>
-<p class="about">As the last batch of each left it.</p>
-{{ listed(listing) }}
-{% for name, why in unknown %}<p class="law"><strong>{{ name | plain }}</strong>: {{ why | plain }}.</p>{% endfor %}
-{% endblock %}
-"""
+_TEMPLATE = "pipelines.html"
 
 
 def _read(asked: Asked) -> Answer:

@@ -10,26 +10,7 @@ from seriatim.operations.tables.workers import WORKER
 
 __all__ = ["PAGE"]
 
-_TEMPLATE = """
-{% extends "base.html" %}
-{% from "parts.html" import counts_line, listed, switch_form with context %}
-{% block main %}
-<h1>Queue {{ name | plain }} {{ ("on" if enabled else "off") | badge }}</h1>
-{{ counts_line(counted) }}
-{% if one %}<dl class="facts">
-{% for column in table.shown_for([one]).shown %}<div><dt>{{ column.title }}</dt><dd>{{ column.seen(one) | cell }}</dd></div>
-{% endfor %}
-</dl>{% endif %}
-<p><a href="{{ url('groups', queue=name) }}">Groups that stand still</a> ·
-<a href="{{ url('messages', queue=name) }}">messages</a> · <a href="{{ url('faults', queue=name) }}">faults</a> ·
-<a href="{{ url('dead-letters', queue=name) }}">dead letters</a> · <a href="{{ url('events', queue=name) }}">events</a></p>
-{% if asked.may("switch") %}
-{{ switch_form("queue.off" if enabled else "queue.on", name, "Turn " ~ ("off" if enabled else "on") ~ " queue " ~ name) }}
-{% endif %}
-<h2>Processes</h2>
-{{ listed(at_work) }}
-{% endblock %}
-"""
+_TEMPLATE = "queue.html"
 
 
 def _read(asked: Asked) -> Answer:

@@ -10,18 +10,7 @@ from seriatim.operations.tables.schedules import SCHEDULES
 
 __all__ = ["PAGE"]
 
-_TEMPLATE = """
-{% extends "base.html" %}
-{% from "parts.html" import listed, switch_form with context %}
-{% block main %}
-<h1>Schedules</h1>
-<p class="about">Each publishes a message at its times. Workers and <code>seriatim serve</code> see to it; without one of them it is overdue.</p>
-{{ listed(listing) }}
-{% if asked.may("switch") and listing.rows %}<details{% if rejected %} open{% endif %}><summary>Pause or resume one</summary>
-{% for one in listing.rows %}{{ switch_form("schedule.resume" if one.paused_at else "schedule.pause", one.schedule, ("Resume" if one.paused_at else "Pause") ~ " schedule " ~ one.schedule) }}{% endfor %}
-</details>{% endif %}
-{% endblock %}
-"""
+_TEMPLATE = "schedules.html"
 
 
 def _read(asked: Asked) -> Answer:

@@ -21,20 +21,7 @@ _FIELDS = (
     Field("type", "Type"),
     OLDER_THAN,
 )
-_TEMPLATE = """
-{% extends "base.html" %}
-{% from "parts.html" import filters, listed with context %}
-{% block main %}
-<h1>Late or invalid</h1>
-<p class="about">Messages that the rules of their queue set aside as late, duplicate, invalid or rejected, and unrouted ones. What was set aside because its handler failed, or an operator gave it up, is a <a href="{{ url('dead-letters') }}">dead letter</a>.</p>
-{{ filters(fields, asked) }}
-{% if listing.rows %}<p class="bulk">All messages that this filter finds:
-{% if asked.may("mend") and listing.rows | selectattr("status", "in", ("late", "duplicate", "rejected")) | list %}<a class="button" href="{{ url('bulk', what='set-aside', action='requeue', **where) }}">Requeue…</a>{% endif %}
-{% if asked.may("discard") %}<a class="button" href="{{ url('bulk', what='set-aside', action='delete', **where) }}">Delete…</a>{% endif %}
-</p>{% endif %}
-{{ listed(listing) }}
-{% endblock %}
-"""
+_TEMPLATE = "set_aside.html"
 
 
 def _read(asked: Asked) -> Answer:

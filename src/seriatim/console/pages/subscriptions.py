@@ -14,18 +14,7 @@ _TABLE = SUBSCRIPTIONS.extended(
     "A subscription",
     text_only("starts", lambda one: one.declared.starts, "the handler of the instances that it starts"),
 )
-_TEMPLATE = """
-{% extends "base.html" %}
-{% from "parts.html" import listed, switch_form with context %}
-{% block main %}
-<h1>Subscriptions</h1>
-<p class="about">Which new messages go into which queue. A message that none matches is <a href="{{ url('unrouted') }}">unrouted</a>.</p>
-{{ listed(listing) }}
-{% if asked.may("switch") and listing.rows %}<details{% if rejected %} open{% endif %}><summary>Start or stop one</summary>
-{% for one in listing.rows %}{{ switch_form("subscription.stop" if one.state == "started" else "subscription.start", one.declared.name, ("Stop" if one.state == "started" else "Start") ~ " subscription " ~ one.declared.name) }}{% endfor %}
-</details>{% endif %}
-{% endblock %}
-"""
+_TEMPLATE = "subscriptions.html"
 
 
 def _read(asked: Asked) -> Answer:

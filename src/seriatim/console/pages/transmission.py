@@ -24,7 +24,8 @@ def _read(asked: Asked) -> Answer:
         following = dict(asked.query) | {"limit": str(min(asked.limit * 4, _MOST))}
     return Answer(
         STREAMS.objects_of(rows),
-        about="What goes over links: a stream for each group and direction, those that wait first. Messages of dialogs that wait are on the page of dialogs.",
+        about="What goes over links: a stream for each group and direction, those that wait first. "
+        "Messages of dialogs that wait are on the page of dialogs.",
         listing=Listing(
             STREAMS,
             rows,

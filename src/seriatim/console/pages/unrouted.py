@@ -8,16 +8,7 @@ from seriatim.operations.tables.messages import MESSAGES
 
 __all__ = ["PAGE"]
 
-_TEMPLATE = """
-{% extends "base.html" %}
-{% from "parts.html" import listed, switch_form with context %}
-{% block main %}
-<h1>Unrouted</h1>
-<p class="about">Messages that no subscription matched when they came, or that don't fit their type. Define what is missing, then route them again: they keep their places in the order.</p>
-{{ listed(listing) }}
-{% if listing.rows and asked.may("mend") %}{{ switch_form("unrouted.resubmit", "", "Route all unrouted messages again") }}{% endif %}
-{% endblock %}
-"""
+_TEMPLATE = "unrouted.html"
 
 
 def _read(asked: Asked) -> Answer:

@@ -25,21 +25,7 @@ _IN_HAND: Table[tuple[workers.WorkerView, workers.WorkView]] = Table(
     Column("by", value=lambda one: f"{one[0].host}:{one[0].pid}"),
     Column("how", value=lambda one: "under a lease" if one[0].mode == "leased" else "in a turn"),
 )
-_TEMPLATE = """
-{% extends "base.html" %}
-{% from "parts.html" import filters, listed with context %}
-{% block main %}
-<h1>Workers</h1>
-<p class="about">A line for each process and queue that it works on, from its heartbeats.</p>
-{{ filters(fields, asked) }}
-{% if idle %}<p class="law broken" role="status"><strong>Nobody works on {{ idle | join(", ") | plain }}</strong>, where messages are ready.</p>{% endif %}
-{{ listed(listing) }}
-{% if listing.rows %}<h2>In hand</h2>
-{{ listed(in_hand) }}
-{% endif %}
-<p><a href="{{ url('groups', state='locked') }}">All locked groups</a>, also of receivers that have no heartbeat; in a large box it takes a while.</p>
-{% endblock %}
-"""
+_TEMPLATE = "workers.html"
 
 
 def _read(asked: Asked) -> Answer:

@@ -87,15 +87,7 @@ RETRIED_IN = ALLOWED[Action.RETRY] | TRIED_AGAIN
 
 #: Actions that decide what is over, or which number is next. In two regions their journal decides that.
 DECIDING = frozenset(
-    {
-        Action.SKIP_MESSAGE,
-        Action.SKIP_HOLE,
-        Action.RESET,
-        Action.RESTART,
-        Action.ABORT,
-        Action.CLOSE,
-        Action.REQUEUE,
-    }
+    {Action.SKIP_MESSAGE, Action.SKIP_HOLE, Action.RESET, Action.RESTART, Action.ABORT, Action.CLOSE, Action.REQUEUE}
 )
 
 

@@ -23,7 +23,7 @@ from seriatim.kernel.sequencer import Event
 from seriatim.kernel.values.time import micros
 from seriatim.operations.pipelines.commands import WAIT_S, ask, told
 from seriatim.operations.pipelines.found import FoundPipeline, find
-from seriatim.spark.control.commands import LOOK, OBEYED_HERE, Answer, Command
+from seriatim.spark.control.commands import LOOK, OBEYED_HERE, Command, CommandResult
 
 __all__ = [
     "BULK",
@@ -467,7 +467,7 @@ def each(
         yield _operation(pipeline, command, answer)
 
 
-def _operation(pipeline: FoundPipeline, command: Command, answer: Answer | None) -> Operation | Refused:
+def _operation(pipeline: FoundPipeline, command: Command, answer: CommandResult | None) -> Operation | Refused:
     queue, group = str(command.queue), str(command.key)
     if answer is None:
         return Operation(
@@ -492,7 +492,7 @@ def _operation(pipeline: FoundPipeline, command: Command, answer: Answer | None)
     )
 
 
-def _error(pipeline: FoundPipeline, command: Command, answer: Answer | None) -> UsageError:
+def _error(pipeline: FoundPipeline, command: Command, answer: CommandResult | None) -> UsageError:
     if answer is None or answer.result == "unknown":
         return _unknown(pipeline, str(command.queue), str(command.key))
     return ActionRefused(answer.why, where=f"group {command.key!r}", remedy=answer.remedy)

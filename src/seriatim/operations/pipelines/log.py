@@ -12,7 +12,7 @@ from seriatim.operations.log_entries import LogEntry
 from seriatim.operations.log_filter import LogChoice, LogFilter, checked_limit, log_filter
 from seriatim.operations.period import ends_of
 from seriatim.operations.pipelines.found import FOLDER, FoundPipeline, find
-from seriatim.spark.control.commands import LOOK, Answer, Command
+from seriatim.spark.control.commands import LOOK, Command, CommandResult
 from seriatim.spark.control.log import COMMAND
 from seriatim.spark.control.pipeline_place import PipelinePlace
 
@@ -60,14 +60,14 @@ def _entries(place: PipelinePlace, by: LogFilter) -> Iterator[LogEntry]:
     waiting = [Command.of(one) for one in queued if one["kind"] == COMMAND and one["id"] not in answered]
     for command in reversed(waiting):
         if _fits(command, command.key, by, since, until):
-            yield _logged(place.name, Answer.to(command, "queued", at=command.at))
+            yield _logged(place.name, CommandResult.to(command, "queued", at=command.at))
     for answer in place.operator_log.answers(newest_first=True):
         if _fits(answer, answer.group, by, since, until):
             yield _logged(place.name, answer)
 
 
 def _fits(
-    one: Command | Answer, group: str | None, by: LogFilter, since: datetime | None, until: datetime | None
+    one: Command | CommandResult, group: str | None, by: LogFilter, since: datetime | None, until: datetime | None
 ) -> bool:
     at = datetime.fromtimestamp(one.at / 1_000_000, UTC)
     pairs = ((by.queue, one.queue), (by.group, group), (by.actor, one.actor), (by.action, one.verb))
@@ -79,7 +79,7 @@ def _fits(
     )
 
 
-def _logged(pipeline: str, answer: Answer) -> LogEntry:
+def _logged(pipeline: str, answer: CommandResult) -> LogEntry:
     told: dict[str, Any] = {
         "arguments": dict(answer.arguments),
         "why": answer.why,

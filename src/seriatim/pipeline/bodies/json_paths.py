@@ -53,11 +53,9 @@ def path_steps(path: str) -> tuple[str | int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class JsonPaths:
-    """Reads a JSON document.
-
-    A missing value and a null are null. A value that is not of its property's type is a problem,
-    except if text or a number can be converted without loss: ``"7"`` and ``7.0`` are the
-    long 7, 7 is the string ``"7"``. `blank`: a blank body counts as a null.
+    """Reads a JSON document. A missing value and a null are null. A value that is not of its property's type is a problem, except if text
+    or a number can be converted without loss: ``"7"`` and ``7.0`` are the long 7, 7 is the string ``"7"``. `blank`: a blank body counts as
+    a null.
     """
 
     promote: tuple[Promotion, ...]

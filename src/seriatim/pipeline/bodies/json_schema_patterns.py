@@ -26,7 +26,10 @@ _NO_SPACES = (
 _SETS = {"d": r"\d", "D": r"\D", "w": r"\w", "W": r"\W", "s": _SPACES, "S": _NO_SPACES}
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 _QUANTIFIER = re.compile(r"\{(\d+)(?:,(\d*))?\}", re.ASCII)
-_CODE = re.compile(r"x([0-9a-fA-F]{2})|u\{([0-9a-fA-F]{1,6})\}|u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|c([A-Za-z])")  # fmt: skip
+_CODE = re.compile(
+    r"x([0-9a-fA-F]{2})|u\{([0-9a-fA-F]{1,6})\}|u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"
+    r"|u([0-9a-fA-F]{4})|c([A-Za-z])"
+)
 _PROPERTY = re.compile(r"[pP]\{(?:(?:Script|sc|Script_Extensions|scx|General_Category|gc)=)?(\w+)\}", re.ASCII)
 _NAMED = re.compile(r"\(\?<([\w$]+)>")
 #: RE2's own bound of a repetition.

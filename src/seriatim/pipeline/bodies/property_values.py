@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from seriatim.errors import shown
-from seriatim.kernel.filters.filter import Kind, type_from
+from seriatim.kernel.filters.filter import ValueKind, type_from
 from seriatim.kernel.values.outcome import Reason
 from seriatim.kernel.values.reading import whole_number
 
@@ -77,9 +77,8 @@ def converted(name: str, convert: Converter, value: Value) -> Value:
 
 
 def finder(name: str, lookups: Sequence[Find], convert: Converter) -> Find:
-    """A function that finds the property `name`: the first existing value of the lookups, converted to its type.
-
-    A value that doesn't fit is not skipped for a later one: it is the property's value, and invalid.
+    """A function that finds the property `name`: the first existing value of the lookups, converted to its type. A value that doesn't fit
+    is not skipped for a later one: it is the property's value, and invalid.
     """
     if len(lookups) == 1:
         (only,) = lookups
@@ -120,7 +119,7 @@ def promoted(finds: Sequence[Find], document: Any) -> Promoted:
 def converter(written: str) -> Converter:
     """A function that converts values to a property's type; it raises `ValueError` or `ArithmeticError`."""
     kind = type_from(written)
-    if kind.kind is Kind.DECIMAL:
+    if kind.kind is ValueKind.DECIMAL:
         return lambda value: _decimal(value, kind.precision, kind.scale)
     return _PLAIN[kind.kind]
 
@@ -222,11 +221,11 @@ def _timestamp(value: Value) -> datetime:
 
 
 _PLAIN = {
-    Kind.STRING: _string,
-    Kind.LONG: _long,
-    Kind.DOUBLE: _double,
-    Kind.BOOLEAN: _boolean,
-    Kind.TIMESTAMP: _timestamp,
+    ValueKind.STRING: _string,
+    ValueKind.LONG: _long,
+    ValueKind.DOUBLE: _double,
+    ValueKind.BOOLEAN: _boolean,
+    ValueKind.TIMESTAMP: _timestamp,
 }
 
 

@@ -35,10 +35,8 @@ _CHUNK = 4096
 
 @dataclass(frozen=True, slots=True)
 class XmlPaths:
-    """Reads an XML document; paths begin at its root element.
-
-    The value of an element is its text. A value that isn't found, or is empty, is null; several values are a
-    problem. White space around values that are not strings is removed.
+    """Reads an XML document; paths begin at its root element. The value of an element is its text. A value that isn't found, or is empty,
+    is null; several values are a problem. White space around values that are not strings is removed.
     """
 
     promote: tuple[Promotion, ...]

@@ -82,8 +82,8 @@ class Queue:
     Args:
         name: its name; a routed message carries it in the column ``destination``.
         policy: how its groups are ordered.
-        group: the property (column) with the key of a message's group, the unit of order; or `WHOLE_QUEUE`: the queue is one order, and all its
-            messages are the group ``all``. For `Unordered` only with a `gate`.
+        group: the property (column) with the key of a message's group, the unit of order; or `WHOLE_QUEUE`: the queue is one order, and all
+            its messages are the group ``all``. For `Unordered` only with a `gate`.
         sequence: the property (column) with a message's position in its group. Not for `Unordered` and `Fifo`.
         default_group: the group of messages whose key is null, empty, too long or has a NUL; None: such messages are invalid.
 
@@ -104,10 +104,11 @@ class Queue:
         max_messages: the largest number of messages in the queue; None: no limit.
         when_full: whether a publisher to a full queue waits (``"wait"``) or gets `QueueFull` at once (``"refuse"``).
         enabled: whether messages are handed out. The queue accepts messages in either case.
-        expire_after: seconds (or ``"90d"``) after which an idle group has expired. In a message box its state (next number, ordinal, skipped
-            numbers) stays until a clean-up with `forget_expired`, and that of its gate with it; in a pipeline see `expire_to`. None: groups don't expire.
-        expire_to: of a pipeline's destination: ``"tombstone"``: that state stays, apart from the groups that are at work; ``"nothing"``: the group is
-            forgotten, and begins as a new incarnation when it gets a message. A message box ignores it.
+        expire_after: seconds (or ``"90d"``) after which an idle group has expired. In a message box its state (next number, ordinal,
+            skipped numbers) stays until a clean-up with `forget_expired`, and that of its gate with it; in a pipeline see `expire_to`.
+            None: groups don't expire.
+        expire_to: of a pipeline's destination: ``"tombstone"``: that state stays, apart from the groups that are at work; ``"nothing"``:
+            the group is forgotten, and begins as a new incarnation when it gets a message. A message box ignores it.
         attempts: the number of calls of a handler, the first call included, after which a message has failed permanently;
             1 to 1,000.
         retry_delay: seconds (or ``"5s"``) before the second attempt; its group waits. With the defaults a failing message

@@ -60,9 +60,8 @@ _Declared = TypeVar("_Declared")
 
 @dataclass(frozen=True, slots=True)
 class BoxFile:
-    """The declarations of a file, or of a box: a tuple for each kind, in the order of the file.
-
-    `remarks`: what is no fault of the file, but may not mean what its author thinks.
+    """The declarations of a file, or of a box: a tuple for each kind, in the order of the file. `remarks`: what is no fault of the file,
+    but may not mean what its author thinks.
     """
 
     locations: tuple[Location, ...] = ()

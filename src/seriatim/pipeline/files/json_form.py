@@ -49,10 +49,7 @@ _SUBSCRIPTION = ("name", "where", "to", "state", "starts", "correlate")
 _CONTRACT = ("name", "types")
 _SERVICE = ("name", "queue", "contracts", "retention")
 _SETTINGS = ("name", "unrouted")
-_SCHEDULE = (
-    *("name", "cron", "timezone", "type", "body", "context", "content_type"),
-    *("due_property", "catch_up"),
-)
+_SCHEDULE = (*("name", "cron", "timezone", "type", "body", "context", "content_type"), *("due_property", "catch_up"))
 _LINK = (
     *("name", "dsn", "box", "queues", "keep_sent", "max_waiting", "stream_idle", "insecure", "schema"),
     *("url", "certificate", "key", "authority"),

@@ -51,9 +51,8 @@ def parsed(
 
 @lru_cache(maxsize=_MOST_REMEMBERED)
 def _remembered(text: str) -> list[tuple[dict[str, Type], Expression]]:
-    """Parse a text, cached by the types of the properties that it names, on which alone the result depends.
-
-    Parsing would be by far the largest cost of changing one of many filters.
+    """Parse a text, cached by the types of the properties that it names, on which alone the result depends. Parsing would be by far the
+    largest cost of changing one of many filters.
     """
     return []
 

@@ -50,9 +50,8 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 @dataclass(frozen=True, slots=True)
 class FilterText:
-    """A filter's text, the names that it may have, and errors with places in it; the fields are the arguments of `parsed`.
-
-    `anything`: it may name anything, because the properties aren't known yet.
+    """A filter's text, the names that it may have, and errors with places in it; the fields are the arguments of `parsed`. `anything`: it
+    may name anything, because the properties aren't known yet.
     """
 
     text: str

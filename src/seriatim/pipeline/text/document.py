@@ -60,9 +60,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One value: text, number, true, false or nothing; ``written`` is its text in the file.
-
-    `unknown`: an environment variable in it isn't set, which is reported; so nothing else can be said of the value.
+    """One value: text, number, true, false or nothing; ``written`` is its text in the file. `unknown`: an environment variable in it isn't
+    set, which is reported; so nothing else can be said of the value.
     """
 
     place: Place
@@ -92,9 +91,8 @@ Tree = Scalar | Items | Table
 
 
 class Problems:
-    """The faults of one file, as they are found.
-
-    The value of ``${NAME}`` may be a password: in every text it is replaced by ``${NAME}`` again.
+    """The faults of one file, as they are found. The value of ``${NAME}`` may be a password: in every text it is replaced by ``${NAME}``
+    again.
     """
 
     def __init__(self, file: Path) -> None:
@@ -157,11 +155,7 @@ def _wherever(value: str) -> str:
 
 
 def read(
-    path: Path,
-    problems: Problems,
-    environment: Mapping[str, str] = os.environ,
-    *,
-    language: Language = PIPELINE_FILE,
+    path: Path, problems: Problems, environment: Mapping[str, str] = os.environ, *, language: Language = PIPELINE_FILE
 ) -> Table | None:
     """The mapping in a YAML file, with ``${NAME}`` replaced from `environment`; None if it can't be read."""
     text = _text(path, problems, language)
@@ -169,11 +163,7 @@ def read(
 
 
 def parse(
-    text: str,
-    problems: Problems,
-    environment: Mapping[str, str] = os.environ,
-    *,
-    language: Language = PIPELINE_FILE,
+    text: str, problems: Problems, environment: Mapping[str, str] = os.environ, *, language: Language = PIPELINE_FILE
 ) -> Table | None:
     """The mapping in a YAML text; None if it can't be read."""
     try:

@@ -158,9 +158,8 @@ _SET_CONTEXT = _FIELDS["context"].__set__
 
 
 def with_context(message: Message, context: Mapping[str, Property]) -> Message:
-    """A copy of a message with other properties, as a plain `Message`.
-
-    `dataclasses.replace` would check again what was checked when the message was made, and costs as much as all the rest of stamping it.
+    """A copy of a message with other properties, as a plain `Message`. `dataclasses.replace` would check again what was checked when the
+    message was made, and costs as much as all the rest of stamping it.
     """
     if type(message) is not Message:
         message.check()  # its receiver may have changed it

@@ -95,6 +95,5 @@ def _refused(model: type, message: Message, given: object, faults: Iterable[str]
     more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
     whose = "the body doesn't" if isinstance(given, bytes) else "the properties don't"
     return Business(
-        f"{whose} fit {model.__qualname__}: {'; '.join(found[:_MOST])}{more}",
-        where=f"message {message.message_id}",
+        f"{whose} fit {model.__qualname__}: {'; '.join(found[:_MOST])}{more}", where=f"message {message.message_id}"
     )

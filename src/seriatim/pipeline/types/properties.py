@@ -55,10 +55,9 @@ _MEANT = {
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """The promoted properties: for each location the type of each property; `whole`: none was left out because of a fault.
-
-    `splits`: there are parts of messages, and so their `PARTS`. `unstamped`: the locations without tickets. `faulty`: the names that locations with a fault promote;
-    None: these aren't known.
+    """The promoted properties: for each location the type of each property; `whole`: none was left out because of a fault. `splits`: there
+    are parts of messages, and so their `PARTS`. `unstamped`: the locations without tickets. `faulty`: the names that locations with a fault
+    promote; None: these aren't known.
     """
 
     by_location: Mapping[str, Mapping[str, str]]

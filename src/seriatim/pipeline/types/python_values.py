@@ -6,7 +6,7 @@ import math
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from seriatim.kernel.filters.filter import MOST_DIGITS, Kind, type_from
+from seriatim.kernel.filters.filter import MOST_DIGITS, ValueKind, type_from
 from seriatim.kernel.values.reading import unwrapped
 from seriatim.pipeline.bodies.property_values import Converter, Value, as_in_json, converter, shortened, value_text
 
@@ -16,21 +16,19 @@ _INT64 = 2**63
 
 
 def given_converter(written: str) -> Converter:
-    """A function that converts values to a property's type; it raises `ValueError` or `ArithmeticError`.
-
-    The rules are those of values in a body; also a scalar of NumPy or Arrow is one. A `datetime` without a time zone is
-    in UTC.
+    """A function that converts values to a property's type; it raises `ValueError` or `ArithmeticError`. The rules are those of values in a
+    body; also a scalar of NumPy or Arrow is one. A `datetime` without a time zone is in UTC.
     """
     kind, convert = type_from(written).kind, converter(written)
 
     def converted(value: Value) -> Value:
-        if kind is Kind.LONG:
+        if kind is ValueKind.LONG:
             return convert(value)
         value = unwrapped(value)
         if isinstance(value, float | datetime):
-            if kind is Kind.TIMESTAMP and isinstance(value, datetime):
+            if kind is ValueKind.TIMESTAMP and isinstance(value, datetime):
                 return _utc(value)
-            if kind is Kind.DOUBLE and isinstance(value, float) and math.isfinite(value):
+            if kind is ValueKind.DOUBLE and isinstance(value, float) and math.isfinite(value):
                 return float(value)
             value = as_in_json(value)
         elif not isinstance(value, str | int | Decimal):
@@ -38,9 +36,9 @@ def given_converter(written: str) -> Converter:
         return without_nul(convert(value))
 
     # Nearly all values are what they have to be.
-    if kind is Kind.STRING:
+    if kind is ValueKind.STRING:
         return lambda value: value if _is_plain(value) else converted(value)
-    if kind is Kind.LONG:
+    if kind is ValueKind.LONG:
         return lambda value: value if type(value) is int and -_INT64 <= value < _INT64 else converted(value)
     return converted
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Self, TypeVar, cast
+from typing import Concatenate, ParamSpec, Self, TypeVar, cast
 
 from seriatim.errors import LeaseLost, UsageError, shown
 from seriatim.kernel.regions.claims import Action, EntryState
@@ -23,7 +23,6 @@ from seriatim.regions.journal.statements import JournalStatements
 from seriatim.regions.journal.values import (
     LONGEST_LEASE_S,
     MOST_CLAIMED,
-    Asked,
     Claim,
     ClaimAnswer,
     Holder,
@@ -32,13 +31,15 @@ from seriatim.regions.journal.values import (
     QueueRules,
     Reservation,
     VoteAnswer,
+    WantedMessage,
 )
 from seriatim.regions.journal.views import EntryView, LogEntry, RegionView, SessionCounts, SessionView
 
 __all__ = ["Journal", "JournalTransaction"]
 
 _Result = TypeVar("_Result")
-#: So many sessions are raised in one transaction of a recovery.
+_Given = ParamSpec("_Given")
+#: The most sessions that are raised in one transaction of a recovery.
 _RAISED = 1_000
 _MODES = {"session": MOST_CLAIMED, "message": 1}
 
@@ -47,7 +48,7 @@ _MODES = {"session": MOST_CLAIMED, "message": 1}
 class JournalTransaction:
     """A transaction of the journal's database, for a handler that writes there."""
 
-    #: The psycopg connection; what the handler writes by it commits with the completion.
+    #: The psycopg connection; the handler's writes on it commit with the completion.
     connection: JournalConnection
     _statements: JournalStatements
     _patience: float
@@ -68,7 +69,9 @@ class JournalTransaction:
             )
 
     def passes(self, error: BaseException) -> bool:
-        """Whether an error is the database's alone: the transaction collided with another, or the connection is lost. Nobody has failed then."""
+        """Whether an error is the database's alone: the transaction collided with another, or the connection is lost. Nobody has failed
+        then.
+        """
         return isinstance(error, COLLISIONS) or self.connection.closed
 
     def complete(self, claim: Claim, through: int | None = None) -> Claim | None:
@@ -77,14 +80,13 @@ class JournalTransaction:
         try:
             return claims.complete(self._statements, claim, claim.last if through is None else through)
         except LeaseLost:
-            self.connection.rollback()  # also for a caller that goes on
+            self.connection.rollback()  # also for a caller that continues
             raise
 
 
 class Journal:
-    """The journal of two regions. Threads and processes share it; each call is a transaction, or takes part in one.
-
-    `open` makes its schema at first use. A name stands for a pair of regions: one journal can serve several.
+    """The journal of two regions. Threads and processes share it; each call is a transaction, or takes part in one. `open` makes its schema
+    at first use. A name stands for a pair of regions: one journal can serve several.
     """
 
     def __init__(self, connections: Connections) -> None:
@@ -144,17 +146,17 @@ class Journal:
 
     def define(self, name: str, queue: str, rules: QueueRules) -> None:
         """Say how the sessions of a queue are worked on, in both regions; the second call changes what may change."""
-        for what, value in (("regions", name), ("queue", queue)):
+        for noun, value in (("regions", name), ("queue", queue)):
             if not isinstance(value, str) or not value or "\0" in value:
-                raise UsageError(f"{shown(value, 80)} can't be the name of {what}", remedy="text, not empty")
+                raise UsageError(f"{shown(value, 80)} can't be the name of {noun}", remedy="text, not empty")
 
         def define(statements: JournalStatements) -> None:
             columns = rules.as_columns()
             statements.do("define_queue", name=name, queue=queue, **columns)
-            found = statements.rows("read_queue", name=name, queue=queue)[0]
-            if (found.start, found.increment) != (rules.start, rules.increment):
+            row = statements.rows("read_queue", name=name, queue=queue)[0]
+            if (row.start, row.increment) != (rules.start, rules.increment):
                 raise UsageError(
-                    f"the queue {queue!r} begins at {found.start} in steps of {found.increment} in the journal, not at "
+                    f"the queue {queue!r} begins at {row.start} in steps of {row.increment} in the journal, not at "
                     f"{rules.start} in steps of {rules.increment}",
                     remedy="take the same in both regions, or another name of the queue",
                 )
@@ -170,12 +172,12 @@ class Journal:
 
     def rules(self, name: str, queue: str) -> QueueRules:
         """What holds for a queue."""
-        return self._again(lambda one: views.rules(one, name, queue))
+        return self._again(views.rules, name, queue)
 
     # ---- claims
 
     def claim(
-        self, name: str, queue: str, region: str, asked: Sequence[Asked], *, lease: float | str = 10.0,
+        self, name: str, queue: str, region: str, messages: Sequence[WantedMessage], *, lease: float | str = 10.0,
         mode: str = "session",
     ) -> list[ClaimAnswer]:  # fmt: skip
         """Ask for messages that a region has."""
@@ -184,116 +186,122 @@ class Journal:
             raise UsageError(f"a lease can't be {shown(lease, 80)}", remedy="more than 0 s, at most a day")
         if most is None:
             raise UsageError(f"claims can't be by {shown(mode, 80)}", remedy='"session" or "message"')
-        if len({(one.session, one.number) for one in asked}) < len(asked):
+        if len({(message.session, message.number) for message in messages}) < len(messages):
             raise UsageError("a number of a session is asked for twice", remedy="ask for each number once")
-        return self._again(lambda one: claims.claim(one, name, queue, region, asked, lease=length, most=most))
+        return self._again(claims.claim, name, queue, region, messages, lease=length, most=most)
 
-    def tell(self, name: str, queue: str, region: str, asked: Sequence[Asked]) -> list[ClaimAnswer]:
-        """Tell which messages a region has and can't hand out, because numbers before them are missing there. Nothing is claimed.
-
-        A hole whose time has run out is skipped by it.
+    def tell(self, name: str, queue: str, region: str, messages: Sequence[WantedMessage]) -> list[ClaimAnswer]:
+        """Tell which messages a region has and can't hand out, because numbers before them are missing there. Nothing is claimed. A hole
+        whose time has run out is skipped by it.
         """
-        return self._again(lambda one: claims.claim(one, name, queue, region, asked, lease=1, most=0))
+        return self._again(claims.claim, name, queue, region, messages, lease=1, most=0)
 
     def renew(self, held: Sequence[Claim]) -> list[Claim]:
         """Renew the leases of claims, in one statement."""
-        return self._again(lambda one: claims.renew(one, held))
+        return self._again(claims.renew, held)
 
     def give_back(self, held: Sequence[Claim]) -> None:
         """End claims before their leases do, so that others needn't wait."""
-        self._again(lambda one: claims.give_back(one, held))
+        self._again(claims.give_back, held)
 
     @contextmanager
     def transaction(self) -> Iterator[JournalTransaction]:
         """A transaction for a handler that writes in the journal's database; it commits at the end of the block."""
         with self._connections.transaction() as statements:
             connection, patience = cast("JournalConnection", statements.connection), self._connections.patience
-            connection.patience, connection.begun = None, 0  # what the caller does takes as long as it takes
+            connection.patience, connection.begun = None, 0  # the caller's work may take any time
             yield JournalTransaction(connection, statements, patience)
             connection.patience = patience
 
     def fail(
-        self, claim: Claim, number: int, what: str, *, passes: bool = True, retry_after: float | str | None = None,
+        self, claim: Claim, number: int, reason: str, *, passes: bool = True, retry_after: float | str | None = None,
         most: int | None = None, goes_on: bool | None = None,
     ) -> EntryState:  # fmt: skip
         """Note that a handler failed, after its transaction was rolled back. The claim ends."""
         after = None if retry_after is None else micros(retry_after)
-        text = what.replace("\0", "�").encode("utf-8", "replace").decode()
+        text = reason.replace("\0", "�").encode("utf-8", "replace").decode()
         return self._again(
-            lambda one: claims.fail(
-                one, claim, number, text, passes=passes, retry_after=after, most=most, goes_on=goes_on
-            )
+            claims.fail, claim, number, text, passes=passes, retry_after=after, most=most, goes_on=goes_on
         )
 
     def postpone(self, claim: Claim, number: int, delay: float | str) -> None:
-        """Have a message handed out again after a delay, in either region: now isn't the time, and nothing counts as an attempt. The claim ends."""
-        self._again(lambda one: claims.postpone(one, claim, number, micros(delay)))
+        """Have a message handed out again after a delay, in either region: now isn't the time, and nothing counts as an attempt. The claim
+        ends.
+        """
+        self._again(claims.postpone, claim, number, micros(delay))
 
     # ---- votes
 
     def vote(
-        self, name: str, queue: str, asked: Sequence[Numbered], *, counted: Mapping[str, int] | None = None
+        self, name: str, queue: str, messages: Sequence[Numbered], *, counted: Mapping[str, int] | None = None
     ) -> list[VoteAnswer]:
         """Vote on the numbers of messages; all numbers of a session are taken, or none."""
-        return self._again(lambda one: votes.vote(one, name, queue, asked, counted or {}))
+        return self._again(votes.vote, name, queue, messages, counted or {})
 
     def bar(
-        self, name: str, queue: str, asked: Sequence[Numbered], *, age: float, counted: Mapping[str, int] | None = None
+        self,
+        name: str,
+        queue: str,
+        messages: Sequence[Numbered],
+        *,
+        age: float,
+        counted: Mapping[str, int] | None = None,
     ) -> list[Vote]:
-        """Bar messages from their numbers, so that a refused sender may give them others.
-
-        Only for numbers for which the sender counts the vote of one box and the other box has refused: no other message can then have the votes of both.
+        """Bar messages from their numbers, so that a refused sender may give them others. Only for numbers for which the sender counts the
+        vote of one box and the other box has refused: no other message can then have the votes of both.
         """
-        return self._again(lambda one: votes.bar(one, name, queue, asked, counted or {}, micros(age)))
+        return self._again(votes.bar, name, queue, messages, counted or {}, micros(age))
 
     def through(self, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
         """The highest number that the journal knows of each session; those that it doesn't know aren't there."""
-        return self._again(lambda one: votes.through_of(one, name, queue, sessions))
+        return self._again(votes.through_of, name, queue, sessions)
 
     def done_through(self, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
         """Through which number each session is over; those that the journal doesn't know aren't there."""
-        return self._again(lambda one: votes.done_of(one, name, queue, sessions))
+        return self._again(votes.done_of, name, queue, sessions)
 
     def holders(self, name: str, queue: str, numbers: Sequence[tuple[str, int]]) -> list[Holder]:
         """Whose numbers of sessions are."""
-        return self._again(lambda one: votes.holders_of(one, name, queue, numbers))
+        return self._again(votes.holders_of, name, queue, numbers)
 
     def numbers_of(self, name: str, queue: str, messages: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
         """The numbers that messages have."""
-        return self._again(lambda one: votes.numbers_of(one, name, queue, messages))
+        return self._again(votes.numbers_of, name, queue, messages)
 
     def known_sessions(
         self, name: str, after: tuple[str, str] = ("", ""), *, limit: int = 10_000
     ) -> list[tuple[str, str, int, int]]:
-        """What the journal knows of all sessions, in the order of their keys: the queue, the session, the highest number, and through which all is over."""
-        return self._again(lambda one: views.known_sessions(one, name, after, limit))
+        """Return the journal's knowledge of all sessions, in the order of their keys: queue, session, highest number, and through which all
+        is over.
+        """
+        return self._again(views.known_sessions, name, after, limit)
 
     def reserve(
         self, name: str, queue: str, counts: Mapping[str, int], *, lease: float | str = 10.0
     ) -> dict[str, list[Reservation]]:
         """Reserve the next numbers of sessions; those that aren't confirmed before the lease ends are void."""
-        return self._again(lambda one: votes.reserve(one, name, queue, counts, micros(lease)))
+        return self._again(votes.reserve, name, queue, counts, micros(lease))
 
     def confirm(self, name: str, queue: str, kept: Sequence[tuple[Reservation, Numbered]]) -> list[Reservation]:
         """Confirm reservations, each for its message. A message that has a number in its session isn't given a second one."""
-        return self._again(lambda one: votes.confirm(one, name, queue, kept))
+        return self._again(votes.confirm, name, queue, kept)
 
     def fence(self, name: str, region: str, incarnation: int) -> None:
         """Note the incarnation of a region's box: votes of an earlier one count no more, nor what it has reported."""
-        self._again(lambda one: votes.fence(one, name, region, incarnation))
+        self._again(votes.fence, name, region, incarnation)
 
     # ---- forgetting
 
     def others_outbox(self, name: str, region: str) -> int | None:
         """What the other region has reported of its outbox: to be read before a region looks at its own queues, and given to `report`."""
-        return self._again(lambda one: forgetting.others_outbox(one, name, region))
+        return self._again(forgetting.others_outbox, name, region)
 
     def report(
         self, name: str, region: str, incarnation: int, *, outbox_age: float, queue_age: float, others: int | None
     ) -> bool:
         """Note how old the oldest message is that a region still has."""
         ages = {"outbox_age": micros(outbox_age), "queue_age": micros(queue_age)}
-        return self._again(lambda one: forgetting.report(one, name, region, incarnation, others=others, **ages))
+        return self._again(forgetting.report, name, region, incarnation, others=others, **ages)
 
     def purge(
         self, name: str, forget_after: float | str, *, without: str | None = None, actor: str = "", reason: str = ""
@@ -308,13 +316,13 @@ class Journal:
                 forgetting.purge, name=name, forget_after=micros(forget_after), without=without, after=after,
                 most=forgetting.PORTION,
             )  # fmt: skip
-            found, after = self._again(portion)
-            sessions, numbers = sessions + found.sessions, numbers + found.numbers
-            if max(found.sessions, found.numbers) < forgetting.PORTION:
+            forgotten, after = self._again(portion)
+            sessions, numbers = sessions + forgotten.sessions, numbers + forgotten.numbers
+            if max(forgotten.sessions, forgotten.numbers) < forgetting.PORTION:
                 break
         if without is not None:
             detail = f"sessions: {sessions}, ids of numbers: {numbers}"
-            self._again(lambda one: forgetting.log_purge(one, name, without, actor=actor, reason=reason, detail=detail))
+            self._again(forgetting.log_purge, name, without, actor=actor, reason=reason, detail=detail)
         return Forgotten(sessions, numbers)
 
     # ---- operators
@@ -333,49 +341,42 @@ class Journal:
     ) -> ActionResult:
         """Do something with one session, and write it to the operator log."""
         return self._again(
-            lambda one: operators.act(
-                one, name, queue, session, action, actor=actor, reason=reason, through=through, missing=missing
-            )
+            operators.act, name, queue, session, action, actor=actor, reason=reason, through=through, missing=missing
         )
 
     def note(
         self, name: str, queue: str, session: str, action: str, *, actor: str, reason: str, detail: str
     ) -> None:  # fmt: skip
         """Write to the operator log what an operator did beside the journal."""
-        self._again(
-            lambda one: operators.write_log(
-                one, name, queue, session, actor=actor, action=action, reason=reason, detail=detail
-            )
-        )
+        self._again(operators.write_log, name, queue, session, actor=actor, action=action, reason=reason, detail=detail)
 
     def recover(self, name: str, known: Mapping[str, Mapping[str, int]], *, actor: str, reason: str) -> Recovery:
         """After a restore of the journal: end all claims, begin a new incarnation, and take over what is known to be over.
-
         `Regions.recover` asks the boxes.
         """
         done = self.begin_recovery(name, actor=actor, reason=reason)
         raised = sum(
-            self.raise_known(name, queue, {key: KnownByBox(over, over) for key, over in its.items()})
-            for queue, its in sorted(known.items())
+            self.raise_known(name, queue, {key: KnownByBox(over, over) for key, over in sessions.items()})
+            for queue, sessions in sorted(known.items())
         )
-        found = replace(done, raised=raised)
-        self.end_recovery(name, found, actor=actor, reason=reason)
-        return found
+        recovery = replace(done, raised=raised)
+        self.end_recovery(name, recovery, actor=actor, reason=reason)
+        return recovery
 
     def begin_recovery(self, name: str, *, actor: str, reason: str) -> Recovery:
         """End all claims, and begin a new incarnation: the first step of a recovery."""
-        return self._again(lambda one: operators.begin_recovery(one, name, actor=actor, reason=reason))
+        return self._again(operators.begin_recovery, name, actor=actor, reason=reason)
 
     def raise_known(self, name: str, queue: str, known: Mapping[str, KnownByBox]) -> int:
         """Take over what boxes know of sessions of a queue, in several transactions if they are many."""
         raised, rest = 0, iter(known.items())
-        while its := dict(islice(rest, _RAISED)):
-            raised += self._again(partial(operators.raise_known, name=name, queue=queue, known=its))
+        while portion := dict(islice(rest, _RAISED)):
+            raised += self._again(partial(operators.raise_known, name=name, queue=queue, known=portion))
         return raised
 
     def end_recovery(self, name: str, done: Recovery, *, actor: str, reason: str) -> None:
         """Note what a recovery did: its last step."""
-        self._again(lambda one: operators.end_recovery(one, name, done, actor=actor, reason=reason))
+        self._again(operators.end_recovery, name, done, actor=actor, reason=reason)
 
     # ---- views
 
@@ -385,28 +386,31 @@ class Journal:
     ) -> list[SessionView]:  # fmt: skip
         """Sessions, by their keys."""
         return self._again(
-            lambda one: views.sessions(
-                one, name=name, queue=queue, session=session, not_idle=not_idle, stands=stands, most=limit
-            )
+            views.sessions, name=name, queue=queue, session=session, not_idle=not_idle, stands=stands, most=limit
         )
 
     def entries(self, name: str, queue: str, session: str, *, limit: int = 100) -> list[EntryView]:
         """What is noted of the newest numbers of a session, the highest first."""
-        return self._again(lambda one: views.entries(one, name, queue, session, limit))
+        return self._again(views.entries, name, queue, session, limit)
 
     def log(
         self, *, name: str | None = None, queue: str | None = None, session: str | None = None, limit: int = 100
     ) -> list[LogEntry]:
         """What operators did, the latest first."""
-        return self._again(lambda one: views.log(one, name=name, queue=queue, session=session, most=limit))
+        return self._again(views.log, name=name, queue=queue, session=session, most=limit)
 
     def counts(self, name: str) -> SessionCounts:
         """The sessions of a name in numbers."""
-        return self._again(lambda one: views.counts(one, name))
+        return self._again(views.counts, name)
 
     def regions(self, name: str) -> list[RegionView]:
         """What the journal knows of the regions of a name."""
-        return self._again(lambda one: views.regions(one, name))
+        return self._again(views.regions, name)
 
-    def _again(self, work: Callable[[JournalStatements], _Result]) -> _Result:
-        return self._connections.again(work)
+    def _again(
+        self,
+        work: Callable[Concatenate[JournalStatements, _Given], _Result],
+        *given: _Given.args,
+        **named: _Given.kwargs,
+    ) -> _Result:
+        return self._connections.again(lambda statements: work(statements, *given, **named))

@@ -17,10 +17,8 @@ __all__ = ["SetAside", "SetAsideFilter", "read_set_aside", "reason_of"]
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """A message that a destination did not release, or that has no destination.
-
-    `number` is its number (0, 1 …) among all messages of its batch and destination with its id, whichever are read;
-    `fields` has all its written fields.
+    """A message that a destination did not release, or that has no destination. `number` is its number (0, 1 …) among all messages of its
+    batch and destination with its id, whichever are read; `fields` has all its written fields.
     """
 
     batch: int
@@ -43,12 +41,12 @@ class SetAsideFilter:
     location: str | None = None
     #: Only with this text in the reason (see `reason_of`), in capitals or not.
     reason: str | None = None
-    #: Only those set aside at this moment or later: their batch was written then.
+    #: Only messages that were set aside at this moment or later: the time at which their batch was written.
     since: datetime | None = None
     until: datetime | None = None
 
     def fits(self, row: dict[str, Any]) -> bool:
-        """Whether it is a message that was asked for, as far as the message tells."""
+        """Return whether a row is a requested message, as far as the row shows."""
         return (
             (self.disposition is None or row["disposition"] == self.disposition)
             and (self.group is None or row["group"] == self.group)
@@ -57,7 +55,7 @@ class SetAsideFilter:
         )
 
     def fits_file(self, file: Path) -> bool:
-        """Whether a file was written in the time that was asked for."""
+        """Return whether a file was written in the requested time."""
         if self.since is None and self.until is None:
             return True
         written = datetime.fromtimestamp(file.stat().st_mtime, UTC)
@@ -74,7 +72,7 @@ def read_set_aside(
         files = sorted(folder_of_batch.glob("part-*"))
         fitting = set(filter(chosen.fits_file, files))
         seen: Counter[tuple[str | None, str]] = Counter()
-        # The others, too, as long as any fits: they count for the numbers.
+        # Other files, too, as long as any fits: they count for the numbers.
         for file in files if fitting else ():
             with file.open(encoding="utf-8") as lines:
                 for at, line in enumerate(lines, 1):
@@ -84,16 +82,16 @@ def read_set_aside(
                         number = seen[which]
                         seen[which] += 1
                         fits = file in fitting and chosen.fits(row)
-                        found = _set_aside(batch, number, row) if fits else None
+                        entry = _set_aside(batch, number, row) if fits else None
                     except (ValueError, KeyError, TypeError, AttributeError) as error:
                         where, remedy = f"{file}:{at}", "restore the file from a backup, or delete that line"
                         raise CheckpointMismatch("the line is damaged", where=where, remedy=remedy) from error
-                    if found is not None:
-                        yield found
+                    if entry is not None:
+                        yield entry
 
 
 def reason_of(row: Mapping[str, Any]) -> str:
-    """The reason in a row, without the place of a row that can't be read, since its id names the place."""
+    """Return the reason in a row, without the place of an unreadable row, which its id has."""
     place = str(row["message_id"]).partition("/")[2]
     return (row["reason"] or "").removeprefix(f"{place}: ")
 

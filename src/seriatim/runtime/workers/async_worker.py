@@ -88,7 +88,7 @@ class AsyncWorker:
 
     async def _run(self, worker: Worker, *, until_idle: bool) -> int:
         ended: Future[int] = Future()
-        ended.set_running_or_notify_cancel()  # the thread has its say, whoever is cancelled
+        ended.set_running_or_notify_cancel()  # the thread ends by itself, even if the caller is cancelled
 
         def run() -> None:
             try:

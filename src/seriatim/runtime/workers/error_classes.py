@@ -1,4 +1,4 @@
-"""What a user says of classes of exceptions, given as classes or by their names."""
+"""The user's declarations of classes of exceptions, given as classes or by their names."""
 
 from __future__ import annotations
 
@@ -18,30 +18,32 @@ def error_classes(
     folders: Sequence[str],
 ) -> ErrorClasses:
     """The classes, imported where a name is given."""
-    places = [Path(one) for one in folders] or [Path.cwd()]
-    found = ErrorClasses(
-        tuple(_loaded("transient", one, places) for one in _listed("transient", transient)),
-        tuple(_loaded("business", one, places) for one in _listed("business", business)),
+    places = [Path(folder) for folder in folders] or [Path.cwd()]
+    classes = ErrorClasses(
+        tuple(_loaded("transient", name, places) for name in _listed("transient", transient)),
+        tuple(_loaded("business", name, places) for name in _listed("business", business)),
     )
-    if found.contradictions:
+    if classes.contradictions:
         raise UsageError(
-            f"{found.contradictions[0].__name__} can't be both transient and business",
+            f"{classes.contradictions[0].__name__} can't be both transient and business",
             remedy="leave it out of one of them",
         )
-    return found
+    return classes
 
 
-def _listed(what: str, given: Sequence[type[BaseException] | str]) -> Sequence[type[BaseException] | str]:
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise UsageError(f"{what} can't be {shown(given)}", remedy=f"a list, such as {what}=[httpx.TransportError]")
-    return given
-
-
-def _loaded(what: str, given: type[BaseException] | str, folders: Sequence[Path]) -> type[BaseException]:
-    if isinstance(given, str):
-        return load_error_class(given, folders, what)
-    if not (isinstance(given, type) and issubclass(given, BaseException)):
+def _listed(parameter: str, classes: Sequence[type[BaseException] | str]) -> Sequence[type[BaseException] | str]:
+    if isinstance(classes, str) or not isinstance(classes, Sequence):
         raise UsageError(
-            f"{shown(given)} is not a class of exceptions", remedy=f"such as {what}=[httpx.TransportError]"
+            f"{parameter} can't be {shown(classes)}", remedy=f"a list, such as {parameter}=[httpx.TransportError]"
         )
-    return given
+    return classes
+
+
+def _loaded(parameter: str, exception: type[BaseException] | str, folders: Sequence[Path]) -> type[BaseException]:
+    if isinstance(exception, str):
+        return load_error_class(exception, folders, parameter)
+    if not (isinstance(exception, type) and issubclass(exception, BaseException)):
+        raise UsageError(
+            f"{shown(exception)} is not a class of exceptions", remedy=f"such as {parameter}=[httpx.TransportError]"
+        )
+    return exception

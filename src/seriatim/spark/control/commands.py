@@ -1,7 +1,7 @@
-"""An operator's command to a pipeline: what the control log says of it, and what the operator answers.
+"""An operator's command to a pipeline: its entry in the control log, and its result.
 
-A command acts on one group, or puts a message back that was set aside. A *look* is a command that changes nothing: it names groups by a filter, and every bucket answers with those
-that fit. It is how an operator sees what a command for many groups would do.
+A command acts on one group, or puts a message back that was set aside. A *look* is a command that changes nothing: it names groups by a
+filter, and every bucket answers with those that fit. It is how an operator sees what a command for many groups would do.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from seriatim.kernel.groups.states import Action
 from seriatim.pipeline.text.storable import fits_text
 from seriatim.spark.control.log import COMMAND
 
-__all__ = ["LOOK", "OBEYED_HERE", "RESUBMIT", "Answer", "Command"]
+__all__ = ["LOOK", "OBEYED_HERE", "RESUBMIT", "Command", "CommandResult"]
 
-#: What a pipeline's operator obeys. It has no handler, so nothing is retried, and nothing is a dead letter.
+#: The actions that a pipeline's operator obeys. It has no handler, so nothing is retried, and nothing is a dead letter.
 OBEYED_HERE = (
     Action.SUSPEND,
     Action.RESUME,
@@ -81,8 +81,8 @@ def _checked(text: object, what: str, longest: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What became of a command."""
+class CommandResult:
+    """The result of a command."""
 
     id: str
     verb: str
@@ -111,7 +111,7 @@ class Answer:
     more: int = 0
 
     @classmethod
-    def to(cls, command: Command, result: str, **told: Any) -> Answer:
+    def to(cls, command: Command, result: str, **told: Any) -> CommandResult:
         """The answer to a command."""
         return cls(
             command.id, command.verb, command.queue, command.key, result, command.dry_run, command.actor,
@@ -119,11 +119,11 @@ class Answer:
         )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON has it; what says nothing is left out."""
+        """Return it for JSON, without empty fields."""
         required = self.__slots__[: list(self.__slots__).index("batch")]
         return {name: value for name, value in asdict(self).items() if name in required or value}
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Answer:
-        """Read one."""
+    def of(cls, found: Mapping[str, Any]) -> CommandResult:
+        """Read a result."""
         return cls(**{name: value for name, value in found.items() if name in cls.__slots__})

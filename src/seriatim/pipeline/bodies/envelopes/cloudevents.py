@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from seriatim.pipeline.bodies.envelopes.debezium import OPERATIONS
-from seriatim.pipeline.bodies.envelopes.envelope import (
-    Document,
-    Envelope,
-    first,
-    named,
-    whole,
-    word,
-)
+from seriatim.pipeline.bodies.envelopes.envelope import Document, Envelope, first, named, whole, word
 from seriatim.pipeline.bodies.property_values import Unreadable, Value
 
 __all__ = ["CLOUDEVENTS"]

@@ -19,14 +19,7 @@ from seriatim.pipeline.bodies.property_values import Unreadable, Value
 __all__ = ["DEBEZIUM", "OPERATIONS"]
 
 #: Its letters, and the words for them.
-OPERATIONS = {
-    "c": "insert",
-    "u": "update",
-    "d": "delete",
-    "r": "read",
-    "t": "truncate",
-    "m": "message",
-}
+OPERATIONS = {"c": "insert", "u": "update", "d": "delete", "r": "read", "t": "truncate", "m": "message"}
 
 
 def _op(change: Document) -> Value:

@@ -157,7 +157,7 @@ def moment(value: Value, micros: int) -> Value:
 
 
 def seconds_or_millis(name: str) -> Read:
-    """A time in seconds or milliseconds: Maxwell writes seconds for rows and milliseconds for DDL; tools that write like Canal differ, too."""
+    """Read a time in seconds or milliseconds: Maxwell has seconds for rows and milliseconds for DDL; tools like Canal differ, too."""
 
     def find(change: Document) -> Value:
         value = change.get(name)

@@ -49,7 +49,7 @@ class Moves:
             try:
                 document = read(text_of(body))
                 change = form.of(document)
-            except Unreadable:  # told by whoever reads its properties
+            except Unreadable:  # the reader of its properties reports it
                 return [body]
             pieces: list[Document] = []
             is_moved = False

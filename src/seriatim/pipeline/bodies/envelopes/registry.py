@@ -24,18 +24,7 @@ __all__ = ["ENVELOPES", "ONE_UPDATE", "OPERATIONS", "has_parts", "lookup_of"]
 
 #: The words of `op`. ``read`` is a row of a snapshot, ``schema`` a change of tables, ``message`` what an application wrote
 #: into the log, ``marker`` what a tool tells of itself, ``event`` an event that is no change of a row.
-OPERATIONS = (
-    "insert",
-    "update",
-    "delete",
-    "read",
-    "truncate",
-    "tombstone",
-    "schema",
-    "message",
-    "marker",
-    "event",
-)
+OPERATIONS = ("insert", "update", "delete", "read", "truncate", "tombstone", "schema", "message", "marker", "event")
 
 #: The envelopes by name.
 ENVELOPES: Mapping[str, Envelope] = {

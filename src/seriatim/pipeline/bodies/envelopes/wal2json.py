@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import re
 
-from seriatim.pipeline.bodies.envelopes.envelope import (
-    Document,
-    Envelope,
-    Update,
-    named,
-    word,
-)
+from seriatim.pipeline.bodies.envelopes.envelope import Document, Envelope, Update, named, word
 from seriatim.pipeline.bodies.property_values import Unreadable, Value
 
 __all__ = ["WAL2JSON"]
