@@ -54,7 +54,7 @@ def json_schema(text: str) -> Callable[[Value], None]:
             error = next(validator.iter_errors(document), None)
         except RecursionError:
             raise Unreadable("not valid: nested too deeply") from None
-        except Unresolvable as unresolvable:  # of a part that isn't looked at when the schema is declared
+        except Unresolvable as unresolvable:  # of a part that isn't checked when the schema is declared
             what = f"it can't be told whether it is valid: {shortened(str(unresolvable))}"
             raise Unreadable(what) from unresolvable
         if error is not None:

@@ -83,7 +83,7 @@ class _Pattern:
         self._at = 0
 
     def written(self) -> str:
-        """The whole pattern, for RE2."""
+        """Return the whole pattern, for RE2."""
         out: list[str] = []
         while self._at < len(self._text):
             out.append(self._next())
@@ -151,7 +151,7 @@ class _Pattern:
         return f"[{found}]" if isinstance(found, str) else _literal(found)
 
     def _atom(self) -> str | int:
-        """A backslash and the following characters: a part of a class, or one code point."""
+        """Read a backslash and the following characters: a part of a class, or one code point."""
         character = self._text[self._at + 1 : self._at + 2]
         code = _CODE.match(self._text, self._at + 1)
         if code is not None:
@@ -216,7 +216,7 @@ class _Pattern:
         return f"{_literal(low)}-{_literal(high)}"
 
     def _member(self) -> str | int:
-        """One member of a class."""
+        """Read one member of a class."""
         character = self._text[self._at : self._at + 1]
         if not character:
             self._refuse("has a [ that is not closed")

@@ -21,7 +21,7 @@ from seriatim.errors import UsageError, shown
 
 __all__ = ["check_pattern"]
 
-# So many atoms are read, those that may come again included.
+# The most atoms that are read; repeated ones count again.
 _MOST_ATOMS = 1_000
 _DEEPEST = 50
 _CODES = 0x110000
@@ -152,7 +152,7 @@ class _Pattern:
             one = copies[number]
             optional = _Fragment(empty=True, first=one.first, last=one.last) if number >= needed else one
             if number >= needed and whole is not _NOTHING:
-                # What comes behind an optional one comes only with it.
+                # What follows an optional part comes only with it.
                 inner = self._joined(one, whole)
                 whole = _Fragment(empty=True, first=inner.first, last=inner.last)
             else:
@@ -160,7 +160,7 @@ class _Pattern:
         return whole
 
     def _times(self) -> tuple[int, int | None]:
-        """The least and the largest number of repetitions of the preceding atom."""
+        """Read the least and the largest number of repetitions of the preceding atom."""
         match self._peek():
             case "?":
                 found: tuple[int, int | None] = (0, 1)
@@ -209,7 +209,7 @@ class _Pattern:
         return _Fragment(empty=False, first=frozenset([number]), last=frozenset([number]))
 
     def _class(self, depth: int) -> _Set:
-        """A class in brackets, with subtraction."""
+        """Read a class in brackets, with subtraction."""
         if depth > _DEEPEST:
             self._refuse("is nested too deeply")
         self._at += 1
@@ -292,13 +292,13 @@ def _complement_of(characters: str) -> _Set:
 
 @lru_cache(maxsize=1)
 def _categories() -> NDArray[np.str_]:
-    """The general category of every code point."""
+    """Return the general category of every code point."""
     return np.array([unicodedata.category(chr(code)) for code in range(_CODES)], "U2")
 
 
 @lru_cache(maxsize=64)
 def _category(name: str, *, negated: bool) -> _Set:
-    """The code points of a category; for a block, which Python doesn't know, all code points."""
+    """Return the code points of a category; for a block, which Python doesn't know, all code points."""
     categories = _categories()
     found = np.char.startswith(categories, name)
     if not found.any():

@@ -35,7 +35,7 @@ def given_converter(written: str) -> Converter:
             raise _no_property(value)
         return without_nul(convert(value))
 
-    # Nearly all values are what they have to be.
+    # Nearly all values have the right type.
     if kind is ValueKind.STRING:
         return lambda value: value if _is_plain(value) else converted(value)
     if kind is ValueKind.LONG:
@@ -44,7 +44,7 @@ def given_converter(written: str) -> Converter:
 
 
 def kept(value: Value) -> Value:
-    """A value without a declared type: it stays as it is, if a property can have such a value."""
+    """Return a value without a declared type: it stays as it is, if a property can have such a value."""
     value = unwrapped(value)
     match value:
         case str():
@@ -86,7 +86,7 @@ def _utc(value: datetime) -> datetime:
 
 
 def _digits(value: Decimal) -> int:
-    """The number of digits when written without an exponent, computed without writing it out."""
+    """Return the number of digits when written without an exponent, computed without writing it out."""
     exponent = value.as_tuple().exponent
     places = -exponent if isinstance(exponent, int) and exponent < 0 else 0
     return max(value.adjusted() + 1, 0) + places if value else max(places, 1)

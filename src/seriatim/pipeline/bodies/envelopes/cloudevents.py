@@ -25,7 +25,7 @@ def _position(event: Document) -> Value:
     return whole(first(event, "sequence", "iodebeziumlsn", "iodebeziumscn"))
 
 
-#: What is promoted from it.
+#: The promoted properties.
 CLOUDEVENTS = Envelope(
     "CloudEvents",
     {
