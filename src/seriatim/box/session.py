@@ -409,8 +409,8 @@ class Session(PublishVerbs, DialogVerbs):
     def close_group(self) -> None:
         """Close the group of the message in hand, in this transaction.
 
-        From then on new messages of the group are late, except missing numbers below the highest one held. What is released
-        leaves, and what is held goes on by the usual rules; the group is closed when it holds nothing. If the transaction, or the
+        From then on new messages of the group are late, except missing numbers below the highest one held. Released
+        messages leave, and held ones go on by the usual rules; the group is closed when it holds nothing. If the transaction, or the
         handler's part of it, is rolled back, the group isn't closed.
 
         Raises:

@@ -12,16 +12,16 @@ and the chain there.
    that.
 3. **Anything else is believed only if it answers the sender's last question.** Before a batch leaves, the sender notes a random token;
    whatever changes `acked` deletes it. An answer without this token is stale: it may be about a history that a restore has undone.
-4. If the receiver is before `acked`, it went back in time. What the sender still keeps is sent again, marked as replayed. Where the chains
-   differ, or something isn't kept any more, nothing can make the stream whole. Its sender tells the receiver that it is over, with an event
-   in both boxes. What isn't acknowledged goes on in a new stream, marked as replayed, but not before the receiver has answered that the old
-   one is over.
+4. If the receiver is before `acked`, it went back in time. Messages that the sender still keeps are sent again, marked as replayed. Where
+   the chains differ, or something isn't kept any more, nothing can make the stream whole. Its sender tells the receiver that it is over,
+   with an event in both boxes. Messages that aren't acknowledged go on in a new stream, marked as replayed, but not before the receiver has
+   answered that the old one is over.
 5. **Numbers of streams never come back.** The box that opens streams counts them. The receiver keeps the numbers that are over, for ever,
    as ranges, and answers `gone`. Every answer names the highest number that the receiver knows, with the first chain of that stream. A
    sender that knows no such stream was restored: it goes on above, and marks as replayed what waits for a new stream, since that may have
    left by one that it has forgotten.
 6. A receiver that went back may have lost whole streams that are over for the sender, which will never send in them again. So the sender
-   says which streams are over; what the receiver doesn't know of these is lost, and is noted as an event.
+   says which streams are over; those of them that the receiver doesn't know are lost, and are noted as an event.
 
 The schema's functions `link_verdict` (rules 1 and 5) and `link_decision` (2 to 4) decide, with the values of this module.
 `tests/models/streams.py` is a model of them: all that can happen between two boxes is searched with it, and a test compares the functions
@@ -79,7 +79,7 @@ class Status(IntEnum):
 
 
 class Decision(IntEnum):
-    """The action of a sender after an answer. `ACK`: what is acknowledged may be deleted, and the stream goes on. `LATER`: nothing more
+    """The action of a sender after an answer. `ACK`: acknowledged messages may be deleted, and the stream goes on. `LATER`: nothing more
     than that, and it asks again after a while. `FRAGMENTS`: it sends the fragments that are missing. `REPEAT`: it sends again from the
     receiver's number, marked as replayed. `OVER`: the stream is over, as both know. `END`: it can't be made whole, and the sender tells the
     receiver so. `LOST`: it is over at the receiver, although not everything is acknowledged. `STALE`: an answer to an older question, or

@@ -80,7 +80,7 @@ class RegionalQueue:
     def queue(self) -> Queue:
         """Return the part that the boxes keep: an order, without rules that decide what is over.
 
-        What comes late is over, and is handed out to be completed; and no number of workers that died is the last.
+        A late message is over, and is handed out to be completed; and no number of workers that died is the last.
         """
         return Queue(
             self.name, Standard(start=self.start, increment=self.increment, late="deliver", restart_after=0), self.group,

@@ -114,7 +114,7 @@ class Regions(Closing):
         }
         self._journal = _party_of_journal(journal, journal_schema, patience_s, retry_after_s)
         self._pair = Pair(name, self._boxes, self._journal, prefer_us, spread_us)
-        #: What waited in the last round, so that it is logged once.
+        #: The copies that waited in the last pass, so that they are logged once.
         self._waiting: dict[str, set[str]] = {}
 
     @classmethod
@@ -172,7 +172,7 @@ class Regions(Closing):
         )  # fmt: skip
 
     def rules(self, queue: str) -> QueueRules:
-        """What both regions say of a queue, as the journal has it.
+        """Return both regions' reports on a queue, as the journal has them.
 
         Raises:
             UsageError: the journal doesn't know it.
@@ -189,7 +189,7 @@ class Regions(Closing):
                 too.
 
         Returns:
-            what has changed in each box, by region.
+            the changes in each box, by region.
 
         Raises:
             UsageError: something can't be defined in two regions; a queue would decide in one box; both regions are one box; or a queue
@@ -332,9 +332,9 @@ class Regions(Closing):
         Args:
             actor: who does it, for the operator log.
             reason: why.
-            without: regions whose boxes are gone, or away, and aren't asked. What only such a box knows to be over may be handed out once
-                more.
-            known: what is known to be over besides: for each queue, through which number of each session.
+            without: regions whose boxes are gone, or away, and aren't asked. Numbers that only such a box knows to be over may be handed
+                out once more.
+            known: numbers that are known to be over besides: for each queue, through which number of each session.
             progress: is called after each portion: how many sessions were read so far, and how many there are.
 
         Raises:
@@ -365,8 +365,8 @@ class Regions(Closing):
         return resubmit(self._pair, self.publish, message_id, queue, number, Operator(actor, reason))
 
     def status(self, *, limit: int = 100) -> RegionsStatus:
-        """See both regions and the journal: what waits for the other region, and for how long; sessions by state; and what sessions that
-        stand wait for.
+        """See both regions and the journal: the messages that wait for the other region, and their age; sessions by state; and what
+        sessions that stand wait for.
 
         Args:
             limit: the largest number of standing sessions to return.
@@ -377,10 +377,10 @@ class Regions(Closing):
         """Compare the message types, queues and subscriptions of both boxes, and the rules of queues in the journal.
 
         Args:
-            things: what should be defined in both, as for `define`; none: only what is there is compared.
+            things: the definitions of both, as for `define`; none: only what is there is compared.
 
         Returns:
-            what isn't defined alike.
+            the differences.
 
         Raises:
             Unavailable: a box or the journal is away.

@@ -35,7 +35,7 @@ class Sent:
     #: Its session; of several queues, that of the first one by name.
     session: str
     number: int
-    #: Who is known to know the number: ``a``, ``b`` and ``journal``.
+    #: The parties that are known to know the number: ``a``, ``b`` and ``journal``.
     known_by: tuple[str, ...]
 
 

@@ -52,7 +52,7 @@ _LOOKS = 100
 def in_memory(otherwise: Path) -> Iterator[Path]:
     """A folder whose files are in memory, and gone at the end; `otherwise` on a machine that has no such place.
 
-    What a run that was killed has left there goes at the next one's start.
+    The next run's start removes the remains of a killed run.
     """
     if not _MEMORY.is_dir() or shutil.disk_usage(_MEMORY).free < _MUCH:
         yield otherwise

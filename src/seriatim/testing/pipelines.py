@@ -30,7 +30,7 @@ _BY_FILE = frozenset({"multiline", "wholetext"})
 
 @dataclass(frozen=True, slots=True)
 class PipelineResult:
-    """What became of the rows that a pipeline got in a test.
+    """The results of the rows that a pipeline got in a test.
 
     Args:
         released: by destination the delivered rows, by their columns; those of a group in order.

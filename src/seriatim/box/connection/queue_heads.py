@@ -6,8 +6,8 @@ hour most of it. So a process asks PostgreSQL now and then where a queue begins,
 again. Messages in hand count, so a message that is put back isn't missed. A message may appear before that place later:
 it was published in a transaction longer than the slack, its lease ran out, or it waited behind a delayed or failed
 message. It is found when the process asks again, or when there is nothing else. In queues whose messages wait for
-others such messages are common, so there a place is only used if finding it took long. What a transaction has completed
-itself no vacuum takes away before its end: it notes how far it has come, see `reach.sql`.
+others such messages are common, so there a place is only used if finding it took long. No vacuum removes the entries
+that a transaction has completed itself before its end: so it notes its progress, see `reach.sql`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ _MOST = 1_000
 
 
 class ToldOnce:
-    """Which things a process has logged of a box. Threads may share it."""
+    """The events that a process has logged of a box. Threads may share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,6 +1,6 @@
 """Failures of handlers in the log: a line each, up to a limit a second, and the number of those left out.
 
-The table of faults has all of them. The log is for who looks at a process: what failed, and what happens next; at the last
+The table of faults has all of them. The log is for a look at one process: the failure, and the next step; at the last
 attempt with the traceback. A line is written when the fault is committed.
 """
 

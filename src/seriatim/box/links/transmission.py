@@ -45,7 +45,7 @@ class LinkExchange:
         acknowledged: messages that the other box has on disk now.
         received: messages that came from it, and are on disk here.
         more: whether another exchange would do something now.
-        error: why the exchange failed, for people; None: it didn't. What hadn't been acknowledged is sent again.
+        error: why the exchange failed, for people; None: it didn't. Messages that weren't acknowledged are sent again.
     """
 
     link: str

@@ -1,7 +1,7 @@
 """The functions and views of a schema: one present text each, in a file of its own; a migration of the box applies all of them.
 
 A file of ``schema/functions/ROOM/`` has a comment, a line ``-- is: …`` if the function has attributes, and its SQL without them. A file
-of ``schema/views/`` is SQL. What several have in common is a part, a file in ``schema/parts/``. A file of ``schema/rules/`` writes the rows
+of ``schema/views/`` is SQL. A text that several share is a part, a file in ``schema/parts/``. A file of ``schema/rules/`` writes the rows
 of a table that has the kernel's rules. The functions that tables use, in defaults and triggers, are listed in
 ``schema/table_functions.txt``: they come before the tables, only a migration changes what they are called with, and one that the baseline
 names stays.

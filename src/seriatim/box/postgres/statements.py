@@ -4,7 +4,7 @@ A statement is called by a name, with named parameters. If there is a file of th
 Otherwise the name is a function of the schema, and the parameters are its arguments. The test of the project compares all
 calls in the source with PostgreSQL's catalogue.
 
-What several files have in common is a part, a file in ``sql/parts/``: see `template.with_parts`.
+A text that several files share is a part, a file in ``sql/parts/``: see `template.with_parts`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`Causes`: the message in hand that a published message is a result of.
 
-Only deliveries of queues whose messages are on the way to a gate have it. What results from a message takes the message's
-place at the gate, so it carries the message's origin.
+Only deliveries of queues whose messages are on the way to a gate have it. A result of a message takes the message's place
+at the gate, so it carries the message's origin.
 """
 
 from __future__ import annotations

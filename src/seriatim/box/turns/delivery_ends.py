@@ -18,7 +18,7 @@ class DeliveryEnds(NamedTuple):
     queue_id: int
     group: str | None
     incarnation: int
-    #: What is kept of finished messages: ``faults`` keeps nothing of messages that never failed.
+    #: The history that is kept of finished messages: ``faults`` keeps nothing of messages that never failed.
     keep: str
     entry_ids: list[int]
     ordinals: list[int | None]

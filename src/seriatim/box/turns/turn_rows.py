@@ -89,9 +89,10 @@ class Entries(Columns):
 
 
 class TurnRows(NamedTuple):
-    """What was read of the groups of a turn. `keys`: the groups. `known`: the stored states of known groups, in any order; `incarnation`:
-    that of the others. `entries`: of each group the first arrived and the first held messages; of the queued messages at least the first
-    ``at_most + 1`` of each group, and whole sets. `requests`: operators' requests for these groups while they were locked, in order.
+    """The rows that were read of the groups of a turn. `keys`: the groups. `known`: the stored states of known groups, in any order;
+    `incarnation`: that of the others. `entries`: of each group the first arrived and the first held messages; of the queued messages at
+    least the first ``at_most + 1`` of each group, and whole sets. `requests`: operators' requests for these groups while they were locked,
+    in order.
     """
 
     keys: Sequence[str]

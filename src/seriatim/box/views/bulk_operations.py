@@ -24,7 +24,7 @@ class BulkOperation:
         action: the action.
         at_once: for `close`: whether nothing leaves any more.
         queues: the queues of its groups.
-        filter: what its groups were chosen by.
+        filter: the filter of its groups.
         actor: the actor, as the caller gave it.
         reason: the actor's reason.
         role: the PostgreSQL role that had logged in (`session_user`).
@@ -32,7 +32,7 @@ class BulkOperation:
         begun_at: when it was begun; None: it waits for that, and nothing is done.
         moved_at: when its last portion was done; None: none is.
         ended_at: when it was over; None: it isn't.
-        cancelled_by: who cancelled it; None: nobody.
+        cancelled_by: the operator that cancelled it; None: nobody.
         cancelled_because: the reason for that.
         groups: how many groups it has.
         done: to how many it was done.

@@ -17,7 +17,7 @@ CLOCK_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class TimesAhead:
-    """What waits, in a queue or (``""``) beside queues, for a time that counts from one that is still to come."""
+    """The work, in a queue or (``""``) beside queues, that waits for a time that counts from a future one."""
 
     queue: str
     #: ``lease``, ``delayed message``, ``new message``, ``group``, ``dialog`` or ``stream``.

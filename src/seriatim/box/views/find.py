@@ -35,7 +35,7 @@ class FoundMessage(Placed):
     """A found message in one queue, or an unrouted message.
 
     Args:
-        matched: what has the text: ``message id``, ``group``, or the name of a property.
+        matched: the place of the text: ``message id``, ``group``, or the name of a property.
     """
 
     matched: str = ""
@@ -46,7 +46,7 @@ class Similar:
     """A message or a group that has a text only in part, or with other capital letters.
 
     Args:
-        matched: what has it: ``group``, ``message id``, or the name of a property.
+        matched: its place: ``group``, ``message id``, or the name of a property.
         message_id: the message's id; None for a group.
         queue: the group's queue; None for a message.
         group: the group's key; None for a message.
@@ -62,7 +62,7 @@ class Similar:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What a box knows of a text.
+    """The results of a search for a text.
 
     Args:
         text: the text.
@@ -129,7 +129,7 @@ def find(
 def similar_to(
     transaction: Transaction, text: str, narrowed: Narrowed, limit: int, newest: int, *, properties: bool = True
 ) -> tuple[Similar, ...]:
-    """What is similar to a text: at most `limit` groups, by queue and key, and `limit` messages, newest first. Whatever its capital
+    """Return similar results for a text: at most `limit` groups, by queue and key, and `limit` messages, newest first. Whatever its capital
     letters: groups whose key begins with it, or matches it as a pattern with ``*`` and ``?``; messages whose id begins with it, as far as
     ids are remembered, if it has 4 characters or more; and of the `newest` messages those that have it in their id, or as the value of a
     property. It is read by indexes, and so no more than that.

@@ -327,7 +327,7 @@ def _before_it_is_ready(queue: BoxQueue, view: GroupView, following: Head) -> st
 
 
 def _who_gets_it(transaction: Transaction, queue: BoxQueue, receiver: str) -> str:
-    """Return the receiver of the next message, if there is any; `receiver`: what the next receiver does."""
+    """Return the receiver of the next message, if there is any; `receiver`: the next step of a receiver."""
     name = queue.declared.name
     if queue.owner is not None:
         return f"the queue belongs to the pipeline {queue.owner}, which gets it"

@@ -1,6 +1,6 @@
 """The state of one message, in each queue that has it; with a wait until it is final. Reads without locks.
 
-Nobody tells when a message is done: that would cost every completion. So a waiting caller looks again, at first soon, and then
+No notification comes when a message is done: it would cost every completion. So a waiting caller looks again, at first soon, and then
 once a second; between two looks it has no connection. (Decision 0062.)
 """
 

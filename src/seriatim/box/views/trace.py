@@ -35,7 +35,7 @@ _MOST_RELATED = 100
 
 
 class StepKind(StrEnum):
-    """The kind of a step: what happened to a message or its group."""
+    """The kind of a step: the event of a message or its group."""
 
     RECEIVED = "received"
     ROUTED = "routed"

@@ -271,7 +271,7 @@ class Remembered(Columns):
 
 @dataclass(frozen=True, slots=True)
 class Sights(Columns):
-    """What regions have shown of the groups, sorted by group and number; see ``copies.py``.
+    """The numbers that regions have shown of the groups, sorted by group and number; see ``copies.py``.
 
     `Standard`: runs of numbers, `first`..`last`, disjoint, that were taken in and that one region only has shown; numbers that aren't here
     both have shown, or nothing is known of them. `FifoMerged`: the ids of messages, `first` = `last`, with the `time` of the first sight.

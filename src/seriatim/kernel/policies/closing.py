@@ -1,7 +1,7 @@
 """Groups that are to close: the messages that they still take in, and when they are closed. One rule for all policies.
 
-A closing group takes in missing numbers below the highest one that it holds, and nothing else. What it holds goes on by the
-usual rules and clocks. When it holds no message any more it is closed; what was released is handed out all the same.
+A closing group takes in missing numbers below the highest one that it holds, and nothing else. Its held messages go on by
+the usual rules and clocks. When it holds no message any more it is closed; released messages are handed out all the same.
 """
 
 from __future__ import annotations

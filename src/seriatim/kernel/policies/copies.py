@@ -1,8 +1,8 @@
 """Copies: two regions send each message, and one of the two counts.
 
-Each region sends every message. The first sight of a message counts, whichever region it comes from; it is judged as any other. What comes
-again is a *copy*, if its region hasn't shown it yet, and a *duplicate*, if it has. So each region may lag, stop and come back, and what it
-brings then is no fault of anybody's.
+Each region sends every message. The first sight of a message counts, whichever region it comes from; it is judged as any other. A repeated
+message is a *copy*, if its region hasn't shown it yet, and a *duplicate*, if it has. So each region may lag, stop and come back, and what
+it brings then is no fault of anybody's.
 
 * `Standard`: a message is known by its number, and by its id, which is its fingerprint. Of each group are kept the runs of numbers that one
   region only has shown (`Sights`): where both keep up, there is nothing. Another id under a number that was taken in is a conflict, as
@@ -113,7 +113,7 @@ def by_number(
         policy: the rules.
         after: the state after the arrivals.
         arrivals: the arrivals.
-        disposition: what became of each; of those that leave in their turn `HELD`. Changed in place, like `reason`.
+        disposition: the disposition of each; of those that leave in their turn `HELD`. Changed in place, like `reason`.
         reason: why.
         likeness: of those that come again: whether they have the ids of those whose numbers they repeat.
         back: those that are held because their producer seems to have begun anew: nothing is known of these yet.

@@ -37,7 +37,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What became of arrivals: their dispositions, and before that the reasons why they are not simply taken in.
+    """The results of arrivals: their dispositions, and before that the reasons why they are not simply taken in.
 
     `reason`: as far as each was judged by itself; `back`: those that are held because their producer seems to have begun anew;
     `likeness`: of messages that come again, whether their content is the same.
@@ -117,7 +117,7 @@ def count(
         before: the state before the arrivals.
         after: the state after them.
         arrivals: the arrivals.
-        judged: what became of them.
+        judged: their dispositions.
         passage: what they have let pass.
 
     Returns:

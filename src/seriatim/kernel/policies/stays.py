@@ -4,9 +4,9 @@
 all of them, in a closing one an opening message and what came after it. They are judged when the group opens, as if they came
 then, behind the opening message. The rules of the policy see neither them nor what opens and closes a group:
 
-* A pass takes at most one stay of each group. What was held aside and what has arrived goes through the policy's rules at once.
-* If a closing message has left, the pass is repeated with what came up to the message that let it go. What left behind it in the
-  same moment is late, as is what is held.
+* A pass takes at most one stay of each group. Messages that were held aside and new arrivals go through the policy's rules at once.
+* If a closing message has left, the pass is repeated with what came up to the message that let it go. Messages that left behind
+  it in the same moment are late, as are held ones.
 * What comes after that is late up to the next opening message, with which the next pass begins.
 
 So a batch needs as many passes as the group with the most stays has.
@@ -268,7 +268,7 @@ def _waits(policy: Stays, inner: State, aside: Held, line: _JudgedMessages) -> t
     """The messages that are held aside, and those that are left to the next pass.
 
     Of a group that isn't opened what comes before an opening message is held aside; of one that is stopped or closing that one, too,
-    and what comes after it. What comes before it may close the group.
+    and what comes after it. An earlier message may close the group.
     """
     none = np.zeros(len(line), np.bool_)
     groups = inner.groups
@@ -407,7 +407,7 @@ class _Bits:
 def _closed(
     policy: Stays, before: Ints, after: State, out: Decided, place: Ints, events: Events
 ) -> tuple[State, Decided, Events]:
-    """Close groups behind a message that has left: what left behind it in the same moment is late, as is what is held.
+    """Close groups behind a message that has left: messages that left behind it in the same moment are late, as are held ones.
 
     `before`: the next number of each group when a closing message leaves that is late. No number has passed behind it.
     """
@@ -484,7 +484,7 @@ def _times_of(line: _JudgedMessages, cause: Ints, clock: Ints) -> Ints:
 def _woken(policy: Stays, state: State, cause: Ints, time: Ints, *, timed: bool) -> tuple[State, _JudgedMessages]:
     """Take out what was held aside in groups that go on: those that have closed, and those that an opening message waits in.
 
-    `cause`, `time`: what sets them going, by group, and when.
+    `cause`, `time`: the messages that start them, by group, and the times.
     """
     groups, aside = state.groups, state.held.aside
     is_woken = groups.has(Flag.CLOSED) & groups.has(Flag.COMPLETE)

@@ -6,7 +6,7 @@ skipped, or its reservation ended without a message. All numbers up to `done_thr
 1. **In order.** Only numbers that follow `done_through` without a gap can be claimed, by one region at a time. So no region gets ahead of
    the other.
 2. **A claim is a lease.** It ends by itself when its holder says nothing for its length; then another may take over. It has a random id,
-   and a version that grows with each claim. What its holder completes counts only if id and version are those of the session. So a frozen
+   and a version that grows with each claim. A completion of its holder counts only if id and version are those of the session. So a frozen
    holder that wakes completes nothing; and after a restore of the journal, when versions come again, the id still tells two holders apart.
 3. **A claim is a vote** (`kernel/regions/votes.py`). Before a handler gets a message, the journal knows its id under its number. Another
    message with this number is a conflict, for ever.
@@ -65,7 +65,7 @@ class SessionState(IntEnum):
 
 
 class EntryState(IntEnum):
-    """What the journal has noted of a number. `KNOWN`: its message's id. `RESERVED`: for a sender, for a while. `PENDING`: it failed, and
+    """The journal's entry of a number. `KNOWN`: its message's id. `RESERVED`: for a sender, for a while. `PENDING`: it failed, and
     is tried again. `FAILED`: for good. `SKIPPED`: by an operator, or with a hole. `VOID`: its reservation ended. A number at or below
     `done_through` that is `KNOWN` or `PENDING` was completed.
     """
@@ -293,7 +293,7 @@ def holes_to_skip(holes: Holes, now: int) -> Bools:
 
 
 def reservations_over(state: Ints, until: Ints, now: int) -> Bools:
-    """Which entries become void: reservations that weren't confirmed in time."""
+    """Return the entries that become void: reservations that weren't confirmed in time."""
     over: Bools = (state == EntryState.RESERVED) & (until <= now)
     return over
 

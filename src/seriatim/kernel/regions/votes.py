@@ -1,4 +1,4 @@
-"""Votes on the numbers of a session that is sent to two regions: who knows a number, and which number is next.
+"""Votes on the numbers of a session that is sent to two regions: the parties that know a number, and the next number.
 
 Three parties know the numbers of a session: the box of each region, and the journal. A message has a number for good when two of the three
 know it under its id. So a sender goes on while any one of them is away, and what it was told survives the loss of any one.
@@ -157,7 +157,7 @@ def barred(same: Bools, stale: Bools, published: Ints, forgotten_before: Ints) -
         same: the journal knows the message under the number.
         stale: the call counts a vote that a box gave before it was restored.
         published: when the sender began to publish the message.
-        forgotten_before: what was published before it may be forgotten; `NEVER` for none.
+        forgotten_before: messages that were published before it may be forgotten; `NEVER` for none.
     """
     is_unsure = stale | (~same & (published < forgotten_before))
     return np.select([is_unsure, same], [Vote.STALE, Vote.HELD], Vote.GRANTED).astype(np.int64)

@@ -121,7 +121,7 @@ class Journal:
 
     @property
     def pipelines(self) -> Pipelines:
-        """What it knows of pipelines that run in both regions."""
+        """The pipelines that run in both regions."""
         return Pipelines(self._connections)
 
     @property
@@ -171,7 +171,7 @@ class Journal:
             pass
 
     def rules(self, name: str, queue: str) -> QueueRules:
-        """What holds for a queue."""
+        """Return the rules of a queue."""
         return self._again(views.rules, name, queue)
 
     # ---- claims
@@ -261,7 +261,7 @@ class Journal:
         return self._again(votes.done_of, name, queue, sessions)
 
     def holders(self, name: str, queue: str, numbers: Sequence[tuple[str, int]]) -> list[Holder]:
-        """Whose numbers of sessions are."""
+        """Return the sources of sessions' numbers."""
         return self._again(votes.holders_of, name, queue, numbers)
 
     def numbers_of(self, name: str, queue: str, messages: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
@@ -293,7 +293,7 @@ class Journal:
     # ---- forgetting
 
     def others_outbox(self, name: str, region: str) -> int | None:
-        """What the other region has reported of its outbox: to be read before a region looks at its own queues, and given to `report`."""
+        """Return the other region's report of its outbox: to be read before a region looks at its own queues, and given to `report`."""
         return self._again(forgetting.others_outbox, name, region)
 
     def report(
@@ -390,13 +390,13 @@ class Journal:
         )
 
     def entries(self, name: str, queue: str, session: str, *, limit: int = 100) -> list[EntryView]:
-        """What is noted of the newest numbers of a session, the highest first."""
+        """Return the entries of the newest numbers of a session, the highest first."""
         return self._again(views.entries, name, queue, session, limit)
 
     def log(
         self, *, name: str | None = None, queue: str | None = None, session: str | None = None, limit: int = 100
     ) -> list[LogEntry]:
-        """What operators did, the latest first."""
+        """Return the actions of operators, the latest first."""
         return self._again(views.log, name=name, queue=queue, session=session, most=limit)
 
     def counts(self, name: str) -> SessionCounts:
@@ -404,7 +404,7 @@ class Journal:
         return self._again(views.counts, name)
 
     def regions(self, name: str) -> list[RegionView]:
-        """What the journal knows of the regions of a name."""
+        """Return the journal's view of the regions of a name."""
         return self._again(views.regions, name)
 
     def _again(

@@ -24,14 +24,14 @@ _MOST_IDS = 20
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """What an action did.
+    """The result of an action.
 
     Args:
         session: the session.
-        action: what was done.
+        action: the action.
         done_through: all numbers up to it are over now.
-        state: what the session does now.
-        detail: what else is to be told.
+        state: the state of the session now.
+        detail: a remark.
         skipped_from: the first number that was skipped; None: none was.
         skipped_through: the last one.
         message_ids: the ids of skipped messages, as far as the journal knew them.
@@ -49,7 +49,7 @@ class ActionResult:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What a recovery did.
+    """The result of a recovery.
 
     Args:
         incarnation: the journal's, now.

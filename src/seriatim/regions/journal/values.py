@@ -136,7 +136,7 @@ class WantedMessage(Numbered):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Token:
-    """What another system is told with a write, so that it can refuse one that comes from an older claim: it compares both numbers, in this
+    """The token that another system gets with a write, so that it can refuse a write of an older claim: it compares both numbers, in this
     order.
     """
 

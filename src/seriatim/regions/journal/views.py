@@ -87,7 +87,7 @@ class SessionView:
 
 @dataclass(frozen=True, slots=True)
 class EntryView:
-    """What the journal has noted of a number.
+    """The journal's entry of a number.
 
     Args:
         first_number: the first of the numbers, if they were skipped together; else the same as `number`.
@@ -112,7 +112,7 @@ class EntryView:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """What an operator did.
+    """An action of an operator.
 
     Args:
         at: when.
@@ -122,7 +122,7 @@ class LogEntry:
         queue: the queue; None: all.
         session: the session; None: all.
         reason: why.
-        detail: what came of it.
+        detail: the result.
     """
 
     at: datetime
@@ -156,7 +156,7 @@ class SessionCounts:
 
 @dataclass(frozen=True, slots=True)
 class RegionView:
-    """What the journal knows of a region.
+    """The journal's view of a region.
 
     Args:
         region: its name.

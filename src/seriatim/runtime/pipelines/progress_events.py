@@ -1,7 +1,7 @@
 """The events in which a query of Spark reports its batches: each is read once, in order.
 
 Spark keeps the last few, and an idle query makes some every second. So a thread reads them: the run itself may be held up where it
-reports, by a terminal that is stopped or a slow reader. What is new follows the last event that was read; the clock by which Spark
+reports, by a terminal that is stopped or a slow reader. New events follow the last event that was read; the clock by which Spark
 names events may be put back.
 """
 

@@ -74,7 +74,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """What became of a message that was to be put back.
+    """The result for a message that was to be put back.
 
     Args:
         destination: the destination to which it goes; None: it goes nowhere.
@@ -82,7 +82,7 @@ class PutBack:
         sequence: its number there, as its producer wrote it.
         message_id: its id.
         disposition: why it was set aside.
-        edited: what was edited.
+        edited: the edited fields.
         result: ``done``; ``queued``: the next batch takes it; ``repeated``: it was put back before; ``refused``; of a dry run
             ``would``.
         became: its disposition now, ``released`` or ``held`` among them; None: not known.

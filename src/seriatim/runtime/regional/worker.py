@@ -36,8 +36,8 @@ class RegionalWorker(Worker):
     """Works on a queue of two regions, in one of them: each session in order, and each message in one region.
 
     It leases copies of messages in the region's own box, claims them in the journal, and calls the handler with a message and a transaction
-    of the **journal's** database. The completion is the last statement of that transaction. What is written elsewhere, also in the region's
-    box, is written at least once, before the completion: with `tx.key` and `tx.token`. What the handler returns is published to both
+    of the **journal's** database. The completion is the last statement of that transaction. Writes elsewhere, also in the region's box,
+    happen at least once, before the completion: with `tx.key` and `tx.token`. The handler's results are published to both
     regions before the completion; its ids are made of the queue, the session, the number and the place among the results.
 
     Args:

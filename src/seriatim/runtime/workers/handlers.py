@@ -59,7 +59,7 @@ class Consumed:
 Returned: TypeAlias = Message | Sequence[Message] | Consumed | None
 #: Takes a message, or a `Delivery`, and the open session.
 Handler: TypeAlias = Callable[[Any, Session], Returned]
-#: What a user gives as a handler: a plain function, or an ``async def``.
+#: A user's handler: a plain function, or an ``async def``.
 GivenHandler: TypeAlias = (
     Callable[[Received, Session], Returned]
     | Callable[[Delivery, Session], Returned]

@@ -1,6 +1,6 @@
 """The scoreboard: shared memory in which each thread of a worker notes its group, so that a supervisor can read it after a crash.
 
-It is memory that processes share: what is written stays when the process that wrote is killed. One thread writes a slot,
+It is memory that processes share: written values stay when their process is killed. One thread writes a slot,
 and others read it: first comes what is in hand, last the mark that it counts. In front of all slots stands the pulse of the
 process, which goes on as long as the process isn't frozen, whatever its threads do.
 """

@@ -247,7 +247,7 @@ class Worker:
     def cancel(self) -> None:
         """Stop, and cancel the ``async def`` handlers at work; from any thread.
 
-        What they did is rolled back; their messages are handed out again, and no attempt is counted.
+        Their work is rolled back; their messages are handed out again, and no attempt is counted.
         """
         self.stop()
         self._handlers.stop()

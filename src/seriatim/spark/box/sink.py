@@ -38,7 +38,7 @@ _PROPERTIES = (
     T.BooleanType, T.TimestampType, T.TimestampNTZType,
 )  # fmt: skip
 _KEYS = (T.StringType, T.ByteType, T.ShortType, T.IntegerType, T.LongType)
-#: What the box gives; a frame that was read from one has them.
+#: The fields that the box gives; a frame that was read from one has them.
 _GIVEN = frozenset({"ticket", "epoch", "received_at", *ORIGIN, *LINK})
 #: All names that mean something to a box, by themselves in small letters.
 _OURS = {name.lower(): name for name in (*_FIELDS, *_GIVEN, *OWN)}

@@ -84,7 +84,7 @@ def _offset(source: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 class _Clock:
-    """What is due in the queries of a session, by the process of the control source."""
+    """The due times of a session's queries, by the process of the control source."""
 
     def __init__(self) -> None:
         self._of: dict[str, Controlled] = {}
@@ -96,7 +96,7 @@ class _Clock:
         self._of[_METRICS + of.id] = of
 
     def take_in(self, progress: Mapping[str, Any]) -> list[tuple[Controlled, str, Due]]:
-        """What is due after a batch, in each of its operators."""
+        """The due times after a batch, in each of its operators."""
         told = []
         # Spark leaves them out where a query has none.
         for name, observed in progress.get("observedMetrics", {}).items():

@@ -17,7 +17,7 @@ _FILE = "lease.json"
 
 @dataclass(frozen=True, slots=True)
 class LeaseState:
-    """What a run knows of the lease of its pipeline.
+    """A run's view of the lease of its pipeline.
 
     Args:
         state: ``active``: this run delivers; ``passive``: another one does, and this one keeps its state; ``waiting``: nobody can know.

@@ -88,8 +88,8 @@ class PipelinePlace:
         return self._behind_what_is_obeyed(lambda after: self.control.read(after, self.control.last()))
 
     def _behind_what_is_obeyed(self, read: Callable[[int], _Read]) -> _Read:
-        """Read the control log after the last file that is obeyed for certain. A run deletes what it has obeyed. What is missing is only
-        missed if it is still behind that file.
+        """Read the control log after the last file that is obeyed for certain. A run deletes what it has obeyed. A missing file only
+        counts if it is still behind that file.
         """
         after = self._obeyed()
         while True:

@@ -80,7 +80,7 @@ class _Groups:
         return index
 
     def new(self, rows: pa.Table) -> Bools:
-        """Which rows are still to be delivered."""
+        """Return the rows that are still to be delivered."""
         return undelivered(self.places(rows), _number_of(rows), self.through)
 
     @property

@@ -34,7 +34,7 @@ from seriatim.spark.resequence.decided_packets import Opening, telling
 
 __all__ = ["ANSWER", "Outlet", "Parts"]
 
-#: What a task answers: files (`port`, `text` the staged and `name` the final name), ports that failed (`text` says
+#: The answer of a task: files (`port`, `text` the staged and `name` the final name), ports that failed (`text` says
 #: why), counts, reasons to set aside (`text`), reports (`text`), and how many messages the task had.
 ANSWER = "kind string, port int, name string, destination string, disposition string, text string, rows bigint"
 _ANSWER = pa.schema(

@@ -13,7 +13,7 @@ A reader that takes batches in order of name, and the files of a batch in order 
 Spark, pyarrow and the shell's ``*`` ignore names that begin with a dot, so each of them sees every row once.
 
 *Exactly once.* A batch's files are written and synced under ``.staging-…`` and renamed into place as one
-folder. What waited is copied by another thread than the one that begins the next batch, so it has a staging of its own. A
+folder. Waiting rows are copied by another thread than the one that begins the next batch, so it has a staging of its own. A
 process that is killed before the rename leaves only staging, which the next batch removes. If it is killed
 after the rename, Spark runs the batch again, because it was not committed; the batch is then
 replaced: the old folder is renamed away, the new folder into place, and the old folder removed. After a kill between

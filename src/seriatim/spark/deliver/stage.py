@@ -85,7 +85,7 @@ class Folders:
 
 class Sink:
     """The sink of a pipeline's query; called with each micro-batch, in a thread of Spark. A query that is begun again has the same sink:
-    what waits for a port that hangs is in the hands of a thread, and no other may deliver it meanwhile.
+    the rows that wait for a hanging port belong to a thread, and no other may deliver them meanwhile.
     """
 
     def __init__(

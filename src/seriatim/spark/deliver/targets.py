@@ -25,7 +25,7 @@ from seriatim.spark.session.versions import spark_schema
 __all__ = ["BoxSink", "Folder", "SparkSink", "Target", "reason_of"]
 
 _MOST = 300
-#: What a reader of a Kafka topic needs in order to drop repeated records.
+#: The fields by which a reader of a Kafka topic drops repeated records.
 _HEADERS = ("message_id", "ordinal", "incarnation")
 #: The same, where two runs write to the topic: their ordinals may differ.
 _NUMBERED = ("message_id", "sequence")

@@ -72,7 +72,7 @@ class RowPaths:
                     problem = str(error)
             if problem is None:
                 return promoted(finds, _RowReading(document, columns))
-            # What an envelope would report of a missing document it would also report of an unreadable one.
+            # An envelope would report the same of a missing document and of an unreadable one.
             values, more = promoted(
                 [_null if item.told_by else find for item, find in zip(self.promote, finds, strict=True)],
                 _RowReading(None, columns),

@@ -398,7 +398,7 @@ class Bucket:
         return (pc.fill_null(values, 0) if values.null_count else values).to_numpy()
 
     def _voids(self) -> Bools | None:
-        """Which of the rows that arrived are voids; None: none is."""
+        """Return which of the arrived rows are voids; None: none is."""
         values = self._column(VOID)
         if values is None or not pc.any(values).as_py():
             return None

@@ -1,7 +1,7 @@
 """Obey operators' commands in one bucket: in the order of the control log, before the batch's data, at the batch's time.
 
-The kernel decides what a command does, and whether the group's state allows it, as in a message box. Which commands a bucket has
-obeyed is in its index, so that one that comes twice is obeyed once.
+The kernel decides what a command does, and whether the group's state allows it, as in a message box. The index of a bucket has
+the commands that it has obeyed, so that one that comes twice is obeyed once.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class Index:
     (milliseconds, None: none), `chunk` the number of the next chunk of bodies, `chunks` how many rows each living chunk has. `steps`: by
     queue, from one number to the next where that isn't 1, for a reader of the index without the declaration. `obeyed`: the ids of the
     last commands that it has obeyed. `cold`: the runs of groups that have expired, from the oldest to the newest, and `next_run`, the
-    number of the next one. `departed`: what was found of queues that don't go on; it isn't stored again.
+    number of the next one. `departed`: the results of queues that don't go on; it isn't stored again.
     """
 
     fingerprint: str
