@@ -32,7 +32,7 @@ _US = 1_000_000
 
 @dataclass(slots=True)
 class Copied:
-    """The result of a pass over the outbox of a region.
+    """What became of the outbox of a region.
 
     Args:
         region: the region whose outbox it is.

@@ -62,7 +62,7 @@ class Similar:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The results of a search for a text.
+    """What a box knows of a text.
 
     Args:
         text: the text.

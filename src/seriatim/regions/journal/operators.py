@@ -49,7 +49,7 @@ class ActionResult:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """The result of a recovery.
+    """What a recovery did.
 
     Args:
         incarnation: the journal's, now.
