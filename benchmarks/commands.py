@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.measure import Claim, Timing, timed
 from benchmarks.whole import BATCHES, GROUPS, LANES, declared, made_feed
-from seriatim.kernel.groups.states import Action
+from seriatim.kernel.groups.verbs import Action
 from seriatim.runtime.pipelines.answers import keeping
 from seriatim.runtime.pipelines.checkpoint import Checkpoint
 from seriatim.spark.control.commands import Command

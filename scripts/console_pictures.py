@@ -98,7 +98,7 @@ def _act_on_many(box: MessageBox) -> None:
     for number in range(1, 41):
         orders(box, f"b{number:02}", 1, 2)
         stop(box, f"b{number:02}", PAYMENT)
-    where = groups.group_filter("fulfilment", key="b*")
+    where = groups.GroupFilter("fulfilment", key="b*")
     by = {"actor": "ann", "reason": "the bank has mended its side"}
     found = bulk_operations.gather_chosen(
         box, groups.Action.RETRY, where, chosen_by={"key": "b*", "error_class": "PaymentRefused"}, **by

@@ -104,8 +104,11 @@ def licences(root: Path) -> Iterator[str]:
 
 
 def pythons(fits: SpecifierSet) -> dict[str, str]:
-    """The oldest and the newest Python here that the version is for: what uv finds; by its version."""
-    told = run("uv", "python", "list", "--only-installed", "--no-python-downloads", "--output-format", "json")
+    """The oldest and the newest Python here that the version is for: what uv finds, and pyenv's; by its version."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    path = os.pathsep.join([os.environ["PATH"], *map(str, sorted(pyenv.glob("versions/*/bin")))])
+    words = ("uv", "python", "list", "--only-installed", "--no-python-downloads", "--output-format", "json")
+    told = run(*words, PATH=path)
     found = {
         Version(one["version"]): one["path"]
         for one in json.loads(told)

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from seriatim.box.connection.in_hand import TRANSITIONS
-from seriatim.kernel.groups.states import Action, GroupState
+from seriatim.kernel.groups.states import GroupState
+from seriatim.kernel.groups.verbs import ON_GROUPS, VERBS, Action
 from tests.models.transitions import Cause, Happening, leads
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "states.md"
@@ -46,7 +47,7 @@ def _lines() -> Iterator[str]:
     yield from (
         "# The states of a group",
         "",
-        "The states, and which action fits which, are drawn from the tables in `seriatim.kernel.groups.states`, by which the box and the",
+        "The states, and which action fits which, are drawn from the tables in `seriatim.kernel.groups.states` and `verbs`, by which the box and the",
         "`Sequencer` decide. Where actions and events lead is a description, `tests/models/transitions.py`, with which tests compare",
         "them. A group shows the first of these states that applies to it:",
         "",
@@ -73,7 +74,15 @@ def _lines() -> Iterator[str]:
         "on and that is suspended only at the end of the turn takes no more than a `locked` one until then, and `resume`. See",
         "[weights, and taking messages out](weights.md).",
         "",
+        "| | | takes | on many | in pipelines | role in the console |",
+        "|---|---|---|---|---|---|",
     )
+    for action in ON_GROUPS:
+        verb = VERBS[action]
+        takes = ", ".join(f"`{one.name}`" for one in verb.takes)
+        marks = " | ".join("yes" if one else "" for one in (verb.in_bulk, verb.in_pipelines))
+        yield f"| `{action}` | {verb.meaning} | {takes} | {marks} | `{verb.role}` |"
+    yield ""
     yield from _table(tuple(Action), {action: f"`{action}`" for action in Action})
     yield from ("", "## What happens by itself", "")
     yield from _table(tuple(Happening), _HAPPENINGS)

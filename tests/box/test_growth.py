@@ -12,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 import seriatim as sq
 from seriatim.operations import bulk, dead_letters
 from seriatim.operations import bulk_operations as operations
-from seriatim.operations.groups import Action, group_filter
+from seriatim.operations.groups import Action, GroupFilter
 from tests.box.links.pairs import order, paired
 from tests.soak import sized
 
@@ -142,7 +142,7 @@ def fail(queue):
 
 def in_bulk(action):
     def act(box, many):
-        views = bulk.chosen(box, Action(action), group_filter("failing"))
+        views = bulk.chosen(box, Action(action), GroupFilter("failing"))
         assert len(views) == many
         found = operations.gather(box, Action(action), views, chosen_by={"queue": "failing"}, at_once=False, **BY)
         operations.begin(box, found.bulk_id)

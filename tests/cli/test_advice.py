@@ -26,7 +26,7 @@ from seriatim.box.operators.operator_log import Operator
 from seriatim.cli.main import main
 from seriatim.console.causes import actions_of, causes_of, filter_of
 from seriatim.errors import SeriatimError
-from seriatim.kernel.groups.states import Action
+from seriatim.kernel.groups.verbs import Action
 from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import bulk, bulk_operations, dead_letters, groups, messages, queues, subscriptions
 from tests.advice import Advised, advised
@@ -205,7 +205,8 @@ def _refusals(of: sq.MessageBox) -> Iterator[str]:
     definitions = of.definitions()
     for view in groups.groups(of):
         for action in set(Action) - {Action.REQUEUE}:
-            asked = ActionRequest(action, view.queue, view.group, **BY, following=1 if action is Action.RESET else None)
+            given = {"next": 1} if action is Action.RESET else {}
+            asked = ActionRequest(action, view.queue, view.group, **BY, given=given)
             yield from _said(of, lambda tx, asked=asked: act(tx.transaction, asked))
     for one in messages.messages(of, limit=1000):
         if one.queue is not None:
@@ -305,8 +306,8 @@ def test_a_group_allows_what_is_accepted_and_nothing_else(box):
         standing = groups.standing(box, view.queue, view.group)
         assert set(standing.helps) <= set(standing.allowed)
         for action in set(Action) - {Action.REQUEUE}:
-            following = (view.next or 1) if action is Action.RESET else None
-            asked = ActionRequest(action, view.queue, view.group, **BY, following=following)
+            given = {"next": view.next or 1} if action is Action.RESET else {}
+            asked = ActionRequest(action, view.queue, view.group, **BY, given=given)
             said = list(_said(box, lambda tx, asked=asked: act(tx.transaction, asked)))
             is_judged = view.arrived == 0  # an action judges the group first
             if said if action in standing.allowed else is_judged and not said:
@@ -319,7 +320,7 @@ def test_what_the_console_offers_for_a_cause_fits_groups_that_have_it(box):
     assert {one.error for one in causes} >= {"ValueError", "suspended", "timed_out"}
     for one in causes:
         for action in actions_of(one):
-            chosen = bulk.chosen(box, action, groups.group_filter(**filter_of(one, every=True)))
+            chosen = bulk.chosen(box, action, groups.GroupFilter(**filter_of(one, every=True)))
             assert chosen, (one.error, action)
             for view in chosen:
                 asked = ActionRequest(action, view.queue, view.group, **BY)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from seriatim.cli.main import main
 from seriatim.operations import bulk_operations as operations
 from seriatim.operations import groups
-from seriatim.operations.groups import Action, group_filter
+from seriatim.operations.groups import Action, GroupFilter
 from tests.box.console import define, failing, publish
 from tests.databases import box_with
 
@@ -80,7 +80,7 @@ def test_without_waiting_it_is_left_to_others_and_followed_later(box, call):
 def test_what_was_gathered_is_begun_or_cancelled(box, call):
     for _ in range(2):
         operations.gather_chosen(
-            box, Action.RETRY, group_filter("shop"), chosen_by={"queue": "shop"}, actor="ann", reason="r"
+            box, Action.RETRY, GroupFilter("shop"), chosen_by={"queue": "shop"}, actor="ann", reason="r"
         )
     assert "gathered: 0 of 3 groups, 3 left" in call("bulk", "show", 1).stdout
     assert "isn't begun" in call("bulk", "follow", 1, code=2).stderr

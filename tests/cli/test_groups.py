@@ -152,7 +152,7 @@ def test_of_a_long_run_the_beginning_is_counted_and_more_is_told_of(shop, call, 
 
 
 def test_what_is_refused_of_many_groups_is_the_answer_no(shop, call, monkeypatch):
-    chosen = bulk.chosen(shop, Action.SUSPEND, operations.group_filter("shop", key="c?"))
+    chosen = bulk.chosen(shop, Action.SUSPEND, operations.GroupFilter("shop", key="c?"))
     operations.close(shop, "shop", "c3", actor="bob", reason="meanwhile")
     monkeypatch.setattr(bulk, "chosen", lambda *_: chosen)  # what was found before that
     many = ("group", "suspend", "--all", "--key", "c?", "--yes", *WHY)
@@ -274,8 +274,8 @@ def test_lists_by_time_property_and_error(shop, call):
         (("retry",), "name either groups or --all"),
         (("retry", "c2", "--all"), "name either groups or --all"),
         (("retry", "c2", "--error", "x"), "filters and --dry-run need --all"),
-        (("skip-hole", "--all", "--through", "3"), "--through and --edit work on one group only"),
-        (("skip-hole", "c2", "c3", "--through", "3"), "--through and --edit work on one group only"),
+        (("skip-hole", "--all", "--through", "3"), "--through works on one group only"),
+        (("skip-hole", "c2", "c3", "--through", "3"), "--through works on one group only"),
         (("retry", "c2", "c9", "--reason", "x"), "no queue has a group 'c9'"),
         (("retry", "c2", "c9", "--queue", "shop", "--reason", "x"), "queue 'shop' does not have a group 'c9'"),
         (("suspend", "c2"), "the reason is missing"),

@@ -27,7 +27,7 @@ from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupView, group_of
 from seriatim.errors import ActionRefused
 from seriatim.kernel import resequence as kernel
-from seriatim.kernel.groups.states import Action
+from seriatim.kernel.groups.verbs import Action
 from seriatim.kernel.values.columns import Ints
 from seriatim.kernel.values.outcome import Disposition, Events
 from seriatim.kernel.values.time import micros
@@ -220,10 +220,10 @@ class _Run:
         return Message(type="case", body=message.label.encode(), context=context)
 
     def _act(self, step: Act) -> None:
-        arguments = {"following" if name == "next" else name: value for name, value in step.arguments.items()}
+        arguments = dict(step.arguments)
         if "sequence" in arguments:
             arguments = {"message": self._named(step.group, arguments["sequence"])}
-        asked = ActionRequest(Action(step.action), self.case.name, step.group, "the case", "it says so", **arguments)
+        asked = ActionRequest(Action(step.action), self.case.name, step.group, "the case", "it says so", arguments)
         try:
             with self.box.session() as tx:
                 operation = actions.act(tx.transaction, asked, micros(step.at))

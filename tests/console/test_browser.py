@@ -10,7 +10,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import bulk_operations, groups
-from seriatim.operations.groups import Action, group_filter
+from seriatim.operations.groups import Action, GroupFilter
 from seriatim.operations.looking import open_to_look
 from seriatim.operations.operator_log import operator_log
 from tests.console.browser import CHROMIUM, chromium, served
@@ -157,7 +157,7 @@ def test_a_hostile_message_is_text(box, page):
 def test_nobody_is_shut_out(box, browser):
     shop(box, faulted=2, refused=2)
     message_id = orders(box, "c7", 1)[0]
-    where = group_filter("fulfilment", error="ValueError")
+    where = GroupFilter("fulfilment", error="ValueError")
     bulk_operations.gather_chosen(box, Action.RETRY, where, chosen_by={"error": "ValueError"}, actor="ann", reason="r")
     paths = ["/", "/groups?all=yes", "/groups/fulfilment/c1", "/groups/fulfilment/hole", f"/messages/{message_id}", "/messages",
              "/faults", "/faults/1", "/dead-letters", "/set-aside", "/unrouted", "/dialogs", "/links", "/transmission", "/workers", "/log", "/subscriptions",

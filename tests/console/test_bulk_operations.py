@@ -12,7 +12,7 @@ from seriatim.console.bulk_work import BulkWork
 from seriatim.console.who import Actor
 from seriatim.operations import bulk_operations as operations
 from seriatim.operations import groups
-from seriatim.operations.groups import Action, group_filter
+from seriatim.operations.groups import Action, GroupFilter
 from seriatim.operations.operator_log import operator_log
 from tests.console.conftest import Client
 from tests.console.story import ADDRESS, orders, shop, stop
@@ -116,7 +116,7 @@ def test_what_is_not_there_is_told(shopping):
 
 def test_a_console_goes_on_with_what_another_process_left(shopping, box):
     found = operations.gather_chosen(
-        box, Action.RETRY, group_filter("fulfilment"), chosen_by={}, actor="ann", reason="r"
+        box, Action.RETRY, GroupFilter("fulfilment"), chosen_by={}, actor="ann", reason="r"
     )  # fmt: skip
     operations.begin(box, found.bulk_id)
     page = shopping.get(f"/bulk-operations/{found.bulk_id}").text

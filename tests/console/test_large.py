@@ -45,7 +45,7 @@ def test_a_page_that_finds_nothing_in_time_says_that_there_are_more(filled):
 def test_the_console_goes_on_where_a_page_of_messages_ended(client):
     first = client.get("/messages?limit=1").text
     address = first.split('rel="next" href="')[1].split('"')[0].replace("&amp;", "&")
-    assert "after=" in address
+    assert "after_arrival=" in address
     assert client.get(address).status_code == 200
     assert client.get("/messages?after=x").status_code == 400
 

@@ -118,3 +118,18 @@ def test_the_next_attempt_is_told_from_now_and_its_error_is_left_as_it_is(box):
     failing(box, TRANSIENT)
     page = Client(box).get("/groups/shop/c1").text
     assert re.search(r"TimeoutError: try later; again <time [^>]+>[^<]+</time>", page)
+
+
+def test_events_are_filtered_by_their_kinds(box):
+    fill(box)
+    client = Client(box)
+    assert '<option value="suspended">suspended</option>' in client.get("/events").text
+    assert {one["kind"] for one in client.get("/events.json").json()} > {"suspended"}
+    assert {one["kind"] for one in client.get("/events.json?kind=suspended").json()} == {"suspended"}
+    assert client.get("/events.json?kind=6").status_code == 400
+
+
+def test_a_filter_that_a_link_has_set_is_shown_as_set(box):
+    fill(box)
+    page = Client(box).get("/faults?message=x").text
+    assert '<details class="filters"><summary>Filter<span>: message x</span></summary>' in page

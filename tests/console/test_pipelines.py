@@ -15,7 +15,7 @@ from seriatim.console.pipelines import Pipelines
 from seriatim.console.serving import server_of
 from seriatim.console.who import Actor
 from seriatim.errors import DeclarationError, UsageError
-from seriatim.operations.pipelines.groups import suspend
+from seriatim.operations.pipelines.groups import act
 from tests.console.conftest import Client
 from tests.console.of_pipelines import report, steady, unpacked
 from tests.upgrade.checkpoint import declare
@@ -53,8 +53,8 @@ def test_what_the_last_batch_left_is_shown_and_the_twins_are_those_of_the_comman
     assert steady(client.get("/pipelines/stored.json").json()) == shown
     assert client.get("/pipelines/stored/events.json").json() == told("events", "--pipeline", stored)
     assert client.get("/pipelines/stored/log.json").json() == told("log", "--pipeline", stored) == []
-    suspend(stored, "standard", "hole", actor="ann", reason="a ticket")
-    suspend(stored, "fifo", "two", actor="bob", reason="another one")
+    act(stored, "suspend", "standard", "hole", actor="ann", reason="a ticket")
+    act(stored, "suspend", "fifo", "two", actor="bob", reason="another one")
     for given, groups in (
         ({"actor": "ann"}, ["hole"]),
         ({"actor": "an"}, []),

@@ -137,7 +137,7 @@ def test_what_discards_says_what_is_lost_before_its_button(client, filled):
     page = client.get("/groups/shop/c1").text
     view = groups.group_view(filled, "shop", "c1")
     for action, told in (
-        ("abort", f"Group c1 has {view.held + view.queued} held or queued messages: they become dead letters"),
+        ("abort", f"Group c1 has {view.held + view.queued} held or queued messages: each becomes a dead letter"),
         ("skip_message", "becomes a dead letter: no handler gets it, and group c1 goes on without it"),
         ("close", "Group c1 doesn&#39;t open again"),
     ):  # fmt: skip

@@ -507,9 +507,9 @@ _GROUPS = (
     ),
     Mutation(
         "resume fits a suspended group only",
-        "states.py",
-        "Action.RESUME: frozenset({GroupState.SUSPENDED}),",
-        "Action.RESUME: _ALL,",
+        "verbs.py",
+        "    Action.RESUME: Verb(\n        frozenset({GroupState.SUSPENDED}),\n",
+        "    Action.RESUME: Verb(\n        _ALL,\n",
     ),
     Mutation(
         "closed comes before all other states",
@@ -685,7 +685,7 @@ _TAKING_OUT = (
     ),
     Mutation(
         "without a name only a message that stopped the group is skipped",
-        "states.py",
+        "verbs.py",
         "if action is Action.SKIP_MESSAGE and not named and not self.by_message:",
         "if False:",
     ),

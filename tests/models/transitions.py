@@ -1,6 +1,6 @@
 """The transitions between the states of a group: the effect of each action and event on the facts behind the state.
 
-The table in `kernel/groups/states.py` has the actions that each state allows; this one has their possible results. It describes what the
+The table in `kernel/groups/verbs.py` has the states that allow each action; this one has their possible results. It describes what the
 kernel and the box do, and tests compare both with it. `scripts/states_page.py` draws a page of the documentation from the two tables.
 """
 
@@ -13,7 +13,8 @@ from functools import cache
 from itertools import product
 
 from seriatim.kernel.groups.state import Flag
-from seriatim.kernel.groups.states import ALLOWED, Action, GroupState, shown_state
+from seriatim.kernel.groups.states import GroupState, shown_state
+from seriatim.kernel.groups.verbs import VERBS, Action
 
 __all__ = ["Cause", "Facts", "Happening", "Hole", "leads"]
 
@@ -215,7 +216,7 @@ _EFFECTS: dict[Cause, Callable[[Facts], Iterator[Facts]]] = {
 @cache
 def leads(state: GroupState, cause: Cause) -> frozenset[GroupState]:
     """The states that a group may show after an action or an event; none if it isn't allowed, or can't happen."""
-    if isinstance(cause, Action) and state not in ALLOWED[cause]:
+    if isinstance(cause, Action) and state not in VERBS[cause].states:
         return frozenset()
     return frozenset(
         last.state

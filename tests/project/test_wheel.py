@@ -64,7 +64,7 @@ def test_the_pages_of_the_console_are_there_with_all_that_they_load(installed, t
     told = ran(
         installed, tmp_path, "-c",
         "from seriatim.console.html import environment; from importlib.resources import files; "
-        "print(*sorted(environment().list_templates())); "
+        "found = environment(); print(*sorted(found.list_templates())); "
         "print(*sorted(one.name for one in (files('seriatim.console') / 'static' / 'vendored').iterdir()))",
     )  # fmt: skip
     templates, vendored = (line.split() for line in told.splitlines())

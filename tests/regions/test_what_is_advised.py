@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.cli.main import main
 from seriatim.errors import ActionRefused
-from seriatim.kernel.groups.states import DECIDING, Action
+from seriatim.kernel.groups.verbs import VERBS, Action
 from seriatim.operations import dead_letters, groups, work_findings
 from tests.advice import advised
 from tests.console.conftest import Client
@@ -47,7 +47,7 @@ def test_a_box_names_the_journals_commands_and_nothing_that_it_refuses(standing:
     where = ("--dsn", box.dsn, "--schema", SCHEMA)
     found = groups.standing(box, "status", "lost")
     assert found.view.regions == NAME
-    assert not DECIDING.intersection((*found.allowed, *found.helps))
+    assert not any(VERBS[one].decides for one in (*found.allowed, *found.helps))
     assert found.commands == (f"seriatim journal show lost --queue status --name {NAME}",)
     told = _ran("group", "show", "lost", "--queue", "status", *where)
     assert (
@@ -71,7 +71,7 @@ def test_each_command_is_accepted_and_the_session_goes_on(standing: Two, tmp_pat
     )
     texts = ["\n".join(groups.standing(box, "status", "lost").commands)]
     (letter,) = dead_letters.dead_letters(box)
-    for action in DECIDING - {Action.REQUEUE}:
+    for action in (one for one in Action if VERBS[one].decides and one is not Action.REQUEUE):
         more = {"next": 1} if action is Action.RESET else {}
         with pytest.raises(ActionRefused) as refused:
             groups.act(box, action, "status", "lost", actor="ann", reason="tried", **more)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.fast_paths import FIFO_IN_SQL
@@ -18,6 +20,7 @@ from seriatim.box.turns.delivery import Completion, Delivery
 from seriatim.box.turns.failed_turns import is_of_turn, set_failing_apart
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.separate_transaction import SeparateTransaction
+from seriatim.box.turns.turn_reading import TurnStart
 from seriatim.box.turns.turn_result import TurnResult
 from seriatim.box.turns.turns import Turns
 from seriatim.box.turns.waiting import Waiter
@@ -34,6 +37,30 @@ _FEW = 10
 _RUN = 20
 #: In both cases the next groups are judged together, if enough messages wait: the most groups, and about how many messages.
 _NEXT_GROUPS, _NEXT_MESSAGES = 64, 1280
+
+
+class _Then(Enum):
+    """What follows a step of a look: the next step; the first one; or other messages than those of groups that are ready."""
+
+    ON = auto()
+    AGAIN = auto()
+    ELSE = auto()
+
+
+@dataclass(slots=True)
+class _Look:
+    """What a look for messages of groups knows so far."""
+
+    queue: BoxQueue
+    #: Whether the next groups may be judged together with the locked one.
+    judges_next: bool
+    #: Whether messages that were published through SQL are routed before what came after them.
+    is_wary: bool = True
+    #: Whether the wait is over, and only what was set free is handed out yet.
+    is_last: bool = False
+    locked: LockedGroups = field(init=False)
+    begun: TurnStart | TurnResult | None = None
+    judged: TurnResult | None = None
 
 
 class Receiver:
@@ -69,9 +96,11 @@ class Receiver:
         self._is_waiting = False
 
     def receive(self, wait_s: float) -> Delivery | None:
-        """Return the next messages; if there are none, wait some seconds for messages. To wait, the transaction must have done nothing yet.
-        However much has to be judged before a message can be handed out, the wait ends with the first turn after its time; the judged
-        messages stay judged, and the next call goes on there.
+        """Return the next messages; if there are none, wait some seconds for messages.
+
+        To wait, the transaction must have done nothing yet. However much has to be judged before a message can be
+        handed out, the wait ends with the first turn after its time; the judged messages stay judged, and the next call
+        goes on there.
         """
         if wait_s:
             self._deadline = time.monotonic() + wait_s
@@ -125,37 +154,70 @@ class Receiver:
         return self._next_ready(queue)
 
     def _next_ready(self, queue: BoxQueue) -> Delivery | None:
-        wary, judges_next, is_last = True, self._apart.is_free, False
-        while queue.has_groups:
-            delivery, queue = self._released(queue)
-            if delivery is not None:
-                return delivery
-            self._serve(queue)
-            after, self._after = self._after, None
-            locked, begun = self._turns.begin(queue, self._limit, self._group, self._definitions.version, after)
-            queue = self._see(locked.version)
-            if not queue.has_groups:
-                continue  # it wasn't at the time of the question
-            judged = None
-            if locked.keys:
-                judged = self._turns.look(queue, locked, self._limit, wary=wary, begun=begun)
-                if judged is None:
-                    self._route()
-                    wary = False  # messages from now on only hold up later ones
-                    continue
-                if judges_next and locked.many and self._judge_next(queue, locked, judged):
-                    judges_next = False  # otherwise the same messages would be judged for ever
-                    continue
-                delivery = self._deliver(queue, locked, judged)
-                if delivery is not None and self._begins_trial(queue, delivery):
-                    continue
-                if delivery is not None:
-                    return delivery
-            goes_on = self._go_on(queue, locked, judged) or self._reap(queue, locked)
-            if is_last or not goes_on:
-                return self._next_on_trial(queue)
-            is_last = self._is_over()  # the groups that were freed now are handed out yet
-        return self._next_unordered(queue)
+        at = _Look(queue, judges_next=self._apart.is_free)
+        while at.queue.has_groups:
+            for step in self._STEPS:
+                then = step(self, at)
+                if isinstance(then, Delivery):
+                    return then
+                if then is _Then.AGAIN:
+                    break
+                if then is _Then.ELSE:
+                    return self._next_on_trial(at.queue)
+        return self._next_unordered(at.queue)
+
+    def _hand_out(self, at: _Look) -> Delivery | _Then:
+        """Hand out what was released before."""
+        delivery, at.queue = self._released(at.queue)
+        return _Then.ON if delivery is None else delivery
+
+    def _begin(self, at: _Look) -> Delivery | _Then:
+        """Lock the next group."""
+        self._serve(at.queue)
+        after, self._after = self._after, None
+        at.locked, at.begun = self._turns.begin(at.queue, self._limit, self._group, self._definitions.version, after)
+        at.queue, at.judged = self._see(at.locked.version), None
+        return _Then.ON if at.queue.has_groups else _Then.AGAIN  # it had none when it was asked
+
+    def _judge(self, at: _Look) -> Delivery | _Then:
+        """Judge the group; what was published before its messages, through SQL, is routed before."""
+        if at.locked.keys:
+            at.judged = self._turns.look(at.queue, at.locked, self._limit, wary=at.is_wary, begun=at.begun)
+            if at.judged is None:
+                self._route()
+                at.is_wary = False  # messages from now on only hold up later ones
+                return _Then.AGAIN
+        return _Then.ON
+
+    def _judge_more(self, at: _Look) -> Delivery | _Then:
+        """Judge it with the next groups, if a turn of it alone isn't worth it."""
+        if (
+            at.judged is not None
+            and at.judges_next
+            and at.locked.many
+            and self._judge_next(at.queue, at.locked, at.judged)
+        ):
+            at.judges_next = False  # otherwise the same messages would be judged for ever
+            return _Then.AGAIN
+        return _Then.ON
+
+    def _give(self, at: _Look) -> Delivery | _Then:
+        """Hand out what the turn has released, unless the group is put on trial."""
+        delivery = None if at.judged is None else self._deliver(at.queue, at.locked, at.judged)
+        if delivery is None:
+            return _Then.ON
+        return _Then.AGAIN if self._begins_trial(at.queue, delivery) else delivery
+
+    def _find_work(self, at: _Look) -> Delivery | _Then:
+        """Do work that may free messages; what was freed after the wait is over is handed out yet."""
+        goes_on = self._go_on(at.queue, at.locked, at.judged) or self._reap(at.queue, at.locked)
+        if at.is_last or not goes_on:
+            return _Then.ELSE
+        at.is_last = self._is_over()
+        return _Then.AGAIN
+
+    #: A look for messages of groups, in this order.
+    _STEPS = (_hand_out, _begin, _judge, _judge_more, _give, _find_work)
 
     def _released(self, queue: BoxQueue) -> tuple[Delivery | None, BoxQueue]:
         """Hand out messages that were released before; return also the present queue."""
@@ -249,8 +311,9 @@ class Receiver:
         return delivery
 
     def _route(self) -> bool:
-        """Route messages published through SQL; return whether this or another process routed any. If the role of the session may not
-        route, others have to; until then later messages aren't judged.
+        """Route messages published through SQL; return whether this or another process routed any.
+
+        If the role of the session may not route, others have to; until then later messages aren't judged.
         """
         if not is_unrouted(self._transaction):
             return False

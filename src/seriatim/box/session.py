@@ -25,6 +25,7 @@ from seriatim.box.connection.round_trip import is_idle, is_in_transaction
 from seriatim.box.connection.settings import check_encoding
 from seriatim.box.connection.wait_time import FOREVER, patience_of_receiver
 from seriatim.box.connection.with_block import OnlyWith
+from seriatim.box.definitions.definition import Definitions
 from seriatim.box.dialogs.delivery import accept, first_of, tell_unended
 from seriatim.box.dialogs.dialogs import handle_of
 from seriatim.box.dialogs.verbs import DialogVerbs
@@ -325,25 +326,40 @@ class Session(PublishVerbs, DialogVerbs):
             self._delivery = delivery = receiver.receive(wait_s)
             after = None
             definitions = self._access.known.definitions
-            if delivery is not None and queue in definitions.starting:
-                if len(delivery) > 1:  # the process didn't know yet
-                    delivery.put_back()
-                    continue
-                instances = Instances(transaction, queue, definitions)
-                self._instance, stray = instances.find(delivery)
-                if stray:
-                    continue
-            if delivery is not None:
-                delivery.early_ends = EarlyEnds(transaction)
-                if not accept(transaction, delivery, definitions, apart):
-                    continue
-                begin_unique(transaction, definitions, delivery)
-                if definitions.ways:
-                    delivery.causes = causes_of(
-                        queue, delivery.group, delivery.incarnation, delivery.messages, definitions
-                    )
-            transaction.publish_notices()
-            return delivery
+            if delivery is None or all(step(self, delivery, definitions, apart) for step in self._STEPS):
+                transaction.publish_notices()
+                return delivery
+
+    def _is_alone(self, delivery: Delivery, definitions: Definitions, _: SeparateTransaction) -> bool:
+        """Put several messages back where instances take one at a time: the process didn't know yet that they do."""
+        if delivery.queue in definitions.starting and len(delivery) > 1:
+            delivery.put_back()
+            return False
+        return True
+
+    def _has_instance(self, delivery: Delivery, definitions: Definitions, _: SeparateTransaction) -> bool:
+        """Find the instance of the message; a message that has none is set aside."""
+        if delivery.queue not in definitions.starting:
+            return True
+        self._instance, is_stray = Instances(self.transaction, delivery.queue, definitions).find(delivery)
+        return not is_stray
+
+    def _is_accepted(self, delivery: Delivery, definitions: Definitions, apart: SeparateTransaction) -> bool:
+        """Set messages aside that the dialogs don't take."""
+        delivery.early_ends = EarlyEnds(self.transaction)
+        return accept(self.transaction, delivery, definitions, apart)
+
+    def _is_noted(self, delivery: Delivery, definitions: Definitions, _: SeparateTransaction) -> bool:
+        """Note the unique keys that are in hand, and what results are caused by."""
+        begin_unique(self.transaction, definitions, delivery)
+        if definitions.ways:
+            delivery.causes = causes_of(
+                delivery.queue, delivery.group, delivery.incarnation, delivery.messages, definitions
+            )
+        return True
+
+    #: What a delivery goes through before it is the caller's, in this order. Where a step keeps it, the next one is received.
+    _STEPS = (_is_alone, _has_instance, _is_accepted, _is_noted)
 
     def _receive_of(
         self, queue: str, limit: int, group: str | None, dialog: UUID | str, wait_s: float, *, is_free: bool

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from seriatim.box.box import MessageBox
-from seriatim.console.actions import ON_GROUPS
 from seriatim.console.filters import QUEUE, check_values
 from seriatim.console.guard import Refusal
 from seriatim.console.pipelines import Pipelines
-from seriatim.console.seen import MOST_SEEN, seen_in_pipeline, seen_number, token_of, tokens_in
+from seriatim.console.seen import MOST_SEEN, seen_number, token_of, tokens_in
 from seriatim.console.who import Actor
 from seriatim.errors import Unavailable, UsageError, shown
-from seriatim.kernel.groups.states import refusal
+from seriatim.kernel.groups.verbs import ON_GROUPS, VERBS, Action, Kind, refusal
 from seriatim.operations import (
     bulk,
     bulk_operations,
@@ -31,11 +30,9 @@ from seriatim.operations import (
     subscriptions,
 )
 from seriatim.operations.bulk_operations import BulkOperation
-from seriatim.operations.groups import Action
-from seriatim.operations.tables.acted import OPERATION
+from seriatim.operations.places import BoxGroups, Groups
 from seriatim.operations.tables.bulk import BULK_OPERATIONS
 from seriatim.operations.tables.dead_letters import REQUEUED
-from seriatim.operations.tables.pipelines import OPERATION as OF_PIPELINE
 from seriatim.pipeline.text.counted import counted
 
 __all__ = ["Done", "Lot", "Many", "Preview", "act", "gather", "lot_of", "many", "preview", "role_of", "told"]
@@ -46,8 +43,6 @@ _DIGITS = re.compile(r"\d+([.:]\d+)*")
 _FEW, _PATIENCE_S = 20, 20.0
 #: So long a page waits for the answer of a pipeline; then its command is queued.
 _ANSWER_S = 5.0
-#: What an action on a group takes further, and what it is called in the form.
-_NUMBERS = {"next": "next", "through": "through"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +59,12 @@ class Done:
     wakes: bool = False
 
 
-_ROLES = {
-    "queue.on": "switch", "queue.off": "switch", "subscription.start": "switch", "subscription.stop": "switch",
-    "schedule.pause": "switch", "schedule.resume": "switch", "unrouted.resubmit": "mend",
-    "letter.requeue": "mend", "letter.delete": "discard", "message.retry": "mend",
-    "instance.suspend": "mend", "instance.resume": "mend", "instance.terminate": "discard",
-}  # fmt: skip
-
-
 def role_of(action: str) -> str:
     """The role that an action needs."""
-    if action in _ROLES:
-        return _ROLES[action]
-    if action in list(Action) and Action(action) in ON_GROUPS:
-        return ON_GROUPS[Action(action)].role
+    if action in _NAMED:
+        return _NAMED[action][0]
+    if action in ON_GROUPS:
+        return VERBS[Action(action)].role
     raise Refusal(400, f"there is no action {shown(action, 60)}")
 
 
@@ -94,34 +81,15 @@ def act(
     if action in ("bulk.begin", "bulk.cancel"):
         return _on_bulk(box, actor, action, form, reads_only=reads_only)
     by = _allowed(actor, role_of(action), form, reads_only=reads_only)
-    if action in _ROLES:
-        return _on_named(box, action, form, by)
-    if "pipeline" in form:
-        return _in_pipeline(pipelines or Pipelines(), Action(action), form, by)
-    return _on_group(box, actor, Action(action), form, by)
+    if action in _NAMED:
+        return _NAMED[action][1](box, form, by)
+    if "pipeline" not in form:
+        return _on_group(BoxGroups(box), (), actor, Action(action), form, by)
+    found = (pipelines or Pipelines()).find(form["pipeline"])
+    from seriatim.operations.pipelines.groups import PipelineGroups  # noqa: PLC0415 -- Spark is slow to import
 
-
-def _in_pipeline(pipelines: Pipelines, action: Action, form: Mapping[str, str], by: dict[str, Any]) -> Done:
-    """Write a command for a group of a pipeline, and wait a moment for the answer."""
-    found = pipelines.find(form["pipeline"])
-    from seriatim.operations.pipelines import groups as of_pipelines  # noqa: PLC0415 -- Spark is slow to import
-
-    queue, group = form.get("queue", ""), form.get("group", "")
-    view = of_pipelines.group_reported(found, queue, group) or of_pipelines.group_view(
-        found, queue, group, wait=_ANSWER_S, starts_spark=False
-    )
-    if form.get("seen") != seen_in_pipeline(view):
-        raise Refusal(
-            409,
-            f"group {group!r} has changed since you looked: it is {str(view.state).replace('_', ' ')} now. Nothing was done",
-            "look at it again",
-        )
-    given: dict[str, Any] = {
-        argument: _number(name, form[name]) for name, argument in _NUMBERS.items() if form.get(name)
-    }
-    done = of_pipelines.act(found, action, queue, group, wait=_ANSWER_S, **given, **by)
-    back = ("pipelines", found.name, "groups", queue, group)
-    return Done(f"{action.replace('_', ' ')}", back, {"done": done.operation_id}, OF_PIPELINE.object_of(done))
+    place = PipelineGroups(found, wait=_ANSWER_S)
+    return _on_group(place, ("pipelines", found.name), actor, Action(action), form, by)
 
 
 def gather(box: MessageBox, actor: Actor, form: Mapping[str, str], *, reads_only: bool = False) -> Done:
@@ -166,22 +134,22 @@ def _allowed(actor: Actor, role: str, form: Mapping[str, str], *, reads_only: bo
     return {"actor": actor.name, "reason": reason}
 
 
-def _on_group(box: MessageBox, actor: Actor, action: Action, form: Mapping[str, str], by: dict[str, Any]) -> Done:
+def _on_group(
+    place: Groups, at: Sequence[str], actor: Actor, action: Action, form: Mapping[str, str], by: dict[str, Any]
+) -> Done:
+    """Act on a group of a box; or write a command for a group of a pipeline, and wait a moment for the answer."""
     queue, group = form.get("queue", ""), form.get("group", "")
     given: dict[str, Any] = {}
-    for name, argument in _NUMBERS.items():
-        if form.get(name):
-            given[argument] = _number(name, form[name])
-    if action is Action.RETRY and "body" in form and form["body"] != form.get("body_before"):
-        if "see-bodies" not in actor.roles:
-            raise Refusal(403, f"{actor.name} may not edit a body", "it needs the role see-bodies")
-        given["body"] = form["body"].encode()
-    if action is Action.RESET and "next" not in given:
-        raise UsageError("the next number is missing", remedy="give the number with which the group goes on")
-    done = groups.act(box, action, queue, group, seen=form.get("seen", ""), **(given | by))
-    told = f"{action.replace('_', ' ')}: {done.before} → {done.after}"
-
-    return Done(told, ("groups", queue, group), {"done": done.operation_id}, OPERATION.object_of(done))
+    for one in VERBS[action].takes:
+        if one.kind is Kind.NUMBER and form.get(one.name):
+            given[one.name] = _number(one.name, form[one.name])
+        elif one.kind is Kind.BODY and "body" in form and form["body"] != form.get("body_before"):
+            if "see-bodies" not in actor.roles:
+                raise Refusal(403, f"{actor.name} may not edit a body", "it needs the role see-bodies")
+            given[one.name] = form["body"].encode()
+    done = place.act(action, queue, group, seen=form.get("seen", ""), **given, **by)
+    back = (*at, "groups", queue, group)
+    return Done(action.words, back, {"done": done.operation_id}, place.operation.object_of(done))
 
 
 def _number(name: str, text: str) -> int:
@@ -190,43 +158,61 @@ def _number(name: str, text: str) -> int:
     return int(text)
 
 
-def _on_named(box: MessageBox, action: str, form: Mapping[str, str], by: dict[str, Any]) -> Done:
-    """Actions on what has a name or a number of its own."""
-    noun, _, verb = action.partition(".")
+_Form = Mapping[str, str]
+
+
+def _named(does: Callable[..., Any], told: str, *back: str, number: str = "") -> Callable[..., Done]:
+    """An action on what has a name of its own, or is a `number`; in `told` and `back` its name is {name}."""
+
+    def act(box: MessageBox, form: _Form, by: dict[str, Any]) -> Done:
+        name = form.get("name", "")
+        does(box, _number(number, name) if number else name, **by)
+        return Done(told.format(name=name), [one.format(name=name) for one in back], {})
+
+    return act
+
+
+def _retry(box: MessageBox, form: _Form, by: dict[str, Any]) -> Done:
+    """A message that stands still by itself in a queue."""
     name = form.get("name", "")
-    match noun:
-        case "queue":
-            (queues.turn_on if verb == "on" else queues.turn_off)(box, name, **by)
-            return Done(f"queue {name!r} is {verb}", ("queues", name), {})
-        case "subscription":
-            (subscriptions.start if verb == "start" else subscriptions.stop)(box, name, **by)
-            return Done(f"subscription {name!r}: {verb}", ("subscriptions",), {})
-        case "schedule":
-            (schedules.pause if verb == "pause" else schedules.resume)(box, name, **by)
-            return Done(f"schedule {name!r}: {verb}", ("schedules",), {})
-        case "letter" | "message":
-            return _on_message(box, action, name, form.get("queue", ""), by)
-        case "instance":
-            does = {"suspend": instances.suspend, "resume": instances.resume, "terminate": instances.terminate}[verb]
-            does(box, _number("the instance", name), **by)
-            return Done(f"instance {name}: {verb}", ("instances",), {})
-        case _:
-            done = messages.resubmit(box, **by)
-            return Done(f"{done.routed:,} routed, {done.left:,} left", ("unrouted",), {})
+    (retried,) = messages.retry(box, name, queue=form.get("queue", ""), **by)
+    return Done(f"message {name}: retry", ("messages", name), {"done": retried.operation_id})
 
 
-def _on_message(box: MessageBox, action: str, name: str, queue: str, by: dict[str, Any]) -> Done:
-    """Actions on one message: a dead letter by its number, or one that stands still by itself in a queue."""
-    if action == "message.retry":
-        (retried,) = messages.retry(box, name, queue=queue, **by)
-        return Done(f"message {name}: retry", ("messages", name), {"done": retried.operation_id})
-    number = _number("the dead letter", name)
-    if action == "letter.delete":
-        dead_letters.delete(box, [number], **by)
-        return Done(f"dead letter {number}: deleted", ("dead-letters",), {})
+def _requeue(box: MessageBox, form: _Form, by: dict[str, Any]) -> Done:
+    number = _number("the dead letter", form.get("name", ""))
     done = dead_letters.requeue(box, number, **by)
     back = ("messages", done.letter.message_id)
     return Done(f"dead letter {number}: {done.place}", back, {"done": done.operation_id}, REQUEUED.object_of(done))
+
+
+def _resubmit(box: MessageBox, _: _Form, by: dict[str, Any]) -> Done:
+    done = messages.resubmit(box, **by)
+    return Done(f"{done.routed:,} routed, {done.left:,} left", ("unrouted",), {})
+
+
+def _delete(box: MessageBox, number: int, **by: str) -> None:
+    dead_letters.delete(box, [number], **by)
+
+
+#: Actions on what has a name or a number of its own: the role that each needs, and what does it.
+_NAMED: Mapping[str, tuple[str, Callable[..., Done]]] = {
+    "queue.on": ("switch", _named(queues.turn_on, "queue {name!r} is on", "queues", "{name}")),
+    "queue.off": ("switch", _named(queues.turn_off, "queue {name!r} is off", "queues", "{name}")),
+    "subscription.start": ("switch", _named(subscriptions.start, "subscription {name!r}: start", "subscriptions")),
+    "subscription.stop": ("switch", _named(subscriptions.stop, "subscription {name!r}: stop", "subscriptions")),
+    "schedule.pause": ("switch", _named(schedules.pause, "schedule {name!r}: pause", "schedules")),
+    "schedule.resume": ("switch", _named(schedules.resume, "schedule {name!r}: resume", "schedules")),
+    "unrouted.resubmit": ("mend", _resubmit),
+    "message.retry": ("mend", _retry),
+    "letter.requeue": ("mend", _requeue),
+    "letter.delete": ("discard", _named(_delete, "dead letter {name}: deleted", "dead-letters", number="the dead letter")),
+    "instance.suspend": ("mend", _named(instances.suspend, "instance {name}: suspend", "instances", number="the instance")),
+    "instance.resume": ("mend", _named(instances.resume, "instance {name}: resume", "instances", number="the instance")),
+    "instance.terminate": (
+        "discard", _named(instances.terminate, "instance {name}: terminate", "instances", number="the instance")
+    ),
+}  # fmt: skip
 
 
 # ---- many at once
@@ -237,7 +223,8 @@ class Lot:
     """What many are acted on by one action: how they are found, told apart, and acted on."""
 
     noun: str
-    role: str
+    #: The actions, each with the role that it needs.
+    roles: Mapping[str, str]
     filters: Sequence[str]
     #: Those that the filter finds and that can be acted on, and those that can't, each with the reason.
     find: Callable[[MessageBox, str, dict[str, Any]], tuple[list[Any], list[tuple[Any, str]]]]
@@ -281,42 +268,18 @@ class Many:
 
 def lot_of(what: str, action: str) -> Lot:
     """What many are acted on."""
-    if what == "groups" and action in bulk.BULK:
-        role = role_of(action)
-        return Lot(
-            "group",
-            role,
-            _GROUP_FILTERS,
-            _find_groups,
-            groups.seen_of,
-            lambda one: (one.queue, one.group, one.state),
-            _act_on_groups,
-        )
-    if what == "dead-letters" and action in ("requeue", "delete"):
-        role = "mend" if action == "requeue" else "discard"
-        return Lot(
-            "dead letter", role, _LETTER_FILTERS, _find_letters, lambda one: seen_number(one.entry_id),
-            lambda one: (one.queue, one.group, one.message_id), _act_on_letters,
-        )  # fmt: skip
-    if what == "set-aside" and action in ("requeue", "delete"):
-        role = "mend" if action == "requeue" else "discard"
-        return Lot(
-            "message", role, _ASIDE_FILTERS, _find_aside, lambda one: seen_number(one.message_id, one.queue, one.status),
-            lambda one: (one.queue, one.group, one.message_id), _act_on_aside,
-        )  # fmt: skip
-    raise Refusal(400, f"there is no action {shown(action, 60)} on many {shown(what, 60)}")
-
-
-_GROUP_FILTERS = ("queue", "state", "key", "older_than", "error_class", "error", "since", "until")
-_LETTER_FILTERS = ("queue", "key", "error_class", "error", "older_than", "since", "until")
-_ASIDE_FILTERS = ("queue", "group", "status", "type", "older_than")
+    lot = _LOTS.get(what)
+    if lot is None or action not in lot.roles:
+        raise Refusal(400, f"there is no action {shown(action, 60)} on many {shown(what, 60)}")
+    return lot
 
 
 def preview(box: MessageBox, actor: Actor, what: str, action: str, given: Mapping[str, str]) -> Preview:
     """What an action on many would do; changes nothing."""
     lot = lot_of(what, action)
-    if lot.role not in actor.roles:
-        raise Refusal(403, f"{actor.name} may not do that", f"it needs the role {lot.role}")
+    role = lot.roles[action]
+    if role not in actor.roles:
+        raise Refusal(403, f"{actor.name} may not do that", f"it needs the role {role}")
     chosen = {name: given[name] for name in lot.filters if given.get(name)}
     check_values(box, [QUEUE], chosen)
     found, left_out = lot.find(box, action, chosen)
@@ -328,7 +291,7 @@ def many(
     box: MessageBox, actor: Actor, what: str, action: str, form: Mapping[str, str], *, reads_only: bool = False
 ) -> Many:
     """Act on those that a preview has shown and that are as they were; each in a transaction of its own."""
-    by = _allowed(actor, lot_of(what, action).role, form, reads_only=reads_only)
+    by = _allowed(actor, lot_of(what, action).roles[action], form, reads_only=reads_only)
     seen = tokens_in(form.get("seen", ""))
     now = preview(box, actor, what, action, form)
     same = [one for one in now.found if now.lot.seen(one) in seen]
@@ -367,7 +330,7 @@ def _group_filter(box: MessageBox, given: dict[str, Any]) -> groups.GroupFilter:
     if given.get("state") == "all":
         given["state"] = list(groups.GroupState)
     given.setdefault("state", groups.STOPPED)  # as the list, so that the number on a button is that of the list
-    return groups.group_filter(queue, **given)
+    return groups.GroupFilter(queue, **given)
 
 
 def _find_groups(box: MessageBox, action: str, given: dict[str, Any]) -> tuple[list[Any], list[tuple[Any, str]]]:
@@ -384,14 +347,6 @@ def _find_letters(box: MessageBox, action: str, given: dict[str, Any]) -> tuple[
     return list(dead_letters.dead_letters(box, limit=MOST_SEEN + 1, **given)), []
 
 
-def _act_on_letters(box: MessageBox, action: str, found: list[Any], by: dict[str, str]) -> list[Any]:
-    if action == "requeue":
-        return list(dead_letters.requeue_each(box, found, **by))
-    if found:
-        dead_letters.delete(box, [one.entry_id for one in found], **by)
-    return found
-
-
 def _find_aside(box: MessageBox, action: str, given: dict[str, Any]) -> tuple[list[Any], list[tuple[Any, str]]]:
     kind = given.pop("type", None)
     found = set_aside.set_aside(box, message_type=kind, limit=MOST_SEEN + 1, **given)
@@ -403,16 +358,43 @@ def _find_aside(box: MessageBox, action: str, given: dict[str, Any]) -> tuple[li
     ]
 
 
-def _act_on_aside(box: MessageBox, action: str, found: list[Any], by: dict[str, str]) -> list[Any]:
-    if action == "requeue":
-        return list(set_aside.requeue_each(box, found, **by))
-    if found:
-        set_aside.delete(box, found, **by)
-    return found
+def _requeue_or_delete(requeue: Callable[..., Any], delete: Callable[..., Any]) -> Callable[..., list[Any]]:
+    def run(box: MessageBox, action: str, found: list[Any], by: dict[str, Any]) -> list[Any]:
+        if action == "requeue":
+            return list(requeue(box, found, **by))
+        if found:
+            delete(box, found, **by)
+        return found
+
+    return run
+
+
+def _delete_letters(box: MessageBox, found: list[Any], **by: str) -> None:
+    dead_letters.delete(box, [one.entry_id for one in found], **by)
+
+
+_GROUP_FILTERS = ("queue", "state", "key", "older_than", "error_class", "error", "since", "until")
+_OF_MESSAGES = {"requeue": "mend", "delete": "discard"}
+_LOTS = {
+    "groups": Lot(
+        "group", {one: VERBS[one].role for one in bulk.BULK}, _GROUP_FILTERS, _find_groups, groups.seen_of,
+        lambda one: (one.queue, one.group, one.state), _act_on_groups,
+    ),
+    "dead-letters": Lot(
+        "dead letter", _OF_MESSAGES, ("queue", "key", "error_class", "error", "older_than", "since", "until"), _find_letters,
+        lambda one: seen_number(one.entry_id), lambda one: (one.queue, one.group, one.message_id),
+        _requeue_or_delete(dead_letters.requeue_each, _delete_letters),
+    ),
+    "set-aside": Lot(
+        "message", _OF_MESSAGES, ("queue", "group", "status", "type", "older_than"), _find_aside,
+        lambda one: seen_number(one.message_id, one.queue, one.status), lambda one: (one.queue, one.group, one.message_id),
+        _requeue_or_delete(set_aside.requeue_each, set_aside.delete),
+    ),
+}  # fmt: skip
 
 
 def told(done: Many) -> str:
     """What was done to many, in a sentence."""
     action, noun = done.preview.action, done.preview.lot.noun
-    verb = ON_GROUPS[Action(action)].button if noun == "group" else action.replace("_", " ").capitalize()
+    verb = VERBS[Action(action)].button if noun == "group" else action.replace("_", " ").capitalize()
     return f"{verb}: {counted(done.done, noun)}"

@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from seriatim.box.box import MessageBox
 from seriatim.console import acting
-from seriatim.console.actions import ON_GROUPS
+from seriatim.console.actions import costs_of
 from seriatim.console.bulk_work import BulkWork
 from seriatim.console.causes import actions_of, causes_of, failures_in, filter_of
 from seriatim.console.filters import QUEUE, check_known, check_values
@@ -35,6 +35,7 @@ from seriatim.console.rejected import Rejected
 from seriatim.console.told import Told
 from seriatim.console.who import Actor, Identify, Unknown, Welcome
 from seriatim.errors import ActionRefused, EnvironmentProblem, NotFound, SeriatimError, Unavailable, UsageError
+from seriatim.kernel.groups.verbs import VERBS
 from seriatim.listening.bodies import Gone, RequestRefused, body_of
 from seriatim.listening.threads import Busy
 from seriatim.network import SILENT_S
@@ -125,7 +126,8 @@ class _Console:
                 )
                 for one in _SECTIONS
             ],
-            "on_groups": ON_GROUPS,
+            "costs_of": costs_of,
+            "verbs": VERBS,
             "actions_of": actions_of,
             "failures_in": failures_in,
             "place": self._box.access.place,

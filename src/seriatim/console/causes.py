@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from seriatim.box.box import MessageBox
+from seriatim.kernel.groups.verbs import helping
 from seriatim.operations import groups
 from seriatim.operations.groups import STOPPED, Action, ErrorCount, GroupState
 
@@ -36,10 +37,6 @@ def failures_in(causes: Iterable[tuple[ErrorCount, object]]) -> int:
 
 def actions_of(one: ErrorCount) -> list[Action]:
     """What usually helps groups that stand still for a cause."""
-    match one.error:
-        case GroupState.SUSPENDED:
-            return [Action.RESUME]
-        case GroupState.TIMED_OUT | GroupState.WAITING:
-            return [Action.SKIP_HOLE]
-        case _:
-            return [Action.RETRY, Action.SKIP_MESSAGE]
+    state = GroupState(one.error) if one.error in list(GroupState) else GroupState.FAULTED
+    # Of the groups that are suspended a late message has stopped the fewest.
+    return list(helping(state) if state is GroupState.FAULTED else helping(state)[:1])

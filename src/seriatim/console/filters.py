@@ -10,10 +10,8 @@ from difflib import get_close_matches
 from seriatim.box.box import MessageBox
 from seriatim.console.guard import Refusal
 from seriatim.errors import NotFound, UsageError, shown
-from seriatim.kernel.values.time import micros
-from seriatim.operations.period import time_range
 
-__all__ = ["OLDER_THAN", "QUEUE", "SINCE", "UNTIL", "Field", "WrongValue", "check_known", "check_values", "older_than"]
+__all__ = ["QUEUE", "Field", "WrongValue", "check_known", "check_queue", "check_values"]
 
 #: A message of an error names at most so many values.
 _NAMED = 12
@@ -40,7 +38,8 @@ class Field:
     words: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-def _queue(box: MessageBox, value: str) -> None:
+def check_queue(box: MessageBox, value: str) -> None:
+    """Check that a queue exists."""
     known = box.definitions().queues
     if value not in known:
         close = get_close_matches(value, known, 1)
@@ -49,26 +48,7 @@ def _queue(box: MessageBox, value: str) -> None:
         raise NotFound(f"there is no queue {shown(value, 60)}", remedy=remedy)
 
 
-def _period(_: MessageBox, value: str) -> None:
-    if micros(value) < 0:
-        raise UsageError(f"a period can't be {shown(value, 60)}", remedy="write it without a sign")
-
-
-QUEUE = Field("queue", "Queue", check=_queue)
-SINCE = Field("since", "Since", hint="2h, or 2026-03-01 14:30", check=lambda _, value: _moment(value))
-UNTIL = Field("until", "Until", hint="30m, or 2026-03-01 15:00", check=lambda _, value: _moment(value, is_end=True))
-
-
-def _moment(value: str, *, is_end: bool = False) -> None:
-    time_range(None, value) if is_end else time_range(value)
-
-
-def older_than(label: str, hint: str = "7d") -> Field:
-    """The filter for what is older than a period, under a label."""
-    return Field("older_than", label, hint=hint, check=_period)
-
-
-OLDER_THAN = older_than("Set aside longer ago than")
+QUEUE = Field("queue", "Queue", check=check_queue)
 
 
 def check_values(box: MessageBox, fields: Sequence[Field], query: Mapping[str, str]) -> None:

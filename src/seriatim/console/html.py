@@ -34,9 +34,9 @@ _LONGEST_FOLDED = 4_000
 
 
 def environment(now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Environment:
-    """Return the templates of `pages/`, one beside its page, and of `templates/`; ages count from `now`."""
+    """The templates: those of pages in `pages/`, and what they share in `templates/`; `now` is the time from which ages are told."""
     found = Environment(
-        loader=ChoiceLoader([PackageLoader("seriatim.console", folder) for folder in ("pages", "templates")]),
+        loader=ChoiceLoader([PackageLoader("seriatim.console", one) for one in ("pages", "templates")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -45,9 +45,9 @@ def environment(now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Envi
     found.filters |= {
         "folded": _folded, "cell": lambda value, longest=_LONGEST: _cell(value, now, longest),
         "timed": lambda text: _timed(text, now), "again": lambda text: _again_at(text, now),
-        "ago": lambda at: _time(at, now), "age": lambda at: _time(at, now, is_age=True),
-        "plain": in_line, "lines": in_lines, "counted": counted,
-        "badge": _badge, "words": lambda text: str(text).replace("_", " "), "json": _json, "period": period_of, "number": shown_value,
+        "ago": lambda at: _time(at, now), "age": lambda at: _time(at, now, is_age=True), "plain": in_line, "lines": in_lines,
+        "counted": counted, "badge": _badge,
+        "words": lambda text: str(text).replace("_", " "), "json": _json, "period": period_of, "number": shown_value,
     }  # fmt: skip
     return found
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from seriatim.console.actions import ON_GROUPS
 from seriatim.console.page import Asked
 from seriatim.errors import UsageError
+from seriatim.kernel.groups.verbs import ON_GROUPS, VERBS
 from seriatim.operations import dead_letters, groups
 from seriatim.operations.dead_letters import DeadLetter
 from seriatim.operations.groups import Action, GroupView
@@ -78,6 +78,6 @@ def _of_group(asked: Asked, queue: str, group: str, message_id: str) -> OfGroup 
         return None
     if it.blocks is None or it.blocks.message_id != message_id:
         return None
-    able = (one for one in it.helps if one in it.allowed and one in ON_GROUPS and asked.may(ON_GROUPS[one].role))
+    able = (one for one in it.helps if one in it.allowed and one in ON_GROUPS and asked.may(VERBS[one].role))
     best = next(able, None)
     return None if best is None else OfGroup(it.view, it.why, best, groups.seen_of(it.view))

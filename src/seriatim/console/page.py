@@ -22,13 +22,13 @@ from seriatim.errors import UsageError, shown
 from seriatim.operations.tables.meanings import meanings
 from seriatim.operations.tables.table import Column, Table, shown_value
 
-__all__ = ["Answer", "Asked", "Listing", "Page", "address", "matched", "segments_of"]
+__all__ = ["MOST_ROWS", "Answer", "Asked", "Page", "Rows", "address", "matched", "segments_of"]
 
 T = TypeVar("T")
 #: In place of a reason that names values of properties.
 _UNNAMED = "no subscription matches it, or it doesn't fit its type: who sees properties sees why"
 #: So many rows a page has, unless it is asked for others, and at most.
-_ROWS, _MOST_ROWS = 50, 1000
+_ROWS, MOST_ROWS = 50, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Asked:
     @property
     def limit(self) -> int:
         """The number of rows."""
-        return max(1, min(self.number("limit") or _ROWS, _MOST_ROWS))
+        return max(1, min(self.number("limit") or _ROWS, MOST_ROWS))
 
     def chosen(self, *names: str) -> dict[str, str]:
         """The values of the query that are there, of these names."""
@@ -87,7 +87,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class Rows:
     """A list: a table with its rows."""
 
     table: Table[Any]
@@ -122,8 +122,8 @@ class Answer:
 
     twin: object
     title: str | None = None
-    listing: Listing | None = None
-    about: str = ""
+    listing: Rows | None = None
+    about: str | Markup = ""
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -135,7 +135,7 @@ class Page:
     paths: Sequence[str]
     title: str
     read: Callable[[Asked], Answer]
-    #: The file of its template, in `pages/` beside it; by default that of a list.
+    #: The file of its template: beside its module, or that of a list.
     template: str = "list.html"
     #: The part of the menu in which it stands; empty: it isn't in the menu.
     section: str = ""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from seriatim.console.guard import Refusal
+from seriatim.kernel.groups.verbs import VERBS
 
 __all__ = ["Rejected"]
 
 #: What people type into forms, in the order in which an error shows it.
-_TYPED = ("reason", "next", "through", "body")
+_TYPED = ("reason", *(one.name for verb in VERBS.values() for one in verb.takes if one.label), "body")
 
 
 class Rejected:

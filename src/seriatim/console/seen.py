@@ -5,22 +5,15 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable
-from typing import Any
 
 from seriatim.console.guard import Refusal
 from seriatim.operations.seen import SEEN_BYTES, digest_of
 
-__all__ = ["MOST_SEEN", "seen_in_pipeline", "seen_number", "token_of", "tokens_in"]
+__all__ = ["MOST_SEEN", "seen_number", "token_of", "tokens_in"]
 
 #: So many things are acted on at once: their tokens come and go with the page.
 MOST_SEEN = 1000
 _LENGTH = SEEN_BYTES * 4 // 3
-
-
-def seen_in_pipeline(view: Any) -> str:
-    """The token of a pipeline's group as it stands."""
-    facts = [view.queue, view.group, view.incarnation, view.state, view.by_operator, view.closing]
-    return digest_of([*facts, *((view.next, view.missing_last) if view.missing_first is not None else ())])
 
 
 def seen_number(number: object, *facts: object) -> str:

@@ -66,6 +66,11 @@ class Outcome:
     decided: Decided
     events: Events
 
+    @classmethod
+    def unchanged(cls, state: State) -> Outcome:
+        """The result of a call that decides nothing."""
+        return cls(state, no_messages(), no_events())
+
 
 def due(policy: Policy, state: State) -> Ints:
     """The time of each group's next timer, microseconds; `FOREVER` if none runs."""

@@ -29,6 +29,7 @@ from seriatim.kernel.groups.policy import (
 )
 from seriatim.kernel.groups.sequence import key_problem, position_reader
 from seriatim.kernel.groups.state import NOTHING, Flag, State
+from seriatim.kernel.groups.verbs import Action
 from seriatim.kernel.operators import actions
 from seriatim.kernel.policies.copies import region_bit
 from seriatim.kernel.policies.stays import CLOSES, OPENS
@@ -266,11 +267,11 @@ class Sequencer:
         Raises:
             ActionRefused: the group is closed. Each action raises it in a state in which it isn't allowed.
         """
-        return self._act(actions.suspend, group, now)
+        return self._act(Action.SUSPEND, group, now)
 
     def resume(self, group: Key, now: float | None = None) -> Outcome:
         """Resumes a suspended group."""
-        return self._act(actions.resume, group, now)
+        return self._act(Action.RESUME, group, now)
 
     def skip_message(self, group: Key, now: float | None = None, *, sequence: Any = None) -> Outcome:
         """Makes the late message that suspended the group dead; with `sequence` the held message with this sequence.
@@ -282,7 +283,7 @@ class Sequencer:
             ActionRefused: without `sequence`: no message has stopped the group; with it: it holds no such message.
         """
         if sequence is None:
-            return self._act(actions.skip_message, group, now)
+            return self._act(Action.SKIP_MESSAGE, group, now)
         refs = self._known(group).held.messages().ref.tolist()
         moment = self._move(now)
         ref = min((ref for ref in refs if self._messages[ref][1] == sequence), default=None)
@@ -297,22 +298,22 @@ class Sequencer:
 
     def skip_hole(self, group: Key, through: int | None = None, now: float | None = None) -> Outcome:
         """Skips the missing numbers up to `through`; None: the whole hole."""
-        return self._act(actions.skip_hole, group, now, through)
+        return self._act(Action.SKIP_HOLE, group, now, through=through)
 
     def reset(self, group: Key, next: int, now: float | None = None) -> Outcome:  # noqa: A002 - the word of the design
         """Sets the next number of the group."""
-        return self._act(actions.reset, group, now, next)
+        return self._act(Action.RESET, group, now, next=next)
 
     def restart(self, group: Key, now: float | None = None) -> Outcome:
         """Begins a group anew, from the policy's `start`: its held messages come back, in order of arrival. Ordinals go on.
 
         Messages that were set aside aren't kept in memory: only what is held comes back.
         """
-        return self._act(actions.restart, group, now)
+        return self._act(Action.RESTART, group, now)
 
     def abort(self, group: Key, now: float | None = None) -> Outcome:
         """Makes all held messages of the group dead. Its next number stays; numbers that never came can still come."""
-        return self._act(actions.abort, group, now)
+        return self._act(Action.ABORT, group, now)
 
     def close(self, group: Key, now: float | None = None, *, at_once: bool = False) -> Outcome:
         """Closes a group: new messages are late, except missing numbers below the highest one held.
@@ -320,7 +321,7 @@ class Sequencer:
         Its held messages go on by the usual rules and clocks; it is closed when it holds nothing. With `at_once` it is closed now,
         and nothing leaves any more: its held messages can only be aborted.
         """
-        return self._act(partial(actions.close, at_once=at_once), group, now)
+        return self._act(Action.CLOSE, group, now, at_once=at_once)
 
     # ---- what there is
 
@@ -485,9 +486,10 @@ class Sequencer:
         state = State.join([self._groups[key] for key in keys])
         return self._settle(keys, kernel.advance(self.policy, state, now))
 
-    def _act(self, action: Callable[..., kernel.Outcome], group: Key, now: float | None, *arguments: Any) -> Outcome:
+    def _act(self, action: Action, group: Key, now: float | None, **given: Any) -> Outcome:
         state = self._known(group)
-        return self._settle([_raw(group)], action(self.policy, state, self._move(now), str(group), *arguments))
+        acted = actions.apply(self.policy, state, self._move(now), str(group), action, given)
+        return self._settle([_raw(group)], acted)
 
     def _settle(self, keys: list[Key], outcome: kernel.Outcome, arrived: tuple[Ints, Ints] | None = None) -> Outcome:
         """Store the new states, and return the decisions in the user's terms; `arrived`: refs and times, ascending."""

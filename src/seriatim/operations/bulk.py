@@ -19,14 +19,13 @@ from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
 from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
 from seriatim.errors import ActionRefused, GroupChanged, Unavailable, UsageError
-from seriatim.kernel.groups.states import ALLOWED, RETRIED_IN, Action, GroupState
+from seriatim.kernel.groups.states import GroupState
+from seriatim.kernel.groups.verbs import BULK, RETRIED_IN, VERBS, Action
 from seriatim.operations import groups
 from seriatim.pipeline.text.counted import counted
 
 __all__ = ["BULK", "Refused", "chosen", "each", "put_back", "sorted_out"]
 
-#: What may be done to many groups at once: what needs no number of the single group.
-BULK = (Action.SUSPEND, Action.RESUME, Action.RETRY, Action.SKIP_MESSAGE, Action.SKIP_HOLE, Action.ABORT, Action.CLOSE)
 _PAGE = 1_000
 #: The most messages put back into one group in one transaction.
 _BATCH = 1_000
@@ -79,7 +78,7 @@ def sorted_out(
     """
     if action not in BULK:
         raise UsageError(f"cannot {action} many groups at once", remedy=f"one of {', '.join(BULK)}")
-    states = RETRIED_IN if action is Action.RETRY else ALLOWED[action]
+    states = RETRIED_IN if action is Action.RETRY else VERBS[action].states
     wanted = frozenset(GroupState) if where.states is None else where.states
     found: list[GroupView] = []
     left: list[GroupView] = []
@@ -88,14 +87,14 @@ def sorted_out(
             after: tuple[str, str] | None = None
             most = _PAGE if limit is None else limit
             while True:
-                page = groups_of(tx.transaction, replace(where, states=fitting), after, most)
+                page = groups_of(tx.transaction, replace(where, state=fitting, after=after, limit=most))
                 for view in page:
                     (found if view.allows(action) else left).append(view)
                 if len(page) < most or (limit is not None and len(found) >= limit):
                     break
                 after = (page[-1].queue, page[-1].group)
         if len(left) < others and (rest := wanted - states):
-            left += groups_of(tx.transaction, replace(where, states=rest), None, others - len(left))
+            left += groups_of(tx.transaction, replace(where, state=rest, limit=others - len(left)))
     return found[:limit], left[:others]
 
 
@@ -115,7 +114,7 @@ def each(
     for view in views:
         try:
             yield groups.act(
-                box, action, view.queue, view.group, at_once=at_once, seen=seen_of(view), actor=actor, reason=reason
+                box, action, view.queue, view.group, seen=seen_of(view), actor=actor, reason=reason, at_once=at_once
             )
         except GroupChanged as error:
             yield Refused(view.queue, view.group, _why(_refusal(box, action, view) or error))

@@ -10,21 +10,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Event
 
 from seriatim.box.box import MessageBox
+from seriatim.box.connection.access import Transaction
 from seriatim.box.operators import bulk_operations as doing
 from seriatim.box.operators.bulk_operations import PORTION, Portion
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.views.bulk_operations import (
     RESULTS,
+    BulkFilter,
     BulkGroup,
+    BulkGroupFilter,
     BulkOperation,
     bulk_groups_of,
     bulk_operation_of,
     bulk_operations_of,
 )
 from seriatim.box.views.groups import GroupFilter, GroupView
-from seriatim.errors import Unavailable, UsageError, shown
-from seriatim.kernel.groups.states import Action
+from seriatim.errors import Unavailable, UsageError
+from seriatim.kernel.groups.verbs import Action
 from seriatim.operations.bulk import chosen
+from seriatim.operations.listing import listed
 
 __all__ = [
     "AT_ONCE",
@@ -47,7 +51,6 @@ __all__ = [
 
 #: Up to so many groups are acted on at once; more are a bulk operation.
 AT_ONCE = 1_000
-_MOST = 100_000
 #: Seconds between two looks at an operation on which another process works, and after which a portion is tried again.
 _LOOK_S = 0.5
 #: So often a portion is tried again before the reason is told.
@@ -171,23 +174,10 @@ def work_for(box: MessageBox, seconds: float, ends: Callable[[], bool] = lambda:
     return doing.work_for(box.access, seconds, ends)
 
 
-def bulk_operations(
-    box: MessageBox, *, before: int | None = None, is_open: bool = False, limit: int = 100
-) -> list[BulkOperation]:
-    """List operations, newest first.
-
-    Args:
-        box: the box.
-        before: only with lower numbers, for paging: the last number of the previous call.
-        is_open: only those that aren't over.
-        limit: the largest number of rows.
-
-    Raises:
-        UsageError: the limit is invalid.
-    """
-    _check_limit(limit)
-    with box.access.transaction() as transaction:
-        return bulk_operations_of(transaction, before=before, is_open=is_open, limit=limit)
+@listed(BulkFilter)
+def bulk_operations(transaction: Transaction, chosen: BulkFilter) -> list[BulkOperation]:
+    """List bulk operations, newest first: what each does, how far it is, and who asked for it."""
+    return bulk_operations_of(transaction, chosen)
 
 
 def bulk_operation(box: MessageBox, bulk_id: int) -> BulkOperation:
@@ -200,29 +190,8 @@ def bulk_operation(box: MessageBox, bulk_id: int) -> BulkOperation:
         return bulk_operation_of(transaction, bulk_id)
 
 
-def bulk_groups(
-    box: MessageBox, bulk_id: int, *, result: str | None = None, after: tuple[int, str] | None = None, limit: int = 100
-) -> list[BulkGroup]:
-    """List the groups of an operation, by the number of the queue and by key.
-
-    Args:
-        box: the box.
-        bulk_id: its number.
-        result: only groups with this result: `done`, `refused`, `changed`, `left` (none yet), or `not done` (refused or changed).
-        after: only groups after this number of a queue and this key, for paging: those of the last row of the previous call.
-        limit: the largest number of rows.
-
-    Raises:
-        UsageError: there is no such operation or result, or the limit is invalid.
-    """
-    _check_limit(limit)
-    if result is not None and result not in RESULTS:
-        raise UsageError(f"no group has the result {shown(result)}", remedy=f"one of {', '.join(RESULTS)}")
-    with box.access.transaction() as transaction:
-        bulk_operation_of(transaction, bulk_id)
-        return bulk_groups_of(transaction, bulk_id, result=result, after=after, limit=limit)
-
-
-def _check_limit(limit: int) -> None:
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-        raise UsageError(f"cannot list {shown(limit)} rows", remedy=f"an integer from 1 to {_MOST:,}")
+@listed(BulkGroupFilter)
+def bulk_groups(transaction: Transaction, chosen: BulkGroupFilter) -> list[BulkGroup]:
+    """List the groups of an operation, by the number of the queue and by key."""
+    bulk_operation_of(transaction, chosen.bulk_id)
+    return bulk_groups_of(transaction, chosen)

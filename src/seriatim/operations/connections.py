@@ -14,7 +14,10 @@ _PATIENCE_MS = 5_000
 
 
 def connections(box: MessageBox) -> list[ConnectionView]:
-    """The connections of applications to the database of a box, first those whose transaction is oldest."""
+    """List the connections to a box's database: whose, since when in a transaction, and how many groups it keeps locked.
+
+    A transaction that was forgotten keeps its groups locked: end its connection with `seriatim connection end PID`.
+    """
     with box.access.transaction() as transaction:
         return connections_of(transaction)
 

@@ -10,7 +10,7 @@ import base64
 import binascii
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -20,12 +20,15 @@ from seriatim.box.operators import edits as box_edits
 from seriatim.box.operators.edits import NotRetried, PlannedRetry, Retried
 from seriatim.box.operators.failed_message import failed_of
 from seriatim.box.operators.operator_log import Operator
+from seriatim.box.views import listing
 from seriatim.box.views.exported import ExportedMessage, exported
+from seriatim.box.views.filtered import filtered
 from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
 from seriatim.box.views.message_places import PlaceFilter
 from seriatim.errors import NotFound, Unavailable, UsageError, shown
-from seriatim.kernel.groups.states import RETRIED_IN, Action, GroupState
-from seriatim.operations.period import When, narrowed
+from seriatim.kernel.groups.states import GroupState
+from seriatim.kernel.groups.verbs import RETRIED_IN, Action
+from seriatim.operations.listing import check_queues
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.section import likely
 
@@ -53,47 +56,27 @@ _READ_BY_PEOPLE = ("status", "attempt", "error")
 _BODIES = ("body", "body_base64")
 
 
-def export(
-    box: MessageBox,
-    *,
-    queue: str | None = None,
-    group: str | None = None,
-    state: GroupState | str | Iterable[GroupState | str] | None = None,
-    status: str | None = None,
-    message_type: str | None = None,
-    error: str | None = None,
-    since: When | None = None,
-    until: When | None = None,
-    properties: Mapping[str, object] | None = None,
-    message_id: str | None = None,
-) -> Iterator[ExportedMessage]:
-    """Read messages with their bodies, oldest first, in one transaction. Never all bodies are in memory.
+@dataclass(frozen=True, slots=True)
+class ExportFilter(PlaceFilter):
+    """The messages that are exported."""
 
-    Args:
-        box: the box.
-        queue: only messages of this queue.
-        group: only messages of groups with this key.
-        state: only the message that stops each group that is in this state, or in one of these: ``faulted``; or
-            ``ready``, ``waiting``, ``timed_out`` of groups that wait for the next attempt. None: messages of all groups.
-        status: only messages in this status, as for `messages.messages`.
-        message_type: only messages of this type.
-        error: only messages with this text in the reason why they were set aside, or in the last error of their handler.
-        since: only messages published from this moment on, as for `messages.messages`.
-        until: only messages published before this moment, likewise.
-        properties: only messages with these values of properties, by name.
-        message_id: only the message with this id.
+    _: KW_ONLY
+    state: GroupState | str | Iterable[GroupState | str] | None = listing.choice(
+        "the message that stops each group in this state: faulted, or one of the others if the group waits for the next attempt",
+        sorted(RETRIED_IN), "a state in which a message stops a group and can be retried", many=True,
+    )  # fmt: skip
+
+
+@filtered(ExportFilter, "the box", without=("after", "limit", "seconds"))
+def export(box: MessageBox, chosen: ExportFilter) -> Iterator[ExportedMessage]:
+    """Export messages with their bodies and properties, oldest first, in one transaction. Never all bodies are in memory.
 
     Raises:
-        UsageError: there is no such queue, status or state, or another argument is invalid.
         EnvironmentProblem: the role doesn't see bodies.
     """
-    if queue is not None:
-        box.definitions().queue(queue)
-    states = _states(state)
-    chosen = PlaceFilter(
-        queue, group, status, message_type, message_id, error=error, narrowed=narrowed(since, until, properties)
-    )
-    return _exported(box, chosen, states)
+    check_queues(box.definitions(), chosen)
+    states = chosen.parameters()["state"]
+    return _exported(box, chosen, None if states is None else frozenset(map(GroupState, states)))
 
 
 def _exported(box: MessageBox, chosen: PlaceFilter, states: frozenset[GroupState] | None) -> Iterator[ExportedMessage]:
@@ -102,10 +85,9 @@ def _exported(box: MessageBox, chosen: PlaceFilter, states: frozenset[GroupState
             yield from exported(transaction, chosen)
             return
         known = box.access.known.current(transaction)
-        after: tuple[str, str] | None = None
+        where = GroupFilter(chosen.queue, state=states, limit=_PAGE)
         while True:
-            groups = None if chosen.group is None else [chosen.group]
-            page = groups_of(transaction, GroupFilter(chosen.queue, states=states), after, _PAGE, groups=groups)
+            page = groups_of(transaction, where, None if chosen.group is None else [chosen.group])
             for name, keys in _retried_of(page).items():
                 stopping = failed_of(transaction, known.queue(name), keys)
                 entries = {key: one.entry_ids for key, one in stopping.items()}
@@ -113,7 +95,7 @@ def _exported(box: MessageBox, chosen: PlaceFilter, states: frozenset[GroupState
                     yield from exported(transaction, replace(chosen, queue=name), entries)
             if len(page) < _PAGE:
                 break
-            after = (page[-1].queue, page[-1].group)
+            where = replace(where, after=(page[-1].queue, page[-1].group))
         if GroupState.FAULTED in states and chosen.status in (None, "faulted"):
             yield from exported(transaction, replace(chosen, status="faulted"))  # those that stop themselves alone
 
@@ -125,17 +107,6 @@ def _retried_of(views: Iterable[GroupView]) -> dict[str, list[str]]:
         if view.allows(Action.RETRY):
             found.setdefault(view.queue, []).append(view.group)
     return found
-
-
-def _states(state: GroupState | str | Iterable[GroupState | str] | None) -> frozenset[GroupState] | None:
-    if state is None:
-        return None
-    given = [state] if isinstance(state, str) else list(state)
-    for one in given:
-        if one not in RETRIED_IN:
-            what = f"{shown(one)} is not a state in which a message stops a group and can be retried"
-            raise UsageError(what, remedy=f"one of {', '.join(sorted(RETRIED_IN))}")
-    return frozenset(map(GroupState, given)) or None
 
 
 # ---- lines of JSON

@@ -6,10 +6,11 @@ doesn't allow the action, it is refused; the error names the state and the allow
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Sequence
+from typing import Any
 
 from seriatim.box.box import MessageBox
+from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.dsn import place_of
 from seriatim.box.operators import actions
 from seriatim.box.operators.actions import ActionRequest, Operation
@@ -21,10 +22,10 @@ from seriatim.box.views.filters import ErrorCount
 from seriatim.box.views.group_standing import Head, OnWay, OpenPlace, Processed, Standing, standing_of
 from seriatim.box.views.groups import GroupFilter, GroupView, count_groups, group_of, groups_of
 from seriatim.box.views.operations_done import Logged
-from seriatim.errors import UsageError, shown
-from seriatim.kernel.groups.states import STOPPED, Action, GroupState
-from seriatim.kernel.values.time import micros
-from seriatim.operations.period import When, narrowed
+from seriatim.errors import UsageError
+from seriatim.kernel.groups.states import STOPPED, GroupState
+from seriatim.kernel.groups.verbs import Action
+from seriatim.operations.listing import listed
 
 __all__ = [
     "STOPPED",
@@ -45,7 +46,6 @@ __all__ = [
     "close",
     "count",
     "forget",
-    "group_filter",
     "group_view",
     "groups",
     "groups_by_error",
@@ -86,101 +86,29 @@ def standing(box: MessageBox, queue: str, group: str) -> Standing:
         return standing_of(tx.transaction, queue, group)
 
 
-def groups(
-    box: MessageBox,
-    queue: str | None = None,
-    *,
-    state: GroupState | str | Iterable[GroupState | str] | None = None,
-    key: str | None = None,
-    older_than: float | str | None = None,
-    error: str | None = None,
-    error_class: str | None = None,
-    since: When | None = None,
-    until: When | None = None,
-    properties: Mapping[str, object] | None = None,
-    suspected: bool | None = None,
-    after: tuple[str, str] | None = None,
-    limit: int = 1000,
-) -> list[GroupView]:
-    """List the groups of a box, by queue and key.
-
-    Args:
-        box: the box.
-        queue: only groups of this queue.
-        state: only groups in this state, or in one of these states.
-        key: only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
-        older_than: only groups in their state for more than this many seconds (or ``"5m"``).
-        error: only groups with this text in the reason of their stop.
-        error_class: only groups that an error of this class has stopped, or that are tried again after one.
-        since: only groups that are in their state from this moment on: a datetime, ISO text (without a zone: local time), or how long ago
-            it was, as seconds or ``"2h"``.
-        until: only groups that are in their state before this moment, likewise.
-        properties: only groups that have a message with these values of properties, by name.
-        suspected: whether groups whose producer seems to have begun anew are listed: True: in any state; False: never; None:
-            like others.
-        after: only groups after this queue and key, for paging: the last group of the previous call.
-        limit: the largest number of rows.
-
-    Raises:
-        UsageError: there is no such state, or the limit, the period, the range of time or a property is invalid.
-    """
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_GROUPS:
-        raise UsageError(f"cannot list {shown(limit)} groups", remedy=f"an integer from 1 to {_MOST_GROUPS:,}")
-    chosen = group_filter(
-        queue, state=state, key=key, older_than=older_than, error=error, error_class=error_class, since=since, until=until,
-        properties=properties, suspected=suspected,
-    )  # fmt: skip
-    with box.session() as tx, translated(_place(box)):
-        return groups_of(tx.transaction, chosen, after, limit)
+@listed(GroupFilter)
+def groups(transaction: Transaction, chosen: GroupFilter) -> list[GroupView]:
+    """List the groups of a box, by queue and key."""
+    return groups_of(transaction, chosen)
 
 
-def stopped(
-    box: MessageBox,
-    queue: str | None = None,
-    *,
-    key: str | None = None,
-    older_than: float | str | None = None,
-    error: str | None = None,
-    error_class: str | None = None,
-    since: When | None = None,
-    until: When | None = None,
-    properties: Mapping[str, object] | None = None,
-    after: tuple[str, str] | None = None,
-    limit: int = 1000,
-) -> list[GroupView]:
+@listed(GroupFilter, without=("state", "suspected"), state=STOPPED)
+def stopped(transaction: Transaction, chosen: GroupFilter) -> list[GroupView]:
     """List the groups that stand still: suspended, faulted, timed out or waiting for a missing number.
 
-    They hand nothing out until something happens. The arguments and errors are the same as for `groups`.
+    They hand nothing out until something happens.
     """
-    return groups(
-        box, queue, state=STOPPED, key=key, older_than=older_than, error=error, error_class=error_class, since=since, until=until,
-        properties=properties, after=after, limit=limit,
-    )  # fmt: skip
+    return groups_of(transaction, chosen)
 
 
-def groups_by_error(
-    box: MessageBox,
-    queue: str | None = None,
-    *,
-    state: GroupState | str | Iterable[GroupState | str] | None = STOPPED,
-    key: str | None = None,
-    older_than: float | str | None = None,
-    error: str | None = None,
-    error_class: str | None = None,
-    since: When | None = None,
-    until: When | None = None,
-    properties: Mapping[str, object] | None = None,
-) -> list[ErrorCount]:
+@listed(GroupFilter, without=("suspected", "after", "limit"), state=STOPPED, limit=_MOST_GROUPS)
+def groups_by_error(transaction: Transaction, chosen: GroupFilter) -> list[ErrorCount]:
     """Count stopped groups by the class of the handler's error, and those that no handler stopped by state; most first.
 
-    The arguments and errors are the same as for `groups`. Counts up to 100,000 groups.
+    Counts up to 100,000 groups.
     """
-    found = groups(
-        box, queue, state=state, key=key, older_than=older_than, error=error, error_class=error_class, since=since, until=until,
-        properties=properties, limit=_MOST_GROUPS,
-    )  # fmt: skip
     of: dict[str, list[GroupView]] = {}
-    for view in found:
+    for view in groups_of(transaction, chosen):
         of.setdefault(_cause(view), []).append(view)
     counts = [_counted(cause, views) for cause, views in of.items()]
     return sorted(counts, key=lambda one: (-one.count, one.error))
@@ -203,35 +131,6 @@ def count(box: MessageBox, queue: str | None = None, *, key: str | None = None) 
         return count_groups(tx.transaction, queue, key)
 
 
-def group_filter(
-    queue: str | None = None,
-    *,
-    state: GroupState | str | Iterable[GroupState | str] | None = None,
-    key: str | None = None,
-    older_than: float | str | None = None,
-    error: str | None = None,
-    error_class: str | None = None,
-    since: When | None = None,
-    until: When | None = None,
-    properties: Mapping[str, object] | None = None,
-    suspected: bool | None = None,
-) -> GroupFilter:
-    """Make a filter for groups; see `groups` for the arguments.
-
-    Raises:
-        UsageError: there is no such state, or the period, the range of time or a property is invalid.
-    """
-    named = [state] if isinstance(state, str) else state
-    for one in named or ():
-        if one not in list(GroupState):
-            raise UsageError(f"{shown(one)} is not a state of groups", remedy=f"one of {', '.join(GroupState)}")
-    states = None if named is None else frozenset(GroupState(one) for one in named)
-    age = None if older_than is None else timedelta(microseconds=micros(older_than))
-    return GroupFilter(
-        queue, key, states or None, age, error, error_class, narrowed(since, until, properties), suspected
-    )
-
-
 def only_group(box: MessageBox, group: str) -> str:
     """The only queue that has a group with this key.
 
@@ -250,7 +149,7 @@ def named(box: MessageBox, keys: Sequence[str], queue: str | None = None) -> lis
     if queue is not None:
         box.definitions().queue(queue)
     with box.session() as tx, translated(_place(box)):
-        found = groups_of(tx.transaction, GroupFilter(queue), limit=_MOST_GROUPS, groups=keys)
+        found = groups_of(tx.transaction, GroupFilter(queue, limit=_MOST_GROUPS), keys)
     of: dict[str, list[GroupView]] = {}
     for view in found:
         of.setdefault(view.group, []).append(view)
@@ -278,34 +177,28 @@ def act(
     *,
     actor: str,
     reason: str,
-    through: int | None = None,
-    next: int | None = None,  # noqa: A002 -- the word of the design
-    body: bytes | None = None,
-    message: str | None = None,
-    at_once: bool = False,
     seen: str | None = None,
+    **given: Any,
 ) -> Operation:
-    """Perform an action, by its name. The arguments and errors are the same as for the function with this name.
+    """Perform an action, by its name.
 
-    `seen`: what the operator has seen of the group, as `seen_of` gives it of a view; None: they take it as it is.
+    Args:
+        box: the box.
+        action: the action.
+        queue: the queue's name.
+        group: the group's key.
+        actor: the operator's name.
+        reason: the reason.
+        seen: what the operator has seen of the group, as `seen_of` gives it of a view; None: they take it as it is.
+        **given: what the function with the action's name takes besides.
 
     Raises:
+        UsageError: the action doesn't take what is given; or as the function with its name.
         GroupChanged: the group isn't as it was seen; nothing was done.
     """
-    asked = ActionRequest(
-        action,
-        queue,
-        group,
-        actor,
-        reason,
-        through=through,
-        following=next,
-        body=body,
-        message=message,
-        at_once=at_once,
-        seen=seen,
-    )
-    return _act(box, asked)
+    asked = ActionRequest(action, queue, group, actor, reason, given, seen)
+    with box.session() as tx, translated(_place(box)):
+        return actions.act(tx.transaction, asked)
 
 
 def suspend(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
@@ -316,12 +209,12 @@ def suspend(box: MessageBox, queue: str, group: str, *, actor: str, reason: str)
         ActionRefused: the group is closed. Each action raises it in a state in which it isn't allowed.
         Unavailable: the transaction has to be repeated.
     """
-    return _act(box, ActionRequest(Action.SUSPEND, queue, group, actor, reason))
+    return act(box, Action.SUSPEND, queue, group, actor=actor, reason=reason)
 
 
 def resume(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
     """Resume a suspended group. Its held late messages leave first, flagged as late."""
-    return _act(box, ActionRequest(Action.RESUME, queue, group, actor, reason))
+    return act(box, Action.RESUME, queue, group, actor=actor, reason=reason)
 
 
 def retry(
@@ -349,7 +242,7 @@ def retry(
     Raises:
         UsageError: a new body is given but a set of several messages failed, or the body doesn't fit the message's type.
     """
-    return _act(box, ActionRequest(Action.RETRY, queue, group, actor, reason, body=body, message=message))
+    return act(box, Action.RETRY, queue, group, actor=actor, reason=reason, body=body, message=message)
 
 
 def skip_message(
@@ -372,19 +265,19 @@ def skip_message(
     Raises:
         ActionRefused: the group is locked; without a message: no message has stopped it; with one: it doesn't wait there.
     """
-    return _act(box, ActionRequest(Action.SKIP_MESSAGE, queue, group, actor, reason, message=message))
+    return act(box, Action.SKIP_MESSAGE, queue, group, actor=actor, reason=reason, message=message)
 
 
 def skip_hole(
     box: MessageBox, queue: str, group: str, *, through: int | None = None, actor: str, reason: str
 ) -> Operation:
     """Skip the missing numbers up to `through`; None: the whole hole."""
-    return _act(box, ActionRequest(Action.SKIP_HOLE, queue, group, actor, reason, through=through))
+    return act(box, Action.SKIP_HOLE, queue, group, actor=actor, reason=reason, through=through)
 
 
 def reset(box: MessageBox, queue: str, group: str, *, next: int, actor: str, reason: str) -> Operation:  # noqa: A002 -- the word of the design
     """Set the next number of the group. Held messages below it become late; numbers that are passed over count as skipped."""
-    return _act(box, ActionRequest(Action.RESET, queue, group, actor, reason, following=next))
+    return act(box, Action.RESET, queue, group, actor=actor, reason=reason, next=next)
 
 
 def restart(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
@@ -396,12 +289,12 @@ def restart(box: MessageBox, queue: str, group: str, *, actor: str, reason: str)
     Raises:
         ActionRefused: the group is locked or closed, or has no numbers.
     """
-    return _act(box, ActionRequest(Action.RESTART, queue, group, actor, reason))
+    return act(box, Action.RESTART, queue, group, actor=actor, reason=reason)
 
 
 def abort(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
     """Make all held and queued messages of the group dead letters."""
-    return _act(box, ActionRequest(Action.ABORT, queue, group, actor, reason))
+    return act(box, Action.ABORT, queue, group, actor=actor, reason=reason)
 
 
 def close(box: MessageBox, queue: str, group: str, *, at_once: bool = False, actor: str, reason: str) -> Operation:
@@ -417,7 +310,7 @@ def close(box: MessageBox, queue: str, group: str, *, at_once: bool = False, act
         actor: the operator's name.
         reason: the reason.
     """
-    return _act(box, ActionRequest(Action.CLOSE, queue, group, actor, reason, at_once=at_once))
+    return act(box, Action.CLOSE, queue, group, actor=actor, reason=reason, at_once=at_once)
 
 
 def forget(box: MessageBox, queue: str, group: str, *, actor: str = "application", reason: str = "on request") -> int:
@@ -442,11 +335,6 @@ def forget(box: MessageBox, queue: str, group: str, *, actor: str = "application
     with box.access.transaction() as transaction:
         found = box.access.known.current(transaction).queue(queue)
         return forget_group(transaction, found, group, by)
-
-
-def _act(box: MessageBox, asked: ActionRequest) -> Operation:
-    with box.session() as tx, translated(_place(box)):
-        return actions.act(tx.transaction, asked)
 
 
 def _place(box: MessageBox) -> str:

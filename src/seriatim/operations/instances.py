@@ -6,15 +6,16 @@ Each action is one transaction, takes an actor and a reason, and is written to t
 from __future__ import annotations
 
 from seriatim.box.box import MessageBox
+from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.dsn import place_of
 from seriatim.box.operators import instance_actions
 from seriatim.box.postgres.translate import translated
-from seriatim.box.views.instances import InstanceStatus, InstanceView, instance_of, instances_of
+from seriatim.box.views.instances import InstanceFilter, InstanceStatus, InstanceView, instance_of, instances_of
 from seriatim.errors import UsageError, shown
+from seriatim.operations.listing import listed
 
 __all__ = ["InstanceStatus", "InstanceView", "instance_view", "instances", "resume", "suspend", "terminate"]
 
-_MOST_INSTANCES = 100_000
 _LAST_ID = 2**63 - 1
 
 
@@ -29,37 +30,10 @@ def instance_view(box: MessageBox, instance_id: int) -> InstanceView:
         return instance_of(tx.transaction, instance_id)
 
 
-def instances(
-    box: MessageBox,
-    queue: str | None = None,
-    *,
-    group: str | None = None,
-    status: InstanceStatus | str | None = None,
-    after: int = 0,
-    limit: int = 1000,
-) -> list[InstanceView]:
-    """List the running and suspended instances of a box, ordered by their numbers.
-
-    Args:
-        box: the box.
-        queue: only instances of this queue.
-        group: only the instance of this group.
-        status: only ``running`` or only ``suspended`` instances.
-        after: only instances with higher numbers, for paging: the last number of the previous call.
-        limit: the largest number of rows.
-
-    Raises:
-        UsageError: there is no such queue or status, or the limit is invalid.
-    """
-    if queue is not None:
-        box.definitions().queue(queue)
-    if status is not None and status not in list(InstanceStatus):
-        raise UsageError(f"{shown(status)} is not a status of instances", remedy=f"one of {', '.join(InstanceStatus)}")
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_INSTANCES:
-        raise UsageError(f"cannot list {shown(limit)} instances", remedy=f"an integer from 1 to {_MOST_INSTANCES:,}")
-    wanted = None if status is None else InstanceStatus(status)
-    with box.session() as tx, translated(_place(box)):
-        return instances_of(tx.transaction, queue=queue, group=group, status=wanted, after=after, limit=limit)
+@listed(InstanceFilter)
+def instances(transaction: Transaction, chosen: InstanceFilter) -> list[InstanceView]:
+    """List the running and suspended instances, ordered by number."""
+    return instances_of(transaction, chosen)
 
 
 def suspend(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:

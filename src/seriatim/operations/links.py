@@ -6,12 +6,14 @@ import os
 from collections.abc import Sequence
 
 from seriatim.box.box import MessageBox
+from seriatim.box.connection.access import Transaction
 from seriatim.box.links.certificates import public_key_in
 from seriatim.box.links.transmission import LinkExchange
 from seriatim.box.operators import links as operators
 from seriatim.box.operators.operator_log import Operator
-from seriatim.box.views.links import LinkView, StreamView, links, streams
+from seriatim.box.views.links import LinkView, StreamFilter, StreamView, links, streams
 from seriatim.errors import EnvironmentProblem, NotFound, UsageError, shown
+from seriatim.operations.listing import listed
 from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.text.section import likely
 
@@ -121,7 +123,25 @@ def status(box: MessageBox, name: str | None = None) -> list[LinkView]:
         EnvironmentProblem: the caller isn't the owner of the box.
     """
     with box.access.transaction() as transaction:
-        found = links(transaction)
+        return _links(transaction, name)
+
+
+@listed(StreamFilter)
+def transmission(transaction: Transaction, chosen: StreamFilter) -> list[StreamView]:
+    """List the streams over links, those that wait first, each with its reason.
+
+    Only the owner of the box may do that.
+
+    Raises:
+        EnvironmentProblem: the caller isn't the owner of the box.
+    """
+    if chosen.name is not None:
+        _links(transaction, chosen.name)
+    return streams(transaction, chosen)
+
+
+def _links(transaction: Transaction, name: str | None) -> list[LinkView]:
+    found = links(transaction)
     if name is None:
         return found
     mine = [one for one in found if one.link == name]
@@ -129,24 +149,3 @@ def status(box: MessageBox, name: str | None = None) -> list[LinkView]:
         known = [one.link for one in found]
         raise NotFound(f"there is no link {shown(name)}", remedy=likely(name, known) or "seriatim link status")
     return mine
-
-
-def transmission(
-    box: MessageBox, name: str | None = None, *, waiting: bool = False, limit: int = 100
-) -> list[StreamView]:
-    """The streams of links, those that wait first. Only the owner of the box may call it.
-
-    Args:
-        box: the box.
-        name: the name of a link; None: of all.
-        waiting: only streams on which something isn't acknowledged.
-        limit: the largest number of streams.
-
-    Raises:
-        UsageError: there is no such link.
-        EnvironmentProblem: the caller isn't the owner of the box.
-    """
-    if name is not None:
-        status(box, name)
-    with box.access.transaction() as transaction:
-        return streams(transaction, name, waiting=waiting, limit=limit)

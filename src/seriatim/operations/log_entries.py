@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Unpack
+from typing import Any
 
-from seriatim.box.box import MessageBox
-from seriatim.operations.log_filter import LogChoice
-from seriatim.operations.operator_log import operator_log
+from seriatim.box.connection.access import Transaction
+from seriatim.box.views.operations_done import LogFilter, logged
+from seriatim.operations.listing import listed
 
 __all__ = ["LogEntry", "entries_of_box"]
 
@@ -47,23 +47,10 @@ class LogEntry:
     role: str | None = None
 
 
-def entries_of_box(
-    box: MessageBox, queue: str | None = None, *, limit: int = 100, **chosen: Unpack[LogChoice]
-) -> list[LogEntry]:
-    """Entries of a box's operator log, newest first; see `operator_log`."""
+@listed(LogFilter, without=("before",))
+def entries_of_box(transaction: Transaction, chosen: LogFilter) -> list[LogEntry]:
+    """Entries of a box's operator log, newest first."""
     return [
-        LogEntry(
-            one.operation_id,
-            one.at,
-            "",
-            one.actor,
-            one.action,
-            one.queue,
-            one.group,
-            "done",
-            one.reason,
-            one.details,
-            role=one.role,
-        )
-        for one in operator_log(box, queue, limit=limit, **chosen)
+        LogEntry(pipeline="", result="done", **{one.name: getattr(entry, one.name) for one in fields(entry)})
+        for entry in logged(transaction, chosen)
     ]

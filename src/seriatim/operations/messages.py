@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from seriatim.box.box import MessageBox
+from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.dsn import place_of
 from seriatim.box.operators import resubmit as routing
 from seriatim.box.operators.actions import Operation, retry_messages
@@ -14,11 +15,11 @@ from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.resubmit import Resubmitted
 from seriatim.box.operators.take_out import waiting_messages
 from seriatim.box.postgres.translate import translated
-from seriatim.box.views.filters import ErrorCount, Narrowed
+from seriatim.box.views.filters import ErrorCount, Page
+from seriatim.box.views.listing import filters_of
 from seriatim.box.views.message_places import (
     Placed,
     PlaceFilter,
-    PlacesPage,
     Stored,
     message_with_places,
     places_by_error,
@@ -27,12 +28,12 @@ from seriatim.box.views.message_places import (
 )
 from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.operations.bulk import Refused
-from seriatim.operations.period import When, narrowed
+from seriatim.operations.listing import listed
 
 __all__ = [
     "ErrorCount",
+    "Page",
     "Placed",
-    "PlacesPage",
     "Resubmitted",
     "Stored",
     "message",
@@ -43,6 +44,7 @@ __all__ = [
     "retry",
     "retry_each",
     "take_out",
+    "unrouted",
     "waiting",
 ]
 
@@ -51,123 +53,39 @@ __all__ = [
 _BATCH = 1_000
 
 
-def messages(
-    box: MessageBox,
-    *,
-    queue: str | None = None,
-    group: str | None = None,
-    status: str | None = None,
-    message_type: str | None = None,
-    error: str | None = None,
-    since: When | None = None,
-    until: When | None = None,
-    properties: Mapping[str, object] | None = None,
-    limit: int | None = None,
-) -> list[Placed]:
-    """List messages with their places, oldest first.
+@listed(PlaceFilter, without=("message_id", "after", "seconds"))
+def messages(transaction: Transaction, chosen: PlaceFilter) -> list[Placed]:
+    """List messages, oldest first, with one row for each queue that has the message; an unrouted message has one row.
 
-    A message has an entry for each queue that has it; an unrouted message has one entry.
-
-    Args:
-        box: the box.
-        queue: only messages of this queue.
-        group: only messages of groups with this key.
-        status: only messages in this status: ``arrived``, ``held``, ``queued``, ``faulted``, ``late``, ``duplicate``, ``invalid``,
-            ``rejected``, ``dead``, ``done`` (in queues that keep done messages) or ``unrouted``.
-        message_type: only messages of this type.
-        error: only messages with this text in the reason why they were set aside, or in the last error of their handler;
-            case is ignored.
-        since: only messages published from this moment on: a datetime, ISO text (without a zone: local time), or how long ago it was, as
-            seconds or ``"2h"``.
-        until: only messages published before this moment, likewise.
-        properties: only messages with these values of properties, by name.
-        limit: the largest number of rows.
-
-    Raises:
-        UsageError: there is no such queue or status, or the group, type, limit, range of time or a property is invalid.
+    A message that is done is listed only if its queue keeps it.
     """
-    chosen = _filter(
-        box,
-        queue,
-        group=group,
-        status=status,
-        message_type=message_type,
-        error=error,
-        narrowed=narrowed(since, until, properties),
-    )
-    with box.access.transaction() as transaction:
-        return places_of(transaction, chosen, limit=limit)
+    return places_of(transaction, chosen)
 
 
-def page(
-    box: MessageBox,
-    *,
-    queue: str | None = None,
-    group: str | None = None,
-    status: str | None = None,
-    message_type: str | None = None,
-    error: str | None = None,
-    since: When | None = None,
-    until: When | None = None,
-    after: tuple[int, int] | None = None,
-    limit: int = 50,
-    seconds: float = 0.4,
-) -> PlacesPage:
+@listed(PlaceFilter, without=("message_id", "properties"), limit=50)
+def page(transaction: Transaction, chosen: PlaceFilter) -> Page[Placed, tuple[int, int]]:
     """A page of messages with their places, in the order in which they came in, of a box of any size.
 
-    It reads at most 20,000 messages, and none after so many `seconds`; a page may have fewer rows than its limit therefore, and others
-    follow. The other arguments and errors are the same as for `messages`; `after`: the `following` of the page before.
+    It reads at most 20,000 messages, and none after some seconds; others follow. `after`: the `following` of the page before.
     """
-    chosen = _filter(
-        box,
-        queue,
-        group=group,
-        status=status,
-        message_type=message_type,
-        error=error,
-        narrowed=narrowed(since, until, None),
-    )
-    with box.access.transaction() as transaction:
-        return places_page(transaction, chosen, limit, after, seconds=seconds)
+    return places_page(transaction, chosen)
 
 
-def messages_by_error(
-    box: MessageBox,
-    *,
-    queue: str | None = None,
-    group: str | None = None,
-    status: str | None = None,
-    message_type: str | None = None,
-    error: str | None = None,
-    since: When | None = None,
-    until: When | None = None,
-    properties: Mapping[str, object] | None = None,
-    limit: int = 100,
-) -> list[ErrorCount]:
+@listed(
+    PlaceFilter, without=filters_of(PlaceFilter).keys() - {"after", "limit", "seconds"}, status="unrouted", limit=50
+)
+def unrouted(transaction: Transaction, chosen: PlaceFilter) -> Page[Placed, tuple[int, int]]:
+    """A page of unrouted messages; see `page`."""
+    return places_page(transaction, chosen)
+
+
+@listed(PlaceFilter, without=("message_id", "after", "seconds"), limit=100)
+def messages_by_error(transaction: Transaction, chosen: PlaceFilter) -> list[ErrorCount]:
     """Count messages by the last error of their handlers, or by the reason why they were set aside, the most frequent first.
 
-    Messages without either aren't counted. The arguments and errors are the same as for `messages`.
+    Messages without either aren't counted.
     """
-    chosen = _filter(
-        box,
-        queue,
-        group=group,
-        status=status,
-        message_type=message_type,
-        error=error,
-        narrowed=narrowed(since, until, properties),
-    )
-    with box.access.transaction() as transaction:
-        return places_by_error(transaction, chosen, limit=limit)
-
-
-def _filter(
-    box: MessageBox, queue: str | None, *, group: str | None, status: str | None, message_type: str | None,
-    error: str | None, narrowed: Narrowed,
-) -> PlaceFilter:  # fmt: skip
-    if queue is not None:
-        box.definitions().queue(queue)
-    return PlaceFilter(queue, group, status, message_type, error=error, narrowed=narrowed)
+    return places_by_error(transaction, chosen)
 
 
 def message(box: MessageBox, message_id: str, *, id_space: str | None = None) -> tuple[Stored, list[Placed]]:

@@ -38,7 +38,12 @@ __all__ = [
 
 
 def queues(box: MessageBox) -> list[QueueCounts]:
-    """The message counts of each queue, by name."""
+    """Count the messages in each queue of a message box, the groups that stand still, and the messages set aside.
+
+    A message in a worker's open transaction counts as it did before the transaction. A stopped group is suspended or
+    faulted, a waiting group waits for a missing number: `seriatim groups` lists both. Of a gate, the places are counted that are open
+    because a message of theirs is still on its way.
+    """
     with box.access.transaction() as transaction:
         return counts_of(transaction)
 

@@ -11,7 +11,10 @@ __all__ = ["ScheduleView", "pause", "resume", "schedules"]
 
 
 def schedules(box: MessageBox) -> list[ScheduleView]:
-    """The schedules of a box by name, with what each has published. Only the owner of the box may call it."""
+    """List the schedules of a message box: when each publishes next, and what it has published last.
+
+    Only the owner of the box may do that.
+    """
     with box.access.transaction() as transaction:
         return schedules_of(transaction)
 

@@ -5,20 +5,20 @@ Each action is written to the operator log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
+from collections.abc import Iterator, Sequence
 
 from seriatim.box.box import MessageBox
+from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.dsn import place_of
 from seriatim.box.operators import set_aside as aside
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.set_aside import REQUEUED, SET_ASIDE, ListPlace, PutBack, SetAside, SetAsideFilter
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
-from seriatim.errors import UsageError, shown
+from seriatim.errors import UsageError
 from seriatim.kernel.operators.requeue import RequeuePosition
-from seriatim.kernel.values.time import micros
 from seriatim.operations.bulk import Refused, put_back
+from seriatim.operations.listing import listed
 
 __all__ = [
     "REQUEUED",
@@ -33,52 +33,18 @@ __all__ = [
     "set_aside",
 ]
 
-_MOST = 100_000
 #: The most messages deleted in one transaction.
 _BATCH = 1_000
 _INSTEAD = {"invalid": "seriatim messages resubmit", "unrouted": "seriatim unrouted --resubmit"}
 
 
-def set_aside(
-    box: MessageBox,
-    queue: str | None = None,
-    *,
-    group: str | None = None,
-    status: str | Iterable[str] | None = None,
-    message_type: str | None = None,
-    older_than: float | str | None = None,
-    message_ids: Sequence[str] | None = None,
-    after: ListPlace | None = None,
-    limit: int = 100,
-) -> list[SetAside]:
-    """List messages that were set aside, except dead letters, and unrouted messages, oldest first.
-
-    Args:
-        box: the box.
-        queue: only messages of this queue.
-        group: only messages of groups with this key.
-        status: only messages with this status, or one of these: ``late``, ``duplicate``, ``invalid``, ``rejected``, ``unrouted``.
-        message_type: only messages of this type.
-        older_than: only messages set aside, or found to be unrouted, more than this many seconds (or ``"5m"``) ago.
-        message_ids: only these messages.
-        after: only messages after this `place`, for paging: that of the last row of the previous call.
-        limit: the largest number of rows.
-
-    Raises:
-        UsageError: there is no such queue or status, or the limit or the period is invalid.
-    """
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-        raise UsageError(f"cannot list {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST:,}")
-    statuses = [status] if isinstance(status, str) else list(status or SET_ASIDE)
-    for one in statuses:
-        if one not in SET_ASIDE:
-            remedy = f"one of {', '.join(SET_ASIDE)}; what is dead is a dead letter: seriatim dead-letters"
-            raise UsageError(f"cannot list messages with the status {shown(one)} here", remedy=remedy)
-    age = None if older_than is None else timedelta(microseconds=micros(older_than))
-    queue_id = None if queue is None else box.definitions().queue(queue).queue_id
-    chosen = SetAsideFilter(statuses, queue_id, group, message_type, age, message_ids)
-    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        return aside.set_aside_of(tx.transaction, chosen, after=after, limit=limit)
+@listed(SetAsideFilter)
+def set_aside(transaction: Transaction, chosen: SetAsideFilter) -> list[SetAside]:
+    """List messages that were set aside, except dead letters, and unrouted messages, oldest first."""
+    definitions = transaction.access.known.current(transaction)
+    return aside.set_aside_of(
+        transaction, chosen, None if chosen.queue is None else definitions.queue(chosen.queue).queue_id
+    )
 
 
 def requeue_each(box: MessageBox, found: Sequence[SetAside], *, actor: str, reason: str) -> Iterator[PutBack | Refused]:

@@ -1,15 +1,35 @@
-"""Start and stop subscriptions. A stopped subscription collects messages, but doesn't hand them out."""
+"""Subscriptions: list, start and stop them. A stopped subscription collects messages, but doesn't hand them out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from seriatim.box.box import MessageBox
+from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.change import Change
+from seriatim.box.definitions.definition import BoxSubscription
 from seriatim.box.definitions.switches import set_state
 from seriatim.box.operators.operator_log import Operator, log
+from seriatim.box.views import listing
+from seriatim.box.views.listing import Listing
+from seriatim.operations.listing import listed
 
-__all__ = ["start", "stop", "unenlist"]
+__all__ = ["start", "stop", "subscriptions", "unenlist"]
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionFilter(Listing):
+    """The list of subscriptions."""
+
+    queue: str | None = listing.queue("subscriptions that lead to this queue")
+
+
+@listed(SubscriptionFilter)
+def subscriptions(transaction: Transaction, chosen: SubscriptionFilter) -> list[BoxSubscription]:
+    """List the subscriptions of a message box, with their states."""
+    found = sorted(transaction.access.known.current(transaction).subscriptions.items())
+    return [one for _, one in found if chosen.queue in (None, one.declared.to)]
 
 
 def start(box: MessageBox, *subscriptions: str, actor: str | None = None, reason: str | None = None) -> list[Change]:

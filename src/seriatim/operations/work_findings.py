@@ -16,11 +16,11 @@ from functools import cached_property
 from seriatim.box.box import MessageBox
 from seriatim.box.views import needs
 from seriatim.box.views.at_work import ReadyWork, ready_work
-from seriatim.box.views.bulk_operations import bulk_operations_of
+from seriatim.box.views.bulk_operations import BulkFilter, bulk_operations_of
 from seriatim.box.views.connections import FORGOTTEN_S
 from seriatim.box.views.needs import OpenTransaction, StoppedGroups
 from seriatim.box.views.queue_counts import QueueCounts, counts_of
-from seriatim.box.views.workers import WorkerView, workers_of
+from seriatim.box.views.workers import WorkerFilter, WorkerView, workers_of
 from seriatim.operations.finding import Finding, State
 from seriatim.operations.groups import groups, groups_by_error, standing
 from seriatim.operations.period import period_of
@@ -329,7 +329,7 @@ def _at_work(work: Work) -> Finding:
 
 def _workers(work: Work) -> Finding:
     with work.box.access.transaction() as transaction:
-        found = workers_of(transaction)
+        found = workers_of(transaction, WorkerFilter())
     silent = [one for one in found if one.is_silent and not _has_ended(one)]
     if not silent:
         return Finding("workers", State.OK, "every process that works on a queue was heard of a moment ago")
@@ -422,7 +422,7 @@ def _pipelines(work: Work) -> Finding:
 
 def _bulk_operations(work: Work) -> Finding:
     with work.box.access.transaction() as transaction:
-        running = [one for one in bulk_operations_of(transaction, is_open=True) if one.state == "running"]
+        running = [one for one in bulk_operations_of(transaction, BulkFilter(is_open=True)) if one.state == "running"]
         now = transaction.value("moment")
     if not running:
         return Finding("bulk", State.OK, "no bulk operation is running")

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from seriatim.box.box import MessageBox
+from seriatim.box.connection.access import Transaction
 from seriatim.box.views.at_work import ReadyWork, ready_work
-from seriatim.box.views.workers import WorkerView, WorkView, workers_of
+from seriatim.box.views.workers import WorkerFilter, WorkerView, WorkView, workers_of
+from seriatim.operations.listing import listed
 
 __all__ = ["ReadyWork", "WorkView", "WorkerView", "idle_queues", "workers"]
 
 
-def workers(box: MessageBox, queue: str | None = None) -> list[WorkerView]:
-    """The processes that work on queues, by queue, machine and process, as they were at their last heartbeats.
+@listed(WorkerFilter)
+def workers(transaction: Transaction, chosen: WorkerFilter) -> list[WorkerView]:
+    """List the processes that work on queues: where, since when, with what in hand, and when they were last seen.
 
-    Args:
-        box: the box.
-        queue: only this queue.
-
-    Raises:
-        UsageError: there is no such queue.
+    Each process tells of itself every 5 seconds. One that is silent for longer is frozen or dead, or its machine is cut
+    off; an hour later it is forgotten.
     """
-    with box.access.transaction() as transaction:
-        if queue is not None:
-            box.access.known.current(transaction).queue(queue)
-        return workers_of(transaction, queue)
+    return workers_of(transaction, chosen)
 
 
 def idle_queues(box: MessageBox, patience: float = 0.0) -> list[ReadyWork]:

@@ -103,7 +103,7 @@ def _read(name: str, region: str, message_id: str, transaction: Transaction) -> 
     except NotFound:
         return {}
     numbers = numbers_of(transaction, message_id, stored.id_space, stored.received_at)
-    letters = dead_letters_of(transaction, DeadLetterFilter(numbers)) if numbers else []
+    letters = dead_letters_of(transaction, DeadLetterFilter(entry_ids=numbers)) if numbers else []
     message = Message(
         message_id=message_id, type=stored.type, content_type=stored.content_type, context=stored.context,
         body=stored.body, parts=stored.parts,

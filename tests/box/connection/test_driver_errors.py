@@ -11,7 +11,7 @@ import pytest
 import seriatim as sq
 from seriatim.box.session import Session
 from seriatim.box.turns.delivery import Delivery
-from seriatim.kernel.groups.states import Action
+from seriatim.kernel.groups.verbs import Action
 from seriatim.operations import (
     bulk,
     dead_letters,
@@ -126,7 +126,7 @@ def test_every_operation_in_a_box_that_is_gone(gone):
 GIVEN = {
     "box": None, "queue": "shop", "group": "c1", "entry_id": 1, "entry_ids": [1], "instance_id": 1, "fault_id": 1,
     "message_id": "x", "next": 1, "through": 1, "action": Action.SUSPEND, "actor": "ann", "reason": "test",
-    "where": groups.group_filter(), "period": "1d", "seconds": 1.0,
+    "where": groups.GroupFilter(), "period": "1d", "seconds": 1.0,
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ import seriatim as sq
 from seriatim.box.pipelines.feed import PipelineFeed
 from seriatim.box.pipelines.staging import Staging
 from seriatim.box.views import operations_done
-from seriatim.box.views.filters import LogFilter
+from seriatim.box.views.operations_done import LogFilter
 from seriatim.operations import dead_letters, doctor, events, groups, identity, messages, queues, retention
 from seriatim.runtime.serve import Serve
 from seriatim.runtime.supervisor import Supervisor
@@ -179,7 +179,7 @@ def test_the_original_that_was_moved_keeps_its_id(copy):
 
 def logged(box):
     with box.access.transaction() as transaction:
-        return operations_done.logged(transaction, LogFilter(), limit=10)
+        return operations_done.logged(transaction, LogFilter(limit=10))
 
 
 def test_what_others_have_open_goes_on_when_it_is_enabled(copy):

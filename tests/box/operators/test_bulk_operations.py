@@ -13,7 +13,7 @@ import seriatim as sq
 from seriatim.operations import bulk, dead_letters, groups, invariants, retention
 from seriatim.operations import bulk_operations as operations
 from seriatim.operations.events import events
-from seriatim.operations.groups import Action, GroupState, group_filter
+from seriatim.operations.groups import Action, GroupFilter, GroupState
 from seriatim.operations.looking import open_to_look
 from seriatim.operations.operator_log import operator_log
 from seriatim.runtime.workers.chores import Chores
@@ -37,7 +37,7 @@ _SAME = (
 
 
 def begun(box, action, *, at_once=False, **where):
-    views = bulk.chosen(box, Action(action), group_filter("shop", **where))
+    views = bulk.chosen(box, Action(action), GroupFilter("shop", **where))
     found = operations.gather(
         box, Action(action), views, chosen_by={"queue": "shop"}, at_once=at_once, actor="ann", reason="all of them"
     )
@@ -146,7 +146,7 @@ def test_what_changed_since_it_was_seen_is_left_out_and_said(box):
     define(box)
     faulted(box, "a", "b", "c", "d")
     found = operations.gather_chosen(
-        box, Action.RETRY, group_filter("shop"), chosen_by={"queue": "shop", "state": "faulted"}, **BY
+        box, Action.RETRY, GroupFilter("shop"), chosen_by={"queue": "shop", "state": "faulted"}, **BY
     )
     assert (found.state, found.groups, found.left, found.queues) == ("gathered", 4, 4, ["shop"])
     assert operations.work(box) is None
@@ -388,7 +388,7 @@ def test_what_ended_long_ago_goes_with_the_clean_up(box):
     faulted(box, "a", "b", "c")
     ended, open_ = begun(box, "retry", key="a"), begun(box, "retry", key="b")
     finished(box, ended.bulk_id)
-    operations.gather_chosen(box, Action.RETRY, group_filter("shop", key="c"), chosen_by={}, **BY)
+    operations.gather_chosen(box, Action.RETRY, GroupFilter("shop", key="c"), chosen_by={}, **BY)
     assert retention.purge(box).bulk_operations == 0
     rows(
         box,

@@ -10,9 +10,9 @@ import pytest
 import seriatim as sq
 from seriatim.box.postgres.statements import statement
 from seriatim.box.turns.turns import Turns
-from seriatim.box.views.filters import Narrowed
-from seriatim.box.views.groups import GroupFilter, containing, fitting
-from seriatim.kernel.groups.states import refusal
+from seriatim.box.views.groups import GroupFilter
+from seriatim.box.views.listing import containing, fitting
+from seriatim.kernel.groups.verbs import refusal
 from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.operations import bulk, groups, queues, subscriptions
 from seriatim.operations.groups import Action
@@ -226,8 +226,8 @@ def test_to_skip_a_message_is_allowed_where_a_late_one_has_stopped_the_group(box
     groups.suspend(box, "shop", "theirs", **BY)
     assert Action.SKIP_MESSAGE in groups.standing(box, "shop", "late").allowed
     assert Action.SKIP_MESSAGE not in groups.standing(box, "shop", "theirs").allowed
-    assert [one.group for one in bulk.chosen(box, Action.SKIP_MESSAGE, groups.group_filter("shop"))] == ["late"]
-    assert [one.group for one in bulk.chosen(box, Action.RESUME, groups.group_filter("shop"))] == ["late", "theirs"]
+    assert [one.group for one in bulk.chosen(box, Action.SKIP_MESSAGE, groups.GroupFilter("shop"))] == ["late"]
+    assert [one.group for one in bulk.chosen(box, Action.RESUME, groups.GroupFilter("shop"))] == ["late", "theirs"]
 
 
 def test_how_a_group_stands_that_waits_for_its_next_attempt(box):
@@ -244,7 +244,7 @@ def test_how_a_group_stands_that_waits_for_its_next_attempt(box):
     assert Action.RETRY in found.allowed
     assert Action.RETRY not in groups.standing(box, "shop", "c2").allowed
     assert [one.group for one in groups.groups(box, error="TRY LATER")] == ["c1"]
-    chosen = bulk.chosen(box, Action.RETRY, groups.group_filter("shop"))
+    chosen = bulk.chosen(box, Action.RETRY, groups.GroupFilter("shop"))
     assert [one.group for one in chosen] == ["c1"]
     (done,) = bulk.each(box, Action.RETRY, chosen, **BY)
     assert (done.before, done.after) == ("ready", "ready")
@@ -309,7 +309,7 @@ def test_a_group_that_a_rule_of_order_has_suspended_says_which(box, policy, reas
     suspended(box, policy)
     assert why(box) == (None, because(3, reason))
     assert groups.standing(box, "shop", "c1").why == f"suspended by {because(3, reason)}"
-    where = groups.group_filter("shop", error=REASONS[reason].upper())
+    where = groups.GroupFilter("shop", error=REASONS[reason].upper())
     assert [one.group for one in bulk.chosen(box, Action.RESUME, where)] == ["c1"]
     assert listed(box, error='LATE="suspend"') == [("c1", "suspended")]
     assert listed(box, error="sequence 3 ") == [("c1", "suspended")]
@@ -381,9 +381,7 @@ def test_no_entry_of_a_huge_queue_is_counted_twice(box):
         tx.connection.execute(f"ANALYZE {box.schema}.entries")
         (count,) = tx.connection.execute(f"SELECT count(*) FROM {box.schema}.entries").fetchone()
     parameters = {
-        "queue": "shop", "group_keys": None, "among": "all", "pattern": None, "states": None, "suspected": None, "older_than": None,
-        "text": None, "error_class": None, "lowest": "", "below": chr(0x10FFFF), "after_queue": None, "after_group": None, "most": 1000,
-        "limit": 1000, **Narrowed().parameters(),
+        **GroupFilter("shop").parameters(), "group_keys": None, "among": "all", "lowest": "", "below": chr(0x10FFFF), "most": 1000,
     }  # fmt: skip
     with box.session() as tx:
         explain = b"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) " + statement("groups", box.schema)
@@ -401,10 +399,10 @@ def read_of(plan, table):
 
 
 def test_an_action_on_all_that_a_filter_names(shop):
-    where = groups.group_filter("shop", key="*ed")
+    where = groups.GroupFilter("shop", key="*ed")
     assert [one.group for one in bulk.chosen(shop, Action.RESUME, where)] == ["stopped"]
     assert [one.group for one in bulk.chosen(shop, Action.SUSPEND, where)] == ["faulted", "stopped"]
-    assert bulk.chosen(shop, Action.RETRY, groups.group_filter(state="waiting")) == []
+    assert bulk.chosen(shop, Action.RETRY, groups.GroupFilter(state="waiting")) == []
     found = bulk.chosen(shop, Action.SUSPEND, GroupFilter())
     groups.close(shop, "shop", "gone_on", **BY)  # meanwhile
     done = list(bulk.each(shop, Action.SUSPEND, found, **BY))

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import seriatim as sq
 from seriatim.box.faults.faults import fail
-from seriatim.kernel.groups.states import ALLOWED, Action, GroupState
+from seriatim.kernel.groups.states import GroupState
+from seriatim.kernel.groups.verbs import VERBS, Action
 from seriatim.operations import dead_letters, groups, invariants, messages, set_aside
 from tests.box.console import BUSINESS, BY, ORDER, TRANSIENT, rows
 from tests.models.transitions import leads
@@ -131,7 +132,7 @@ class _Script:
         return True
 
     def mend(self, nth, _):
-        fitting = [one for one in _ACTIONS if self.state() in ALLOWED[one]]
+        fitting = [one for one in _ACTIONS if self.state() in VERBS[one].states]
         if fitting:
             self.act(fitting[nth % len(fitting)])
 
@@ -168,7 +169,7 @@ class _Script:
         """It says the state and what is allowed, unless it is about a number."""
         if "cannot " in str(error) and " that is " in str(error):
             state = GroupState(str(error).split(" that is ")[1].split(" (")[0])
-            assert state not in ALLOWED[action]
+            assert state not in VERBS[action].states
             assert error.remedy.startswith("allowed: ")
 
     def put_back(self, *_):

@@ -119,7 +119,7 @@ def test_all_faulted_groups_of_one_error(box):
         publish(box, 1, group=group)
     failing(box, group="a")
     failing(box, group="b")
-    where = groups.group_filter("shop", error="SUCH customer")
+    where = groups.GroupFilter("shop", error="SUCH customer")
     found = bulk.chosen(box, Action.RETRY, where)
     assert [one.group for one in found] == ["a", "b"]
     assert [one.after for one in bulk.each(box, Action.RETRY, found, **BY)] == ["ready", "ready"]

@@ -12,7 +12,8 @@ from seriatim.box.faults.faults import fail
 from seriatim.box.faults.lease import claim
 from seriatim.box.operators import actions, requeue
 from seriatim.box.pipelines.feed import PipelineFeed
-from seriatim.kernel.groups.states import ALLOWED, Action, GroupState, Situation, refusal
+from seriatim.kernel.groups.states import GroupState
+from seriatim.kernel.groups.verbs import VERBS, Action, Situation, refusal
 from seriatim.operations import dead_letters, groups, subscriptions
 from tests.box.console import BUSINESS, BY, ORDER, rows
 from tests.models.transitions import leads
@@ -130,10 +131,10 @@ def test_every_action_in_every_state(queues, state):
         key = key_of(state, action)
         with in_state(queues, state, key):
             assert shown(queues, state, key) == state
-            if action is Action.SKIP_MESSAGE and state in ALLOWED[action] - {GroupState.FAULTED}:
+            if action is Action.SKIP_MESSAGE and state in VERBS[action].states - {GroupState.FAULTED}:
                 with pytest.raises(sq.ActionRefused, match=f"no message has stopped the group, which is {state}: name"):
                     do(queues, action, state, key)
-            elif state not in ALLOWED[action]:
+            elif state not in VERBS[action].states:
                 assert_refused(queues, action, state, key, state)
             elif (action, state) == (Action.REQUEUE, GroupState.LOCKED):
                 with pytest.raises(sq.Unavailable, match=r"another session (has|keeps) the lock of the group"):
@@ -224,7 +225,7 @@ def test_what_a_pipeline_has_in_hand_stays_its_own(queues):
             if action is Action.SKIP_MESSAGE:
                 with pytest.raises(sq.ActionRefused, match=r"a pipeline has message '.*' in hand"):
                     groups.skip_message(queues, "read", key, message=in_hand_of(queues, key), **BY)
-            elif GroupState.WAITING in ALLOWED[action]:
+            elif GroupState.WAITING in VERBS[action].states:
                 do(queues, action, "read", key)
             else:
                 assert_refused(queues, action, "read", key, GroupState.WAITING)

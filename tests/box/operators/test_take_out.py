@@ -255,3 +255,18 @@ def test_what_was_done_is_in_the_log(port):
         "SELECT action, reason, details ->> 'message_id' FROM {schema}.operator_log WHERE group_key = %s",
         "fifo log",
     ) == [("take_out", BY["reason"], "fifo log 1")]
+
+
+def test_only_who_skips_a_message_names_one_of_a_group(port):
+    """A retry, or another action, that named one made it a dead letter."""
+    key = "standard retried"
+    publish(port, key, 1, 2, 3)
+    with port.session() as tx:
+        fail(tx.transaction, tx.receive("standard", limit=10, group=key), 0, 1, BUSINESS)
+    with pytest.raises(sq.UsageError, match="a message of queue 'standard' stops its group"):
+        groups.retry(port, "standard", key, message=f"{key} 2", **BY)
+    with pytest.raises(sq.UsageError, match="suspend takes no message"):
+        groups.act(port, groups.Action.SUSPEND, "standard", key, message=f"{key} 2", **BY)
+    assert aside(port, key) == []
+    assert groups.retry(port, "standard", key, **BY).before == "faulted"
+    assert received(port, "standard", key) == ["1", "2", "3"]

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.box.server.embedded import trust
 from seriatim.box.views import operations_done
-from seriatim.box.views.filters import LogFilter
+from seriatim.box.views.operations_done import LogFilter
 from seriatim.cli.main import main
 from seriatim.operations import doctor, identity
 from tests.box.embedding import data_of, has_gone, put_box
@@ -174,7 +174,7 @@ def test_a_standby_can_be_read_and_when_it_is_promoted_the_box_has_a_new_incarna
         found = identity.identity(box)
         assert (found.is_standby, found.timeline, found.timeline_here) == (False, 2, 2)
         with box.access.transaction() as transaction:
-            (entry,) = operations_done.logged(transaction, LogFilter(), limit=10)
+            (entry,) = operations_done.logged(transaction, LogFilter(limit=10))
         assert (entry.action, entry.details["timeline"]) == ("new incarnation", [1, 2])
         with box.session() as tx:
             assert len(tx.receive("q", limit=10)) == 2

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.kernel.groups.states import Action
+from seriatim.kernel.groups.verbs import Action
 from seriatim.operations import dead_letters, groups, invariants, messages, trace
 from tests.box import roles
 from tests.box.given_up import given_up

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 import pytest
@@ -98,7 +99,7 @@ def facts(box):
 def pages(box, chosen, size):
     found, after = [], None
     with box.session() as tx:
-        while page := groups_of(tx.transaction, chosen, after, size):
+        while page := groups_of(tx.transaction, replace(chosen, after=after, limit=size)):
             found += page
             after = (page[-1].queue, page[-1].group)
             if len(page) < size:
@@ -142,7 +143,7 @@ def test_pages_are_all_groups_that_fit(q, there, queue, pattern, states, size):
         and (pattern is None or fnmatchcase(row[1], pattern.replace("[", "[[]")))
         and (states is None or row[2] in states)
     ]  # fmt: skip
-    assert pages(q, GroupFilter(queue, pattern, states), size) == wanted
+    assert pages(q, GroupFilter(queue, key=pattern, state=states), size) == wanted
 
 
 def test_a_suspension_that_is_only_asked_for_is_among_the_stopped(q):
@@ -151,7 +152,7 @@ def test_a_suspension_that_is_only_asked_for_is_among_the_stopped(q):
     with q.session() as tx:
         assert len(list(tx.receive(queue, group=group))) == 1
         assert groups.suspend(q, queue, group, **BY).obeyed is False
-        found = pages(q, GroupFilter(queue, "new", STOPPED), 50)
+        found = pages(q, GroupFilter(queue, key="new", state=STOPPED), 50)
     assert found == [(queue, group, "suspended")]
 
 
@@ -179,21 +180,20 @@ def read_so_far(connection, schema):
 
 
 LOOKS = {
-    "the stopped groups": (GroupFilter("{queue}", states=STOPPED), None),
-    "after a group": (GroupFilter("{queue}", states=STOPPED), ("{queue}", "g00020")),
-    "waiting groups": (GroupFilter("{queue}", states=frozenset({GroupState.WAITING})), None),
+    "the stopped groups": (GroupFilter("{queue}", state=STOPPED), None),
+    "after a group": (GroupFilter("{queue}", state=STOPPED), ("{queue}", "g00020")),
+    "waiting groups": (GroupFilter("{queue}", state=GroupState.WAITING), None),
     "all groups": (GroupFilter("{queue}"), None),
     "all groups after a group": (GroupFilter("{queue}"), ("{queue}", "g00020")),
-    "a pattern with a beginning": (GroupFilter("{queue}", "g0002*"), None),
-    "faulted groups, of which there is none": (GroupFilter("{queue}", states=frozenset({GroupState.FAULTED})), None),
+    "a pattern with a beginning": (GroupFilter("{queue}", key="g0002*"), None),
+    "faulted groups, of which there is none": (GroupFilter("{queue}", state=GroupState.FAULTED), None),
 }
 
 
 def look_at(queue, name):
     chosen, after = LOOKS[name]
-    chosen = GroupFilter(queue, chosen.key, chosen.states)
-    after = None if after is None else (queue, after[1])
-    return lambda transaction: groups_of(transaction, chosen, after, PAGE)
+    chosen = replace(chosen, queue=queue, after=None if after is None else (queue, after[1]), limit=PAGE)
+    return lambda transaction: groups_of(transaction, chosen)
 
 
 @pytest.mark.parametrize("name", LOOKS)
@@ -221,6 +221,6 @@ def test_few_groups_among_many_are_found_in_a_few_statements(many):
                 names.append(parameters["most"])
                 return rows(name, *arguments, **parameters)
 
-        found = groups_of(Counted(), GroupFilter("large", states=frozenset({GroupState.CLOSED})), None, PAGE)
+        found = groups_of(Counted(), GroupFilter("large", state=GroupState.CLOSED, limit=PAGE))
     assert found == []
     assert names == [50, 200, 800, 3200]

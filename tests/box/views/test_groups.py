@@ -11,7 +11,8 @@ import pytest
 import seriatim as sq
 from seriatim.box.operators.actions import ActionRequest, act
 from seriatim.box.turns.turns import Turns
-from seriatim.kernel.groups.states import Action, GroupState
+from seriatim.kernel.groups.states import GroupState
+from seriatim.kernel.groups.verbs import Action
 from seriatim.operations import groups
 from tests.databases import box_with
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -37,17 +38,15 @@ from seriatim.box.views.groups import GroupView, group_of
 from seriatim.errors import ActionRefused, GroupChanged, Unavailable, UsageError, shown
 from seriatim.kernel.groups.policy import Policy, Standard
 from seriatim.kernel.groups.state import State
-from seriatim.kernel.groups.states import TRIED_AGAIN, Action, GroupState, require
+from seriatim.kernel.groups.states import TRIED_AGAIN, GroupState
+from seriatim.kernel.groups.verbs import VERBS, Action, checked, of_rule, require
 from seriatim.kernel.operators import actions
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.sequencer import Event
-from seriatim.kernel.values.outcome import EventKind, Events, no_events, no_messages
+from seriatim.kernel.values.outcome import EventKind, Events
 from seriatim.pipeline.text.command import command
 
 __all__ = [
-    "FREEING",
-    "OF_ALL_HELD",
-    "REQUESTED",
     "ActionRequest",
     "Operation",
     "act",
@@ -63,22 +62,6 @@ __all__ = [
 _BRIEFLY_MS = 250
 #: A group that is stopped is worked on only by turns that judge it, in whatever transactions these are.
 _STOPPED_MS = 10_000
-#: A group goes on at no number beyond that, or below its negative.
-_LAST_NEXT = 2**62
-#: Obeyed at the end of the turn of a group that is locked.
-REQUESTED = (Action.SUSPEND, Action.RESUME)
-#: The actions that need all held messages of a group.
-OF_ALL_HELD = (Action.ABORT, Action.RESET, Action.CLOSE, Action.RESTART)
-#: After these actions messages may be ready of which no receiver was notified.
-FREEING = frozenset(Action) - {Action.SUSPEND, Action.ABORT, Action.CLOSE}
-_PLAIN: Mapping[Action, Callable[[Policy, State, int, str], Outcome]] = {
-    Action.SUSPEND: actions.suspend,
-    Action.RESUME: actions.resume,
-    Action.RETRY: actions.retry,
-    Action.SKIP_MESSAGE: actions.skip_message,
-    Action.ABORT: actions.abort,
-    Action.RESTART: actions.restart,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +73,24 @@ class ActionRequest:
     group: str
     actor: str
     reason: str
-    #: For `skip_hole`: the last number to skip; None: the whole hole.
-    through: int | None = None
-    following: int | None = None
-    #: For `retry`: the new body of the failed message; None: no change.
-    body: bytes | None = field(default=None, repr=False)
-    #: For `skip_message`: the id of the message to take out; None: the message that stopped the group. In an `Unordered` queue with a
-    #: gate, for `retry` and `skip_message`: the id of the message.
-    message: str | None = None
-    at_once: bool = False
+    #: What is given of the action's parameters (see `VERBS`), by their names. The body of a message is for few eyes.
+    given: Mapping[str, Any] = field(default_factory=dict, repr=False)
     #: What the operator has seen of the group, as `seen_of` gives it; None: they take it as it is.
     seen: str | None = None
 
     def __post_init__(self) -> None:
         Operator(self.actor, self.reason)
-        if isinstance(self.following, int) and not -_LAST_NEXT <= self.following <= _LAST_NEXT:
-            what = f"{shown(self.following)} is out of range"
-            raise UsageError(what, where=f"group {self.group!r}", remedy=f"at most {_LAST_NEXT:,}, and its negative")
+        object.__setattr__(self, "given", checked(self.action, self.given))
+
+    @property
+    def message(self) -> str | None:
+        """The id of the message that is named."""
+        return self.given.get("message")
+
+    @property
+    def body(self) -> bytes | None:
+        """The new body of the failed message."""
+        return self.given.get("body")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +130,8 @@ def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = Non
     check_not_regional(transaction, queue, asked.action, asked.group)
     if queue.numbers:
         return _of_message(transaction, queue, asked)
+    if asked.action is Action.RETRY and asked.message is not None:
+        raise _stops_group(asked.queue)
     turns = Turns(transaction, now_us)
     locked = turns.lock(queue, 1, asked.group, _BRIEFLY_MS)
     if not locked.keys and asked.action is Action.ABORT and fence_off(transaction, queue, asked.group):
@@ -155,7 +141,7 @@ def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = Non
     if not locked.keys:
         # Somebody had it a moment ago: a state that doesn't say so is younger than that, or stops the group as well.
         require_of(found, asked.action, named=asked.message is not None)
-        if asked.action in REQUESTED:
+        if VERBS[asked.action].waits:
             return _requested(transaction, queue, asked, found)
         locked = turns.lock(queue, 1, asked.group, _STOPPED_MS)
         if not locked.keys:
@@ -173,8 +159,8 @@ def take_out(transaction: Transaction, queue: BoxQueue, message_id: str, by: Ope
     """Take a waiting message out of a queue, in the transaction: it becomes a dead letter."""
     found, name = waiting_message(transaction, queue, message_id), queue.declared.name
     if queue.has_groups:
-        asked = ActionRequest(Action.SKIP_MESSAGE, name, found.group, by.actor, by.reason, message=message_id)
-        return act(transaction, asked)
+        named = {"message": message_id}
+        return act(transaction, ActionRequest(Action.SKIP_MESSAGE, name, found.group, by.actor, by.reason, named))
     return _taken_out(transaction, queue, found, message_id, by)
 
 
@@ -187,7 +173,7 @@ def retry_messages(
     """
     name = queue.declared.name
     if queue.has_groups:
-        raise UsageError(f"a message of queue {name!r} stops its group", remedy="retry the group")
+        raise _stops_group(name)
     found: dict[str, list[StoppedMessage]] = {}
     for one in stopped_messages(transaction, queue, message_ids=message_ids):
         found.setdefault(one.message_id, []).append(one)
@@ -202,10 +188,7 @@ def retry_messages(
     )  # fmt: skip
     done: dict[str, Operation | ActionRefused] = {}
     for one, number in zip(goes, numbers, strict=True):
-        done[one.message_id] = Operation(
-            number, Action.RETRY, name, one.group, obeyed=True, before=_state_of(one), after=GroupState.READY, released=0,
-            set_aside=0,
-        )  # fmt: skip
+        done[one.message_id] = _of_one(number, Action.RETRY, name, one.group, _state_of(one))
     for message_id in message_ids:
         if message_id not in done:
             several = len(found.get(message_id, ())) > 1
@@ -223,17 +206,12 @@ def _taken_out(
 ) -> Operation:
     number = take_out_unordered(transaction, queue, found, message_id, by)
     before = GroupState.FAULTED if found.status == "faulted" else GroupState.READY
-    return Operation(
-        number,
-        Action.SKIP_MESSAGE,
-        queue.declared.name,
-        found.group,
-        obeyed=True,
-        before=before,
-        after=GroupState.READY,
-        released=0,
-        set_aside=1,
-    )
+    return _of_one(number, Action.SKIP_MESSAGE, queue.declared.name, found.group, before, set_aside=1)
+
+
+def _of_one(number: int, action: Action, queue: str, group: str, before: GroupState, set_aside: int = 0) -> Operation:
+    """The result for a message that stopped by itself."""
+    return Operation(number, action, queue, group, True, before, GroupState.READY, released=0, set_aside=set_aside)
 
 
 def _state_of(one: StoppedMessage) -> GroupState:
@@ -241,10 +219,14 @@ def _state_of(one: StoppedMessage) -> GroupState:
     return GroupState.FAULTED if one.is_faulted else GroupState.READY
 
 
+def _stops_group(queue: str) -> UsageError:
+    return UsageError(f"a message of queue {queue!r} stops its group", remedy="retry the group")
+
+
 def _of_message(transaction: Transaction, queue: BoxQueue, asked: ActionRequest) -> Operation:
     """Perform an action on one message of a queue in which messages stop by themselves."""
     if asked.action not in (Action.RETRY, Action.SKIP_MESSAGE):
-        what = f"cannot {asked.action.replace('_', ' ')} in queue {asked.queue!r}: it is Unordered, and its groups have no state"
+        what = f"cannot {asked.action.words} in queue {asked.queue!r}: it is Unordered, and its groups have no state"
         raise UsageError(what, remedy="retry or take out its messages, by their ids")
     if asked.message is None:
         raise UsageError(
@@ -279,10 +261,7 @@ def _requested(transaction: Transaction, queue: BoxQueue, asked: ActionRequest, 
     transaction.do("request", **parameters)
     after = group_of(transaction, asked.queue, asked.group).state
     number = _log(transaction, asked, {"obeyed": False, "before": found.state})
-    return Operation(
-        number, asked.action, asked.queue, asked.group, obeyed=False, before=found.state, after=after, released=0,
-        set_aside=0,
-    )  # fmt: skip
+    return Operation(number, asked.action, asked.queue, asked.group, False, found.state, after, released=0, set_aside=0)
 
 
 def _done(
@@ -294,61 +273,41 @@ def _done(
     found: GroupView,
 ) -> Operation:
     """Perform the action on the group, which is locked, and was found so under the lock."""
-    taken_out = None
-    if asked.message is not None:
-        taken_out = take_out_of_group(transaction, turns, queue, locked, asked.message)
-    policy = queue.declared.policy_of(asked.group)
-    restarts, brought_back = asked.action is Action.RESTART, 0
-    if restarts:
-        brought_back = _brought_back(transaction, turns, queue, locked, found)
-    if taken_out is not None and taken_out.acted is not None:
-        mended = _Mended(taken_out.entry_ids, details={"message_id": asked.message})
-    else:
-        mended = _mended(transaction, queue, asked, found)
-    if taken_out is not None and taken_out.acted is not None:
-        acted = replace(taken_out.acted, before=taken_out.before)
-    elif mended.early is not None:
-        acted = replace(turns.act(queue, locked, _nothing), before=mended.early)
+    verb, policy = VERBS[asked.action], queue.declared.policy_of(asked.group)
+    before = _prepared(transaction, turns, queue, locked, asked, found)
+    if before.acted is not None:
+        acted = before.acted
+    elif before.early is not None:
+        acted = replace(turns.act(queue, locked, Outcome.unchanged), before=before.early)
     else:
         effect = _at_gate(turns, queue, locked, asked) or effect_of(asked, policy, locked.now_us)
+        restarts = asked.action is Action.RESTART
         try:
             acted = turns.act(
                 queue,
                 locked,
                 effect,
                 empties=asked.action is Action.ABORT,
-                all_arrived=asked.action not in REQUESTED and not restarts,
+                all_arrived=not (verb.waits or restarts),
                 none_arrived=restarts,
-                all_held=asked.action in OF_ALL_HELD,
+                all_held=verb.of_all_held,
             )
         except ActionRefused as error:
             where = f"queue {asked.queue!r}, {error.where}"
             raise ActionRefused(error.what, where=where, remedy=error.remedy) from None
     transaction.notice(*acted.judged.notices(queue, [asked.group], noticed_holes(asked.action)))
-    if mended.entry_ids:
-        transaction.notice(EntriesSetAside(mended.entry_ids))
-    if asked.action in FREEING:
+    if before.entry_ids:
+        transaction.notice(EntriesSetAside(before.entry_ids))
+    if verb.frees:
         transaction.do("call_all_waiters", of_queues=[queue.queue_id])
-    details = {
+    result: dict[str, Any] = {
         "obeyed": True, "before": acted.before, "after": acted.after, "released": acted.released,
-        "set_aside": acted.set_aside + len(mended.entry_ids), **_passed_over(asked, policy, acted), **mended.details,
-        **({"brought_back": brought_back} if restarts else {}),
+        "set_aside": acted.set_aside + len(before.entry_ids),
     }  # fmt: skip
-    number = _log(transaction, asked, details)
+    number = _log(transaction, asked, {**result, **_passed_over(asked, policy, acted), **before.details})
     turns.record(queue, [asked.group], acted.caused, number)
-    return Operation(
-        number,
-        asked.action,
-        asked.queue,
-        asked.group,
-        obeyed=True,
-        before=acted.before,
-        after=acted.after,
-        released=acted.released,
-        set_aside=acted.set_aside + len(mended.entry_ids),
-        events=_told(acted.judged.events, asked.group),
-        more=acted.more,
-    )
+    events = _told(acted.judged.events, asked.group)
+    return Operation(number, asked.action, asked.queue, asked.group, **result, events=events, more=acted.more)
 
 
 def _brought_back(
@@ -361,50 +320,65 @@ def _brought_back(
         return 0  # refused by the kernel, which changes nothing
     refuse_own(queue, found.group, "restarted")
     check_passed(transaction, queue, found.group)
-    judged = turns.act(queue, locked, _nothing, all_arrived=True).judged
+    judged = turns.act(queue, locked, Outcome.unchanged, all_arrived=True).judged
     transaction.notice(*judged.notices(queue, locked.keys))
     return int(transaction.value("bring_back", of_queue=queue.queue_id, of_group=found.group))
 
 
 @dataclass(frozen=True, slots=True)
-class _Mended:
-    """The change of a faulted group's message before the kernel is called.
+class _Prepared:
+    """What was changed before the kernel is called.
 
     `early`: the state of a group that isn't faulted: its message waited for its next attempt and is only retried now, or its
-    clock began while the database's clock was ahead, and begins now.
+    clock began while the database's clock was ahead, and begins now. `acted`: the action was done to the message that is named.
     """
 
     entry_ids: Sequence[int] = ()
     early: GroupState | None = None
     details: Mapping[str, object] = field(default_factory=dict)
+    acted: ActionResult | None = None
 
 
-def _mended(transaction: Transaction, queue: BoxQueue, asked: ActionRequest, view: GroupView) -> _Mended:
-    """Change the failed message of a group, which the kernel doesn't have because it was released before."""
-    if asked.action not in (Action.RETRY, Action.SKIP_MESSAGE):
-        return _Mended()
+def _prepared(
+    transaction: Transaction, turns: Turns, queue: BoxQueue, locked: LockedGroups, asked: ActionRequest, view: GroupView
+) -> _Prepared:
+    """Change what the kernel doesn't have: messages that were set aside, or the failed message of a group, which was released before."""
+    if asked.action is Action.RESTART:
+        return _Prepared(details={"brought_back": _brought_back(transaction, turns, queue, locked, view)})
+    if asked.message is not None:
+        taken = take_out_of_group(transaction, turns, queue, locked, asked.message)
+        if taken.acted is not None:
+            acted = replace(taken.acted, before=taken.before)
+            return _Prepared(taken.entry_ids, details={"message_id": asked.message}, acted=acted)
+    return (
+        _mended(transaction, queue, asked, view) if asked.action in (Action.RETRY, Action.SKIP_MESSAGE) else _Prepared()
+    )
+
+
+def _mended(transaction: Transaction, queue: BoxQueue, asked: ActionRequest, view: GroupView) -> _Prepared:
+    """Let the failed message of a group be handed out again, or make it a dead letter."""
     retries = asked.action is Action.RETRY
     if retries and asked.body is None and view.due_in_s is not None and unlocked(view) in TRIED_AGAIN:
         transaction.do("put_right", of_queue=queue.queue_id, named=asked.group, after=None)
-        return _Mended(early=unlocked(view), details={"due_in_s": view.due_in_s})
+        return _Prepared(early=unlocked(view), details={"due_in_s": view.due_in_s})
     found = failed(transaction, queue, asked.group)
     if found is None:
-        return _Mended()
+        return _Prepared()
     state = unlocked(view)
     waits = retries and found.waits and state in (GroupState.READY, GroupState.WAITING, GroupState.TIMED_OUT)
     if state is not GroupState.FAULTED and not waits:
-        return _Mended()
+        return _Prepared()
     details: dict[str, object] = {"message_id": found.message.message_id}
     if not retries:
         set_dead(transaction, queue, asked.group, found)
-        return _Mended(found.entry_ids, details=details)
+        return _Prepared(found.entry_ids, details=details)
     if found.postponed is not None:
         details["postponed"] = found.postponed
     see_now(transaction, queue, found.entry_ids)
     if asked.body is not None:
         edit(transaction, read_definitions(transaction), queue, found, asked.body, asked.actor)
         details["edited_bytes"] = len(asked.body)
-    return _Mended(early=state if waits else None, details=details)
+    return _Prepared(early=state if waits else None, details=details)
 
 
 def noticed_holes(action: Action) -> tuple[EventKind, ...]:
@@ -424,23 +398,9 @@ def _told(events: Events, group: str) -> tuple[Event, ...]:
     return tuple(Event(one.kind.word, group, one.first, one.last, one.count) for one in events.rows())
 
 
-def _nothing(state: State) -> Outcome:
-    """The kernel's action where a retry begins early: its message was released before, and nothing stops the group."""
-    return Outcome(state, no_messages(), no_events())
-
-
 def effect_of(asked: ActionRequest, policy: Policy, now: int) -> Callable[[State], Outcome]:
     """The kernel's action."""
-    group, following = asked.group, asked.following
-    if asked.action is Action.SKIP_HOLE:
-        return lambda state: actions.skip_hole(policy, state, now, group, asked.through)
-    if asked.action is Action.RESET and following is not None:
-        return lambda state: actions.reset(policy, state, now, group, following)
-    if asked.action is Action.CLOSE:
-        return lambda state: actions.close(policy, state, now, group, at_once=asked.at_once)
-    if asked.action not in _PLAIN:
-        raise UsageError(f"cannot {asked.action} such a group")
-    return lambda state: _PLAIN[asked.action](policy, state, now, group)
+    return lambda state: actions.apply(policy, state, now, asked.group, asked.action, asked.given)
 
 
 def _at_gate(
@@ -450,7 +410,7 @@ def _at_gate(
     policy = queue.declared.policy_of(asked.group)
     if asked.action is not Action.SKIP_HOLE or queue.origin_id is None or not isinstance(policy, Standard):
         return None
-    forced = turns.force_places(queue, locked, asked.through)
+    forced = turns.force_places(queue, locked, asked.given.get("through"))
     if forced is None:
         return None
     return lambda state: actions.skip_holes(policy, state, locked.now_us, asked.group, *forced)
@@ -465,15 +425,14 @@ def _passed_over(asked: ActionRequest, policy: Policy, acted: ActionResult) -> d
             return {}
         at = skipped[-1]  # others before it were due before the action
         return {"skipped": [int(events.first[at]), int(events.last[at])]}
-    following = asked.following if asked.action is Action.RESET else None
+    following = asked.given.get("next")
     if following is not None and isinstance(policy, Standard) and following > acted.next:
         return {"skipped": [acted.next, following - policy.increment]}
     return {}
 
 
 def _log(transaction: Transaction, asked: ActionRequest, details: dict[str, object]) -> int:
-    arguments = {"through": asked.through, "next": asked.following, "at_once": asked.at_once or None}
-    said = {name: value for name, value in arguments.items() if value is not None} | details
-    by = Operator(asked.actor, asked.reason)
+    said = of_rule(asked.action, asked.given) | details
     action = asked.action if asked.message is None else TAKE_OUT
+    by = Operator(asked.actor, asked.reason)
     return log(transaction, by, action, queue=asked.queue, group=asked.group, details=said)

@@ -12,7 +12,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 from psycopg import errors
@@ -21,16 +20,7 @@ from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.notice import EntriesSetAside
-from seriatim.box.operators.actions import (
-    FREEING,
-    OF_ALL_HELD,
-    REQUESTED,
-    ActionRequest,
-    act,
-    effect_of,
-    noticed_holes,
-    unlocked,
-)
+from seriatim.box.operators.actions import ActionRequest, act, effect_of, noticed_holes, unlocked
 from seriatim.box.operators.failed_message import Stopping, failed_of, see_now, set_dead_each
 from seriatim.box.operators.operator_log import Operator, log, log_each
 from seriatim.box.operators.regional import check_not_regional
@@ -51,7 +41,8 @@ from seriatim.errors import (
     UsageError,
 )
 from seriatim.kernel.groups.state import State
-from seriatim.kernel.groups.states import TRIED_AGAIN, Action, GroupState
+from seriatim.kernel.groups.states import TRIED_AGAIN, GroupState
+from seriatim.kernel.groups.verbs import VERBS, Action
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.values.outcome import EventKind
 from seriatim.pipeline.text.log_fields import fields
@@ -67,10 +58,6 @@ _ALONE = 20
 _ADDED = 5_000
 #: A group that stands still is locked only by turns that judge it; so long is waited for each, and forty times that for all.
 _BRIEFLY_MS = 50
-#: Done to a portion at once.
-_TOGETHER = frozenset(
-    {Action.SUSPEND, Action.RESUME, Action.RETRY, Action.SKIP_MESSAGE, Action.SKIP_HOLE, Action.CLOSE}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +190,9 @@ def _acted(transaction: Transaction, claimed: Any) -> dict[str, _Result]:
             for key, seen in zip(claimed.group_keys, claimed.as_seen, strict=True)
         }
     action = Action(claimed.action)
-    if action not in _TOGETHER or (action is Action.SKIP_HOLE and queue.origin_id is not None) or queue.numbers:
+    # An aborted group is emptied of what it has queued, and a gate's hole of its places.
+    is_alone = action is Action.ABORT or (action is Action.SKIP_HOLE and queue.origin_id is not None)
+    if is_alone or queue.numbers:
         return dict.fromkeys(claimed.group_keys, _LATER)
     return _together(transaction, queue, action, claimed)
 
@@ -223,13 +212,16 @@ def _settled(transaction: Transaction, claimed: Any, found: Mapping[str, _Result
     return Portion(claimed.number, *counts)
 
 
+def _request(claimed: Any, queue: BoxQueue, key: str, seen: str | None = None) -> ActionRequest:
+    given = {"at_once": claimed.at_once}
+    return ActionRequest(Action(claimed.action), queue.declared.name, key, claimed.actor, claimed.reason, given, seen)
+
+
 # ---- one group after another
 
 
 def _alone(transaction: Transaction, queue: BoxQueue, claimed: Any, key: str, seen: str) -> _Result:
-    asked = ActionRequest(
-        Action(claimed.action), queue.declared.name, key, claimed.actor, claimed.reason, at_once=claimed.at_once, seen=seen
-    )  # fmt: skip
+    asked = _request(claimed, queue, key, seen)
     try:
         # What a refused action has written isn't kept.
         with translated(transaction.access.place), transaction.connection.transaction():
@@ -257,7 +249,7 @@ def _together(transaction: Transaction, queue: BoxQueue, action: Action, claimed
     # Under their locks, so that what is compared is what is acted on.
     views = {
         one.group: one
-        for one in groups_of(transaction, GroupFilter(name), limit=len(claimed.group_keys), groups=claimed.group_keys)
+        for one in groups_of(transaction, GroupFilter(name, limit=len(claimed.group_keys) or 1), claimed.group_keys)
     }
     found: dict[str, _Result] = {}
     for key, seen in zip(claimed.group_keys, claimed.as_seen, strict=True):
@@ -273,14 +265,17 @@ def _together(transaction: Transaction, queue: BoxQueue, action: Action, claimed
     stopping = failed_of(transaction, queue, goes) if action in (Action.RETRY, Action.SKIP_MESSAGE) else {}
     early = _mended(transaction, queue, action, stopping, views)
     effects: dict[str, Callable[[State], Outcome] | None] = {
-        key: None if key in early else partial(_effect, queue, action, claimed, locked.now_us, key) for key in goes
+        key: None
+        if key in early
+        else effect_of(_request(claimed, queue, key), queue.declared.policy_of(key), locked.now_us)
+        for key in goes
     }
     acted = turns.act_each(
         queue,
         locked._replace(keys=[key for key in locked.keys if key in effects]),
         effects,
-        all_arrived=action not in REQUESTED,
-        all_held=action in OF_ALL_HELD,
+        all_arrived=not VERBS[action].waits,
+        all_held=VERBS[action].of_all_held,
         noticed=noticed_holes(action),
     )
     for key, one in acted.items():
@@ -289,7 +284,7 @@ def _together(transaction: Transaction, queue: BoxQueue, action: Action, claimed
                 raise one  # its message is dead already: nothing is kept, and each is by itself
             found[key] = _Result("refused", _said(one))
     fine = {key: one for key, one in acted.items() if not isinstance(one, ActionRefused)}
-    if action in FREEING:
+    if VERBS[action].frees:
         transaction.do("call_all_waiters", of_queues=[queue.queue_id])
     details = [_details(claimed, action, key, one, views[key], stopping.get(key)) for key, one in fine.items()]
     by = Operator(claimed.actor, claimed.reason)
@@ -323,13 +318,6 @@ def _mended(
     if retried:
         see_now(transaction, queue, [entry_id for one in retried for entry_id in one.entry_ids])
     return early
-
-
-def _effect(queue: BoxQueue, action: Action, claimed: Any, now_us: int, key: str, state: State) -> Outcome:
-    asked = ActionRequest(
-        action, queue.declared.name, key, claimed.actor, claimed.reason, at_once=claimed.at_once
-    )  # fmt: skip
-    return effect_of(asked, queue.declared.policy_of(key), now_us)(state)
 
 
 def _details(

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from datetime import datetime
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.requeue import requeue as put_back
 from seriatim.box.operators.set_aside import delete_entries
-from seriatim.box.views.filters import ErrorCount, Narrowed
-from seriatim.box.views.groups import containing, fitting
+from seriatim.box.views import listing
+from seriatim.box.views.filters import ErrorCount, Page
+from seriatim.box.views.listing import Listing, When
 from seriatim.errors import NotFound, UsageError, shown
 from seriatim.kernel.operators.requeue import RequeuePosition
 from seriatim.kernel.values.outcome import Disposition
@@ -21,7 +21,6 @@ from seriatim.kernel.values.outcome import Disposition
 __all__ = [
     "DeadLetter",
     "DeadLetterFilter",
-    "DeadLettersPage",
     "Requeued",
     "check_numbers",
     "dead_letters_by_error",
@@ -72,33 +71,38 @@ class DeadLetter:
     received_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLettersPage:
-    """A page of dead letters."""
-
-    rows: list[DeadLetter]
-    #: How many were read at least where none, or few, fitted.
-    read: int
-    #: The number after which the next page begins; None: there are no others.
-    following: int | None
+def check_numbers(entry_ids: object) -> None:
+    """Check numbers of dead letters."""
+    if isinstance(entry_ids, str) or not isinstance(entry_ids, Sequence):
+        raise UsageError(f"{shown(entry_ids)} is no list of dead letters", remedy="give a list of their numbers")
+    for one in entry_ids:
+        if isinstance(one, bool) or not isinstance(one, int) or not 0 < one <= _LAST_ID:
+            raise UsageError(f"{shown(one)} is not the number of a dead letter", remedy="a whole number from 1")
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetterFilter:
-    """A filter for dead letters."""
+class DeadLetterFilter(Listing):
+    """The list of dead letters."""
 
-    entry_ids: Sequence[int] | None = None
-    queue: str | None = None
-    #: Only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
-    key: str | None = None
-    #: Only dead letters that were set aside longer ago than this.
-    older_than: timedelta | None = None
-    #: Only dead letters with this text in their reason or error.
-    error: str | None = None
-    #: Only dead letters whose handlers failed last at an error of this class; where none failed, with this reason.
-    error_class: str | None = None
-    #: Only dead letters that were set aside at a time in this range, and whose messages have these properties.
-    narrowed: Narrowed = field(default_factory=Narrowed)
+    queue: str | None = listing.queue("dead letters of this queue")
+    _: KW_ONLY
+    key: str | None = listing.key("dead letters of groups with a key that matches", label="Group")
+    error_class: str | None = listing.error_class(
+        "dead letters whose handlers failed last with an error of this class, or where none failed with this reason"
+    )
+    error: str | None = listing.error("dead letters with this text in their reason or error")
+    older_than: float | str | None = listing.period(
+        "dead letters set aside longer ago", label="Set aside longer ago than"
+    )
+    since: When | None = listing.since("dead letters set aside")
+    until: When | None = listing.until("dead letters set aside")
+    properties: Mapping[str, object] | None = listing.properties("dead letters")
+    entry_ids: Sequence[int] | None = listing.given("Only dead letters with these numbers.", check=check_numbers)
+    after: int = listing.place(lambda one: one.entry_id, default=0)
+    limit: int = listing.limit("dead letters")
+    seconds: float = listing.given(
+        "A page isn't read for longer than this; it may have fewer rows than its limit therefore.", 0.4
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,33 +122,28 @@ class Requeued:
     warning: str | None
 
 
-def dead_letters_of(
-    transaction: Transaction, chosen: DeadLetterFilter, *, after: int = 0, limit: int = 100
-) -> list[DeadLetter]:
-    """List at most `limit` dead letters by number, after `after`."""
-    return transaction.rows("dead_letters", DeadLetter, **_parameters(chosen), after=after, upto=None, limit=limit)
+def dead_letters_of(transaction: Transaction, chosen: DeadLetterFilter) -> list[DeadLetter]:
+    """List dead letters by number."""
+    return transaction.rows("dead_letters", DeadLetter, **chosen.parameters(), upto=None)
 
 
-def dead_letters_page(
-    transaction: Transaction, chosen: DeadLetterFilter, limit: int, *, after: int = 0, seconds: float
-) -> DeadLettersPage:
-    """Read at most `limit` dead letters that fit, among the next 20,000, for `seconds` at most."""
-    parameters, ends = _parameters(chosen), time.monotonic() + seconds
+def dead_letters_page(transaction: Transaction, chosen: DeadLetterFilter) -> Page[DeadLetter, int]:
+    """Read dead letters that fit, among the next 20,000, for some seconds at most."""
+    parameters, ends = chosen.parameters(), time.monotonic() + chosen.seconds
     found: list[DeadLetter] = []
-    read, most = 0, max(limit, 1)
+    after, limit, read, most = chosen.after, chosen.limit, 0, chosen.limit
     while True:
         upto = transaction.maybe("further_dead_letter", after=after, most=most)
         last = None if upto is None else upto.entry_id
-        found += transaction.rows(
-            "dead_letters", DeadLetter, **parameters, after=after, upto=last, limit=limit - len(found)
-        )
+        place = {"after": after, "upto": last, "limit": limit - len(found)}
+        found += transaction.rows("dead_letters", DeadLetter, **parameters | place)
         if len(found) >= limit:
-            return DeadLettersPage(found, read, found[-1].entry_id)
+            return Page(found, found[-1].entry_id, read)
         if last is None:
-            return DeadLettersPage(found, read, None)
+            return Page(found, None, read)
         after, read = last, read + most
         if read >= _MOST_READ or time.monotonic() >= ends:
-            return DeadLettersPage(found, read, after)
+            return Page(found, after, read)
         most = min(most * 4, _MOST_READ - read)
 
 
@@ -154,23 +153,9 @@ def numbers_of(transaction: Transaction, message_id: str, id_space: str, receive
     return [row.entry_id for row in transaction.rows("letters_of_message", **parameters)]
 
 
-def dead_letters_by_error(transaction: Transaction, chosen: DeadLetterFilter, *, limit: int = 100) -> list[ErrorCount]:
+def dead_letters_by_error(transaction: Transaction, chosen: DeadLetterFilter) -> list[ErrorCount]:
     """Count dead letters by the last error of their handlers, or by the reason if none failed, the most frequent first."""
-    return transaction.rows("dead_letters_by_error", ErrorCount, **_parameters(chosen), limit=limit)
-
-
-def _parameters(chosen: DeadLetterFilter) -> dict[str, Any]:
-    if chosen.entry_ids is not None:
-        check_numbers(chosen.entry_ids)
-    return {
-        "entry_ids": None if chosen.entry_ids is None else list(chosen.entry_ids),
-        "queue": chosen.queue,
-        "pattern": None if chosen.key is None else fitting(chosen.key),
-        "older_than": chosen.older_than,
-        "text": None if chosen.error is None else containing(chosen.error),
-        "error_class": chosen.error_class,
-        **chosen.narrowed.parameters(),
-    }
+    return transaction.rows("dead_letters_by_error", ErrorCount, **chosen.parameters())
 
 
 def requeue(transaction: Transaction, letters: Sequence[DeadLetter], by: Operator) -> list[Requeued]:
@@ -198,12 +183,3 @@ def delete(transaction: Transaction, entry_ids: Sequence[int], by: Operator) -> 
 def no_dead_letter(entry_id: int) -> UsageError:
     """The error for a number that no dead letter has."""
     return NotFound(f"there is no dead letter {entry_id}", remedy="see seriatim dead-letters list")
-
-
-def check_numbers(entry_ids: object) -> None:
-    """Check numbers of dead letters."""
-    if isinstance(entry_ids, str) or not isinstance(entry_ids, Sequence):
-        raise UsageError(f"{shown(entry_ids)} is no list of dead letters", remedy="give a list of their numbers")
-    for one in entry_ids:
-        if isinstance(one, bool) or not isinstance(one, int) or not 0 < one <= _LAST_ID:
-            raise UsageError(f"{shown(one)} is not the number of a dead letter", remedy="a whole number from 1")

@@ -31,7 +31,8 @@ from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.groups.policy import UnitOfWork
 from seriatim.kernel.groups.state import State
-from seriatim.kernel.groups.states import Action, GroupState
+from seriatim.kernel.groups.states import GroupState
+from seriatim.kernel.groups.verbs import Action
 from seriatim.kernel.operators import actions
 from seriatim.kernel.resequence import Outcome
 from seriatim.pipeline.filters.syntax import named
@@ -120,7 +121,7 @@ def plan(
     rows = transaction.rows("entries_to_edit", queue_id=queue.queue_id, entry_ids=entry_ids)
     facts = {row.entry_id: row for row in rows}
     keys = sorted({row.group for row in rows if row.is_here})
-    views = {one.group: one for one in groups_of(transaction, GroupFilter(name), limit=len(keys), groups=keys)}
+    views = {one.group: one for one in groups_of(transaction, GroupFilter(name, limit=len(keys) or 1), keys)}
     if locked:
         views = {key: replace(view, state=unlocked(view)) for key, view in views.items()}
     stopping = failed_of(transaction, queue, keys)

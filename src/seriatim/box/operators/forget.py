@@ -13,7 +13,7 @@ from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.turns.group_row import fresh_row
 from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupFilter, groups_of
-from seriatim.box.views.instances import instances_of
+from seriatim.box.views.instances import InstanceFilter, instances_of
 from seriatim.errors import ActionRefused, NotFound, Unavailable, shown
 from seriatim.kernel.groups.states import GroupState
 from seriatim.pipeline.text.counted import counted
@@ -73,10 +73,10 @@ def _check_empty(transaction: Transaction, queue: BoxQueue, group: str, remedy: 
 def _check_let_go(transaction: Transaction, queue: str, group: str) -> None:
     """Refuse to forget a group whose instance runs, or that is suspended."""
     where = f"queue {queue!r}, group {group!r}"
-    for running in instances_of(transaction, queue=queue, group=group):
+    for running in instances_of(transaction, InstanceFilter(queue, group=group)):
         number = running.instance_id
         remedy = f"terminate it first: seriatim instances terminate {number}"
         raise ActionRefused(f"its instance {number} runs", where=where, remedy=remedy)
-    suspended = GroupFilter(queue, states=frozenset({GroupState.SUSPENDED}))
-    if groups_of(transaction, suspended, limit=1, groups=[group]):
+    suspended = GroupFilter(queue, state=GroupState.SUSPENDED)
+    if groups_of(transaction, suspended, [group]):
         raise ActionRefused("it is suspended", where=where, remedy="resume it first")

@@ -9,7 +9,7 @@ from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.turns.turns import Turns
 from seriatim.box.views.instances import InstanceStatus, InstanceView, instance_of
 from seriatim.errors import Unavailable
-from seriatim.kernel.groups.states import Action
+from seriatim.kernel.groups.verbs import Action
 
 __all__ = ["resume", "suspend", "terminate"]
 

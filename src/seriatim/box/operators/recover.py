@@ -7,7 +7,7 @@ from typing import Any
 from seriatim.box.connection.access import Access
 from seriatim.box.operators.actions import ActionRequest, act
 from seriatim.errors import EnvironmentProblem, Unavailable, UsageError
-from seriatim.kernel.groups.states import Action
+from seriatim.kernel.groups.verbs import Action
 from seriatim.kernel.operators.recover import recovery_at
 
 __all__ = ["recover"]
@@ -47,7 +47,7 @@ def _recovered(access: Access, *, ahead: bool) -> int:
         reason = f"recovery {done + 1} of {queue.recoveries}"
         try:
             with access.transaction() as transaction:
-                asked = ActionRequest(Action.RETRY, queue.name, group, _ACTOR, reason, message=message_id)
+                asked = ActionRequest(Action.RETRY, queue.name, group, _ACTOR, reason, {"message": message_id})
                 act(transaction, asked)
         except (UsageError, Unavailable):
             continue  # somebody else was faster, or works on it

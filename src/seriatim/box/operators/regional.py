@@ -5,7 +5,7 @@ from __future__ import annotations
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.errors import ActionRefused, shown
-from seriatim.kernel.groups.states import DECIDING, Action, refusal
+from seriatim.kernel.groups.verbs import VERBS, Action, refusal
 from seriatim.pipeline.text.command import command
 
 __all__ = ["check_not_regional"]
@@ -20,7 +20,7 @@ _ANEW = "seriatim journal resubmit FILE ID publishes its content again, under a 
 
 def check_not_regional(transaction: Transaction, queue: BoxQueue, action: Action, group: str | None = None) -> None:
     """Refuse an action that the journal of two regions has to decide."""
-    if action not in DECIDING:
+    if not VERBS[action].decides:
         return
     name = transaction.value("region_of_queue", of_queue=queue.queue_id)
     if name is None:

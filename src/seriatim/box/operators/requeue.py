@@ -21,7 +21,7 @@ from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import group_of
 from seriatim.errors import Unavailable, shown
-from seriatim.kernel.groups.states import Action
+from seriatim.kernel.groups.verbs import Action
 from seriatim.kernel.operators.requeue import RequeuePosition, place
 from seriatim.kernel.values.outcome import Disposition
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from datetime import datetime
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.requeue import requeue as put_back
+from seriatim.box.views import listing
+from seriatim.box.views.listing import Listing, whole
 from seriatim.kernel.operators.requeue import RequeuePosition
 
 __all__ = [
@@ -74,17 +75,24 @@ class SetAside:
 
 
 @dataclass(frozen=True, slots=True)
-class SetAsideFilter:
-    """A filter for set-aside messages."""
+class SetAsideFilter(Listing):
+    """The list of set-aside and unrouted messages."""
 
-    #: Only messages with one of these statuses, of `SET_ASIDE`.
-    statuses: Sequence[str] = SET_ASIDE
-    queue_id: int | None = None
-    group: str | None = None
-    message_type: str | None = None
-    #: Only messages that were set aside, or found to be unrouted, longer ago than this.
-    older_than: timedelta | None = None
-    message_ids: Sequence[str] | None = None
+    queue: str | None = listing.queue("messages that this queue has set aside")
+    _: KW_ONLY
+    group: str | None = listing.group("messages of groups with this key")
+    status: str | Iterable[str] | None = listing.choice(
+        "messages in this status", SET_ASIDE, "a status of set-aside messages", many=True,
+        remedy=f"one of {', '.join(SET_ASIDE)}; what is dead is a dead letter: seriatim dead-letters",
+    )  # fmt: skip
+    message_type: str | None = listing.text("messages of this type", noun="a message's type", name="type")
+    older_than: float | str | None = listing.period("messages set aside longer ago", label="Set aside longer ago than")
+    message_ids: Sequence[str] | None = listing.given("Only these messages.")
+    after: ListPlace | None = listing.place(
+        lambda one: one.place, "after_at", "after_arrival", "after_position", "after_entry",
+        reads=(datetime.fromisoformat, whole, whole, whole),
+    )  # fmt: skip
+    limit: int = listing.limit("messages")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,25 +112,11 @@ class PutBack:
     status: str
 
 
-def set_aside_of(
-    transaction: Transaction, chosen: SetAsideFilter, *, after: ListPlace | None = None, limit: int = 100
-) -> list[SetAside]:
-    """List at most `limit` unrouted and set-aside messages, except dead letters, oldest first: after the one at a place."""
-    since, arrival_id, position, entry_id = after or (None, None, None, None)
-    parameters: dict[str, Any] = {
-        "statuses": list(chosen.statuses),
-        "queue_id": chosen.queue_id,
-        "group": chosen.group,
-        "type": chosen.message_type,
-        "older_than": chosen.older_than,
-        "message_ids": None if chosen.message_ids is None else list(chosen.message_ids),
-        "after_at": since,
-        "after_arrival": arrival_id,
-        "after_position": position,
-        "after_entry": entry_id,
-        "limit": limit,
-    }
-    return transaction.rows("set_aside", SetAside, **parameters)
+def set_aside_of(transaction: Transaction, chosen: SetAsideFilter, queue_id: int | None) -> list[SetAside]:
+    """List unrouted and set-aside messages, except dead letters, oldest first; only those of the queue with this number."""
+    parameters = chosen.parameters()
+    parameters["status"] = parameters["status"] or list(SET_ASIDE)
+    return transaction.rows("set_aside", SetAside, **parameters, queue_id=queue_id)
 
 
 def requeue(transaction: Transaction, found: Sequence[SetAside], by: Operator) -> list[PutBack]:

@@ -19,11 +19,10 @@ from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.turn_result import ActionResult
 from seriatim.box.turns.turns import Turns
 from seriatim.errors import ActionRefused, shown
-from seriatim.kernel.groups.state import State
 from seriatim.kernel.groups.states import GroupState
 from seriatim.kernel.operators import actions
 from seriatim.kernel.resequence import Outcome
-from seriatim.kernel.values.outcome import REASONS, Reason, no_events, no_messages
+from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.pipeline.text.command import command
 
 __all__ = [
@@ -106,7 +105,7 @@ def take_out_of_group(
     policy, group = queue.declared.policy_of(locked.keys[0]), locked.keys[0]
     waiting_message(transaction, queue, message_id, group)
     # First all is judged and written down, what a long run leaves behind included: then its status says where it is.
-    judged = turns.act(queue, locked, _nothing, all_arrived=True, all_held=True)
+    judged = turns.act(queue, locked, Outcome.unchanged, all_arrived=True, all_held=True)
     transaction.notice(*judged.judged.notices(queue, locked.keys))
     found = waiting_message(transaction, queue, message_id, group)
     if found.status == "held" and not found.late and queue.origin_id is not None:
@@ -144,7 +143,3 @@ def take_out_unordered(
         )
     transaction.notice(EntriesSetAside(entries))
     return log(transaction, by, TAKE_OUT, queue=name, group=None, details={"message_id": message_id, "set_aside": 1})
-
-
-def _nothing(state: State) -> Outcome:
-    return Outcome(state, no_messages(), no_events())

@@ -21,7 +21,7 @@ from seriatim.kernel.groups.state import Held, Ranges, State
 from seriatim.kernel.operators import actions
 from seriatim.kernel.policies import holes
 from seriatim.kernel.values.columns import Bools, Ints, order_by
-from seriatim.kernel.values.outcome import Decided, Disposition, Reason, no_events, no_messages
+from seriatim.kernel.values.outcome import Decided, Disposition, Reason
 from seriatim.kernel.values.time import NEVER, micros
 
 __all__ = ["ClosedPlaces", "GateTurn"]
@@ -106,7 +106,7 @@ class GateTurn(Turn):
     def _fired(self, state: State) -> kernel.Outcome:
         if not any(through is not None for through in self._skipped_through):
             return super()._fired(state)
-        outcome = kernel.Outcome(state, no_messages(), no_events())
+        outcome = kernel.Outcome.unchanged(state)
         for place, (through, under_way) in enumerate(zip(self._skipped_through, self._under_way, strict=True)):
             if through is None:
                 continue

@@ -19,7 +19,7 @@ from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, St
 from seriatim.kernel.groups.state import Flag, Held, State
 from seriatim.kernel.policies import holes
 from seriatim.kernel.values.columns import Bools, Columns, Ints, order_by, sum_per_group
-from seriatim.kernel.values.outcome import Disposition, EventKind, Events, no_events, no_messages
+from seriatim.kernel.values.outcome import Disposition, EventKind, Events
 from seriatim.kernel.values.time import NEVER
 
 __all__ = ["EVERYTHING", "ArrivedNumbers", "HeldPart", "go_on"]
@@ -170,7 +170,7 @@ def go_on(policy: Policy, state: State) -> tuple[kernel.Outcome, Bools]:
     """Release more messages of groups that have been leaving since an earlier turn; and return these groups."""
     going = state.groups.has(Flag.LEAVING) & ~state.stopped()
     if not isinstance(policy, Standard) or isinstance(policy, Stays) or not going.any():
-        return kernel.Outcome(state, no_messages(), no_events()), np.zeros(len(state), np.bool_)
+        return kernel.Outcome.unchanged(state), np.zeros(len(state), np.bool_)
     at = np.flatnonzero(going)
     before = state.select(at)
     after, decided, events = kernel.settle(policy, before, before.groups.mark)

@@ -33,10 +33,10 @@ from seriatim.kernel import resequence as kernel
 from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, StandardStays, Stays, UnitOfWork
 from seriatim.kernel.groups.state import STOPPING, Flag, Groups, Held, Ranges, Remembered, State
-from seriatim.kernel.groups.states import Action
+from seriatim.kernel.groups.verbs import Action
 from seriatim.kernel.operators import actions
 from seriatim.kernel.values.columns import Bools, Columns, Ints, first_per_group, order_by, rank_in_group, running_max
-from seriatim.kernel.values.outcome import REASONS, Decided, Disposition, Events, Reason, no_events, no_messages
+from seriatim.kernel.values.outcome import REASONS, Decided, Disposition, Events, Reason
 from seriatim.kernel.values.time import FOREVER, NEVER
 
 __all__ = ["Turn", "one_after"]
@@ -50,8 +50,9 @@ _SHORTEST_REST, _LONGEST_REST, _REST_OF = 1_000_000, 60_000_000, 60
 
 @dataclass(frozen=True, slots=True)
 class _LeavingMessages(Columns):
-    """Released messages of the turn's groups, in the order in which they leave. `row`: the row of `Entries`; `fresh`: released in this
-    turn; `visible`: when it may be seen, microseconds.
+    """Released messages of the turn's groups, in the order in which they leave.
+
+    `row`: the row of `Entries`; `fresh`: released in this turn; `visible`: when it may be seen, microseconds.
     """
 
     place: Ints
@@ -170,7 +171,7 @@ class Turn:
         for place, action in enumerate(action_of):
             state = first.state.select(np.array([place], np.int64))
             before = actions.state_of(self._policy, state)
-            part = kernel.Outcome(state, no_messages(), no_events())
+            part = kernel.Outcome.unchanged(state)
             try:
                 part = part if action is None else action(state)
             except ActionRefused as error:
@@ -206,7 +207,7 @@ class Turn:
 
     def _called(self, *, clocked: bool = True) -> kernel.Outcome:
         """Call the kernel: requests, messages that have been leaving, arrivals, and then, if `clocked`, due timers."""
-        outcome = kernel.Outcome(self._start, no_messages(), no_events())
+        outcome = kernel.Outcome.unchanged(self._start)
         if self._requests:
             outcome = self._marked(self._obeyed(outcome), outcome.state)
         more, going = go_on(self._policy, outcome.state)

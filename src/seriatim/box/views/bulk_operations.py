@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, MISSING, dataclass
 from datetime import datetime
 
 from seriatim.box.connection.access import Transaction
+from seriatim.box.views import listing
+from seriatim.box.views.listing import Listing, storable, whole
 from seriatim.errors import NotFound
 
-__all__ = ["RESULTS", "BulkGroup", "BulkOperation", "bulk_groups_of", "bulk_operation_of", "bulk_operations_of"]
+__all__ = [
+    "RESULTS",
+    "BulkFilter",
+    "BulkGroup",
+    "BulkGroupFilter",
+    "BulkOperation",
+    "bulk_groups_of",
+    "bulk_operation_of",
+    "bulk_operations_of",
+]
 
 #: The results of a group by which groups are listed; `not done` are those that were refused or had changed.
 RESULTS = ("done", "refused", "changed", "left", "not done")
@@ -95,32 +106,42 @@ class BulkGroup:
     operation_id: int | None
 
 
-def bulk_operations_of(
-    transaction: Transaction, *, before: int | None = None, is_open: bool = False, limit: int = 100
-) -> list[BulkOperation]:
-    """List at most `limit` operations, newest first: with lower numbers than `before`; only those that aren't over."""
-    parameters = {"bulk_id": None, "before": before, "is_open": is_open, "limit": limit}
-    return transaction.rows("bulk_operations", BulkOperation, **parameters)
+@dataclass(frozen=True, slots=True)
+class BulkFilter(Listing):
+    """The list of bulk operations."""
+
+    _: KW_ONLY
+    is_open: bool = listing.flag("those that aren't over", name="open", label="Only those that aren't over")
+    before: int | None = listing.place(lambda one: one.bulk_id, what="Go on with a list: older ones.", metavar="NUMBER")
+    limit: int = listing.limit("bulk operations")
+
+
+@dataclass(frozen=True, slots=True)
+class BulkGroupFilter(Listing):
+    """The list of groups of a bulk operation."""
+
+    bulk_id: int = listing.given("The number of the operation.", MISSING)
+    _: KW_ONLY
+    result: str | None = listing.choice("groups with this result", RESULTS, "a result of a group")
+    after: tuple[int, str] | None = listing.place(
+        lambda one: (one.queue_id, one.group), "after_queue", "after_key", reads=(whole, storable)
+    )
+    limit: int = listing.limit("groups", 1000)
+
+
+def bulk_operations_of(transaction: Transaction, chosen: BulkFilter, bulk_id: int | None = None) -> list[BulkOperation]:
+    """List operations, newest first."""
+    return transaction.rows("bulk_operations", BulkOperation, **chosen.parameters(), bulk_id=bulk_id)
 
 
 def bulk_operation_of(transaction: Transaction, bulk_id: int) -> BulkOperation:
     """One operation."""
-    parameters = {"bulk_id": bulk_id, "before": None, "is_open": False, "limit": 1}
-    operation = transaction.maybe("bulk_operations", BulkOperation, **parameters)
-    if operation is None:
+    operation = bulk_operations_of(transaction, BulkFilter(), bulk_id)
+    if not operation:
         raise NotFound(f"there is no bulk operation {bulk_id}", remedy="see seriatim bulk list")
-    return operation
+    return operation[0]
 
 
-def bulk_groups_of(
-    transaction: Transaction,
-    bulk_id: int,
-    *,
-    result: str | None = None,
-    after: tuple[int, str] | None = None,
-    limit: int = 100,
-) -> list[BulkGroup]:
-    """List at most `limit` groups of an operation, by the queue's number and the key: after those, with one of `RESULTS`."""
-    queue_id, group = after or (-(2**31), "")
-    parameters = {"bulk_id": bulk_id, "result": result, "after_queue": queue_id, "after_group": group, "limit": limit}
-    return transaction.rows("bulk_groups", BulkGroup, **parameters)
+def bulk_groups_of(transaction: Transaction, chosen: BulkGroupFilter) -> list[BulkGroup]:
+    """List groups of an operation, by the queue's number and the key."""
+    return transaction.rows("bulk_groups", BulkGroup, **chosen.parameters())

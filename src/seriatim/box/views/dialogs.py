@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import KW_ONLY, dataclass
+from datetime import datetime
 from uuid import UUID
 
 from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.dialogs.dialogs import Dialogs, handle_of
-from seriatim.errors import UsageError, shown
+from seriatim.box.views import listing
+from seriatim.box.views.listing import Listing
+from seriatim.errors import UsageError
 from seriatim.kernel.dialog import LABELS, DialogState
-from seriatim.kernel.values.time import micros
 
-__all__ = ["DialogView", "clean_up", "dialogs_of"]
+__all__ = ["DialogFilter", "DialogView", "clean_up", "dialogs_of"]
 
 #: How many are cleaned up in one transaction.
 _BATCH = 200
@@ -68,36 +69,32 @@ class DialogView:
         return LABELS[DialogState(self.state)][0]
 
 
-def dialogs_of(
-    transaction: Transaction,
-    *,
-    handle: UUID | str | None = None,
-    service: str | None = None,
-    state: str | None = None,
-    older_than: float | str | None = None,
-    waits: bool = False,
-    after: tuple[datetime, UUID] | None = None,
-    limit: int | None = None,
-) -> list[DialogView]:
-    """The sides of dialogs, oldest first: after the one that began at a time and has a handle."""
-    names = {state.value: state.value for state in DialogState} | {
-        name: label.value for label, (name, _) in LABELS.items()
-    }
-    if state is not None and state not in names:
-        raise UsageError(f"{shown(state)} is not a state of dialogs", remedy=f"one of {', '.join(names)}")
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit < 2**63):
-        raise UsageError(f"cannot list {shown(limit)} dialogs", remedy="a limit is a whole number from 0")
-    parameters = {
-        "handle": None if handle is None else handle_of(handle),
-        "service": service,
-        "state": None if state is None else names[state],
-        "older_than": None if older_than is None else timedelta(microseconds=micros(older_than)),
-        "waits": waits,
-        "after_at": None if after is None else after[0],
-        "after_handle": None if after is None else after[1],
-        "most": limit,
-    }
-    return [DialogView(*row) for row in transaction.rows("dialogs", **parameters)]
+@dataclass(frozen=True, slots=True)
+class DialogFilter(Listing):
+    """The list of sides of dialogs."""
+
+    _: KW_ONLY
+    handle: UUID | str | None = listing.given("Only the side with this handle.", check=handle_of)
+    service: str | None = listing.text("sides of this service")
+    state: str | None = listing.choice(
+        "sides in this state", DialogState, "a state of dialogs",
+        words={str(one): label for one, (label, *_) in LABELS.items()}, aliases={label: str(one) for one, (label, *_) in LABELS.items()},
+    )  # fmt: skip
+    older_than: float | str | None = listing.period("dialogs that began longer ago", label="Began longer ago than")
+    waits: bool = listing.flag(
+        "sides with messages that can't be delivered yet",
+        name="waiting",
+        label="Only with messages that can't be delivered yet",
+    )
+    after: tuple[datetime, UUID] | None = listing.place(
+        lambda one: (one.began_at, one.handle), "after_at", "after_handle", reads=(datetime.fromisoformat, UUID)
+    )
+    limit: int | None = listing.limit("dialogs", None, least=0, shown=1000)
+
+
+def dialogs_of(transaction: Transaction, chosen: DialogFilter) -> list[DialogView]:
+    """The sides of dialogs, oldest first."""
+    return [DialogView(*row) for row in transaction.rows("dialogs", **chosen.parameters())]
 
 
 def clean_up(access: Access, *, state: str, older_than: float | str, dry_run: bool) -> list[DialogView]:
@@ -108,7 +105,7 @@ def clean_up(access: Access, *, state: str, older_than: float | str, dry_run: bo
                 f"dialogs can't be cleaned up without {noun}", remedy="give it, so that active dialogs aren't ended"
             )
     with access.transaction() as transaction:
-        views = dialogs_of(transaction, state=state, older_than=older_than)
+        views = dialogs_of(transaction, DialogFilter(state=state, older_than=older_than))
     if not dry_run:
         for begin in range(0, len(views), _BATCH):
             with access.transaction() as transaction:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
-from typing import Any
 
 from seriatim.box.connection.access import Begin, Transaction
 from seriatim.box.definitions.definition import BoxQueue
-from seriatim.box.views.filters import Narrowed
-from seriatim.box.views.groups import fitting
+from seriatim.box.views import listing
+from seriatim.box.views.listing import Listing, When
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.values.outcome import EventKind
 
@@ -19,8 +18,6 @@ __all__ = [
     "EventFilter",
     "EventView",
     "KindCount",
-    "checked_kinds",
-    "checked_limit",
     "events_by_kind",
     "events_of",
     "events_of_group",
@@ -33,8 +30,6 @@ KINDS = tuple(kind.word for kind in EventKind)
 #: The most positions that one transaction gives.
 _PLACED = 10_000
 _LAST_POSITION = 2**63 - 1
-#: The most events that one call reads.
-_MOST = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,26 +86,27 @@ class EventView:
 
 
 @dataclass(frozen=True, slots=True)
-class EventFilter:
-    """A filter for events."""
+class EventFilter(Listing):
+    """The list of events."""
 
-    queue: str | None = None
-    group: str | None = None
-    #: Only events of groups whose key matches this pattern.
-    key: str | None = None
-    kinds: Sequence[str] | None = None
-    narrowed: Narrowed = field(default_factory=Narrowed)
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters of the statements."""
-        times = self.narrowed.parameters()
-        return {
-            "queue": self.queue,
-            "group_key": self.group,
-            "pattern": None if self.key is None else fitting(self.key),
-            "kinds": None if self.kinds is None else list(self.kinds),
-            **{name: times[name] for name in ("since", "since_ago", "until", "until_ago")},
-        }
+    queue: str | None = listing.queue("events in this queue")
+    _: KW_ONLY
+    group: str | None = listing.group("events of the group with this key")
+    key: str | None = listing.key("events of groups with a key that matches")
+    kinds: str | Collection[str] | None = listing.choice(
+        "events of this kind", KINDS, "a kind of event", many=True, name="kind", label="Event", of="kind"
+    )
+    since: When | None = listing.since("events")
+    until: When | None = listing.until("events")
+    before: int | None = listing.place(
+        lambda one: one.event_id, what="Go on with a list: events older than this one.", metavar="ID"
+    )
+    after: int | None = listing.place(
+        lambda one: one.position,
+        what="Read as an exporter does: the events behind this position, oldest first; 0 begins. Only with a queue, kinds and a limit.",
+        metavar="POSITION",
+    )
+    limit: int = listing.limit("events")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,29 +128,9 @@ class KindCount:
     last: datetime
 
 
-def checked_kinds(kinds_given: str | Collection[str] | None) -> list[str] | None:
-    """The kinds of events to read; None: all."""
-    if kinds_given is None:
-        return None
-    kinds = [kinds_given] if isinstance(kinds_given, str) else list(kinds_given)
-    for kind in kinds:
-        if kind not in KINDS:
-            raise UsageError(f"{shown(kind)} is not a kind of event", remedy=f"one of {', '.join(KINDS)}")
-    return kinds
-
-
-def checked_limit(limit: int) -> int:
-    """How many events to read."""
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-        raise UsageError(f"cannot read {shown(limit)} events", remedy=f"an integer from 1 to {_MOST:,}")
-    return limit
-
-
-def events_of(
-    transaction: Transaction, chosen: EventFilter, *, before: int | None = None, limit: int = 100
-) -> list[EventView]:
-    """List at most `limit` events, newest first, with numbers below `before`."""
-    return transaction.rows("events", EventView, **chosen.parameters(), before=before, limit=limit)
+def events_of(transaction: Transaction, chosen: EventFilter) -> list[EventView]:
+    """List events, newest first."""
+    return transaction.rows("events", EventView, **chosen.parameters())
 
 
 def events_of_group(transaction: Transaction, queue_id: int, group: str, limit: int) -> list[EventView]:
@@ -162,9 +138,9 @@ def events_of_group(transaction: Transaction, queue_id: int, group: str, limit: 
     return transaction.rows("events_of_group", EventView, queue_id=queue_id, group_key=group, limit=limit)
 
 
-def events_by_kind(transaction: Transaction, chosen: EventFilter, limit: int = 100) -> list[KindCount]:
+def events_by_kind(transaction: Transaction, chosen: EventFilter) -> list[KindCount]:
     """Count the events by kind, the most frequent first."""
-    return transaction.rows("events_by_kind", KindCount, **chosen.parameters(), limit=limit)
+    return transaction.rows("events_by_kind", KindCount, **chosen.parameters())
 
 
 def read_events(
@@ -175,7 +151,7 @@ def read_events(
         raise UsageError(
             f"{shown(after)} is not a position", remedy="the position of the last event that was read, or 0"
         )
-    wanted = {"after": after, "queue": queue, "kinds": checked_kinds(kinds), "limit": checked_limit(limit)}
+    wanted = EventFilter(queue, kinds=kinds, limit=limit).parameters() | {"after": after}
     while True:
         with begin() as transaction:
             more = transaction.value("place_events", at_most=_PLACED)

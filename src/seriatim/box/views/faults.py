@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from seriatim.box.connection.access import Transaction
-from seriatim.box.views.filters import ErrorCount, Narrowed
-from seriatim.box.views.groups import containing, fitting
+from seriatim.box.views import listing
+from seriatim.box.views.filters import ErrorCount
+from seriatim.box.views.listing import Listing, When
 from seriatim.errors import NotFound, UsageError, shown
+from seriatim.kernel.operators.fault import FaultKind
 
 __all__ = ["FaultFilter", "FaultView", "KeptFaults", "count_faults", "fault_of", "faults_by_error", "faults_of"]
 
@@ -54,33 +56,27 @@ class FaultView:
 
 
 @dataclass(frozen=True, slots=True)
-class FaultFilter:
-    """A filter for faults."""
+class FaultFilter(Listing):
+    """The list of faults."""
 
-    queue: str | None = None
-    group: str | None = None
-    #: Only faults of groups whose key matches this pattern.
-    key: str | None = None
-    message_id: str | None = None
-    kind: str | None = None
-    older_than: timedelta | None = None
-    #: Only faults with this text in their class or text.
-    error: str | None = None
-    error_class: str | None = None
-    #: Only faults at a time in this range, and at messages that still exist and have these properties.
-    narrowed: Narrowed = field(default_factory=Narrowed)
-
-
-def faults_of(
-    transaction: Transaction, chosen: FaultFilter, *, before: int | None = None, limit: int = 100
-) -> list[FaultView]:
-    """List at most `limit` faults, newest first, with numbers below `before`."""
-    return _read(transaction, chosen, None, before, limit)
-
-
-def faults_by_error(transaction: Transaction, chosen: FaultFilter, limit: int = 100) -> list[ErrorCount]:
-    """Count the faults by the class of their error, the most frequent first."""
-    return transaction.rows("faults_by_error", ErrorCount, **_parameters(chosen), limit=limit)
+    queue: str | None = listing.queue("faults in this queue")
+    _: KW_ONLY
+    group: str | None = listing.group("faults in the group with this key")
+    key: str | None = listing.key("faults in groups with a key that matches")
+    message_id: str | None = listing.text("faults on this message", noun="a message's id", name="message")
+    kind: FaultKind | str | None = listing.choice(
+        "faults of this kind; a bug is a mistake in the handler's own code, and of poison its worker died",
+        FaultKind,
+        "a kind of fault",
+    )
+    error_class: str | None = listing.error_class("faults with an error of this class")
+    error: str | None = listing.error("faults with this text in their class or message")
+    older_than: float | str | None = listing.period("faults that are older")
+    since: When | None = listing.since("faults")
+    until: When | None = listing.until("faults")
+    properties: Mapping[str, object] | None = listing.properties("faults on messages that still exist,")
+    before: int | None = listing.place(lambda one: one.fault_id)
+    limit: int = listing.limit("faults")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,32 +93,21 @@ def count_faults(transaction: Transaction) -> KeptFaults:
     return transaction.one("count_faults", KeptFaults)
 
 
+def faults_of(transaction: Transaction, chosen: FaultFilter) -> list[FaultView]:
+    """List faults, newest first."""
+    return transaction.rows("faults", FaultView, **chosen.parameters(), fault_id=None)
+
+
+def faults_by_error(transaction: Transaction, chosen: FaultFilter) -> list[ErrorCount]:
+    """Count the faults by the class of their error, the most frequent first."""
+    return transaction.rows("faults_by_error", ErrorCount, **chosen.parameters())
+
+
 def fault_of(transaction: Transaction, fault_id: int) -> FaultView:
     """One fault."""
     if isinstance(fault_id, bool) or not isinstance(fault_id, int) or not 0 < fault_id < 2**63:
         raise UsageError(f"{shown(fault_id)} is not the number of a fault", remedy="a whole number from 1")
-    found = _read(transaction, FaultFilter(), fault_id, None, 1)
-    if not found:
+    found = transaction.maybe("faults", FaultView, **FaultFilter().parameters(), fault_id=fault_id)
+    if found is None:
         raise NotFound(f"there is no fault {fault_id}", remedy="see the faults")
-    return found[0]
-
-
-def _read(
-    transaction: Transaction, chosen: FaultFilter, fault_id: int | None, before: int | None, limit: int
-) -> list[FaultView]:
-    parameters = _parameters(chosen) | {"fault_id": fault_id, "before": before, "limit": limit}
-    return transaction.rows("faults", FaultView, **parameters)
-
-
-def _parameters(chosen: FaultFilter) -> dict[str, Any]:
-    return {
-        "queue": chosen.queue,
-        "group_key": chosen.group,
-        "pattern": None if chosen.key is None else fitting(chosen.key),
-        "message_id": chosen.message_id,
-        "kind": chosen.kind,
-        "older_than": chosen.older_than,
-        "text": None if chosen.error is None else containing(chosen.error),
-        "error_class": chosen.error_class,
-        **chosen.narrowed.parameters(),
-    }
+    return found

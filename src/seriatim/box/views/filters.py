@@ -1,60 +1,30 @@
-"""Values by which several lists are filtered, and counts of errors."""
+"""What several lists have in common: counts of errors, and pages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar
 
-__all__ = ["ErrorCount", "LogFilter", "Narrowed", "TimeRange"]
+__all__ = ["ErrorCount", "Page"]
 
-
-@dataclass(frozen=True, slots=True)
-class TimeRange:
-    """A range of time, open at either side."""
-
-    #: Its beginning, which belongs to it; a period counts back from now, by the database's clock; None: no limit.
-    since: datetime | timedelta | None = None
-    until: datetime | timedelta | None = None
+_Row = TypeVar("_Row")
+_Place = TypeVar("_Place")
 
 
 @dataclass(frozen=True, slots=True)
-class Narrowed:
-    """Further filters of a list: a range of time, and properties that a message must have."""
+class Page(Generic[_Row, _Place]):
+    """A page of a list.
 
-    times: TimeRange = field(default_factory=TimeRange)
-    #: Values of properties by their names, as text; a number fits however it is written.
-    properties: Mapping[str, str] = field(default_factory=dict)
+    Args:
+        rows: the rows.
+        following: the place after which the next page begins; None: there are no more rows.
+        read: how many rows were read at least, where few fit.
+    """
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters of a statement: a moment or a period before now for each end, and names with values."""
-        since, until = self.times.since, self.times.until
-        return {
-            "since": since if isinstance(since, datetime) else None,
-            "since_ago": since if isinstance(since, timedelta) else None,
-            "until": until if isinstance(until, datetime) else None,
-            "until_ago": until if isinstance(until, timedelta) else None,
-            "names": list(self.properties) or None,
-            "of_values": list(self.properties.values()) or None,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class LogFilter:
-    """A filter for the operator log."""
-
-    #: Only actions on this queue, or on its groups.
-    queue: str | None = None
-    group: str | None = None
-    actor: str | None = None
-    action: str | None = None
-    times: TimeRange = field(default_factory=TimeRange)
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters of a statement."""
-        values = {"queue": self.queue, "group_key": self.group, "actor": self.actor, "action": self.action}
-        return values | Narrowed(self.times).parameters()
+    rows: list[_Row]
+    following: _Place | None
+    read: int
 
 
 @dataclass(frozen=True, slots=True)

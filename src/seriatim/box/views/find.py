@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, MISSING, dataclass
 from datetime import datetime
 from decimal import Decimal
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import Definitions
+from seriatim.box.views import listing
 from seriatim.box.views.faults import FaultView
-from seriatim.box.views.filters import Narrowed
-from seriatim.box.views.groups import GroupFilter, GroupView, containing, groups_of
+from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
+from seriatim.box.views.listing import Listing, When, containing
 from seriatim.box.views.message_places import Placed
+from seriatim.errors import UsageError, shown
+from seriatim.pipeline.text.storable import checked_text
 
 __all__ = ["FoundMessage", "SearchResult", "Similar", "find", "similar_to"]
 
@@ -28,6 +31,14 @@ _ABOVE = "zzzz"
 _NO_VALUE = "[]"
 #: The least number of characters of a part of an id.
 _PART = 4
+#: Of so many messages, the newest ones, parts of ids are found.
+_NEWEST = 20_000
+
+
+def _check(text: object) -> None:
+    if not isinstance(text, str) or not text:
+        raise UsageError(f"cannot find {shown(text)}", remedy="give a message id, a group's key or a property's value")
+    checked_text(text, "a text to find")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,32 +99,41 @@ class SearchResult:
         return bool(self.groups or self.messages or self.faults or self.published)
 
 
-def find(
-    transaction: Transaction,
-    definitions: Definitions,
-    text: str,
-    narrowed: Narrowed,
-    limit: int,
-    newest: int | None = None,
-    *,
-    properties: bool = True,
-) -> SearchResult:
-    """Find a text, in a round trip each for groups, messages, faults and ids; at most `limit` rows of each. `newest`: only so many of the
-    newest messages are read for values of properties and for ids that are not remembered; None: all. `properties`: whether these are
-    searched at all.
-    """
+@dataclass(frozen=True, slots=True)
+class FindFilter(Listing):
+    """What is looked for."""
+
+    text: str = listing.given(
+        "A message id, a group's key, or the value of a property; a number fits however it is written.", MISSING, _check
+    )
+    _: KW_ONLY
+    since: When | None = listing.since("messages published, and faults,")
+    until: When | None = listing.until("messages published, and faults,")
+    limit: int = listing.limit("messages", most=10_000)
+    similar: bool = listing.flag(
+        "Where nothing has the text, find keys and ids that have it in part, whatever their capital letters."
+    )
+    newest: int | None = listing.given(
+        "Only so many of the newest messages are read for values of properties, and for ids that are forgotten; None: all."
+    )
+    properties: bool = listing.given("Whether values of properties are searched, which tells what they are.", True)
+
+
+def find(transaction: Transaction, definitions: Definitions, chosen: FindFilter) -> SearchResult:
+    """Find a text, in a round trip each for groups, messages, faults and ids; at most `limit` rows of each."""
+    text, limit = chosen.text, chosen.limit
     keys = _keys(definitions, text)
-    parameters = {"text": text, "group_keys": keys, "limit": limit, **narrowed.parameters()}
+    parameters = chosen.parameters() | {"group_keys": keys}
     texts = {"text": json.dumps(text), "number": json.dumps(text), "truth": json.dumps(text)}
     if _NUMBER.fullmatch(text):
         texts["number"] = format(Decimal(text), "f")
     if text in ("true", "false"):
         texts["truth"] = text
-    if not properties:
+    if not chosen.properties:
         texts = dict.fromkeys(texts, _NO_VALUE)
     as_json = "{" + ", ".join(f'"{name}": {value}' for name, value in texts.items()) + "}"
-    groups = groups_of(transaction, GroupFilter(), limit=limit, groups=keys)
-    messages = transaction.rows("found_messages", FoundMessage, **parameters, given=as_json, newest=newest)
+    groups = groups_of(transaction, GroupFilter(limit=limit), keys)
+    messages = transaction.rows("found_messages", FoundMessage, **parameters, given=as_json)
     faults = transaction.rows("found_faults", FaultView, **parameters)
     published = transaction.rows("published_at", message_id=text, id_space=None)
     keeps: dict[str, str] = {
@@ -126,29 +146,30 @@ def find(
     )
 
 
-def similar_to(
-    transaction: Transaction, text: str, narrowed: Narrowed, limit: int, newest: int, *, properties: bool = True
-) -> tuple[Similar, ...]:
-    """Return similar results for a text: at most `limit` groups, by queue and key, and `limit` messages, newest first. Whatever its capital
-    letters: groups whose key begins with it, or matches it as a pattern with ``*`` and ``?``; messages whose id begins with it, as far as
-    ids are remembered, if it has 4 characters or more; and of the `newest` messages those that have it in their id, or as the value of a
-    property. It is read by indexes, and so no more than that.
+def similar_to(transaction: Transaction, chosen: FindFilter) -> tuple[Similar, ...]:
+    """What is similar to a text: at most `limit` groups, by queue and key, and `limit` messages, newest first.
+
+    Whatever its capital letters: groups whose key begins with it, or matches it as a pattern with ``*`` and ``?``; messages whose id begins
+    with it, as far as ids are remembered, if it has 4 characters or more; and of the newest messages those that have it in their id, or as
+    the value of a property. It is read by indexes, and so no more than that.
     """
+    text, limit = chosen.text, chosen.limit
     variants = _variants(text)
     groups: dict[tuple[str, str], Similar] = {}
     for variant in variants:
         pattern = variant if re.search(r"[*?]", variant) else f"{variant}*"
         if pattern[0] in "*?":  # that would read all keys
             continue
-        for view in groups_of(transaction, GroupFilter(key=pattern), limit=limit):
+        for view in groups_of(transaction, GroupFilter(key=pattern, limit=limit)):
             groups[view.queue, view.group] = Similar("group", None, view.queue, view.group, view.since)
-    texts = {f"given{at}": variants[at % len(variants)] if properties else [] for at in range(4)}
+    texts = {f"given{at}": variants[at % len(variants)] if chosen.properties else [] for at in range(4)}
     parts = variants if len(text) >= _PART else []  # two letters are in many ids
     rows = transaction.rows(
         "similar_messages", Similar, variants=variants, given=json.dumps(texts), pattern=containing(text) if parts else None,
-        beginnings=parts, above=[f"{part}{_ABOVE}" for part in parts], limit=limit, newest=newest, **narrowed.parameters(),
+        beginnings=parts, above=[f"{variant}{_ABOVE}" for variant in parts],
+        **chosen.parameters() | {"newest": min(chosen.newest or _NEWEST, _NEWEST)},
     )  # fmt: skip
-    return (*(groups[group] for group in sorted(groups)[:limit]), *rows)
+    return (*(groups[variant] for variant in sorted(groups)[:limit]), *rows)
 
 
 def _variants(text: str) -> list[str]:

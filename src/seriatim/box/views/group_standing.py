@@ -14,12 +14,12 @@ from seriatim.box.turns.failed_turns import FAILED_TURN
 from seriatim.box.views.at_work import ready_work
 from seriatim.box.views.connections import FORGOTTEN_S
 from seriatim.box.views.events import EventView, events_of_group
-from seriatim.box.views.filters import LogFilter
 from seriatim.box.views.groups import GroupView, group_of, postponement_of
 from seriatim.box.views.open_places import OnWay, OpenPlace, first_open_place
-from seriatim.box.views.operations_done import Logged, logged
+from seriatim.box.views.operations_done import LogFilter, Logged, logged
 from seriatim.kernel.groups.policy import BestEffort, Standard, UnitOfWork
-from seriatim.kernel.groups.states import Action, GroupState
+from seriatim.kernel.groups.states import GroupState
+from seriatim.kernel.groups.verbs import Action, helping
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 
@@ -165,7 +165,7 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
         allowed,
         helps,
         tuple(_commands(view, helps, place)),
-        tuple(logged(transaction, LogFilter(queue, group), limit=_LOGGED)),
+        tuple(logged(transaction, LogFilter(queue, group=group, limit=_LOGGED))),
         _processed(transaction.one("group_processed", **parameters), found, view, heads),
         tuple(events_of_group(transaction, found.queue_id, group, _EVENTS)),
         place,
@@ -338,17 +338,8 @@ def _who_gets_it(transaction: Transaction, queue: BoxQueue, receiver: str) -> st
 
 
 def _helping(view: GroupView, place: OpenPlace | None) -> tuple[Action, ...]:
-    match view.state:
-        case GroupState.CLOSED:
-            return (Action.ABORT,) if view.held else ()
-        case GroupState.SUSPENDED:
-            return (Action.RESUME, Action.SKIP_MESSAGE)
-        case GroupState.FAULTED:
-            return (Action.RETRY, Action.SKIP_MESSAGE)
-        case GroupState.TIMED_OUT | GroupState.WAITING:
-            # A place whose messages are worked on needs no operator.
-            is_on_way = place is not None and place.waits_for and place.helps is None
-            return () if is_on_way else (Action.SKIP_HOLE,)
-        case GroupState.LOCKED | GroupState.READY:
-            return ()
-    assert_never(view.state)
+    # A place whose messages are worked on needs no operator.
+    is_on_way = place is not None and place.waits_for and place.helps is None
+    if is_on_way and view.state in (GroupState.TIMED_OUT, GroupState.WAITING):
+        return ()
+    return helping(view.state, holds=view.held > 0)

@@ -8,29 +8,22 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from datetime import datetime
 from typing import Any
 
 from seriatim.box.connection.access import Transaction
-from seriatim.box.views.filters import Narrowed
+from seriatim.box.views import listing
+from seriatim.box.views.listing import Listing, When
 from seriatim.errors import NotFound
 from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
-from seriatim.kernel.groups.states import STOPPED, TRIED_AGAIN, Action, GroupState, Situation
+from seriatim.kernel.groups.states import STOPPED, TRIED_AGAIN, GroupState
+from seriatim.kernel.groups.verbs import Action, Situation
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.storable import checked_text
 
-__all__ = [
-    "GroupFilter",
-    "GroupView",
-    "containing",
-    "count_groups",
-    "fitting",
-    "group_of",
-    "groups_of",
-    "postponement_of",
-]
+__all__ = ["GroupFilter", "GroupView", "count_groups", "group_of", "groups_of", "postponement_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,23 +191,34 @@ class GroupView:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupFilter:
-    """A filter for groups."""
+class GroupFilter(Listing):
+    """The list of groups."""
 
-    queue: str | None = None
-    #: Only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
-    key: str | None = None
-    states: frozenset[GroupState] | None = None
-    #: Only groups that have been in their state for longer than this.
-    older_than: timedelta | None = None
-    #: Only groups with this text in the reason of their stop; case is ignored.
-    error: str | None = None
-    #: Only groups that an error of this class has stopped, or that are tried again after one.
-    error_class: str | None = None
-    #: Only groups that are in their state since a time in this range, and that have a message with these properties.
-    narrowed: Narrowed = field(default_factory=Narrowed)
-    #: Whether groups whose producer seems to have begun anew are listed: True: in any state; False: never; None: like others.
-    suspected: bool | None = None
+    queue: str | None = listing.queue("groups of this queue")
+    _: KW_ONLY
+    state: GroupState | str | Iterable[GroupState | str] | None = listing.choice(
+        "groups in this state", GroupState, "a state of groups", many=True
+    )
+    key: str | None = listing.key("groups with a key that matches")
+    error_class: str | None = listing.error_class("groups that an error of this class has stopped")
+    error: str | None = listing.error("groups with this text in the reason for which they stopped")
+    older_than: float | str | None = listing.period(
+        "groups that have been in their state for longer", label="In this state for longer than", example="5m"
+    )
+    since: When | None = listing.since("groups that have been in their state")
+    until: When | None = listing.until("groups that have been in their state")
+    properties: Mapping[str, object] | None = listing.properties("groups that have a message")
+    suspected: bool | None = listing.given(
+        "Whether groups whose producer seems to have begun anew are listed: True: in any state; False: never; None: like others."
+    )
+    after: tuple[str, str] | None = listing.place(lambda one: (one.queue, one.group), "after_queue", "after_key")
+    limit: int = listing.limit("groups", 1000)
+
+    @property
+    def states(self) -> frozenset[GroupState] | None:
+        """The states; None: all."""
+        found = self.parameters()["state"]
+        return None if found is None else frozenset(map(GroupState, found))
 
 
 def postponement_of(until: datetime | None, times: int | None) -> str | None:
@@ -226,7 +230,7 @@ def postponement_of(until: datetime | None, times: int | None) -> str | None:
 
 def group_of(transaction: Transaction, queue: str, group: str) -> GroupView:
     """One group."""
-    found = _views(transaction, GroupFilter(queue), 1, groups=[checked_text(group, "a group's key")])
+    found = groups_of(transaction, GroupFilter(queue), [checked_text(group, "a group's key")])
     if not found:
         raise NotFound(
             f"there is no group {group!r} in queue {queue!r}", remedy="it has never received a message; see the groups"
@@ -234,70 +238,20 @@ def group_of(transaction: Transaction, queue: str, group: str) -> GroupView:
     return found[0]
 
 
-def groups_of(
-    transaction: Transaction,
-    chosen: GroupFilter,
-    after: tuple[str, str] | None = None,
-    limit: int = 1000,
-    *,
-    groups: Sequence[str] | None = None,
-) -> list[GroupView]:
-    """List at most `limit` groups by queue and key: after the queue and key in `after`, or only groups with these keys."""
-    return _views(transaction, chosen, limit, after=after, groups=groups)
-
-
-def count_groups(transaction: Transaction, queue: str | None = None, key: str | None = None) -> int:
-    """Count the groups of a queue, or of all queues; only those whose key matches the pattern `key`."""
-    pattern = None if key is None else fitting(key)
-    return int(transaction.value("count_groups", queue=queue, pattern=pattern))
-
-
-def fitting(glob: str) -> str:
-    """Convert a pattern with ``*`` and ``?`` to a pattern of SQL's ``LIKE``."""
-    return "".join({"*": "%", "?": "_"}.get(one, _ESCAPED.get(one, one)) for one in glob)
-
-
-def containing(text: str) -> str:
-    """A pattern of SQL's ``LIKE`` for texts that contain this text."""
-    return f"%{''.join(_ESCAPED.get(one, one) for one in text)}%"
-
-
-#: The most groups that one statement reads; where few of them fit, the next reads up to four times as many.
-_MOST_READ = 20_000
-#: Groups that are named are all read at once.
-_ALL_NAMED = 2**31 - 1
-#: No key is above that, or above the same after the key's beginning.
-_ABOVE_KEYS = chr(sys.maxunicode) * (MAX_KEY_BYTES // 4 + 1)
-_ESCAPED = {"%": r"\%", "_": r"\_", "\\": r"\\"}
-
-
-def _views(
-    transaction: Transaction,
-    chosen: GroupFilter,
-    limit: int,
-    *,
-    after: tuple[str, str] | None = None,
-    groups: Sequence[str] | None = None,
-) -> list[GroupView]:
-    parameters: dict[str, Any] = {
-        "queue": chosen.queue,
+def groups_of(transaction: Transaction, chosen: GroupFilter, groups: Sequence[str] | None = None) -> list[GroupView]:
+    """List groups by queue and key; `groups`: only those with these keys, which are all read at once."""
+    parameters = chosen.parameters() | {
         "group_keys": None if groups is None else list(groups),
         "among": _among(chosen.states, suspected=bool(chosen.suspected)),
-        "pattern": None if chosen.key is None else fitting(chosen.key),
-        "states": None if chosen.states is None else list(chosen.states),
-        "older_than": chosen.older_than,
-        "suspected": chosen.suspected,
-        "text": None if chosen.error is None else containing(chosen.error),
-        "error_class": chosen.error_class,
         **_bounds(chosen.key),
-        **chosen.narrowed.parameters(),
     }
     found: list[GroupView] = []
+    after, limit = chosen.after, chosen.limit
     most = limit if groups is None else _ALL_NAMED
     while True:
-        after_queue, after_group = after or (None, None)
-        place = {"after_queue": after_queue, "after_group": after_group, "most": most, "limit": limit - len(found)}
-        rows = transaction.rows("groups", dict, **parameters, **place)
+        after_queue, after_key = after or (None, None)
+        place = {"after_queue": after_queue, "after_key": after_key, "most": most, "limit": limit - len(found)}
+        rows = transaction.rows("groups", dict, **parameters | place)
         fit = [_view(row) for row in rows if row["group"] is not None]
         found += fit
         if len(found) == limit or not rows or rows[0]["read"] < most:
@@ -306,6 +260,19 @@ def _views(
         # As many as are needed if the next ones fit as often, and a quarter more.
         wanted = most * 4 if not fit else (limit - len(found)) * most * 5 // (len(fit) * 4) + 1
         most = min(wanted, most * 4, _MOST_READ)
+
+
+def count_groups(transaction: Transaction, queue: str | None = None, key: str | None = None) -> int:
+    """Count the groups of a queue, or of all queues; only those whose key matches the pattern `key`."""
+    return int(transaction.value("count_groups", **GroupFilter(queue, key=key).parameters()))
+
+
+#: The most groups that one statement reads; where few of them fit, the next reads up to four times as many.
+_MOST_READ = 20_000
+#: Groups that are named are all read at once.
+_ALL_NAMED = 2**31 - 1
+#: No key is above that, or above the same after the key's beginning.
+_ABOVE_KEYS = chr(sys.maxunicode) * (MAX_KEY_BYTES // 4 + 1)
 
 
 def _view(row: Mapping[str, Any]) -> GroupView:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from seriatim.box.connection.access import Transaction
+from seriatim.box.views import listing
+from seriatim.box.views.listing import Listing
 from seriatim.errors import NotFound
 
-__all__ = ["InstanceStatus", "InstanceView", "instance_of", "instances_of"]
+__all__ = ["InstanceFilter", "InstanceStatus", "InstanceView", "instance_of", "instances_of"]
 
 
 class InstanceStatus(StrEnum):
@@ -54,27 +56,31 @@ class InstanceView:
     changed_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class InstanceFilter(Listing):
+    """The list of instances."""
+
+    queue: str | None = listing.queue("instances of this queue")
+    _: KW_ONLY
+    group: str | None = listing.group("the instance of this group")
+    status: InstanceStatus | str | None = listing.choice(
+        "instances with this status", InstanceStatus, "a status of instances"
+    )
+    after: int = listing.place(lambda one: one.instance_id, default=0)
+    limit: int = listing.limit("instances", 1000)
+
+
 def instance_of(transaction: Transaction, instance_id: int) -> InstanceView:
     """One instance."""
-    instances = instances_of(transaction, instance_id=instance_id, limit=1)
+    instances = instances_of(transaction, InstanceFilter(), instance_id)
     if not instances:
         raise NotFound(f"there is no instance {instance_id!r}", remedy="it may have ended; see the instances")
     return instances[0]
 
 
 def instances_of(
-    transaction: Transaction,
-    *,
-    instance_id: int | None = None,
-    queue: str | None = None,
-    group: str | None = None,
-    status: InstanceStatus | None = None,
-    after: int = 0,
-    limit: int = 1000,
+    transaction: Transaction, chosen: InstanceFilter, instance_id: int | None = None
 ) -> list[InstanceView]:
-    """List at most `limit` instances by number, after `after`; filters: queue, group, status."""
-    parameters = {
-        "instance_id": instance_id, "queue": queue, "group_key": group, "status": status, "after": after, "limit": limit,
-    }  # fmt: skip
-    rows = transaction.rows("instances", dict, **parameters)
+    """List instances by number."""
+    rows = transaction.rows("instances", dict, **chosen.parameters(), instance_id=instance_id)
     return [InstanceView(**row | {"status": InstanceStatus(row["status"])}) for row in rows]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from uuid import UUID
 
 from seriatim.box.connection.access import Transaction
+from seriatim.box.views import listing
+from seriatim.box.views.listing import Listing
 
-__all__ = ["LinkView", "StreamView", "links", "streams"]
+__all__ = ["LinkView", "StreamFilter", "StreamView", "links", "streams"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +108,23 @@ class StreamView:
     last_used: datetime
 
 
-def links(transaction: Transaction, name: str | None = None) -> list[LinkView]:
-    """All links, or the one of this name."""
-    return transaction.rows("link_views", LinkView, name=name)
+@dataclass(frozen=True, slots=True)
+class StreamFilter(Listing):
+    """The list of streams of links."""
+
+    name: str | None = listing.text("streams of this link", name="link")
+    _: KW_ONLY
+    waiting: bool = listing.flag(
+        "streams on which something isn't acknowledged", label="Only those on which something isn't acknowledged"
+    )
+    limit: int = listing.limit("streams")
 
 
-def streams(
-    transaction: Transaction, name: str | None = None, *, waiting: bool = False, limit: int = 100
-) -> list[StreamView]:
-    """Streams, those that wait first; `waiting`: only those on which something isn't acknowledged."""
-    return transaction.rows("stream_views", StreamView, name=name, waiting=waiting, at_most=limit)
+def links(transaction: Transaction) -> list[LinkView]:
+    """All links, by name."""
+    return transaction.rows("link_views", LinkView, name=None)
+
+
+def streams(transaction: Transaction, chosen: StreamFilter) -> list[StreamView]:
+    """Streams, those that wait first."""
+    return transaction.rows("stream_views", StreamView, **chosen.parameters())

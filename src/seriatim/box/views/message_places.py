@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import Any
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.messages.received import context_of
-from seriatim.box.views.filters import ErrorCount, Narrowed
-from seriatim.box.views.groups import containing, postponement_of
-from seriatim.errors import NotFound, UsageError, shown
+from seriatim.box.views import listing
+from seriatim.box.views.filters import ErrorCount, Page
+from seriatim.box.views.groups import postponement_of
+from seriatim.box.views.listing import Listing, When, whole
+from seriatim.errors import NotFound, UsageError
 from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Part, Property, Ticket
 
@@ -20,7 +22,6 @@ __all__ = [
     "STATUSES",
     "PlaceFilter",
     "Placed",
-    "PlacesPage",
     "Stored",
     "check_one_space",
     "message_of",
@@ -117,53 +118,35 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceFilter:
-    """A filter for messages with their places."""
+class PlaceFilter(Listing):
+    """The list of messages with their places."""
 
-    queue: str | None = None
-    group: str | None = None
-    status: str | None = None
-    kind: str | None = None
-    message_id: str | None = None
-    id_space: str | None = None
-    #: Only messages with this text in the reason why they were set aside, or in the last error of their handler.
-    error: str | None = None
-    #: Only messages that were published at a time in this range, and that have these properties.
-    narrowed: Narrowed = field(default_factory=Narrowed)
-
-    def __post_init__(self) -> None:
-        if self.status is not None and self.status not in STATUSES:
-            raise UsageError(f"{shown(self.status)} is not a status", remedy=f"one of {', '.join(STATUSES)}")
-        texts = ((self.group, "a group's key"), (self.kind, "a message's type"), (self.message_id, "a message's id"))
-        for value, noun in texts:
-            if value is not None:
-                checked_text(value, noun)
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters of a statement."""
-        return {
-            "queue": self.queue, "group": self.group, "status": self.status, "type": self.kind,
-            "message_id": self.message_id, "id_space": self.id_space,
-            "text": None if self.error is None else containing(self.error), **self.narrowed.parameters(),
-        }  # fmt: skip
+    _: KW_ONLY
+    queue: str | None = listing.queue("messages in this queue")
+    group: str | None = listing.group("messages of groups with this key")
+    status: str | None = listing.choice("messages in this status", STATUSES, "a status")
+    message_type: str | None = listing.text("messages of this type", noun="a message's type", name="type")
+    error: str | None = listing.error("messages with this text in their reason, or in the last error of their handler")
+    since: When | None = listing.since("messages published", label="Published since")
+    until: When | None = listing.until("messages published")
+    properties: Mapping[str, object] | None = listing.properties("messages")
+    message_id: str | None = listing.given("Only the message with this id.")
+    after: tuple[int, int] | None = listing.place(
+        lambda one: one, "after_arrival", "after_position", reads=(whole, whole)
+    )
+    limit: int | None = listing.limit("messages", None, most=2**63 - 1, least=0, shown=100)
+    seconds: float = listing.given(
+        "A page isn't read for longer than this; it may have fewer rows than its limit therefore.", 0.4
+    )
 
 
-def places_of(transaction: Transaction, chosen: PlaceFilter | None = None, *, limit: int | None = None) -> list[Placed]:
-    """List messages with their places, oldest first; at most `limit`."""
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit < 2**63):
-        raise UsageError(f"cannot list {shown(limit)} messages", remedy="a whole number from 0")
-    return transaction.rows("places", Placed, **(chosen or PlaceFilter()).parameters(), limit=limit)
+def places_of(transaction: Transaction, chosen: PlaceFilter) -> list[Placed]:
+    """List messages with their places, oldest first."""
+    return transaction.rows("places", Placed, **_parameters(chosen))
 
 
-@dataclass(frozen=True, slots=True)
-class PlacesPage:
-    """A page of messages with their places."""
-
-    #: The messages, in order of arrival.
-    rows: list[Placed]
-    #: The arrival and position of the last message that was read; None: there are no more.
-    following: tuple[int, int] | None
-    read: int
+def _parameters(chosen: PlaceFilter) -> dict[str, Any]:
+    return chosen.parameters() | {"id_space": None}
 
 
 #: Of how many messages a statement reads the places, and how many a page reads at most.
@@ -176,30 +159,29 @@ _TABLE_OF = {
 }  # fmt: skip
 
 
-def places_page(
-    transaction: Transaction, chosen: PlaceFilter, limit: int, after: tuple[int, int] | None = None, *, seconds: float
-) -> PlacesPage:
+def places_page(transaction: Transaction, chosen: PlaceFilter) -> Page[Placed, tuple[int, int]]:
     """A page of messages with their places, in the order in which they came in; it reads a bounded number of messages."""
     placeds: list[Placed] = []
-    place, read, most = after or (-1, -1), 0, limit
-    among, end = _TABLE_OF.get(chosen.status or "", "spool"), time.monotonic() + seconds
+    limit = chosen.limit or 1
+    place, read, most = chosen.after or (-1, -1), 0, limit
+    among, end = _TABLE_OF.get(chosen.status or "", "spool"), time.monotonic() + chosen.seconds
     while True:
         parameters = {"among": among, "after_arrival": place[0], "after_position": place[1], "most": most}
-        rows = transaction.rows("places_after", dict, **chosen.parameters(), **parameters)
+        rows = transaction.rows("places_after", dict, **_parameters(chosen) | parameters)
         if not rows:
-            return PlacesPage(placeds, None, read)
+            return Page(placeds, None, read)
         for row in rows:
             if row["message_id"] is None:
                 continue
             if len(placeds) >= limit and (row["arrival_id"], row["position"]) != place:
-                return PlacesPage(placeds, place, read)
+                return Page(placeds, place, read)
             place = row["arrival_id"], row["position"]
             placeds.append(Placed(**{name: value for name, value in row.items() if name not in _OF_PAGE}))
         place, read = (rows[0]["last_arrival"], rows[0]["last_position"]), read + rows[0]["read"]
         if rows[0]["read"] < most:
-            return PlacesPage(placeds, None, read)
+            return Page(placeds, None, read)
         if len(placeds) >= limit or read >= _MOST_READ or time.monotonic() >= end:
-            return PlacesPage(placeds, place, read)
+            return Page(placeds, place, read)
         most = min(most * 8, _MOST_AT_ONCE)
 
 
@@ -209,7 +191,7 @@ _OF_PAGE = frozenset({"last_arrival", "last_position", "read", "arrival_id", "po
 def places_at(transaction: Transaction, arrival_id: int, position: int) -> list[Placed]:
     """The places of one message, by its arrival and position."""
     parameters = {"among": "one", "after_arrival": arrival_id, "after_position": position, "most": 1}
-    rows = transaction.rows("places_after", dict, **PlaceFilter().parameters(), **parameters)
+    rows = transaction.rows("places_after", dict, **_parameters(PlaceFilter()) | parameters)
     return [
         Placed(**{name: value for name, value in row.items() if name not in _OF_PAGE})
         for row in rows
@@ -217,9 +199,9 @@ def places_at(transaction: Transaction, arrival_id: int, position: int) -> list[
     ]
 
 
-def places_by_error(transaction: Transaction, chosen: PlaceFilter, *, limit: int = 100) -> list[ErrorCount]:
+def places_by_error(transaction: Transaction, chosen: PlaceFilter) -> list[ErrorCount]:
     """Count messages by the last error of their handlers, or by the reason why they were set aside, the most frequent first."""
-    return transaction.rows("places_by_error", ErrorCount, **chosen.parameters(), limit=limit)
+    return transaction.rows("places_by_error", ErrorCount, **_parameters(chosen))
 
 
 def check_one_space(message_id: str, spaces: Collection[str]) -> None:

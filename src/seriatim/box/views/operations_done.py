@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Any
 
 from seriatim.box.connection.access import Transaction
-from seriatim.box.views.filters import LogFilter
+from seriatim.box.views import listing
+from seriatim.box.views.listing import Listing, When
 
-__all__ = ["Logged", "OperationRun", "logged", "runs"]
+__all__ = ["LogFilter", "Logged", "OperationRun", "logged", "runs"]
 
 #: A page of runs reads at most this number of entries, and lists at most 50 of each run.
 _AMONG = 5_000
@@ -74,14 +75,26 @@ class OperationRun:
         return [(queue, group) for queue, group in pairs if queue is not None and group is not None]
 
 
-def logged(transaction: Transaction, chosen: LogFilter, *, before: int | None = None, limit: int = 100) -> list[Logged]:
-    """List at most `limit` entries, newest first: with lower numbers than `before`."""
-    return transaction.rows("operator_log", Logged, **chosen.parameters(), before=before, limit=limit)
+@dataclass(frozen=True, slots=True)
+class LogFilter(Listing):
+    """The operator log."""
+
+    queue: str | None = listing.text("actions on this queue or destination, or on its groups", noun="a queue's name")
+    _: KW_ONLY
+    group: str | None = listing.group("actions on groups with this key")
+    actor: str | None = listing.text("actions of this actor")
+    action: str | None = listing.text("this action, such as skip_message", example="skip_message")
+    since: When | None = listing.since("actions")
+    until: When | None = listing.until("actions")
+    before: int | None = listing.place(lambda one: one.operation_id)
+    limit: int = listing.limit("actions")
 
 
-def runs(
-    transaction: Transaction, chosen: LogFilter, *, before: int | None = None, limit: int = 100
-) -> list[OperationRun]:
-    """Return the same in runs, at most `limit`; the last run ends where enough entries were read."""
-    parameters = chosen.parameters() | {"before": before, "limit": limit, "among": _AMONG, "listed": _LISTED}
-    return transaction.rows("operator_log_runs", OperationRun, **parameters)
+def logged(transaction: Transaction, chosen: LogFilter) -> list[Logged]:
+    """List entries, newest first."""
+    return transaction.rows("operator_log", Logged, **chosen.parameters())
+
+
+def runs(transaction: Transaction, chosen: LogFilter) -> list[OperationRun]:
+    """The same in runs; the last one ends where enough entries were read."""
+    return transaction.rows("operator_log_runs", OperationRun, **chosen.parameters(), among=_AMONG, listed=_LISTED)

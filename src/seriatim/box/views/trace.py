@@ -16,11 +16,10 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.views.events import EventView, events_of_group, skips_of
 from seriatim.box.views.faults import FaultFilter, FaultView, faults_of
-from seriatim.box.views.filters import LogFilter
 from seriatim.box.views.groups import GroupView, group_of, postponement_of
 from seriatim.box.views.message_places import check_one_space
 from seriatim.box.views.open_places import first_open_place
-from seriatim.box.views.operations_done import Logged, logged
+from seriatim.box.views.operations_done import LogFilter, Logged, logged
 from seriatim.errors import NotFound, UsageError
 from seriatim.kernel.values.outcome import EventKind
 from seriatim.pipeline.text.counted import counted
@@ -138,15 +137,16 @@ class _Place(NamedTuple):
 def trace_message(
     transaction: Transaction, message_id: str, id_space: str | None = None, within: int | None = None
 ) -> Trace:
-    """The steps of one message, in order; and those of the messages from which it results, and that result from it. `within`: its results
-    are looked for among so many messages that came after it; None: among all.
+    """The steps of one message, in order; and those of the messages from which it results, and that result from it.
+
+    `within`: its results are looked for among so many messages that came after it; None: among all.
     """
     named: dict[str, object] = {
         "message_ids": [message_id], "id_space": id_space, "queue_id": None, "group_key": None,
     }  # fmt: skip
     places = _places(transaction, named)
     check_one_space(message_id, {place.id_space for place in places})
-    faults = faults_of(transaction, FaultFilter(message_id=message_id), limit=_MOST)
+    faults = faults_of(transaction, FaultFilter(message_id=message_id, limit=_MOST))
     sent = _sent(transaction, message_id)
     if not places:
         no_longer_kept = [*_gone(transaction, message_id, id_space, faults, sent), *map(_fault, reversed(faults))]
@@ -162,7 +162,7 @@ def trace_message(
         skips = _skips(transaction, read_definitions(transaction).queues.get(place.queue), place.group, [place])
         steps_logged = [
             entry
-            for entry in logged(transaction, LogFilter(place.queue, place.group), limit=_MOST)
+            for entry in logged(transaction, LogFilter(place.queue, group=place.group, limit=_MOST))
             if entry.at >= place.received_at and entry.details.get("message_id") in (None, message_id)
         ]
         of_queue = [fault for fault in faults if fault.queue == place.queue]
@@ -202,7 +202,7 @@ def _related(
     results = _results(transaction, message_id, parent_id, place, within)
     if place is None:  # the message is done, and its place is known from its results
         carried = (_Place.of(row.origin_queue, row.origin_group, row.origin_ordinal) for row in results)
-        place = next((place_id for place_id in carried if place_id is not None), None)
+        place = next((place_ for place_ in carried if place_ is not None), None)
         results = results if place is None else _results(transaction, message_id, parent_id, place, within)
     ids = [row.message_id for row in results if row.message_id != message_id]
     if not ids:
@@ -234,13 +234,13 @@ def trace_group(transaction: Transaction, queue: str, group: str, limit: int = 1
     places = _places(
         transaction, {"message_ids": [], "id_space": None, "queue_id": bound.queue_id, "group_key": group}, limit=limit
     )
-    faults = faults_of(transaction, FaultFilter(queue=queue, group=group), limit=_MOST)
+    faults = faults_of(transaction, FaultFilter(queue, group=group, limit=_MOST))
     skips = _skips(transaction, bound, group, places)
     lines = [[*_received(traced), *_way(traced, view, skips)] for traced in places]
     happened = events_of_group(transaction, bound.queue_id, group, _MOST)
-    lines += [[_event(event)] for event in reversed(happened)] + _open_hole(view, happened)
-    lines.append([_fault(fault) for fault in reversed(faults)])
-    logged_steps = logged(transaction, LogFilter(queue, group), limit=_MOST)
+    lines += [[_event(traced)] for traced in reversed(happened)] + _open_hole(view, happened)
+    lines.append([_fault(traced) for traced in reversed(faults)])
+    logged_steps = logged(transaction, LogFilter(queue, group=group, limit=_MOST))
     lines.append([*_before(logged_steps), *map(_operation, reversed(logged_steps))])
     if (place := first_open_place(transaction, bound.queue_id, view, lambda *_: None)) is not None:
         lines.append([Step(place.since, StepKind.WAITS, place.told, None, queue, group)])
@@ -297,15 +297,15 @@ def _sent(transaction: Transaction, message_id: str) -> list[Step]:
     steps = []
     for row in transaction.rows("sent_messages", message_id=message_id):
         stream = f"message {row.number} of stream {row.incarnation}/{row.stream}"
-        where = f"to queue {row.destination} of box {row.peer} over link {row.link}: {stream}"
+        stream = f"to queue {row.destination} of box {row.peer} over link {row.link}: {stream}"
         mark = ", marked as replayed" if row.replayed else ""
         if row.is_acknowledged:
             steps.append(
-                Step(row.acked_at, StepKind.DONE, f"sent {where}{mark}, acknowledged", message_id, row.queue, row.key)
+                Step(row.acked_at, StepKind.DONE, f"sent {stream}{mark}, acknowledged", message_id, row.queue, row.key)
             )
             continue
         why = f" ({row.last_error})" if row.last_error else ""
-        text = f"on its way {where}{mark}, sent {counted(row.attempts, 'time')}, not acknowledged{why}"
+        text = f"on its way {stream}{mark}, sent {counted(row.attempts, 'time')}, not acknowledged{why}"
         steps.append(Step(None, StepKind.WAITS, text, message_id, row.queue, row.key))
     return steps
 

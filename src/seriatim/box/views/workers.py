@@ -7,8 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from seriatim.box.connection.access import Transaction
+from seriatim.box.views import listing
+from seriatim.box.views.listing import Listing
 
-__all__ = ["WorkView", "WorkerView", "workers_of"]
+__all__ = ["WorkView", "WorkerFilter", "WorkerView", "workers_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +73,16 @@ class WorkerView:
     in_hand: tuple[WorkView, ...]
 
 
-def workers_of(transaction: Transaction, queue: str | None = None) -> list[WorkerView]:
-    """The workers of all queues by queue, machine and process, or those of one queue."""
-    rows = transaction.rows("workers", dict, queue=queue)
+@dataclass(frozen=True, slots=True)
+class WorkerFilter(Listing):
+    """The list of processes that work on queues."""
+
+    queue: str | None = listing.queue("processes that work on this queue")
+
+
+def workers_of(transaction: Transaction, chosen: WorkerFilter) -> list[WorkerView]:
+    """The workers by queue, machine and process."""
+    rows = transaction.rows("workers", dict, **chosen.parameters())
     return [WorkerView(**row | {"in_hand": tuple(map(_work, row["in_hand"]))}) for row in rows]
 
 

@@ -16,7 +16,7 @@ from seriatim.cli.commands.box_identity import IDENTITY, enable, identity_lines,
 from seriatim.cli.commands.grants import grant, grants, revoke
 from seriatim.cli.commands.tick import tick
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.which import opened, which_box, which_schema
+from seriatim.cli.options.which import on_box, which_box, which_schema
 from seriatim.cli.shown.table import Column, Table, as_json, json_only, json_option
 from seriatim.operations import identity, retention
 from seriatim.pipeline.text.counted import counted
@@ -107,14 +107,13 @@ def _trust() -> None:
 
 
 @box.command("status")
-@which_box
 @json_option("Print one JSON object.", STATUS)
-def _status(*, dsn: str | None, schema: str, json_: bool) -> None:
+@on_box
+def _status(box: MessageBox, *, json_: bool) -> None:
     """Show the box's id and where it lives, its version, the rows, bytes and growth of each table, the space that a purge
     would free, and the next number of each location.
     """
-    with opened(dsn, schema) as box:
-        found, free, who = box.status(), retention.purgeable(box), identity.identity(box)
+    found, free, who = box.status(), retention.purgeable(box), identity.identity(box)
     if json_:
         STATUS.print_object(found, purgeable=free, identity=who)
         return
@@ -138,7 +137,6 @@ def _status(*, dsn: str | None, schema: str, json_: bool) -> None:
 
 
 @box.command("purge")
-@which_box
 @click.option("--queue", help="Only the history and the groups of this queue.")
 @click.option(
     "--older-than",
@@ -150,15 +148,9 @@ def _status(*, dsn: str | None, schema: str, json_: bool) -> None:
 )
 @click.option("--dry-run", is_flag=True, help="Delete nothing; count what would be deleted.")
 @json_option("Print one JSON object.", PURGED, PURGEABLE)
+@on_box
 def _purge(
-    *,
-    dsn: str | None,
-    schema: str,
-    queue: str | None,
-    older_than: str | None,
-    forget_expired: bool,
-    dry_run: bool,
-    json_: bool,
+    box: MessageBox, *, queue: str | None, older_than: str | None, forget_expired: bool, dry_run: bool, json_: bool
 ) -> None:
     """Delete messages, history, message ids, tickets, faults and events that are no longer needed.
 
@@ -166,19 +158,18 @@ def _purge(
     horizon, tickets of deleted messages, and old faults and events. Runs in small batches that don't block other users of
     the box; if it is stopped, the next run continues.
     """
-    with opened(dsn, schema) as box:
-        if dry_run:
-            would = retention.purgeable(box, queue=queue, older_than=older_than)
-            click.echo(as_json(PURGEABLE.object_of(would)) if json_ else _would(would))
-            return
-        with Console(stderr=True).status("looking") as shown:
-            done = retention.purge(
-                box,
-                queue=queue,
-                older_than=older_than,
-                forget_expired=forget_expired,
-                progress=lambda so_far: shown.update(_gone(so_far) or "looking"),
-            )
+    if dry_run:
+        would = retention.purgeable(box, queue=queue, older_than=older_than)
+        click.echo(as_json(PURGEABLE.object_of(would)) if json_ else _would(would))
+        return
+    with Console(stderr=True).status("looking") as shown:
+        done = retention.purge(
+            box,
+            queue=queue,
+            older_than=older_than,
+            forget_expired=forget_expired,
+            progress=lambda so_far: shown.update(_gone(so_far) or "looking"),
+        )
     click.echo(as_json(PURGED.object_of(done)) if json_ else _gone(done) or "there was nothing to delete")
 
 

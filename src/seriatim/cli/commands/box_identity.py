@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seriatim.cli.options.which import opened, which_box
-from seriatim.cli.options.why import confirmed, said, says_why
+from seriatim.cli.options.which import on_box
+from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Column, Table, json_only, json_option
 from seriatim.operations import identity
@@ -16,6 +16,7 @@ from seriatim.pipeline.text.counted import counted
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from seriatim.box.box import MessageBox
     from seriatim.box.operators.identity import NewIdentity
     from seriatim.box.views.box_identity import BoxIdentity
 
@@ -59,23 +60,20 @@ _DRY_RUN = "Change nothing; show what would be done."
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @says_why
-@which_box
+@on_box
 @json_option("Print one JSON object.", ENABLED)
-def enable(
-    *, dry_run: bool, yes: bool, actor: str | None, reason: str | None, dsn: str | None, schema: str, json_: bool
-) -> None:
+def enable(box: MessageBox, *, dry_run: bool, yes: bool, why: Why, json_: bool) -> None:
     """Enable a box that was moved to another server, or whose server was upgraded by pg_upgrade.
 
     It keeps its id, and begins a new incarnation. The box that it was moved from must not be used any more: two boxes with
     one id are a mistake. If this box is a copy of one that goes on working, use seriatim box new-id.
     """
-    with opened(dsn, schema) as box:
+    found = identity.identity(box)
+    was_disabled = found is not None and not found.enabled
+    if was_disabled and not dry_run:
+        confirmed(f"enable {_named(found)}? its original must not be used any more", yes=yes)
+        identity.enable(box, **why())
         found = identity.identity(box)
-        was_disabled = found is not None and not found.enabled
-        if was_disabled and not dry_run:
-            confirmed(f"enable {_named(found)}? its original must not be used any more", yes=yes)
-            identity.enable(box, **said(actor, reason))
-            found = identity.identity(box)
     if json_:
         ENABLED.print_object({"dry_run": dry_run, "was_disabled": was_disabled, "identity": found})
         return
@@ -91,23 +89,20 @@ def enable(
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @says_why
-@which_box
+@on_box
 @json_option("Print one JSON object.", NEW_ID)
-def new_id(
-    *, dry_run: bool, yes: bool, actor: str | None, reason: str | None, dsn: str | None, schema: str, json_: bool
-) -> None:
+def new_id(box: MessageBox, *, dry_run: bool, yes: bool, why: Why, json_: bool) -> None:
     """Give a copy of a box an id of its own, and enable it.
 
     Deletes messages of dialogs that still wait to be delivered, because the original delivers them; the sides that had sent
     them fail. All other messages stay, and the original has them, too: purge or drop what this copy must not handle.
     For the original itself, moved, use seriatim box enable.
     """
-    with opened(dsn, schema) as box:
-        done = identity.new_id_would(box)
-        if not dry_run:
-            confirmed(f"give {'this box' if done.former_id is None else f'box {done.former_id}'} a new id, and delete"
-                      f" {_deleted(done)}?", yes=yes)  # fmt: skip
-            done = identity.new_id(box, **said(actor, reason))
+    done = identity.new_id_would(box)
+    if not dry_run:
+        which = "this box" if done.former_id is None else f"box {done.former_id}"
+        confirmed(f"give {which} a new id, and delete {_deleted(done)}?", yes=yes)
+        done = identity.new_id(box, **why())
     if json_:
         NEW_ID.print_object(done, dry_run=dry_run)
     elif dry_run:

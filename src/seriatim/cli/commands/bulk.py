@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from seriatim.box.box import MessageBox
 from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.listing import list_command, options_of
 from seriatim.cli.options.own_name import own_name
-from seriatim.cli.options.which import opened, which_box
-from seriatim.cli.options.why import said, says_why
+from seriatim.cli.options.which import on_box
+from seriatim.cli.options.why import Why, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_portions
 from seriatim.cli.shown.table import Table, json_option
@@ -19,8 +21,7 @@ from seriatim.operations.tables import bulk as declared
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
-    from seriatim.box.box import MessageBox
-    from seriatim.kernel.groups.states import Action
+    from seriatim.kernel.groups.verbs import Action
     from seriatim.operations.bulk_operations import BulkOperation
     from seriatim.operations.groups import GroupView
 
@@ -39,90 +40,57 @@ def bulk() -> None:
     """List actions on many groups that the box keeps, show one with its groups, begin, follow or cancel it."""
 
 
-@bulk.command("list")
-@click.option("--open", "is_open", is_flag=True, help="Only those that aren't over.")
-@click.option("--before", type=click.IntRange(1), default=None, metavar="NUMBER", help="Go on with a list: older ones.")
-@click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List at most this many."
-)
-@which_box
-@json_option("Print a JSON list.", BULK_OPERATIONS)
-def _list(*, is_open: bool, before: int | None, limit: int, dsn: str | None, schema: str, json_: bool) -> None:
-    """List bulk operations, newest first: what each does, how far it is, and who asked for it."""
-    with opened(dsn, schema) as box:
-        found = operations.bulk_operations(box, before=before, is_open=is_open, limit=limit)
-    BULK_OPERATIONS.print(found, json_=json_, limit=limit)
+bulk.add_command(list_command("list", operations.bulk_operations, BULK_OPERATIONS))
 
 
 @bulk.command("show")
 @_number
 @click.option("--groups", "lists", is_flag=True, help="List its groups in place of the operation itself.")
-@click.option(
-    "--result",
-    type=click.Choice(["done", "refused", "changed", "left", "not done"]),
-    default=None,
-    help="With --groups: only groups with this result.",
-)
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 100_000),
-    default=1000,
-    show_default=True,
-    help="With --groups: list at most this many.",
-)
-@which_box
+@options_of(operations.bulk_groups)
 @json_option("Print one JSON object; with --groups a JSON list.", BULK_OPERATIONS, BULK_GROUPS)
-def _show(
-    number: int, *, lists: bool, result: str | None, limit: int, dsn: str | None, schema: str, json_: bool
-) -> None:
-    """Show the bulk operation NUMBER: its progress, and the groups that were left out, each with the reason."""
-    with opened(dsn, schema) as box:
-        found = operations.bulk_operation(box, number)
-        if lists or result is not None:
-            groups = operations.bulk_groups(box, number, result=result, limit=limit)
-            BULK_GROUPS.print(groups, json_=json_, limit=limit)
-            return
-        if json_:
-            BULK_OPERATIONS.print_object(found)
-            return
+@on_box
+def _show(box: MessageBox, number: int, *, lists: bool, json_: bool, **given: Any) -> None:
+    """Show the bulk operation NUMBER: its progress, and the groups that were left out, each with the reason.
+
+    With --groups or --result, list its groups.
+    """
+    found = operations.bulk_operation(box, number)
+    if lists or given["result"] is not None:
+        BULK_GROUPS.print(operations.bulk_groups(box, number, **given), json_=json_, limit=given["limit"])
+    elif json_:
+        BULK_OPERATIONS.print_object(found)
+    else:
         _tell(box, found)
 
 
 @bulk.command("begin")
 @_number
 @_no_wait
-@which_box
+@on_box
 @json_option("Print one JSON object.", BULK_OPERATIONS)
-def _begin(number: int, *, no_wait: bool, dsn: str | None, schema: str, json_: bool) -> None:
+def _begin(box: MessageBox, number: int, *, no_wait: bool, json_: bool) -> None:
     """Begin the bulk operation NUMBER, which was gathered in the console, and work on it to its end."""
-    with opened(dsn, schema) as box:
-        _done(box, operations.begin(box, number), waits=not no_wait, json_=json_)
+    _done(box, operations.begin(box, number), waits=not no_wait, json_=json_)
 
 
 @bulk.command("follow")
 @_number
-@which_box
+@on_box
 @json_option("Print one JSON object at the end.", BULK_OPERATIONS)
-def _follow(number: int, *, dsn: str | None, schema: str, json_: bool) -> None:
+def _follow(box: MessageBox, number: int, *, json_: bool) -> None:
     """Follow the bulk operation NUMBER to its end, and work on it where nobody else does."""
-    with opened(dsn, schema) as box:
-        _done(box, operations.bulk_operation(box, number), waits=True, json_=json_)
+    _done(box, operations.bulk_operation(box, number), waits=True, json_=json_)
 
 
 @bulk.command("cancel")
 @_number
 @says_why
-@which_box
+@on_box
 @json_option("Print one JSON object.", BULK_OPERATIONS)
-def _cancel(number: int, *, actor: str | None, reason: str | None, dsn: str | None, schema: str, json_: bool) -> None:
+def _cancel(box: MessageBox, number: int, *, why: Why, json_: bool) -> None:
     """Cancel the bulk operation NUMBER: what is done stays done, and nothing more is."""
-    who = said(actor, reason)
-    with opened(dsn, schema) as box:
-        found = operations.cancel(box, number, **who)
-    if json_:
-        BULK_OPERATIONS.print_object(found)
-        return
-    click.echo(f"cancelled: {_counts(found)}")
+    found = operations.cancel(box, number, **why())
+    BULK_OPERATIONS.tell(found, f"cancelled: {_counts(found)}", json_=json_)
 
 
 def act_in_bulk(

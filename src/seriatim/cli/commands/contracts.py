@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seriatim.cli.options.which import opened, which_box
+from seriatim.box.box import MessageBox
+from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.table import Column, Table, json_option
 
 if TYPE_CHECKING:
@@ -23,12 +24,11 @@ CONTRACTS: Table[Contract] = Table(
 
 
 @click.command()
-@which_box
 @json_option("Print a JSON list.", CONTRACTS)
-def contracts(*, dsn: str | None, schema: str, json_: bool) -> None:
+@on_box
+def contracts(box: MessageBox, *, json_: bool) -> None:
     """List the contracts of a message box, with the sender of each message type."""
-    with opened(dsn, schema) as box:
-        found = [one for _, one in sorted(box.definitions().contracts.items())]
+    found = [one for _, one in sorted(box.definitions().contracts.items())]
     if json_:
         CONTRACTS.print(found, json_=True)
         return

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from seriatim.cli.commands.group import REFUSED
-from seriatim.cli.options.choose import ERRORS, by_error, narrowing, of_class
+from seriatim.box.box import MessageBox
+from seriatim.cli.commands.acting import REFUSED
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.which import opened, which_box
-from seriatim.cli.options.why import confirmed, no_if_refused, said, says_why
-from seriatim.cli.shown.plain import in_line
+from seriatim.cli.options.listing import ERRORS, list_command, options_of
+from seriatim.cli.options.many import Many, many
+from seriatim.cli.options.together import together
+from seriatim.cli.options.which import on_box
+from seriatim.cli.options.why import Why, confirmed, no_if_refused, says_why
 from seriatim.cli.shown.progress import shown_progress
 from seriatim.cli.shown.table import Column, Table, json_option
 from seriatim.errors import NotFound, UsageError
@@ -22,7 +23,6 @@ from seriatim.operations.tables import dead_letters as declared
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
-    from seriatim.box.box import MessageBox
     from seriatim.operations.dead_letters import DeadLetter, Requeued
 
 __all__ = ["DEAD_LETTERS", "dead_letters"]
@@ -43,43 +43,9 @@ _DONE: Table[dict[str, object]] = Table(
 )
 
 
-def _choosing(command: Callable[..., Any]) -> Callable[..., Any]:
-    options = (
-        click.option("--queue", default=None, help="Only dead letters of this queue."),
-        click.option(
-            "--key",
-            default=None,
-            metavar="PATTERN",
-            help="Only of groups with a key that matches; * stands for any text.",
-        ),
-        click.option(
-            "--older-than", default=None, metavar="PERIOD", help="Only dead letters set aside longer ago, such as 7d."
-        ),
-        click.option(
-            "--error", default=None, metavar="TEXT", help="Only dead letters with this text in their reason or error."
-        ),
-        of_class("dead letters whose handler failed last with an error of this class"),
-        narrowing("dead letters set aside", "dead letters"),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def _many(command: Callable[..., Any]) -> Callable[..., Any]:
-    options = (
-        click.argument("numbers", metavar="[ID…]", nargs=-1, type=int),
-        click.option("--all", "all_", is_flag=True, help="All dead letters that match the options."),
-        _choosing,
-        click.option("--dry-run", is_flag=True, help="Change nothing; list the dead letters."),
-        click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation."),
-        says_why,
-        which_box,
-        json_option("Print JSON.", _DONE),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+_choosing = options_of(operations.dead_letters, without=("limit",))
+#: The options of a command on many dead letters.
+_acts = together(many("dead letters", _choosing, type=int), says_why, on_box, json_option("Print JSON.", _DONE))
 
 
 @click.group("dead-letters", cls=Commands)
@@ -87,87 +53,48 @@ def dead_letters() -> None:
     """List dead letters, requeue them, or delete them."""
 
 
-@dead_letters.command("list")
-@_choosing
-@by_error
-@click.option("--limit", type=click.IntRange(1, _ALL), default=100, show_default=True, help="List at most this many.")
-@which_box
-@json_option("Print JSON.", DEAD_LETTERS, ERRORS)
-def _list(*, by: str | None, limit: int, dsn: str | None, schema: str, json_: bool, **chosen: Any) -> None:
-    """List dead letters, ordered by number."""
-    with opened(dsn, schema) as box:
-        if by is not None:
-            if chosen["queue"] is not None:
-                box.definitions().queue(chosen["queue"])
-            counts = operations.dead_letters_by_error(box, limit=limit, **chosen)
-            ERRORS.print(counts, json_=json_, limit=limit)
-            return
-        found = _found(box, chosen, limit)
-    DEAD_LETTERS.print(found, json_=json_, limit=limit)
+dead_letters.add_command(
+    list_command("list", operations.dead_letters, DEAD_LETTERS, by=("error", operations.dead_letters_by_error, ERRORS))
+)
 
 
 @dead_letters.command("requeue")
-@_many
-def _requeue(
-    numbers: tuple[int, ...], *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
-    dsn: str | None, schema: str, json_: bool, **chosen: Any,
-) -> None:  # fmt: skip
+@_acts
+def requeue(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
     """Requeue dead letters: in their old place unless a later message of the group was delivered, else at the end."""
-    with opened(dsn, schema) as box:
-        found = _picked(box, numbers, chosen, all_=all_)
-        if dry_run or not (found or json_):
-            _would(found, "requeue", json_=json_)
-            return
-        if all_ and found:
-            confirmed(f"requeue {counted(len(found), 'dead letter')}?", yes=yes)
-        requeued = operations.requeue_each(box, found, **said(actor, reason)) if found else ()
-        done = list(shown_progress(requeued, len(found), "requeue", quiet=json_))
-    if json_:
-        _DONE.print_object({"dry_run": False, "requeued": done})
-    for one in () if json_ else done:
-        click.echo(_line(one))
+    found = _picked(box, chosen)
+    if chosen.is_only_shown(found, json_=json_):
+        _would(found, "requeue", json_=json_)
+        return
+    if chosen.all_ and found:
+        confirmed(f"requeue {counted(len(found), 'dead letter')}?", yes=chosen.yes)
+    requeued = operations.requeue_each(box, found, **why()) if found else ()
+    done = list(shown_progress(requeued, len(found), "requeue", quiet=json_))
+    _DONE.tell({"dry_run": False, "requeued": done}, *map(_line, done), json_=json_)
     no_if_refused(done)
 
 
 @dead_letters.command("delete")
-@_many
-def _delete(
-    numbers: tuple[int, ...], *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
-    dsn: str | None, schema: str, json_: bool, **chosen: Any,
-) -> None:  # fmt: skip
+@_acts
+def delete(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
     """Delete dead letters. The next clean-up deletes their messages, unless another queue refers to them."""
-    with opened(dsn, schema) as box:
-        found = _picked(box, numbers, chosen, all_=all_)
-        if dry_run or not (found or json_):
-            _would(found, "delete", json_=json_)
-            return
-        if found:
-            confirmed(f"delete {counted(len(found), 'dead letter')} for good?", yes=yes)
-        done = operations.delete(box, [one.entry_id for one in found], **said(actor, reason)) if found else 0
-    if json_:
-        _DONE.print_object({"dry_run": False, "deleted": done})
-    else:
-        click.echo(f"deleted {counted(done, 'dead letter')}")
+    found = _picked(box, chosen)
+    if chosen.is_only_shown(found, json_=json_):
+        _would(found, "delete", json_=json_)
+        return
+    if found:
+        confirmed(f"delete {counted(len(found), 'dead letter')} for good?", yes=chosen.yes)
+    done = operations.delete(box, [one.entry_id for one in found], **why()) if found else 0
+    _DONE.tell({"dry_run": False, "deleted": done}, f"deleted {counted(done, 'dead letter')}", json_=json_)
 
 
-def _found(box: MessageBox, chosen: dict[str, Any], limit: int) -> list[DeadLetter]:
-
-    if chosen["queue"] is not None:
-        box.definitions().queue(chosen["queue"])
-    return operations.dead_letters(box, limit=limit, **chosen)
-
-
-def _picked(box: MessageBox, numbers: tuple[int, ...], chosen: dict[str, Any], *, all_: bool) -> list[DeadLetter]:
-    if all_ is bool(numbers):
-        raise UsageError(
-            "name either dead letters or --all", remedy="give their numbers, or --all with options that choose them"
-        )
-    if all_:
-        return _found(box, chosen, _ALL)
-    if any(chosen.values()):
+def _picked(box: MessageBox, chosen: Many) -> list[DeadLetter]:
+    if chosen.all_:
+        return operations.dead_letters(box, limit=_ALL, **chosen.filters)
+    if any(chosen.filters.values()):
         raise UsageError("filters need --all", remedy="leave out either the filters or the numbers")
-    picked = _found(box, {**chosen, "entry_ids": numbers}, _ALL)
-    if missing := set(numbers) - {one.entry_id for one in picked}:
+    picked = operations.dead_letters(box, entry_ids=chosen.names, limit=_ALL, **chosen.filters)
+    if missing := set(chosen.names) - {one.entry_id for one in picked}:
         raise NotFound(f"there is no dead letter {min(missing)}", remedy="see seriatim dead-letters list")
     return picked
 
@@ -184,8 +111,8 @@ def _would(found: list[DeadLetter], what: str, *, json_: bool) -> None:
 def _line(one: Requeued | Refused) -> str:
 
     if isinstance(one, Refused):
-        return in_line(f"{one.queue}, group {one.group}: refused, {one.why}")
+        return f"{one.queue}, group {one.group}: refused, {one.why}"
     letter = one.letter
     warning = f"; {one.warning}" if one.warning else ""
     where = "at the end" if one.warning else "in its place"
-    return in_line(f"{letter.queue}, group {letter.group}: {letter.message_id} is back {where}{warning}")
+    return f"{letter.queue}, group {letter.group}: {letter.message_id} is back {where}{warning}"

@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from seriatim.cli.options.why import said
+from seriatim.cli.options.why import Why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_progress
 from seriatim.cli.shown.table import Column, Table, json_only
@@ -51,15 +51,7 @@ EDITED: Table[dict[str, object]] = Table(
 _MOST_FAULTS = 50
 
 
-def retry_file(
-    box: MessageBox,
-    file: IO[bytes],
-    queue: str | None,
-    why: tuple[str | None, str | None],
-    *,
-    dry_run: bool,
-    json_: bool,
-) -> None:
+def retry_file(box: MessageBox, file: IO[bytes], queue: str | None, why: Why, *, dry_run: bool, json_: bool) -> None:
     """Retry the messages of a file, or tell what would be done.
 
     Exits with 2 if a line can't be applied, and with 1 if a message isn't retried.
@@ -74,8 +66,7 @@ def retry_file(
     if dry_run:
         _tell_plan(plan, len(read) - len(mine), json_=json_)
         return
-    who = said(*why)
-    done = list(shown_progress(edits.retry(box, plan, **who), len(plan.messages), "retry", quiet=json_))
+    done = list(shown_progress(edits.retry(box, plan, **why()), len(plan.messages), "retry", quiet=json_))
     if json_:
         EDITED.print_object({"action": "retry", "dry_run": False, "messages": done})
     else:

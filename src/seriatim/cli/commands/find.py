@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from seriatim.box.box import MessageBox
 from seriatim.cli.commands.faults import FAULTS
 from seriatim.cli.commands.groups import GROUPS
-from seriatim.cli.options.which import opened, which_box
+from seriatim.cli.options.listing import options_of
+from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Table, json_option
 from seriatim.operations import find as operations
@@ -28,39 +30,21 @@ FOUND = Table.of(declared.FOUND)
 
 @click.command()
 @click.argument("text")
-@click.option(
-    "--since",
-    default=None,
-    metavar="TIME",
-    help="Only messages published from this time on: such as '2026-03-01 14:30', or how long ago, such as 2h.",
-)
-@click.option("--until", default=None, metavar="TIME", help="Only messages published before this time, likewise.")
-@click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Find at most this many messages."
-)
-@click.option(
-    "--similar",
-    is_flag=True,
-    help="Where nothing has TEXT, find keys and ids that have it in part or with other capital letters.",
-)
-@which_box
+@options_of(operations.find)
 @json_option("Print one JSON object.", FOUND)
+@on_box
 @click.pass_context
-def find(
-    context: click.Context, *, text: str, since: str | None, until: str | None, limit: int, similar: bool, dsn: str | None,
-    schema: str, json_: bool,
-) -> None:  # fmt: skip
+def find(context: click.Context, /, box: MessageBox, text: str, *, json_: bool, **given: Any) -> None:
     """Find TEXT: a message id, a group's key, or the value of any property.
 
     Looks in all queues, among done messages as far as queues keep them, among those set aside, dead and unrouted, and in the
     faults of handlers. Exits with 1 if nothing is found.
     """
-    with opened(dsn, schema) as box:
-        found = operations.find(box, text, since=since, until=until, limit=limit, similar=similar)
+    found = operations.find(box, text, **given)
     if json_:
         FOUND.print_object(found)
     else:
-        _tell(found, limit)
+        _tell(found, given["limit"])
     if not found.is_anything and not found.similar:
         context.exit(1)
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seriatim.cli.options.which import opened, which_box
+from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.table import Column, Table, json_option
 
 if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
     from seriatim.box.operators.grant import Grant
 
 __all__ = ["GRANTS", "grant", "grants", "revoke"]
@@ -66,28 +67,24 @@ def _rights(command: Callable[..., Any]) -> Callable[..., Any]:
     metavar="NAME",
     help="The space in which its message ids are unique (default: the role's name; \"\": the owner's space).",
 )
-@which_box
-def grant(*, role: str, dsn: str | None, schema: str, **rights: Any) -> None:
+@on_box
+def grant(box: MessageBox, *, role: str, **rights: Any) -> None:
     """Grant the ROLE of an application further rights on a box."""
-    with opened(dsn, schema) as box:
-        box.grant(role, **rights)
+    box.grant(role, **rights)
 
 
 @click.command("revoke")
 @click.argument("role")
 @_rights
-@which_box
-def revoke(*, role: str, dsn: str | None, schema: str, **rights: Any) -> None:
+@on_box
+def revoke(box: MessageBox, *, role: str, **rights: Any) -> None:
     """Revoke rights of a ROLE: the rights that the options name, or all rights if they name none."""
-    with opened(dsn, schema) as box:
-        box.revoke(role, **rights)
+    box.revoke(role, **rights)
 
 
 @click.command("grants")
-@which_box
+@on_box
 @json_option("Print a JSON list.", GRANTS)
-def grants(*, dsn: str | None, schema: str, json_: bool) -> None:
+def grants(box: MessageBox, *, json_: bool) -> None:
     """List the roles of applications with their rights on queues and locations."""
-    with opened(dsn, schema) as box:
-        found = box.grants()
-    GRANTS.print(found, json_=json_)
+    GRANTS.print(box.grants(), json_=json_)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from seriatim.cli.commands.pipeline_groups import PIPELINE_GROUP, list_groups_of_pipeline, which_pipeline
-from seriatim.cli.options.choose import ERRORS, by_error, choosing
+from seriatim.cli.options.listing import ERRORS, counting, options_of
 from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.shown.table import Table, json_option
 from seriatim.errors import UsageError
@@ -23,18 +23,14 @@ holder_of = declared.holder_of
 
 
 @click.command("groups")
-@choosing
+@options_of(operations.groups)
 @click.option("--all", "all_", is_flag=True, help="List all groups, those that stand still first.")
-@by_error
-@click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="List at most this many."
-)
+@counting("error", operations.groups_by_error)
 @which_pipeline
 @which_box
 @json_option("Print a JSON list.", GROUPS, ERRORS, PIPELINE_GROUP)
 def groups(
-    *, queue: str | None, state: tuple[str, ...], all_: bool, by: str | None, limit: int, pipeline: str | None,
-    dsn: str | None, schema: str, json_: bool, **chosen: Any,
+    *, all_: bool, by: str | None, limit: int, pipeline: str | None, dsn: str | None, schema: str, json_: bool, **chosen: Any
 ) -> None:  # fmt: skip
     """List the groups that stand still, by queue and key: state and its age, next number, backlog, reason.
 
@@ -42,32 +38,27 @@ def groups(
     Groups whose producer seems to have begun anew are listed, too.
     With --all or --state, lists other groups, too.
     """
+    state = chosen.pop("state")
     if all_ and state:
         raise UsageError("--all and --state can't be combined", remedy="leave one of them out")
     if pipeline is not None:
         if by is not None:
             raise UsageError("--by can't be combined with --pipeline", remedy="no handler of it fails: leave --by out")
-        list_groups_of_pipeline(
-            pipeline, {"queue": queue, **chosen}, state, all_=all_, limit=limit, dsn=dsn, json_=json_
-        )
+        list_groups_of_pipeline(pipeline, chosen, state, all_=all_, limit=limit, dsn=dsn, json_=json_)
         return
     with opened(dsn, schema) as box:
-        if queue is not None:
-            box.definitions().queue(queue)
         if by is not None:
             states = None if all_ else state or operations.STOPPED
-            ERRORS.print(operations.groups_by_error(box, queue, state=states, **chosen), json_=json_)
+            ERRORS.print(operations.groups_by_error(box, state=states, **chosen), json_=json_)
             return
         suspected = None if state else True
-        found = operations.groups(
-            box, queue, state=state or operations.STOPPED, suspected=suspected, limit=limit, **chosen
-        )
+        found = operations.groups(box, state=state or operations.STOPPED, suspected=suspected, limit=limit, **chosen)
         if all_ and len(found) < limit:
             others = set(operations.GroupState) - operations.STOPPED
-            found += operations.groups(box, queue, state=others, suspected=False, limit=limit - len(found), **chosen)
-        is_narrowed = any(value for name, value in chosen.items() if name != "key")
+            found += operations.groups(box, state=others, suspected=False, limit=limit - len(found), **chosen)
+        is_narrowed = any(value for name, value in chosen.items() if name not in ("queue", "key"))
         counts = not (all_ or state or json_ or is_narrowed)
-        there = operations.count(box, queue, key=chosen["key"]) if counts else len(found)
+        there = operations.count(box, chosen["queue"], key=chosen["key"]) if counts else len(found)
     GROUPS.print(found, json_=json_, limit=limit)
     if there > len(found):
         click.echo(

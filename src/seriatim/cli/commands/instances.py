@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING
 
 import click
 
+from seriatim.box.box import MessageBox
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.which import opened, which_box
+from seriatim.cli.options.listing import list_command
+from seriatim.cli.options.together import together
+from seriatim.cli.options.which import on_box
+from seriatim.cli.options.why import Why, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Table, as_json, json_option
 from seriatim.operations import instances as operations
@@ -24,92 +28,52 @@ INSTANCES = Table.of(declared.INSTANCES)
 _json = json_option("Print JSON.", INSTANCES)
 
 
-def _says_why(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options for the operator log: actor and reason."""
-    actor = click.option(
-        "--actor", default=None, help="Your name for the operator log (default: the user name on this system)."
-    )
-    reason = click.option("--reason", required=True, help="The reason, for the operator log.")
-    return actor(reason(command))
-
-
 @click.group("instances", cls=Commands)
 def instances() -> None:
     """List and show the instances of a message box; suspend, resume or terminate one."""
 
 
-@instances.command("list")
-@click.option("--queue", default=None, help="Only instances of this queue.")
-@click.option("--group", default=None, help="Only the instance of this group.")
-@click.option(
-    "--status", type=click.Choice(["running", "suspended"]), default=None, help="Only instances with this status."
-)
-@click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="List at most this many."
-)
-@which_box
-@_json
-def _list(
-    *, queue: str | None, group: str | None, status: str | None, limit: int, dsn: str | None, schema: str, json_: bool
-) -> None:
-    """List instances, ordered by number."""
-    with opened(dsn, schema) as box:
-        found = operations.instances(box, queue, group=group, status=status, limit=limit)
-    INSTANCES.print(found, json_=json_, limit=limit)
+instances.add_command(list_command("list", operations.instances, INSTANCES))
 
 
 @instances.command("show")
 @click.argument("instance_id", metavar="ID", type=int)
-@which_box
 @_json
-def _show(instance_id: int, *, dsn: str | None, schema: str, json_: bool) -> None:
+@on_box
+def _show(box: MessageBox, instance_id: int, *, json_: bool) -> None:
     """Show the instance ID: its group, its correlation values and its state."""
-    with opened(dsn, schema) as box:
-        _tell(operations.instance_view(box, instance_id), as_json_=json_)
+    _tell(operations.instance_view(box, instance_id), as_json_=json_)
 
 
-@instances.command("suspend")
-@click.argument("instance_id", metavar="ID", type=int)
-@_says_why
-@which_box
-@_json
-def _suspend(instance_id: int, **options: Any) -> None:
+def _acts(function: Callable[..., InstanceView]) -> click.Command:
+    """The command of an action on an instance, which the function performs."""
+
+    @wraps(function)
+    def run(box: MessageBox, instance_id: int, *, why: Why, json_: bool) -> None:
+        found = function(box, instance_id, **why())
+        now = "terminated" if function.__name__ == "terminate" else found.status
+        INSTANCES.tell(found, f"instance {instance_id} of queue {found.queue}, group {found.group}: {now}", json_=json_)
+
+    options = together(click.argument("instance_id", metavar="ID", type=int), says_why, on_box, _json)
+    return instances.command(function.__name__)(options(run))
+
+
+@_acts
+def suspend(box: MessageBox, instance_id: int, **by: str) -> InstanceView:
     """Suspend the instance ID: its messages wait. A message in hand is finished first."""
-    _act("suspend", instance_id, **options)
+    return operations.suspend(box, instance_id, **by)
 
 
-@instances.command("resume")
-@click.argument("instance_id", metavar="ID", type=int)
-@_says_why
-@which_box
-@_json
-def _resume(instance_id: int, **options: Any) -> None:
+@_acts
+def resume(box: MessageBox, instance_id: int, **by: str) -> InstanceView:
     """Resume the instance ID."""
-    _act("resume", instance_id, **options)
+    return operations.resume(box, instance_id, **by)
 
 
-@instances.command("terminate")
-@click.argument("instance_id", metavar="ID", type=int)
-@_says_why
-@which_box
-@_json
-def _terminate(instance_id: int, **options: Any) -> None:
+@_acts
+def terminate(box: MessageBox, instance_id: int, **by: str) -> InstanceView:
     """Terminate the instance ID. The starting subscriptions decide again about messages that wait in its group."""
-    _act("terminate", instance_id, **options)
-
-
-def _act(
-    action: str, instance_id: int, *, actor: str | None, reason: str, dsn: str | None, schema: str, json_: bool
-) -> None:
-
-    done: Callable[..., InstanceView] = getattr(operations, action)
-    with opened(dsn, schema) as box:
-        found = done(box, instance_id, actor=actor or getpass.getuser(), reason=reason)
-    if json_:
-        INSTANCES.print_object(found)
-    else:
-        now = "terminated" if action == "terminate" else found.status
-        click.echo(in_line(f"instance {instance_id} of queue {found.queue}, group {found.group}: {now}"))
+    return operations.terminate(box, instance_id, **by)
 
 
 def _tell(found: InstanceView, *, as_json_: bool) -> None:

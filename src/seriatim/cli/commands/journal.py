@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.why import confirmed, said, says_why
+from seriatim.cli.options.listing import options_of
+from seriatim.cli.options.together import together
+from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_share
 from seriatim.cli.shown.table import Table, as_json, json_option
@@ -20,6 +23,7 @@ from seriatim.kernel.regions.claims import Action
 from seriatim.operations.tables import journal as declared
 from seriatim.pipeline.text.counted import counted
 from seriatim.regions.journal.journal import Journal
+from seriatim.regions.journal.pipelines import DeliveredFilter
 from seriatim.regions.regions import Regions
 from seriatim.regions.regions_file import load
 
@@ -50,9 +54,6 @@ RESUBMITTED = Table.of(declared.RESUBMITTED)
 #: What an operator does with a session.
 VERBS = ("retry", "skip", "release", "suspend", "resume")
 _SHOWN, _ALL = 5, 100_000
-_LIMIT = click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List at most this many."
-)
 #: A box with many sessions has much to tell.
 _PATIENCE_S = 60.0
 
@@ -69,20 +70,30 @@ def _which_journal(command: Callable[..., Any]) -> Callable[..., Any]:
     return dsn(schema(command))
 
 
+@contextmanager
+def _opened(dsn: str | None, schema: str) -> Iterator[Journal]:
+    if dsn is None:
+        raise UsageError("no journal is named", remedy="give --dsn, or set SERIATIM_JOURNAL")
+    with Journal.open(dsn, schema=schema, create=False, connections=1) as found:
+        yield found
+
+
+def _on_journal(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that choose a journal; the function gets it open, as `of`."""
+
+    @wraps(function)
+    def run(*arguments: Any, dsn: str | None, schema: str, **options: Any) -> Any:
+        with _opened(dsn, schema) as of:
+            return function(*arguments, of=of, **options)
+
+    return _which_journal(run)
+
+
 def _which_session(command: Callable[..., Any]) -> Callable[..., Any]:
     """A session, and the options that tell it from others of that key."""
     queue = click.option("--queue", default=None, help="Its queue, if several have a session with this key.")
     name = click.option("--name", default=None, help="The name of its regions, if several have such a session.")
     return click.argument("session")(queue(name(command)))
-
-
-@contextmanager
-def _opened(dsn: str | None, schema: str) -> Iterator[Journal]:
-
-    if dsn is None:
-        raise UsageError("no journal is named", remedy="give --dsn, or set SERIATIM_JOURNAL")
-    with Journal.open(dsn, schema=schema, create=False, connections=1) as found:
-        yield found
 
 
 def _found(of: Journal, session: str, queue: str | None, name: str | None) -> SessionView:
@@ -101,21 +112,12 @@ def journal() -> None:
 
 
 @journal.command("list")
-@click.option("--name", default=None, help="Only sessions of these regions.")
-@click.option("--queue", default=None, help="Only sessions of this queue.")
-@click.option("--standing", is_flag=True, help="Only sessions that wait for something that isn't at work.")
-@click.option("--busy", is_flag=True, help="Only sessions that are worked on or suspended.")
-@_LIMIT
-@_which_journal
+@options_of(Journal.sessions)
 @json_option("Print a JSON list.", SESSIONS)
-def _list(
-    *, name: str | None, queue: str | None, standing: bool, busy: bool, limit: int, dsn: str | None, schema: str,
-    json_: bool,
-) -> None:  # fmt: skip
+@_on_journal
+def _list(of: Journal, *, json_: bool, **given: Any) -> None:
     """List sessions: how far they are, who works on them, and what they wait for."""
-    with _opened(dsn, schema) as of:
-        found = of.sessions(name=name, queue=queue, stands=standing, not_idle=busy, limit=limit)
-    SESSIONS.print(found, json_=json_, limit=limit)
+    SESSIONS.print(of.sessions(**given), json_=json_, limit=given["limit"])
 
 
 @journal.command("show")
@@ -123,16 +125,13 @@ def _list(
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Show at most this many numbers."
 )
-@_which_journal
+@_on_journal
 @json_option("Print one JSON object.", SESSIONS, ENTRIES, LOGGED)
-def _show(
-    session: str, *, queue: str | None, name: str | None, limit: int, dsn: str | None, schema: str, json_: bool
-) -> None:
+def _show(of: Journal, session: str, *, queue: str | None, name: str | None, limit: int, json_: bool) -> None:
     """Show a session, its newest numbers, and what operators did with it."""
-    with _opened(dsn, schema) as of:
-        found = _found(of, session, queue, name)
-        numbers = of.entries(found.name, found.queue, session, limit=limit)
-        logged = of.log(name=found.name, queue=found.queue, session=session)
+    found = _found(of, session, queue, name)
+    numbers = of.entries(found.name, found.queue, session, limit=limit)
+    logged = of.log(name=found.name, queue=found.queue, session=session)
     if json_:
         told = {"numbers": ENTRIES.objects_of(numbers), "log": LOGGED.objects_of(logged)}
         click.echo(as_json(SESSIONS.object_of(found) | told))
@@ -149,39 +148,31 @@ def _show(
 
 @journal.command("regions")
 @click.argument("name")
-@_which_journal
+@_on_journal
 @json_option("Print a JSON list.", REGIONS)
-def _regions(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
+def _regions(of: Journal, name: str, *, json_: bool) -> None:
     """List what the regions of NAME have reported, on which forgetting waits."""
-    with _opened(dsn, schema) as of:
-        found = of.regions(name)
+    found = of.regions(name)
     REGIONS.print(found, json_=json_)
 
 
 @journal.command("pipelines")
-@_which_journal
+@_on_journal
 @json_option("Print a JSON list.", PIPELINES)
-def _pipelines(*, dsn: str | None, schema: str, json_: bool) -> None:
+def _pipelines(of: Journal, *, json_: bool) -> None:
     """List the pipelines that run in both regions: which region delivers, since when, and until when it has the lease."""
-    with _opened(dsn, schema) as of:
-        found = of.pipelines.known()
+    found = of.pipelines.known()
     PIPELINES.print(found, json_=json_)
 
 
 @journal.command("delivered")
 @click.argument("pipeline")
-@click.option("--destination", default=None, help="Only groups of this destination.")
-@click.option("--group", default=None, help="Only groups with this key.")
-@_LIMIT
-@_which_journal
+@options_of(DeliveredFilter)
 @json_option("Print a JSON list.", DELIVERED)
-def _delivered(
-    pipeline: str, *, destination: str | None, group: str | None, limit: int, dsn: str | None, schema: str, json_: bool
-) -> None:
+@_on_journal
+def _delivered(of: Journal, pipeline: str, *, json_: bool, **given: Any) -> None:
     """List through which numbers the groups of a PIPELINE that runs in both regions are delivered."""
-    with _opened(dsn, schema) as of:
-        found = of.pipelines.delivered(pipeline, destination=destination, group=group, limit=limit)
-    DELIVERED.print(found, json_=json_, limit=limit)
+    DELIVERED.print(of.pipelines.delivered(pipeline, **given), json_=json_, limit=given["limit"])
 
 
 @journal.command("forget-delivered")
@@ -189,61 +180,65 @@ def _delivered(
 @click.argument("destination")
 @click.argument("group")
 @says_why
-@_which_journal
+@_on_journal
 @json_option("Print one JSON object.", DELIVERED)
-def _forget_delivered(
-    pipeline: str, destination: str, group: str, *, actor: str | None, reason: str | None, dsn: str | None, schema: str,
-    json_: bool,
-) -> None:  # fmt: skip
+def _forget_delivered(of: Journal, pipeline: str, destination: str, group: str, *, why: Why, json_: bool) -> None:
     """Forget through which number a GROUP of a PIPELINE is delivered, so that it can begin again with a lower one.
 
     For a group that was begun anew in the pipelines of both regions. If it wasn't, what is delivered may be delivered again.
     """
-    with _opened(dsn, schema) as of:
-        done = of.pipelines.forget_delivered(pipeline, destination, group, **said(actor, reason))
-    if json_:
-        DELIVERED.print_object(done)
-    else:
-        click.echo(in_line(f"{group}: it was delivered through {done.through}; that is forgotten"))
+    done = of.pipelines.forget_delivered(pipeline, destination, group, **why())
+    DELIVERED.tell(done, f"{group}: it was delivered through {done.through}; that is forgotten", json_=json_)
 
 
 @journal.command("log")
-@click.option("--name", default=None, help="Only actions on these regions.")
-@click.option("--queue", default=None, help="Only actions on sessions of this queue.")
-@_LIMIT
-@_which_journal
+@options_of(Journal.log)
 @json_option("Print a JSON list.", LOGGED)
-def _log(*, name: str | None, queue: str | None, limit: int, dsn: str | None, schema: str, json_: bool) -> None:
+@_on_journal
+def _log(of: Journal, *, json_: bool, **given: Any) -> None:
     """List what operators did, newest first: actor, action, reason and result."""
-    with _opened(dsn, schema) as of:
-        found = of.log(name=name, queue=queue, limit=limit)
-    LOGGED.print(found, json_=json_, limit=limit)
+    LOGGED.print(of.log(**given), json_=json_, limit=given["limit"])
 
 
-def _acting(verb: str, told: str) -> None:
-    """A command that does one thing with a session."""
+def _acts(function: Callable[[Callable[[Action], ActionResult]], ActionResult]) -> click.Command:
+    """The command of an action on one session; the function gets what performs one."""
 
-    def act(
-        session: str, *, queue: str | None, name: str | None, actor: str | None, reason: str | None, dsn: str | None,
-        schema: str, json_: bool,
-    ) -> None:  # fmt: skip
-        with _opened(dsn, schema) as of:
-            found = _found(of, session, queue, name)
-            done = _act(of, found, verb, said(actor, reason))
-        if json_:
-            ACTION.print_object(done)
-        else:
-            _tell(done)
+    @wraps(function)
+    def run(of: Journal, session: str, *, queue: str | None, name: str | None, why: Why, json_: bool) -> None:
+        found = _found(of, session, queue, name)
+        done = function(lambda action: _act(of, found, action, why()))
+        ACTION.tell(done, _line(done), json_=json_)
 
-    act.__doc__ = told
-    command: Any = act
-    for decorate in (json_option("Print one JSON object.", ACTION), _which_journal, says_why, _which_session):
-        command = decorate(command)
-    journal.command(verb)(command)
+    options = together(_which_session, says_why, _on_journal, json_option("Print one JSON object.", ACTION))
+    return journal.command(function.__name__)(options(run))
 
 
-def _tell(done: ActionResult) -> None:
-    click.echo(in_line(f"{done.session}: {done.detail}; done through {done.done_through}, {done.state}"))
+@_acts
+def retry(act: Callable[[Action], ActionResult]) -> ActionResult:
+    """Try the failed message of a session again, at once, in whichever region has it."""
+    return act(Action.RETRY)
+
+
+@_acts
+def release(act: Callable[[Action], ActionResult]) -> ActionResult:
+    """End the claim of a session, so that any region may have it; what its holder completes is refused."""
+    return act(Action.RELEASE)
+
+
+@_acts
+def suspend(act: Callable[[Action], ActionResult]) -> ActionResult:
+    """Hand out no message of a session, in either region, until it is resumed."""
+    return act(Action.SUSPEND)
+
+
+@_acts
+def resume(act: Callable[[Action], ActionResult]) -> ActionResult:
+    """Hand out the messages of a suspended session again."""
+    return act(Action.RESUME)
+
+
+def _line(done: ActionResult) -> str:
+    return f"{done.session}: {done.detail}; done through {done.done_through}, {done.state}"
 
 
 @journal.command("skip")
@@ -262,11 +257,11 @@ def _tell(done: ActionResult) -> None:
 )
 @click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation.")
 @says_why
-@_which_journal
+@_on_journal
 @json_option("Print one JSON object; with --all a list.", ACTION, SESSIONS)
 def _skip(
-    session: str | None, *, queue: str | None, name: str | None, through: int | None, missing: bool, all_: bool,
-    dry_run: bool, yes: bool, actor: str | None, reason: str | None, dsn: str | None, schema: str, json_: bool,
+    of: Journal, session: str | None, *, queue: str | None, name: str | None, through: int | None, missing: bool, all_: bool,
+    dry_run: bool, yes: bool, why: Why, json_: bool,
 ) -> None:  # fmt: skip
     """Skip the next number of SESSION, or a range of numbers: they count as over in both regions, and are shown with the ids of
     their messages.
@@ -279,22 +274,14 @@ def _skip(
         raise UsageError("--through and --missing can't be combined", remedy="leave one of them out")
     if dry_run and not all_:
         raise UsageError("--dry-run needs --all", remedy="to look at one session: seriatim journal list --standing")
-    with _opened(dsn, schema) as of:
-        if session is None:
-            chosen = {"name": name, "queue": queue}
-            _skip_all(of, chosen, (actor, reason), dry_run=dry_run, yes=yes, json_=json_)
-            return
-        one = _found(of, session, queue, name)
-        done = _act(of, one, "skip", said(actor, reason), through=through, missing=missing)
-    if json_:
-        ACTION.print_object(done)
-    else:
-        _tell(done)
+    if session is None:
+        _skip_all(of, {"name": name, "queue": queue}, why, dry_run=dry_run, yes=yes, json_=json_)
+        return
+    done = _act(of, _found(of, session, queue, name), Action.SKIP, why(), through=through, missing=missing)
+    ACTION.tell(done, _line(done), json_=json_)
 
 
-def _skip_all(
-    of: Journal, chosen: dict[str, Any], why: tuple[str | None, str | None], *, dry_run: bool, yes: bool, json_: bool
-) -> None:
+def _skip_all(of: Journal, chosen: dict[str, Any], why: Why, *, dry_run: bool, yes: bool, json_: bool) -> None:
     """Skip the missing numbers of all sessions that wait for such numbers."""
     found = [
         one
@@ -304,38 +291,20 @@ def _skip_all(
     if dry_run:
         SESSIONS.print(found, json_=json_, limit=_ALL)
         return
-    who = {}
     if found:
         confirmed(f"skip the missing numbers of {counted(len(found), 'session')}?", yes=yes)
-        who = said(*why)
-    done = [_act(of, one, "skip", who, missing=True) for one in found]
+    who = why() if found else {}
+    done = [_act(of, one, Action.SKIP, who, missing=True) for one in found]
     if json_:
         ACTION.print(done, json_=True, limit=_ALL)
         return
     for one in done:
-        _tell(one)
+        click.echo(in_line(_line(one)))
     click.echo(f"skipped the missing numbers of {counted(len(done), 'session')}")
 
 
-def _act(
-    of: Journal,
-    one: SessionView,
-    verb: str,
-    why: Mapping[str, str],
-    *,
-    through: int | None = None,
-    missing: bool = False,
-) -> ActionResult:
-    return of.act(
-        one.name, one.queue, one.session, Action[verb.upper()], actor=why["actor"], reason=why["reason"], through=through,
-        missing=missing,
-    )  # fmt: skip
-
-
-_acting("retry", "Try the failed message of a session again, at once, in whichever region has it.")
-_acting("release", "End the claim of a session, so that any region may have it; what its holder completes is refused.")
-_acting("suspend", "Hand out no message of a session, in either region, until it is resumed.")
-_acting("resume", "Hand out the messages of a suspended session again.")
+def _act(of: Journal, one: SessionView, action: Action, who: Mapping[str, str], **given: Any) -> ActionResult:
+    return of.act(one.name, one.queue, one.session, action, actor=who["actor"], reason=who["reason"], **given)
 
 
 @journal.command("resubmit")
@@ -347,21 +316,16 @@ _acting("resume", "Hand out the messages of a suspended session again.")
 )
 @says_why
 @json_option("Print one JSON object.", RESUBMITTED)
-def _resubmit(
-    file_: Path, message_id: str, *, queue: str | None, number: int | None, actor: str | None, reason: str | None,
-    json_: bool,
-) -> None:  # fmt: skip
+def _resubmit(file_: Path, message_id: str, *, queue: str | None, number: int | None, why: Why, json_: bool) -> None:
     """Publish the content of a dead letter again, under another id and number, to the regions that FILE declares; delete the dead letter.
 
     Its own number is over in the journal. A sender that numbers the session itself has to go on behind the new number.
     """
     with Regions.from_file(file_) as regions:
-        done = regions.resubmit(message_id, queue=queue, number=number, **said(actor, reason))
-    if json_:
-        RESUBMITTED.print_object(done)
-        return
-    click.echo(in_line(f"{message_id}: published as {done.new_id}, number {done.number} of session {done.session}"))
-    if done.left is not None:
+        done = regions.resubmit(message_id, queue=queue, number=number, **why())
+    text = f"{message_id}: published as {done.new_id}, number {done.number} of session {done.session}"
+    RESUBMITTED.tell(done, text, json_=json_)
+    if done.left is not None and not json_:
         click.echo(in_line(f"the dead letter may be left there: {done.left}; run this once more"), err=True)
 
 
@@ -386,8 +350,8 @@ def _resubmit(
 @_which_journal
 @json_option("Print one JSON object.", RECOVERY)
 def _recover(
-    name: str | None, *, regions_file: Path | None, without: tuple[str, ...], known: Path | None, yes: bool, actor: str | None,
-    reason: str | None, dsn: str | None, schema: str, json_: bool,
+    name: str | None, *, regions_file: Path | None, without: tuple[str, ...], known: Path | None, yes: bool, why: Why,
+    dsn: str | None, schema: str, json_: bool,
 ) -> None:  # fmt: skip
     """Begin a new incarnation after the journal was restored or has lost something: end all claims, take over what is known to be over.
 
@@ -399,7 +363,7 @@ def _recover(
         with _of_file(regions_file, name) as regions:
             confirmed(question, yes=yes)
             with shown_share("recover", quiet=json_) as progress:
-                done = regions.recover(without=without, known=told, progress=progress, **said(actor, reason))
+                done = regions.recover(without=without, known=told, progress=progress, **why())
     else:
         if without:
             raise UsageError("--without needs --regions", remedy="name the file that declares the regions")
@@ -409,7 +373,7 @@ def _recover(
             )
         with _opened(dsn, schema) as of:
             confirmed(question, yes=yes)
-            done = of.recover(name, told, **said(actor, reason))
+            done = of.recover(name, told, **why())
     if json_:
         RECOVERY.print_object(done)
         return
@@ -446,19 +410,15 @@ def _of_file(file: Path, name: str | None) -> Iterator[Regions]:
 )
 @click.option("--without", default=None, metavar="REGION", help="Don't wait for the reports of a region that is gone.")
 @says_why
-@_which_journal
+@_on_journal
 @json_option("Print one JSON object.", FORGOTTEN)
-def _purge(
-    name: str, *, forget_after: str, without: str | None, actor: str | None, reason: str | None, dsn: str | None,
-    schema: str, json_: bool,
-) -> None:  # fmt: skip
+def _purge(of: Journal, name: str, *, forget_after: str, without: str | None, why: Why, json_: bool) -> None:
     """Forget sessions of which nothing can come any more, and ids of numbers that have been over for long.
 
     With --without: what that region still has is set aside when it comes back, since the journal can't say whether it was handled.
     """
-    why = {} if without is None else said(actor, reason)
-    with _opened(dsn, schema) as of:
-        done = of.purge(name, forget_after, without=without, **why)
+    who = {} if without is None else why()
+    done = of.purge(name, forget_after, without=without, **who)
     if json_:
         FORGOTTEN.print_object(done)
     else:

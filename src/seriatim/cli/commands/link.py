@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.which import opened, which_box
-from seriatim.cli.options.why import confirmed, said, says_why
-from seriatim.cli.shown.plain import in_line
+from seriatim.cli.options.which import on_box
+from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.table import Column, Table, json_option
 from seriatim.operations import links
 from seriatim.operations.tables import links as declared
 from seriatim.pipeline.declared.link import Link
+
+if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
 
 __all__ = ["EXCHANGES", "LINKS", "REMOVED", "link"]
 
@@ -55,44 +58,17 @@ def link() -> None:
     help="How long acknowledged messages are kept, to be sent again after a restore there.",
 )
 @click.option("--insecure", is_flag=True, help="Connect to another host without a proof of which one answers.")
-@which_box
+@on_box
 @json_option("Print one JSON object.", LINKS)
-def _add(
-    name: str,
-    *,
-    there: str | None,
-    url: str | None,
-    certificate: str | None,
-    key: str | None,
-    authority: str | None,
-    other: str | None,
-    queues: tuple[str, ...],
-    schema_there: str,
-    keep_sent: str,
-    insecure: bool,
-    dsn: str | None,
-    schema: str,
-    json_: bool,
+def add(
+    box: MessageBox, name: str, *, there: str | None, other: str | None, schema_there: str, json_: bool, **given: Any
 ) -> None:
     """Define a link to another box, and ask that box for its id.
 
     There, the role of the DSN or the certificate has to be accepted before: seriatim link accept.
     """
-    new = Link(
-        name,
-        dsn=there,
-        url=url,
-        certificate=_absolute(certificate),
-        key=_absolute(key),
-        authority=_absolute(authority),
-        box=other,
-        queues=queues,
-        schema=schema_there,
-        keep_sent=keep_sent,
-        insecure=insecure,
-    )
-    with opened(dsn, schema) as box:
-        _print(links.add(box, new), json_=json_)
+    given |= {one: _absolute(given[one]) for one in ("certificate", "key", "authority")}
+    _print(links.add(box, Link(name, dsn=there, box=other, schema=schema_there, **given)), json_=json_)
 
 
 @link.command("accept")
@@ -108,59 +84,31 @@ def _add(
 )
 @click.option("--replace", is_flag=True, help="The box has another role or key until now.")
 @says_why
-@which_box
+@on_box
 @json_option("Print one JSON object.", LINKS)
-def _accept(
-    name: str,
-    *,
-    role: str | None,
-    certificate: str | None,
-    other: str,
-    queues: tuple[str, ...],
-    trace: bool,
-    replace: bool,
-    actor: str | None,
-    reason: str | None,
-    dsn: str | None,
-    schema: str,
-    json_: bool,
-) -> None:
+def accept(box: MessageBox, name: str, *, why: Why, json_: bool, **given: Any) -> None:
     """Let a role, or the key of a certificate, speak as another box, into the queues that are named. It may do nothing else here."""
-    with opened(dsn, schema) as box:
-        found = links.accept(
-            box,
-            name,
-            role=role,
-            certificate=certificate,
-            other=other,
-            queues=queues,
-            trace=trace,
-            replace=replace,
-            **said(actor, reason),
-        )
-    _print(found, json_=json_)
+    _print(links.accept(box, name, **given, **why()), json_=json_)
 
 
 @link.command("status")
 @click.argument("name", required=False)
-@which_box
 @json_option("Print a JSON list.", LINKS)
-def _status(name: str | None, *, dsn: str | None, schema: str, json_: bool) -> None:
+@on_box
+def _status(box: MessageBox, name: str | None, *, json_: bool) -> None:
     """List links: the box at the other end, what waits, and why."""
-    with opened(dsn, schema) as box:
-        found = links.status(box, name)
+    found = links.status(box, name)
     LINKS.print(found, json_=json_)
 
 
 @link.command("transmit")
 @click.argument("name", required=False)
 @click.option("--at-once", is_flag=True, help="Also send what is to be tried again later.")
-@which_box
 @json_option("Print a JSON list.", EXCHANGES)
-def _transmit(name: str | None, *, at_once: bool, dsn: str | None, schema: str, json_: bool) -> None:
+@on_box
+def _transmit(box: MessageBox, name: str | None, *, at_once: bool, json_: bool) -> None:
     """Exchange messages once over the links whose address this box has; seriatim serve does it again and again."""
-    with opened(dsn, schema) as box:
-        done = box.transmit(name, at_once=at_once)
+    done = box.transmit(name, at_once=at_once)
     EXCHANGES.print(done, json_=json_)
     if any(one.error is not None for one in done):
         click.get_current_context().exit(1)
@@ -171,28 +119,14 @@ def _transmit(name: str | None, *, at_once: bool, dsn: str | None, schema: str, 
 @click.option("--force", is_flag=True, help="Also if messages are on their way; they are gone.")
 @click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @says_why
-@which_box
+@on_box
 @json_option("Print one JSON object.", REMOVED)
-def _remove(
-    name: str,
-    *,
-    force: bool,
-    yes: bool,
-    actor: str | None,
-    reason: str | None,
-    dsn: str | None,
-    schema: str,
-    json_: bool,
-) -> None:
+def remove(box: MessageBox, name: str, *, force: bool, yes: bool, why: Why, json_: bool) -> None:
     """Forget a link with its streams. Queues that lead over it have to be dropped before."""
-    with opened(dsn, schema) as box:
-        links.status(box, name)
-        confirmed(f"remove link {name}? both boxes forget what they have sent each other", yes=yes)
-        gone = links.remove(box, name, force=force, **said(actor, reason))
-    if json_:
-        REMOVED.print_object({"link": name, "messages": gone})
-    else:
-        click.echo(in_line(f"removed link {name}"))
+    links.status(box, name)
+    confirmed(f"remove link {name}? both boxes forget what they have sent each other", yes=yes)
+    gone = links.remove(box, name, force=force, **why())
+    REMOVED.tell({"link": name, "messages": gone}, f"removed link {name}", json_=json_)
 
 
 def _absolute(path: str | None) -> str | None:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from seriatim.box.box import MessageBox
+from seriatim.cli.commands.acting import OPERATION, REFUSED
 from seriatim.cli.commands.edits import EDITED, retry_file
-from seriatim.cli.commands.group import OPERATION, REFUSED
-from seriatim.cli.options.choose import ERRORS, by_error, narrowing
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.which import in_id_space, opened, which_box
-from seriatim.cli.options.why import confirmed, may_say_why, no_if_refused, resubmitting, said, says_why
+from seriatim.cli.options.listing import ERRORS, list_command, options_of
+from seriatim.cli.options.many import Many, many
+from seriatim.cli.options.together import together
+from seriatim.cli.options.which import in_id_space, on_box, opened, which_box
+from seriatim.cli.options.why import Why, confirmed, may_say_why, no_if_refused, says_why
 from seriatim.cli.shown.plain import in_line, in_lines
 from seriatim.cli.shown.progress import shown_progress
-from seriatim.cli.shown.table import Column, Table, as_json, json_only, json_option
+from seriatim.cli.shown.table import Column, Table, json_only, json_option
 from seriatim.errors import UsageError
-from seriatim.kernel.groups.states import RETRIED_IN
 from seriatim.operations import edits
 from seriatim.operations import messages as message_operations
 from seriatim.operations import set_aside as operations
@@ -29,7 +31,6 @@ from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
-    from seriatim.box.box import MessageBox
     from seriatim.box.operators.resubmit import Resubmitted
     from seriatim.box.views.message_places import Placed
     from seriatim.operations.set_aside import PutBack, SetAside
@@ -56,17 +57,8 @@ RESUBMITTED: Table[Resubmitted] = Table(
     "Resubmitted messages", *json_only("routed", "left"), row="seriatim.box.operators.resubmit:Resubmitted"
 )
 
-_STATUSES = (
-    *("arrived", "held", "queued", "in_hand", "faulted"),
-    *("late", "duplicate", "invalid", "rejected", "dead"),
-    *("done", "unrouted"),
-)
-#: The states of groups that `export` takes.
-_STOPPING = tuple(sorted(map(str, RETRIED_IN)))
 #: The number of exported messages after which a line tells the progress.
 _TOLD_EVERY = 10_000
-#: What `delete` takes; dead letters have a command of their own.
-_DELETABLE = ("late", "duplicate", "invalid", "rejected", "unrouted")
 #: What `requeue` takes; without being told it leaves duplicates alone: what they are copies of was handed out.
 _REQUEUED = ("late", "duplicate", "rejected")
 _USUAL = ("late", "rejected")
@@ -76,32 +68,6 @@ _ALL = 100_000
 _SHOWN = 2_000
 
 
-def _choosing(
-    statuses: Sequence[str], of_status: str, of_yes: str, usual: Sequence[str] = ()
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The options that choose messages, and whether to ask: ids, ``all_``, ``dry_run``, ``yes``, and the filters for ``--all``."""
-    options = (
-        click.argument("message_ids", metavar="[ID…]", nargs=-1),
-        click.option("--all", "all_", is_flag=True, help="All messages that match the options."),
-        click.option("--queue", help="Only messages that this queue has set aside."),
-        click.option("--group", help="Only messages of groups with this key."),
-        click.option("--status", multiple=True, type=click.Choice(statuses), default=usual, help=of_status),
-        click.option("--type", "message_type", help="Only messages of this type."),
-        click.option(
-            "--older-than", default=None, metavar="PERIOD", help="Only messages set aside longer ago, such as 7d."
-        ),
-        click.option("--dry-run", is_flag=True, help="Change nothing; list the messages."),
-        click.option("--yes", is_flag=True, help=of_yes),
-    )
-
-    def with_them(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return with_them
-
-
 @click.group("messages", cls=Commands)
 def messages() -> None:
     """List, show and export the messages of a message box, without locks; requeue, resubmit or delete messages that were set
@@ -109,94 +75,31 @@ def messages() -> None:
     """
 
 
-@messages.command("list")
-@which_box
-@click.option("--queue", help="Only messages in this queue.")
-@click.option("--group", help="Only messages of groups with this key.")
-@click.option("--status", type=click.Choice(_STATUSES), help="Only messages in this status.")
-@click.option("--type", "type_", help="Only messages of this type.")
-@click.option(
-    "--error",
-    metavar="TEXT",
-    help="Only messages with this text in their reason, or in the last error of their handler.",
+messages.add_command(
+    list_command(
+        "list", message_operations.messages, MESSAGES, by=("error", message_operations.messages_by_error, ERRORS)
+    )
 )
-@narrowing("messages published", "messages")
-@by_error
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="List at most this many.")
-@json_option("Print a JSON list.", MESSAGES, ERRORS)
-def _list(
-    *,
-    dsn: str | None,
-    schema: str,
-    queue: str | None,
-    group: str | None,
-    status: str | None,
-    type_: str | None,
-    by: str | None,
-    limit: int,
-    json_: bool,
-    **chosen: Any,
-) -> None:
-    """List messages, oldest first, with one line for each queue that has the message.
-
-    A message that is done is listed only if its queue keeps it.
-    """
-    with opened(dsn, schema) as box:
-        chosen |= {"queue": queue, "group": group, "status": status, "message_type": type_, "limit": limit}
-        if by is not None:
-            ERRORS.print(message_operations.messages_by_error(box, **chosen), json_=json_, limit=limit)
-            return
-        found = message_operations.messages(box, **chosen)
-    MESSAGES.print(found, json_=json_, limit=limit)
 
 
 @messages.command("export")
-@which_box
-@click.option("--queue", help="Only messages in this queue.")
-@click.option("--group", help="Only messages of groups with this key.")
-@click.option(
-    "--state",
-    multiple=True,
-    type=click.Choice(_STOPPING),
-    help="Only the message that stops each group in this state: faulted, or one of the others if the group waits for the "
-    "next attempt; may be repeated.",
-)
-@click.option("--status", type=click.Choice(_STATUSES), help="Only messages in this status.")
-@click.option("--type", "type_", help="Only messages of this type.")
-@click.option(
-    "--error",
-    metavar="TEXT",
-    help="Only messages with this text in their reason, or in the last error of their handler.",
-)
-@narrowing("messages published", "messages")
+@options_of(edits.export)
 @click.option(
     "--output", type=click.File("wb", lazy=False), default="-", help="Write to this file (default: standard output)."
 )
-def _export(
-    *,
-    dsn: str | None,
-    schema: str,
-    queue: str | None,
-    group: str | None,
-    state: tuple[str, ...],
-    status: str | None,
-    type_: str | None,
-    output: IO[bytes],
-    **chosen: Any,
-) -> None:
+@on_box
+def _export(box: MessageBox, *, output: IO[bytes], **chosen: Any) -> None:
     """Export messages with their bodies and properties as lines of JSON, oldest first: to edit them, or to look at them.
 
     Each line is a message as it is handed out next. The body is text in the field body if it is UTF-8, else body_base64.
     Edit body and properties, and give the file to `seriatim group retry --edits`.
     """
-    chosen |= {"queue": queue, "group": group, "status": status, "message_type": type_, "state": state or None}
     written = 0
-    with opened(dsn, schema) as box:
-        for one in edits.export(box, **chosen):
-            output.write(edits.line_of(one).encode() + b"\n")
-            written += 1
-            if written % _TOLD_EVERY == 0:
-                click.echo(f"{counted(written, 'message')} so far", err=True)
+    for one in edits.export(box, **chosen):
+        output.write(edits.line_of(one).encode() + b"\n")
+        written += 1
+        if written % _TOLD_EVERY == 0:
+            click.echo(f"{counted(written, 'message')} so far", err=True)
     output.flush()
     click.echo(counted(written, "message"), err=True)
 
@@ -235,76 +138,70 @@ def _show(message_id: str, *, id_space: str | None, dsn: str | None, schema: str
 
 
 @messages.command("delete")
-@_choosing(_DELETABLE, "Only messages in this status; may be repeated.", "Don't ask for confirmation.")
+@many("messages", options_of(operations.set_aside, without=("limit",)), yes="Don't ask for confirmation.")
 @says_why
-@which_box
+@on_box
 @json_option("Print JSON.", _DONE)
-def _delete(
-    message_ids: tuple[str, ...], *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
-    dsn: str | None, schema: str, json_: bool, **chosen: Any,
-) -> None:  # fmt: skip
+def delete(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
     """Delete messages that were set aside (late, duplicate, invalid, rejected) or are unrouted; take waiting ones out.
 
     Give their IDs, or --all. The next clean-up deletes the bodies, unless another queue refers to them. A message that
     waits in the queue that --queue names is moved to its dead letters; the others of its group stay in order. For dead
     letters see `seriatim dead-letters delete`.
     """
-    queue = chosen["queue"]
-    with opened(dsn, schema) as box:
-        waiting = message_operations.waiting(box, message_ids, queue=queue) if queue is not None and not all_ else []
-        others = tuple(one for one in message_ids if one not in waiting)
-        found = _picked(box, others, chosen, all_=all_) if others or not waiting else []
-        if dry_run or not (found or waiting or json_):
-            _would("delete", found, json_=json_, waiting=waiting)
-            return
-        does = [f"delete {counted(len(found), 'message')} for good ({_counts(found)})"] if found or not waiting else []
-        does += [f"move {counted(len(waiting), 'waiting message')} to the dead letters"] if waiting else []
-        confirmed(f"{' and '.join(does)}?", yes=yes or not (found or waiting))
-        who = said(actor, reason) if found or waiting else {}
-        taken = message_operations.take_out(box, waiting, queue=queue, **who) if waiting else []
-        done = operations.delete(box, found, **who) if found else 0
-    if json_:
-        _DONE.print_object({"dry_run": False, "deleted": done, **({"dead": len(taken)} if waiting else {})})
-    else:
-        if found or not waiting:
-            click.echo(f"deleted {counted(done, 'message')}")
-        if waiting:
-            click.echo(f"moved {counted(len(taken), 'waiting message')} to the dead letters")
+    queue = chosen.filters["queue"]
+    looks = queue is not None and not chosen.all_
+    waiting = message_operations.waiting(box, chosen.names, queue=queue) if looks else []
+    others = tuple(one for one in chosen.names if one not in waiting)
+    found = _picked(box, others, chosen.filters) if others or not waiting else []
+    if chosen.is_only_shown([*found, *waiting], json_=json_):
+        _would("delete", found, json_=json_, waiting=waiting)
+        return
+    does = [f"delete {counted(len(found), 'message')} for good ({_counts(found)})"] if found or not waiting else []
+    does += [f"move {counted(len(waiting), 'waiting message')} to the dead letters"] if waiting else []
+    confirmed(f"{' and '.join(does)}?", yes=chosen.yes or not (found or waiting))
+    who = why() if found or waiting else {}
+    taken = message_operations.take_out(box, waiting, queue=queue, **who) if waiting else []
+    done = operations.delete(box, found, **who) if found else 0
+    told = [f"deleted {counted(done, 'message')}"] if found or not waiting else []
+    told += [f"moved {counted(len(taken), 'waiting message')} to the dead letters"] if waiting else []
+    result: dict[str, object] = {"dry_run": False, "deleted": done, **({"dead": len(taken)} if waiting else {})}
+    _DONE.tell(result, *told, json_=json_)
     _perhaps_more(found)
 
 
 @messages.command("requeue")
-@_choosing(
-    _REQUEUED,
-    "Only messages in this status; may be repeated (default: late and rejected).",
-    "With --all: don't ask for confirmation.",
-    _USUAL,
+@many(
+    "messages",
+    together(
+        options_of(operations.set_aside, without=("limit", "status")),
+        click.option(
+            "--status",
+            multiple=True,
+            type=click.Choice(_REQUEUED),
+            default=_USUAL,
+            help="Only messages in this status; may be repeated (default: late and rejected).",
+        ),
+    ),
 )
 @says_why
-@which_box
+@on_box
 @json_option("Print JSON.", _DONE)
-def _requeue(
-    message_ids: tuple[str, ...], *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
-    dsn: str | None, schema: str, json_: bool, **chosen: Any,
-) -> None:  # fmt: skip
+def requeue(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
     """Requeue messages that were set aside as late, rejected or duplicate.
 
     Give their IDs, or --all. A message that its group has passed goes to the end, flagged as late; any other is judged
     as if it came now. Duplicates are requeued only with --status duplicate.
     """
-    with opened(dsn, schema) as box:
-        found = _picked(box, message_ids, chosen, all_=all_)
-        if dry_run or not (found or json_):
-            _would("requeue", found, json_=json_)
-            return
-        if all_ and found:
-            confirmed(f"requeue {counted(len(found), 'message')} ({_counts(found)})?", yes=yes)
-        requeued = operations.requeue_each(box, found, **said(actor, reason)) if found else ()
-        done = list(shown_progress(requeued, len(found), "requeue", quiet=json_))
-    if json_:
-        _DONE.print_object({"dry_run": False, "requeued": done})
-    for one in () if json_ else done:
-        click.echo(in_line(_put_back(one)))
+    found = _picked(box, chosen.names, chosen.filters)
+    if chosen.is_only_shown(found, json_=json_):
+        _would("requeue", found, json_=json_)
+        return
+    if chosen.all_ and found:
+        confirmed(f"requeue {counted(len(found), 'message')} ({_counts(found)})?", yes=chosen.yes)
+    requeued = operations.requeue_each(box, found, **why()) if found else ()
+    done = list(shown_progress(requeued, len(found), "requeue", quiet=json_))
+    _DONE.tell({"dry_run": False, "requeued": done}, *map(_put_back, done), json_=json_)
     _perhaps_more(found)
     no_if_refused(done)
 
@@ -313,12 +210,7 @@ def _requeue(
 @click.argument("message_ids", metavar="[ID…]", nargs=-1)
 @click.option("--all", "all_", is_flag=True, help="All faulted messages that match the options.")
 @click.option("--queue", help="The queue of the messages; required with IDs.")
-@click.option("--group", help="With --all: only messages of groups with this key.")
-@click.option("--type", "message_type", help="With --all: only messages of this type.")
-@click.option(
-    "--error", metavar="TEXT", help="With --all: only messages with this text in the last error of their handler."
-)
-@narrowing("messages published", "messages")
+@options_of(message_operations.messages, without=("queue", "status", "limit"))
 @click.option(
     "--edit", "body", type=click.File("rb"), help="Retry with the content of this file as the message's body."
 )
@@ -330,12 +222,11 @@ def _requeue(
 @click.option("--dry-run", is_flag=True, help="With --all or --edits: change nothing; list what would be done.")
 @click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation.")
 @says_why
-@which_box
+@on_box
 @json_option("Print JSON.", _DONE, EDITED)
-def _retry(
-    message_ids: tuple[str, ...], *, all_: bool, queue: str | None, body: IO[bytes] | None, edits: IO[bytes] | None,
-    dry_run: bool, yes: bool, actor: str | None, reason: str | None, dsn: str | None, schema: str, json_: bool,
-    **chosen: Any,
+def retry(
+    box: MessageBox, message_ids: tuple[str, ...], *, all_: bool, queue: str | None, body: IO[bytes] | None, edits: IO[bytes] | None,
+    dry_run: bool, yes: bool, why: Why, json_: bool, **chosen: Any,
 ) -> None:  # fmt: skip
     """Retry messages that are faulted by themselves, or are postponed or wait for their next attempt: in unordered queues.
 
@@ -344,30 +235,26 @@ def _retry(
     --edits. To give a message up, see `seriatim messages delete`.
     """
     _check_retry(message_ids, all_, edits, queue, body, chosen)
-    with opened(dsn, schema) as box:
-        if edits is not None:
-            retry_file(box, edits, queue, (actor, reason), dry_run=dry_run, json_=json_)
-            return
-        done: list[Any]
-        if not all_:
-            new = None if body is None else body.read()
-            done = list(message_operations.retry(box, message_ids, queue=str(queue), body=new, **said(actor, reason)))
-        else:
-            found = message_operations.messages(box, queue=queue, status="faulted", limit=_ALL, **chosen)
-            if dry_run:
-                _would_retry(found, json_=json_)
-                return
-            if found:
-                confirmed(f"retry {counted(len(found), 'message')}?", yes=yes)
-            retried = message_operations.retry_each(box, found, **said(actor, reason)) if found else ()
-            done = list(shown_progress(retried, len(found), "retry", quiet=json_))
-    if json_:
-        _DONE.print_object({"dry_run": False, "retried": done})
+    if edits is not None:
+        retry_file(box, edits, queue, why, dry_run=dry_run, json_=json_)
+        return
+    done: list[Any]
+    if not all_:
+        new = None if body is None else body.read()
+        done = list(message_operations.retry(box, message_ids, queue=str(queue), body=new, **why()))
     else:
-        refused = [one for one in done if hasattr(one, "why")]
-        for one in refused:
-            click.echo(in_line(f"{one.queue}, group {one.group}: not retried, {one.why}"))
-        click.echo(f"retried {counted(len(done) - len(refused), 'message')}")
+        found = message_operations.messages(box, queue=queue, status="faulted", limit=_ALL, **chosen)
+        if dry_run:
+            _would_retry(found, json_=json_)
+            return
+        if found:
+            confirmed(f"retry {counted(len(found), 'message')}?", yes=yes)
+        retried = message_operations.retry_each(box, found, **why()) if found else ()
+        done = list(shown_progress(retried, len(found), "retry", quiet=json_))
+    refused = [one for one in done if hasattr(one, "why")]
+    told = [f"{one.queue}, group {one.group}: not retried, {one.why}" for one in refused]
+    told.append(f"retried {counted(len(done) - len(refused), 'message')}")
+    _DONE.tell({"dry_run": False, "retried": done}, *told, json_=json_)
     no_if_refused(done)
 
 
@@ -398,30 +285,21 @@ def _would_retry(found: Sequence[Placed], *, json_: bool) -> None:
 @click.option("--queue", required=True, help="The queue that set the messages aside as invalid.")
 @click.option("--type", "type_", help="Only messages of this type.")
 @may_say_why
-@which_box
+@on_box
 @json_option("Print one JSON object.", RESUBMITTED)
-def _resubmit(
-    message_ids: tuple[str, ...], *, queue: str, type_: str | None, actor: str | None, reason: str | None, dsn: str | None,
-    schema: str, json_: bool,
-) -> None:  # fmt: skip
+def resubmit(
+    box: MessageBox, message_ids: tuple[str, ...], *, queue: str, type_: str | None, why: Why, json_: bool
+) -> None:
     """Resubmit messages that a queue has set aside as invalid: route them into it by its present definition.
 
     Resubmits all of them, or those with the given IDs. Use it after the queue or the message type was mended. For
     unrouted messages see `seriatim unrouted --resubmit`.
     """
-    with opened(dsn, schema) as box:
-        done = message_operations.resubmit(
-            box, message_ids or None, message_type=type_, queue=queue, **resubmitting(actor, reason)
-        )
-    click.echo(as_json(RESUBMITTED.object_of(done)) if json_ else f"{done.routed:,} routed, {done.left:,} left")
+    done = message_operations.resubmit(box, message_ids or None, message_type=type_, queue=queue, **why())
+    RESUBMITTED.tell(done, f"{done.routed:,} routed, {done.left:,} left", json_=json_)
 
 
-def _picked(box: MessageBox, message_ids: tuple[str, ...], chosen: dict[str, Any], *, all_: bool) -> list[SetAside]:
-
-    if all_ is bool(message_ids):
-        raise UsageError(
-            "name either messages or --all", remedy="give their ids, or --all with options that choose them"
-        )
+def _picked(box: MessageBox, message_ids: tuple[str, ...], chosen: dict[str, Any]) -> list[SetAside]:
     found = operations.set_aside(box, message_ids=message_ids or None, limit=_ALL, **chosen)
     if missing := set(message_ids) - {one.message_id for one in found}:
         what = f"message {min(missing)!r} is neither unrouted nor set aside in such a status"

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from seriatim.box.box import MessageBox
 from seriatim.cli.commands.queues import COUNTS
-from seriatim.cli.commands.workers import WORKER, ago
+from seriatim.cli.commands.workers import WORKER
+from seriatim.cli.options.changes import changes
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.which import opened, which_box
-from seriatim.cli.options.why import said, says_why
+from seriatim.cli.options.which import on_box
+from seriatim.cli.options.why import Why, may_say_why, says_why
 from seriatim.cli.shown.table import Column, Table, json_only, json_option
 from seriatim.errors import UsageError
 from seriatim.operations import queues, workers
 from seriatim.operations.period import period_of
+from seriatim.operations.tables.workers import ago
 from seriatim.pipeline.declared.work_limits import rate_of, rate_text
 from seriatim.pipeline.files.json_form import to_json
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
+    from seriatim.box.definitions.change import Change
     from seriatim.box.definitions.queue_settings import QueueSettings
     from seriatim.box.operators.queue_release import Released
 
@@ -61,19 +64,18 @@ def queue() -> None:
 
 @queue.command("show")
 @click.argument("name")
-@which_box
 @json_option("Print one JSON object.", QUEUE)
-def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
+@on_box
+def _show(box: MessageBox, name: str, *, json_: bool) -> None:
     """Show the queue NAME: its definition, its message counts, the subscriptions that lead to it, its settings, and what
     each process obeys.
     """
-    with opened(dsn, schema) as box:
-        definitions = box.definitions()
-        declared = definitions.queue(name).declared
-        counts = next(one for one in queues.queues(box) if one.queue == name)
-        settings, at_work = queues.settings(box, name), workers.workers(box, name)
-        activated = next((one for one in queues.activations(box) if one.queue == name), None)
-        helps = next((one.helps for one in workers.idle_queues(box) if one.queue == name), None)
+    definitions = box.definitions()
+    declared = definitions.queue(name).declared
+    counts = next(one for one in queues.queues(box) if one.queue == name)
+    settings, at_work = queues.settings(box, name), workers.workers(box, name)
+    activated = next((one for one in queues.activations(box) if one.queue == name), None)
+    helps = next((one.helps for one in workers.idle_queues(box) if one.queue == name), None)
     leading = {one.declared.name: one.state for one in definitions.subscriptions.values() if one.declared.to == name}
     if json_:
         QUEUE.print_object(
@@ -136,19 +138,16 @@ def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
     type=click.Choice(["workers", "in-flight", "rate", "run-length"]),
     help="Take this setting away, so that processes work as they were started; may be repeated.",
 )
-@click.option("--reason", default="on request", show_default=True, help="The reason, for the operator log.")
-@click.option("--actor", help="Your name for the operator log (default: the user name on this system).")
-@which_box
+@may_say_why
+@on_box
 @json_option("Print one JSON object.", SETTINGS)
 def _set(
+    box: MessageBox,
     name: str,
     *,
     unset: tuple[str, ...],
     rate: str | None,
-    reason: str,
-    actor: str | None,
-    dsn: str | None,
-    schema: str,
+    why: Why,
     json_: bool,
     **numbers: int | None,
 ) -> None:
@@ -164,67 +163,52 @@ def _set(
         if one in given:
             raise UsageError(f"{one.replace('_', '-')} can't be set and unset", remedy="give one of the two")
         given[one] = None
-    with opened(dsn, schema) as box:
-        found = queues.set_queue(box, name, actor=actor or getpass.getuser(), reason=reason, **given)
-        processes = sum(not one.is_silent for one in workers.workers(box, name))
-    if json_:
-        SETTINGS.print_object(found)
-        return
-    what = counted(processes, "process obeys", "processes obey")
-    click.echo(f"queue {name}: {found}" + (f"; {what} within seconds" if processes else "; no process works on it now"))
+    found = queues.set_queue(box, name, **why(), **given)
+    processes = sum(not one.is_silent for one in workers.workers(box, name))
+    obey = (
+        f"{counted(processes, 'process obeys', 'processes obey')} within seconds"
+        if processes
+        else "no process works on it now"
+    )
+    SETTINGS.tell(found, f"queue {name}: {found}; {obey}", json_=json_)
 
 
 @queue.command("on")
-@click.argument("names", nargs=-1, required=True, metavar="NAME…")
-@which_box
-def _on(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
+@changes
+def on(box: MessageBox, *names: str) -> list[Change]:
     """Turn queues on: they hand messages out."""
-    with opened(dsn, schema) as box:
-        changes = queues.turn_on(box, *names)
-    click.echo("\n".join(map(str, changes)) or "nothing to change")
+    return queues.turn_on(box, *names)
 
 
 @queue.command("off")
-@click.argument("names", nargs=-1, required=True, metavar="NAME…")
-@which_box
-def _off(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
+@changes
+def off(box: MessageBox, *names: str) -> list[Change]:
     """Turn queues off: they accept messages, but hand none out."""
-    with opened(dsn, schema) as box:
-        changes = queues.turn_off(box, *names)
-    click.echo("\n".join(map(str, changes)) or "nothing to change")
+    return queues.turn_off(box, *names)
 
 
 @queue.command("activation")
 @click.argument("switch", metavar="on|off", type=click.Choice(["on", "off"]))
-@click.argument("names", nargs=-1, required=True, metavar="NAME…")
-@which_box
-def _activation(switch: str, names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
+@changes
+def activation(box: MessageBox, *names: str, switch: str) -> list[Change]:
     """Turn the activation of queues on or off. When it is off, no readers are started, and running ones end after their
     turn.
     """
-    with opened(dsn, schema) as box:
-        changes = queues.activate(box, *names) if switch == "on" else queues.deactivate(box, *names)
-    click.echo("\n".join(map(str, changes)) or "nothing to change")
+    return queues.activate(box, *names) if switch == "on" else queues.deactivate(box, *names)
 
 
 @queue.command("release")
 @click.argument("name")
 @says_why
-@which_box
+@on_box
 @json_option("Print one JSON object.", RELEASED)
-def _release(name: str, *, reason: str | None, actor: str | None, dsn: str | None, schema: str, json_: bool) -> None:
+def release(box: MessageBox, name: str, *, why: Why, json_: bool) -> None:
     """Release the queue NAME from a pipeline that is gone, so that workers can receive from it.
 
     Refused while the pipeline runs. Its unfinished messages are queued again in their old places; messages that it has
     delivered without reporting so are handed out a second time. Its checkpoint can't go on with the queue, except with
     takeOver.
     """
-    who = said(actor, reason)
-    with opened(dsn, schema) as box:
-        done = queues.release(box, name, **who)
-    if json_:
-        RELEASED.print_object(done)
-    else:
-        click.echo(
-            f"queue {done.queue}: the pipeline {done.pipeline} had it, with {counted(done.messages, 'message')} in hand"
-        )
+    done = queues.release(box, name, **why())
+    text = f"queue {done.queue}: the pipeline {done.pipeline} had it, with {counted(done.messages, 'message')} in hand"
+    RELEASED.tell(done, text, json_=json_)

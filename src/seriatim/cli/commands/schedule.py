@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
+from seriatim.cli.options.changes import changes
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.which import opened, which_box
-from seriatim.cli.options.why import said, says_why
-from seriatim.cli.shown.plain import in_line
+from seriatim.cli.options.why import Why, says_why
 from seriatim.operations import schedules
+
+if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
 
 __all__ = ["schedule"]
 
@@ -19,22 +23,16 @@ def schedule() -> None:
 
 
 @schedule.command("pause")
-@click.argument("names", nargs=-1, required=True, metavar="NAME…")
 @says_why
-@which_box
-def _pause(names: tuple[str, ...], *, actor: str | None, reason: str | None, dsn: str | None, schema: str) -> None:
+@changes
+def pause(box: MessageBox, *names: str, why: Why) -> list[str]:
     """Pause schedules: they publish nothing until they are resumed."""
-    with opened(dsn, schema) as box:
-        paused = schedules.pause(box, *names, **said(actor, reason))
-    click.echo("\n".join(in_line(f"paused {name}") for name in paused) or "nothing to change")
+    return [f"paused {name}" for name in schedules.pause(box, *names, **why())]
 
 
 @schedule.command("resume")
-@click.argument("names", nargs=-1, required=True, metavar="NAME…")
 @says_why
-@which_box
-def _resume(names: tuple[str, ...], *, actor: str | None, reason: str | None, dsn: str | None, schema: str) -> None:
+@changes
+def resume(box: MessageBox, *names: str, why: Why) -> list[str]:
     """Resume paused schedules at their next due time; nothing is published for the times between."""
-    with opened(dsn, schema) as box:
-        resumed = schedules.resume(box, *names, **said(actor, reason))
-    click.echo("\n".join(in_line(f"resumed {name}") for name in resumed) or "nothing to change")
+    return [f"resumed {name}" for name in schedules.resume(box, *names, **why())]

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import click
-
-from seriatim.cli.options.which import opened, which_box
-from seriatim.cli.shown.table import Table, json_option
+from seriatim.cli.options.listing import list_command
+from seriatim.cli.shown.table import Table
 from seriatim.operations import schedules as operations
 from seriatim.operations.tables import schedules as declared
 
 __all__ = ["SCHEDULES", "schedules"]
 
 SCHEDULES = Table.of(declared.SCHEDULES)
-
-
-@click.command()
-@which_box
-@json_option("Print a JSON list.", SCHEDULES)
-def schedules(*, dsn: str | None, schema: str, json_: bool) -> None:
-    """List the schedules of a message box: when each publishes next, and what it has published last."""
-    with opened(dsn, schema) as box:
-        found = operations.schedules(box)
-    SCHEDULES.print(found, json_=json_)
+schedules = list_command("schedules", operations.schedules, SCHEDULES)

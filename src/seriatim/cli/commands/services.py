@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seriatim.cli.options.which import opened, which_box
+from seriatim.box.box import MessageBox
+from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.table import Column, Table, json_option
 
 if TYPE_CHECKING:
@@ -26,10 +27,9 @@ SERVICES: Table[Service] = Table(
 
 
 @click.command()
-@which_box
 @json_option("Print a JSON list.", SERVICES)
-def services(*, dsn: str | None, schema: str, json_: bool) -> None:
+@on_box
+def services(box: MessageBox, *, json_: bool) -> None:
     """List the services of a message box, with their queues and the contracts that they accept."""
-    with opened(dsn, schema) as box:
-        known = box.definitions().services
+    known = box.definitions().services
     SERVICES.print([one for _, one in sorted(known.items())], json_=json_)

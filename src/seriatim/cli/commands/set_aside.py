@@ -5,29 +5,27 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.moment import MOMENT
-from seriatim.cli.options.why import confirmed, said, says_why
+from seriatim.cli.options.listing import options_of
+from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.show import plain_sequence
 from seriatim.cli.shown.table import Column, Table, json_only, json_option
 from seriatim.errors import UsageError
 from seriatim.pipeline.files import pipeline_file
 from seriatim.pipeline.text.counted import counted
-from seriatim.runtime.pipelines.set_aside import SetAsideFilter, read_set_aside, reason_of
+from seriatim.runtime.pipelines.set_aside import DISPOSITIONS, SetAsideFilter, read_set_aside, reason_of
 
 if TYPE_CHECKING:
     from seriatim.runtime.pipelines.resubmit import PutBack
 
 __all__ = ["PUT_BACK", "RESUBMITTED", "WRITTEN", "printed_rows", "set_aside"]
 
-_DISPOSITIONS = ("late", "duplicate", "invalid", "rejected", "dead")
 #: How many people see unless they say.
 _LIMIT = 100
 
@@ -73,32 +71,12 @@ def set_aside() -> None:
 
 @set_aside.command("list")
 @click.argument("file_", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--disposition", type=click.Choice(_DISPOSITIONS), help="Only messages with this disposition.")
-@click.option("--group", metavar="KEY", help="Only messages of this group.")
-@click.option("--location", metavar="NAME", help="Only messages that this location received.")
-@click.option("--reason", metavar="TEXT", help="Only messages with this text in their reason.")
-@click.option(
-    "--since",
-    type=MOMENT,
-    help="Only messages set aside from this time on: a time such as '2026-03-01 14:30', or how long ago, such as 2h.",
-)
-@click.option("--until", type=MOMENT, help="Only messages set aside before this time, likewise.")
+@options_of(SetAsideFilter)
 @json_option("Print one JSON object per message, with its body.", WRITTEN)
 @click.option(
     "--limit", type=click.IntRange(1), default=None, help=f"List at most this many (default: {_LIMIT}; all as JSON)."
 )
-def _list(
-    file_: Path,
-    *,
-    disposition: str | None,
-    group: str | None,
-    location: str | None,
-    reason: str | None,
-    since: datetime | None,
-    until: datetime | None,
-    json_: bool,
-    limit: int | None,
-) -> None:
+def _list(file_: Path, *, json_: bool, limit: int | None, **given: Any) -> None:
     """List messages of a pipeline that were not released, with reasons. `seriatim set-aside FILE` does the same.
 
     Reads the set-aside folder of the pipeline in FILE: messages that are late, duplicate, invalid, rejected
@@ -108,10 +86,10 @@ def _list(
     from seriatim.runtime.pipelines.checkpoint import Checkpoint  # noqa: PLC0415 - imports Spark, which is slow
 
     folder = pipeline.set_aside or Checkpoint(pipeline.checkpoint).set_aside
-    wanted = SetAsideFilter(disposition, group, location, reason, since, until)
+    wanted = SetAsideFilter(**given)
     counts = printed_rows(_SHOWN, folder, wanted, json_=json_, limit=limit)
     if not json_:
-        total = ", ".join(f"{counts[one]:,} {one}" for one in _DISPOSITIONS if counts[one])
+        total = ", ".join(f"{counts[one]:,} {one}" for one in DISPOSITIONS if counts[one])
         none = "nothing is set aside" if wanted == SetAsideFilter() else "nothing of this is set aside"
         click.echo(total or f"{none} in {folder}")
 
@@ -129,15 +107,12 @@ def _list(
 @click.option(
     "--disposition",
     multiple=True,
-    type=click.Choice(_DISPOSITIONS),
+    type=click.Choice(DISPOSITIONS),
     help="Only messages with this disposition (with --all: late, invalid and rejected ones, unless you say).",
 )
 @click.option("--destination", metavar="NAME", help="Only messages that this destination set aside.")
-@click.option("--group", metavar="KEY", help="Only messages of this group.")
-@click.option("--location", metavar="NAME", help="Only messages that this location received.")
+@options_of(SetAsideFilter, without=("disposition", "reason"))
 @click.option("--why", "text", metavar="TEXT", help="Only messages with this text in their reason.")
-@click.option("--since", type=MOMENT, help="Only messages set aside from this time on.")
-@click.option("--until", type=MOMENT, help="Only messages set aside before this time.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; list the messages, and where they would go.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation with --all.")
 @says_why
@@ -153,8 +128,7 @@ def _resubmit(
     text: str | None,
     dry_run: bool,
     yes: bool,
-    actor: str | None,
-    reason: str | None,
+    why: Why,
     json_: bool,
     **chosen: Any,
 ) -> None:
@@ -186,7 +160,7 @@ def _resubmit(
     else:
         if all_ and rows:
             confirmed(f"put {counted(len(rows), 'message')} back?", yes=yes)
-        who: dict[str, Any] = said(actor, reason) if rows else {"actor": "nobody", "reason": "nothing"}
+        who: dict[str, Any] = why() if rows else {"actor": "nobody", "reason": "nothing"}
         done = runtime.resubmit(found.place, found.declared, rows, **who)
     if json_:
         RESUBMITTED.print_object({"dry_run": dry_run, "messages": done})

@@ -45,7 +45,7 @@ def tell(found: Standing) -> None:
         f"  next number {_or_none(view.next)}, last released {_or_none(view.last_released)}, released {view.ordinal:,}"
     )
     click.echo(in_line(f"  last processed: {_told(found.processed)}"))
-    click.echo(f"  allowed: {', '.join(one.replace('_', '-') for one in found.allowed)}{_in_journal(view.regions)}")
+    click.echo(f"  allowed: {', '.join(one.replace('_', '-') for one in found.allowed)}{_on_journal(view.regions)}")
     for one in found.commands:
         click.echo(in_line(f"  helps: {one}"))
     if found.operations:
@@ -71,7 +71,7 @@ def _tell_places(found: Standing) -> None:
         click.echo(f"    and {place.messages - len(place.waits_for):,} more")
 
 
-def _in_journal(regions: str | None) -> str:
+def _on_journal(regions: str | None) -> str:
     """The verbs by which an operator of two regions decides."""
     if regions is None:
         return ""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
+from seriatim.cli.options.changes import changes
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.which import opened, which_box
 from seriatim.operations import subscriptions
+
+if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
+    from seriatim.box.definitions.change import Change
 
 __all__ = ["subscription"]
 
@@ -17,30 +23,21 @@ def subscription() -> None:
 
 
 @subscription.command("start")
-@click.argument("names", nargs=-1, required=True, metavar="NAME…")
-@which_box
-def _start(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
+@changes
+def start(box: MessageBox, *names: str) -> list[Change]:
     """Start subscriptions: they collect messages and hand them out, in order, beginning with those collected before."""
-    with opened(dsn, schema) as box:
-        changes = subscriptions.start(box, *names)
-    click.echo("\n".join(map(str, changes)) or "nothing to change")
+    return subscriptions.start(box, *names)
 
 
 @subscription.command("stop")
-@click.argument("names", nargs=-1, required=True, metavar="NAME…")
-@which_box
-def _stop(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
+@changes
+def stop(box: MessageBox, *names: str) -> list[Change]:
     """Stop subscriptions: they go on collecting messages, but hand none out."""
-    with opened(dsn, schema) as box:
-        changes = subscriptions.stop(box, *names)
-    click.echo("\n".join(map(str, changes)) or "nothing to change")
+    return subscriptions.stop(box, *names)
 
 
 @subscription.command("unenlist")
-@click.argument("names", nargs=-1, required=True, metavar="NAME…")
-@which_box
-def _unenlist(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
+@changes
+def unenlist(box: MessageBox, *names: str) -> list[Change]:
     """Unenlist subscriptions: they collect no more messages, and those collected before are kept back."""
-    with opened(dsn, schema) as box:
-        changes = subscriptions.unenlist(box, *names)
-    click.echo("\n".join(map(str, changes)) or "nothing to change")
+    return subscriptions.unenlist(box, *names)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seriatim.cli.options.which import opened, which_box
+from seriatim.box.box import MessageBox
+from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.table import Table, as_json, json_only, json_option
 from seriatim.pipeline.text.counted import counted
 
@@ -27,14 +28,13 @@ TICK: Table[Tick] = Table(
     "--now", "at_once", is_flag=True,
     help="First count from now what waits by a time of the database's clock when that was ahead.",
 )  # fmt: skip
-@which_box
 @json_option("Print one JSON object.", TICK)
-def tick(*, at_once: bool, dsn: str | None, schema: str, json_: bool) -> None:
+@on_box
+def tick(box: MessageBox, *, at_once: bool, json_: bool) -> None:
     """Route messages that were published through SQL, publish those of schedules, judge what has arrived, fire due timers of
     groups and dialogs, and retry faulted groups.
     """
-    with opened(dsn, schema) as box:
-        done = box.tick(at_once=at_once)
+    done = box.tick(at_once=at_once)
     click.echo(
         as_json(TICK.object_of(done))
         if json_

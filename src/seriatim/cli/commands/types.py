@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from seriatim.cli.options.which import opened, which_box
+from seriatim.box.box import MessageBox
+from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.table import Column, Table, json_only, json_option
 from seriatim.pipeline.files.json_form import to_json
 
@@ -19,12 +20,11 @@ TYPES: Table[dict[str, object]] = Table(
 
 
 @click.command()
-@which_box
 @json_option("Print a JSON list.", TYPES)
-def types(*, dsn: str | None, schema: str, json_: bool) -> None:
+@on_box
+def types(box: MessageBox, *, json_: bool) -> None:
     """List the message types of a message box, with their properties and the check of their bodies."""
-    with opened(dsn, schema) as box:
-        found = [one for _, one in sorted(box.definitions().types.items())]
+    found = [one for _, one in sorted(box.definitions().types.items())]
     if json_:
         TYPES.print([to_json(one) for one in found], json_=True)
         return

@@ -10,9 +10,9 @@ import click
 from seriatim.cli.commands.messages import MESSAGES, RESUBMITTED
 from seriatim.cli.commands.set_aside import WRITTEN, printed_rows
 from seriatim.cli.options.which import opened, which_box
-from seriatim.cli.options.why import may_say_why, resubmitting
+from seriatim.cli.options.why import Why, may_say_why
 from seriatim.cli.shown.plain import in_line
-from seriatim.cli.shown.table import as_json, json_option
+from seriatim.cli.shown.table import json_option
 from seriatim.errors import UsageError
 from seriatim.operations import messages
 from seriatim.pipeline.files import pipeline_file
@@ -31,19 +31,17 @@ _SHOWN = WRITTEN.only("type", "location", "message")
 @click.option("--resubmit", is_flag=True, help="For a message box: route all unrouted messages again.")
 @may_say_why
 def unrouted(
-    file_: Path | None, *, dsn: str | None, schema: str, json_: bool, limit: int | None, resubmit: bool, actor: str | None,
-    reason: str | None,
-) -> None:  # fmt: skip
+    file_: Path | None, *, dsn: str | None, schema: str, json_: bool, limit: int | None, resubmit: bool, why: Why
+) -> None:
     """List messages that matched no destination.
 
     With FILE, reads the unrouted folder of the pipeline in it: messages for which no `where` was true, oldest first.
     Without FILE, reads the message box: messages that matched no subscription, or that don't fit their message type.
     """
     if file_ is None:
-        if not resubmit and (actor or reason):
+        if not resubmit and (why.given_actor or why.reason):
             raise UsageError("--actor and --reason are for --resubmit", remedy="leave them out, or add --resubmit")
-        by = resubmitting(actor, reason) if resubmit else None
-        _of_box(dsn, schema, json_=json_, limit=limit, by=by)
+        _of_box(dsn, schema, json_=json_, limit=limit, by=why() if resubmit else None)
         return
     if resubmit or dsn is not None:
         raise UsageError(
@@ -66,7 +64,7 @@ def _of_box(dsn: str | None, schema: str, *, json_: bool, limit: int | None, by:
     with opened(dsn, schema) as box:
         if by is not None:
             done = messages.resubmit(box, **by)
-            click.echo(as_json(RESUBMITTED.object_of(done)) if json_ else f"{done.routed:,} routed, {done.left:,} left")
+            RESUBMITTED.tell(done, f"{done.routed:,} routed, {done.left:,} left", json_=json_)
             return
         found = messages.messages(box, status="unrouted", limit=limit)
     for one in found:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import Any
 
 import click
 
@@ -15,10 +16,7 @@ from seriatim.operations.box_here import check_here, is_here
 from seriatim.runtime.processes.patient_opening import open_patiently
 from seriatim.runtime.stop_signal import Stop
 
-if TYPE_CHECKING:
-    pass
-
-__all__ = ["in_id_space", "opened", "opened_patiently", "which_box", "which_schema"]
+__all__ = ["in_id_space", "on_box", "opened", "opened_patiently", "which_box", "which_schema"]
 
 _SCHEMA = "seriatim"
 #: The option ``schema`` alone.
@@ -35,6 +33,18 @@ def which_box(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that choose a box: ``dsn`` and ``schema``."""
     dsn = click.option("--dsn", help="Connect to this PostgreSQL (default: $SERIATIM_DSN, else the embedded server).")
     return dsn(which_schema(command))
+
+
+def on_box(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that choose a box, which is opened for the command and is its first argument."""
+
+    @which_box
+    @wraps(command)
+    def with_box(*arguments: Any, dsn: str | None, schema: str, **options: Any) -> Any:
+        with opened(dsn, schema) as box:
+            return command(box, *arguments, **options)
+
+    return with_box
 
 
 @contextmanager

@@ -5,6 +5,8 @@ from __future__ import annotations
 import getpass
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import click
@@ -12,25 +14,51 @@ import click
 from seriatim.errors import UsageError
 from seriatim.operations.bulk import Refused
 
-__all__ = ["confirmed", "may_say_why", "no_if_refused", "resubmitting", "said", "says_why"]
+__all__ = ["Why", "confirmed", "may_say_why", "no_if_refused", "says_why"]
 
 
-def says_why(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options ``actor`` and ``reason``."""
-    actor = click.option(
-        "--actor", default=None, help="Your name for the operator log (default: the user name on this system)."
-    )
-    reason = click.option("--reason", default=None, help="The reason, for the operator log; asked for if missing.")
-    return actor(reason(command))
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Who acts, and why, as the options say. A call gives both, as functions of `operations` take them."""
+
+    given_actor: str | None
+    reason: str | None
+    usual: str | None = None
+
+    @property
+    def actor(self) -> str:
+        """The operator: the user of this system, unless another one is named."""
+        return self.given_actor or getpass.getuser()
+
+    def __call__(self) -> dict[str, Any]:
+        """The actor and the reason; a missing reason is asked for at a terminal."""
+        reason = self.usual if self.usual and not self.reason else self.reason
+        if reason is None:
+            if not sys.stdin.isatty():
+                remedy = "give it with --reason: it is written to the operator log"
+                raise UsageError("the reason is missing", remedy=remedy)
+            reason = click.prompt("Why", err=True)
+        return {"actor": self.actor, "reason": str(reason)}
 
 
-def said(actor: str | None, reason: str | None) -> dict[str, str]:
-    """The actor and the reason; a missing reason is asked for at a terminal."""
-    if reason is None:
-        if not sys.stdin.isatty():
-            raise UsageError("the reason is missing", remedy="give it with --reason: it is written to the operator log")
-        reason = click.prompt("Why", err=True)
-    return {"actor": actor or getpass.getuser(), "reason": str(reason)}
+def says_why(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options ``actor`` and ``reason``; the function gets both as `why`."""
+    return _with_why(function, "The reason, for the operator log; asked for if missing.")
+
+
+def may_say_why(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same options of commands that nobody has to give a reason for."""
+    return _with_why(function, "The reason, for the operator log (default: on request).", "on request")
+
+
+def _with_why(function: Callable[..., Any], told: str, usual: str | None = None) -> Callable[..., Any]:
+    @wraps(function)
+    def run(*arguments: Any, actor: str | None, reason: str | None, **options: Any) -> Any:
+        return function(*arguments, why=Why(actor, reason, usual), **options)
+
+    of_actor = "Your name for the operator log (default: the user name on this system)."
+    run = click.option("--reason", default=None, help=told)(run)
+    return click.option("--actor", default=None, help=of_actor)(run)
 
 
 def confirmed(question: str, *, yes: bool) -> None:
@@ -48,17 +76,3 @@ def no_if_refused(done: Iterable[object]) -> None:
     """Exit with 1 if part of a bulk action was refused; the results have been printed before."""
     if any(isinstance(one, Refused) for one in done):
         click.get_current_context().exit(1)
-
-
-def may_say_why(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options of commands that route messages again, which nobody has to give a reason for."""
-    actor = click.option(
-        "--actor", default=None, help="Your name for the operator log (default: the user name on this system)."
-    )
-    reason = click.option("--reason", default=None, help="The reason, for the operator log (default: on request).")
-    return actor(reason(command))
-
-
-def resubmitting(actor: str | None, reason: str | None) -> dict[str, str]:
-    """The actor and the reason, which have a default."""
-    return {"actor": actor or getpass.getuser(), "reason": reason or "on request"}

@@ -57,6 +57,14 @@ class Table(declared.Table[_Row]):
         """Print a row as one JSON object; see `object_of`."""
         click.echo(as_json(self.object_of(row, **given)))
 
+    def tell(self, row: _Row, *lines: str, json_: bool) -> None:
+        """Print a row: as one JSON object, or as lines for people."""
+        if json_:
+            self.print_object(row)
+            return
+        for line in lines:
+            click.echo(in_line(line))
+
 
 class JsonOption(click.Option):
     """The option ``--json`` of a command; it knows the tables that the command prints."""

@@ -12,8 +12,6 @@ from seriatim.operations.tables.faults import FAULTS
 
 __all__ = ["PAGE"]
 
-_TEMPLATE = "fault.html"
-
 
 def _read(asked: Asked) -> Answer:
     text = asked.named["id"]
@@ -30,4 +28,4 @@ def _read(asked: Asked) -> Answer:
     return Answer(FAULTS.object_of(one), title=f"Fault {text}", values=values)
 
 
-PAGE = Page(("faults/{id}",), "Fault", _read, _TEMPLATE)
+PAGE = Page(("faults/{id}",), "Fault", _read, "fault.html")

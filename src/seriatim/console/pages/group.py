@@ -5,10 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from seriatim.console.actions import ON_GROUPS
 from seriatim.console.page import Answer, Asked, Page
 from seriatim.errors import EnvironmentProblem
-from seriatim.kernel.groups.states import ALLOWED, DECIDING, refusal
+from seriatim.kernel.groups.verbs import ON_GROUPS, VERBS, refusal
 from seriatim.operations import edits, groups, messages, trace
 from seriatim.operations.groups import Action, GroupView, Standing
 from seriatim.operations.tables.standing import STANDING
@@ -24,8 +23,6 @@ _STEPS = 80
 _ALIKE = 3
 _HELD = 500
 
-_TEMPLATE = "group.html"
-
 
 def _read(asked: Asked) -> Answer:
     queue = asked.named.get("queue") or asked.query.get("queue", "")
@@ -36,7 +33,7 @@ def _read(asked: Asked) -> Answer:
 
 def _values(asked: Asked, it: Standing) -> dict[str, Any]:
     view = it.view
-    able = [one for one in it.allowed if one in ON_GROUPS and asked.may(ON_GROUPS[one].role)]
+    able = [one for one in it.allowed if one in ON_GROUPS and asked.may(VERBS[one].role)]
     best = next((one for one in it.helps if one in able), None)
     steps = trace.trace_group(asked.box, view.queue, view.group, limit=20)
     seen, alike = _without_alike(steps[-_STEPS:])
@@ -72,24 +69,16 @@ def _refusals(it: Standing) -> list[tuple[Action, str]]:
     """The actions that the group doesn't allow now, with the reason."""
     found = []
     for action in ON_GROUPS:
-        if it.view.regions is not None and action in DECIDING:
+        if it.view.regions is not None and VERBS[action].decides:
             found.append((action, f"the journal of the regions {it.view.regions} decides for both: seriatim journal"))
         elif action not in it.allowed:
-            *others, last = sorted(str(one).replace("_", " ") for one in ALLOWED[action])
+            *others, last = sorted(one.replace("_", " ") for one in VERBS[action].states)
             states = f"{', '.join(others)} or {last}" if others else last
-            if it.view.state not in ALLOWED[action]:
+            if it.view.state not in VERBS[action].states:
                 found.append((action, f"{refusal(action, it.view.state)}: it has to be {states}"))
             else:
-                found.append((action, _REASONS.get(action, "its policy has nothing like it")))
+                found.append((action, VERBS[action].misses))
     return found
-
-
-_REASONS = {
-    Action.SKIP_MESSAGE: "no message has stopped the group",
-    Action.RESET: "its policy has no numbers, or it is not opened",
-    Action.RESTART: "its policy has no numbers, or it is not opened",
-    Action.SKIP_HOLE: "it waits for a message that opens it, and has no hole",
-}
 
 
 def _holes(asked: Asked, view: GroupView) -> list[tuple[int, int, Any]]:
@@ -133,4 +122,4 @@ def _body(asked: Asked, it: Standing) -> dict[str, Any] | None:
     }
 
 
-PAGE = Page(("groups/{queue}/{group}", "group"), "Group", _read, _TEMPLATE)
+PAGE = Page(("groups/{queue}/{group}", "group"), "Group", _read, "group.html")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from seriatim.console.filters import QUEUE, SINCE, UNTIL, Field, check_values
+from seriatim.console.filters import QUEUE, check_values
+from seriatim.console.lists import fields_of, given, takes_of
 from seriatim.console.page import Answer, Asked, Page
 from seriatim.operations import operator_log
 from seriatim.operations.tables.standing import LOG
@@ -13,35 +14,25 @@ from seriatim.operations.tables.table import shown_value
 
 __all__ = ["PAGE"]
 
-_FIELDS = (
-    Field("queue", "Queue"),
-    Field("group", "Group"),
-    Field("actor", "Actor"),
-    Field("action", "Action", hint="skip_message"),
-    SINCE,
-    UNTIL,
-)
+_FIELDS = fields_of(operator_log.operator_log)
 #: Details that say nothing further to people, or stand in the first of them. An id is as long as that.
 _PASSED_OVER = ("before", "after", "obeyed", "entry_id", "since", "status")
 _UUID = 36
-_TEMPLATE = "log.html"
 
 
 def _read(asked: Asked) -> Answer:
-    given: dict[str, Any] = asked.chosen("queue", "group", "actor", "action", "since", "until")
-    before = asked.number("before")
+    arguments = given(asked, operator_log.operator_log)
+    reads = operator_log.operator_log if asked.is_twin else operator_log.operator_log_runs
+    found: Sequence[Any] = reads(asked.box, **arguments)
+    if not found:  # a queue that was dropped is in the log
+        check_values(asked.box, (QUEUE,), asked.query)
     if asked.is_twin:
-        rows = operator_log.operator_log(asked.box, before=before, limit=asked.limit, **given)
-        if not rows:
-            check_values(asked.box, (QUEUE,), given)
-        return Answer(LOG.objects_of(rows))
-    runs = operator_log.operator_log_runs(asked.box, before=before, limit=asked.limit, **given)
-    if not runs:  # a queue that was dropped is in the log
-        check_values(asked.box, (QUEUE,), given)
-    following = None
-    if runs and (len(runs) == asked.limit or runs[-1].is_cut):
-        following = dict(asked.query) | {"before": str(runs[-1].first_id)}
-    return Answer(None, values={"runs": runs, "following": following, "kept": given, "details": _details})
+        return Answer(LOG.objects_of(found))
+    more = None
+    if found and (len(found) == asked.limit or found[-1].is_cut):
+        more = dict(asked.query) | {"before": str(found[-1].first_id)}
+    kept = asked.chosen(*(one.name for one in _FIELDS))
+    return Answer(None, values={"runs": found, "following": more, "kept": kept, "details": _details})
 
 
 def _details(found: Mapping[str, Any] | None) -> str:
@@ -65,4 +56,12 @@ def _words(value: object) -> str:
     return f"…{text[-8:]}" if len(text) == _UUID else text
 
 
-PAGE = Page(("log",), "Operator log", _read, _TEMPLATE, section="Box", fields=_FIELDS, takes=("before",))
+PAGE = Page(
+    ("log",),
+    "Operator log",
+    _read,
+    "log.html",
+    section="Box",
+    fields=_FIELDS,
+    takes=takes_of(operator_log.operator_log),
+)

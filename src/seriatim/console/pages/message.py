@@ -7,7 +7,7 @@ from typing import Any
 
 from seriatim.console.html import pretty
 from seriatim.console.mending import mending_of
-from seriatim.console.page import Answer, Asked, Listing, Page
+from seriatim.console.page import Answer, Asked, Page, Rows
 from seriatim.errors import EnvironmentProblem, UsageError
 from seriatim.operations import edits, messages, trace
 from seriatim.operations.messages import Placed, Stored
@@ -21,8 +21,6 @@ _DIFFED = 64 * 1024
 _WITHIN = 20_000
 _STEPS = 200
 
-_TEMPLATE = "message.html"
-
 
 def _read(asked: Asked) -> Answer:
     message_id = asked.named.get("id") if "id" in asked.named else asked.query.get("id", "")
@@ -33,7 +31,7 @@ def _read(asked: Asked) -> Answer:
     if not sees:
         twin |= {"body": None, "context": None, "parts": []}
     steps = trace.trace_message(asked.box, found.message_id, id_space=found.id_space, within=_WITHIN, over_links=False)
-    listing = Listing(
+    listing = Rows(
         MESSAGES.only("queue", "group", "status", "sequence", "ticket", "reason"),
         places,
         "Where it is",
@@ -100,4 +98,4 @@ def _diff(before: list[str], after: list[str]) -> list[tuple[str, str]]:
     return [(kinds.get(one[:1], "same"), one) for one in lines]
 
 
-PAGE = Page(("messages/{id}", "message"), "Message", _read, _TEMPLATE)
+PAGE = Page(("messages/{id}", "message"), "Message", _read, "message.html")

@@ -11,9 +11,6 @@ from seriatim.operations.tables.queues import COUNTS
 
 __all__ = ["PAGE"]
 
-_TEMPLATE = "overview.html"
-
-
 #: What the columns mean: those of the command's table have the same names, but for a few.
 _MEANINGS = [
     (
@@ -54,4 +51,4 @@ def _read(asked: Asked) -> Answer:
     return Answer(twin, values=values)
 
 
-PAGE = Page(("", "queues"), "Overview", _read, _TEMPLATE, section="Work", place=-1)
+PAGE = Page(("", "queues"), "Overview", _read, "overview.html", section="Work", place=-1)

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from seriatim.console.filters import Field, older_than
-from seriatim.console.page import Answer, Asked, Listing, Page
+from seriatim.console.filters import Field
+from seriatim.console.lists import fields_of, given
+from seriatim.console.page import Answer, Asked, Page, Rows
 from seriatim.errors import ActionRefused
-from seriatim.kernel.groups.states import STOPPED, GroupState
-from seriatim.operations.tables.pipelines import COUNTS, DESTINATIONS, GROUP
+from seriatim.kernel.groups.states import STOPPED
+from seriatim.operations.tables.pipelines import COUNTS, DESTINATIONS, GROUP, PipelineGroupFilter
 
 __all__ = ["PAGE", "WAIT_S"]
 
 #: So long a page waits for the answer of a run.
 WAIT_S = 3.0
-_FIELDS = (
-    Field("queue", "Destination"),
-    Field("state", "State", tuple(map(str, GroupState))),
-    Field("key", "Key", hint="c*"),
-    older_than("Waits longer than", "5m"),
-    Field("all", "With groups that hold nothing", ("yes",)),
-)
-_TEMPLATE = "pipeline.html"
+_FIELDS = (*fields_of(PipelineGroupFilter, of_pipeline=True), Field("all", "With groups that hold nothing", ("yes",)))
 
 
 def _read(asked: Asked) -> Answer:
@@ -30,25 +24,22 @@ def _read(asked: Asked) -> Answer:
     from seriatim.operations.pipelines.pipelines import counts_of  # noqa: PLC0415
 
     one = counts_of(found)
-    given: dict[str, Any] = asked.chosen("queue", "key", "older_than")
     state = asked.text("state")
+    wanted = given(asked, PipelineGroupFilter) | {"waits": not (state or asked.text("all"))}
     rows: list[Any] = []
     refused = None
     try:
-        rows = groups(
-            found, state=None if state is None else [state], waits=not (state or asked.text("all")), limit=asked.limit,
-            wait=WAIT_S, starts_spark=False, **given,
-        )  # fmt: skip
+        rows = groups(found, wait=WAIT_S, starts_spark=False, **wanted)
     except ActionRefused as error:
         refused = error
     links = {"group": lambda row: ("pipelines", found.name, "groups", row.queue, row.group)}
     return Answer(
         COUNTS.object_of(one),
         title=f"Pipeline {one.pipeline}",
-        listing=Listing(GROUP, rows, "Groups", links, nothing="No group stands still."),
+        listing=Rows(GROUP, rows, "Groups", links, nothing="No group stands still."),
         values={
             "one": one,
-            "destinations": Listing(
+            "destinations": Rows(
                 DESTINATIONS, one.destinations, "Destinations", nothing="It has released nothing yet."
             ),
             "refused": refused,
@@ -58,4 +49,4 @@ def _read(asked: Asked) -> Answer:
     )
 
 
-PAGE = Page(("pipelines/{pipeline}",), "Pipeline", _read, _TEMPLATE, fields=_FIELDS)
+PAGE = Page(("pipelines/{pipeline}",), "Pipeline", _read, "pipeline.html", fields=_FIELDS)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from seriatim.console.actions import ON_GROUPS
 from seriatim.console.page import Answer, Asked, Page
 from seriatim.console.pages.pipeline import WAIT_S
-from seriatim.console.seen import seen_in_pipeline
-from seriatim.kernel.groups.states import Action, GroupState, refusal
+from seriatim.kernel.groups.verbs import IN_PIPELINES, ON_GROUPS, VERBS, helping, refusal
 from seriatim.kernel.operators.held_groups import missing_numbers
 from seriatim.operations.tables.pipelines import GROUP
 
 __all__ = ["PAGE"]
 
 _EVENTS = 50
-_TEMPLATE = "pipeline_group.html"
 
 
 def _read(asked: Asked) -> Answer:
@@ -24,17 +21,15 @@ def _read(asked: Asked) -> Answer:
     key = asked.named.get("group") if "group" in asked.named else asked.query.get("key", "")
     found = asked.pipelines.find(name)
     from seriatim.operations.pipelines.events import events  # noqa: PLC0415 -- Spark is slow to import
-    from seriatim.operations.pipelines.groups import group_reported, group_view  # noqa: PLC0415
-    from seriatim.operations.pipelines.log import operator_log_of  # noqa: PLC0415
+    from seriatim.operations.pipelines.groups import group_reported, group_view, seen_of  # noqa: PLC0415
+    from seriatim.operations.pipelines.log import operator_log  # noqa: PLC0415
 
     reported = group_reported(found, queue, str(key))
     view = reported or group_view(found, queue, str(key), wait=WAIT_S, starts_spark=False)
     told = events(found, queue, group=view.group, limit=_EVENTS)
-    log = operator_log_of(found, queue, group=view.group, limit=_EVENTS)
-    from seriatim.spark.control.commands import OBEYED_HERE  # noqa: PLC0415
-
-    able = [one for one in OBEYED_HERE if view.allows(one) and asked.may(ON_GROUPS[one].role)]
-    best = next((one for one in _helps(view) if one in able), None)
+    log = operator_log(found, queue, group=view.group, limit=_EVENTS)
+    able = [one for one in IN_PIPELINES if view.allows(one) and asked.may(VERBS[one].role)]
+    best = next((one for one in helping(view.state, holds=view.held > 0) if one in able), None)
     values = {
         "pipeline": found.name,
         "view": view,
@@ -45,27 +40,17 @@ def _read(asked: Asked) -> Answer:
         "refusals": [
             (one, refusal(one, str(view.state).replace("_", " ")))
             for one in ON_GROUPS
-            if one in OBEYED_HERE and not view.allows(one)
+            if one in IN_PIPELINES and not view.allows(one)
         ]
         if asked.may("mend")
         else [],
-        "seen": seen_in_pipeline(view),
+        "seen": seen_of(view),
         "steps": _steps(told, log),
         "done": next((one for one in log if one.operation_id == asked.query.get("done")), None),
         # What asks the run has a batch made of that, after which a live page would ask again.
         "is_live": reported is not None,
     }  # fmt: skip
     return Answer(GROUP.object_of(view), title=f"Group {key}", values=values)
-
-
-def _helps(view: Any) -> list[Action]:
-    """What usually helps a group that stands still."""
-    match view.state:
-        case GroupState.SUSPENDED:
-            return [Action.RESUME] if view.by_operator or not view.late else [Action.RESUME, Action.SKIP_MESSAGE]
-        case GroupState.WAITING | GroupState.TIMED_OUT:
-            return [Action.SKIP_HOLE]
-    return []
 
 
 def _steps(events: list[Any], log: list[Any]) -> list[dict[str, Any]]:
@@ -81,4 +66,4 @@ def _steps(events: list[Any], log: list[Any]) -> list[dict[str, Any]]:
     return sorted(found, key=lambda one: one["at"])
 
 
-PAGE = Page(("pipelines/{pipeline}/groups/{queue}/{group}", "pipeline"), "Group", _read, _TEMPLATE)
+PAGE = Page(("pipelines/{pipeline}/groups/{queue}/{group}", "pipeline"), "Group", _read, "pipeline_group.html")

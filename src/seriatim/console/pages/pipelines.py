@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from seriatim.console.page import Answer, Asked, Listing, Page
+from seriatim.console.page import Answer, Asked, Page, Rows
 from seriatim.operations.tables.pipelines import COUNTS
 
 __all__ = ["PAGE"]
-
-_TEMPLATE = "pipelines.html"
 
 
 def _read(asked: Asked) -> Answer:
@@ -25,11 +23,11 @@ def _read(asked: Asked) -> Answer:
             else:
                 rows.append(counts_of(one))
     links = {"pipeline": lambda one: ("pipelines", one.pipeline)}
-    listing = Listing(
+    listing = Rows(
         COUNTS.without("age"), rows, "Pipelines", links,
         nothing="None of them has run yet." if unknown else "The console was started without --pipelines.",
     )  # fmt: skip
     return Answer(COUNTS.objects_of(rows), listing=listing, values={"unknown": unknown})
 
 
-PAGE = Page(("pipelines",), "Pipelines", _read, _TEMPLATE, section="Work", of_pipelines=True)
+PAGE = Page(("pipelines",), "Pipelines", _read, "pipelines.html", section="Work", of_pipelines=True)

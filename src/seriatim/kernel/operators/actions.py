@@ -1,9 +1,12 @@
 """The effects of operators' actions on one group. Each takes the state of a single group and returns an `Outcome`.
 
-The table of the actions that each state allows is in ``states.py``.
+Which states allow an action, and what it takes, is in ``kernel/groups/verbs.py``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +15,8 @@ from seriatim.kernel.groups.arrivals import Arrivals
 from seriatim.kernel.groups.incarnation import begun_anew
 from seriatim.kernel.groups.policy import BestEffort, Policy, Standard, Stays, UnitOfWork
 from seriatim.kernel.groups.state import NOTHING, Flag, Held, Ranges, State
-from seriatim.kernel.groups.states import Action, GroupState, Situation, require, shown_state
+from seriatim.kernel.groups.states import GroupState, shown_state
+from seriatim.kernel.groups.verbs import Action, Situation, of_rule, require
 from seriatim.kernel.policies import holes
 from seriatim.kernel.resequence import Outcome, due, go_on, offer, settle
 from seriatim.kernel.values.columns import Bools, Ints, empty_ints
@@ -21,6 +25,7 @@ from seriatim.kernel.values.time import FOREVER, NEVER
 
 __all__ = [
     "abort",
+    "apply",
     "close",
     "put_back",
     "reset",
@@ -217,7 +222,7 @@ def take_out(policy: Policy, state: State, now: int, group: str, numbers: Ints) 
         at = empty_ints(len(numbers))
         numbers = numbers[(numbers < groups.next[at]) & ~state.skipped.contain(at, numbers)]
         state = state.having(groups, state.held, state.skipped.add(_runs(policy, numbers), groups.next))
-    return Outcome(state.with_groups(clock=np.maximum(groups.clock, now)), no_messages(), no_events())
+    return Outcome.unchanged(state.with_groups(clock=np.maximum(groups.clock, now)))
 
 
 def put_back(policy: Policy, state: State, numbers: Ints, group: Ints | None = None) -> State:
@@ -264,7 +269,7 @@ def skip_holes(policy: Standard, state: State, now: int, group: str, through: in
 
     `under_way`: numbers of which some messages are there, and others are still to come: they count as skipped, too.
     """
-    outcome = Outcome(state, no_messages(), no_events())
+    outcome = Outcome.unchanged(state)
     while int(outcome.state.groups.next[0]) <= through and holes.holes(policy, outcome.state)[0][0]:
         end = _end_of_hole(policy, outcome.state, through)
         more = skip_hole(policy, outcome.state, now, group, end)
@@ -284,7 +289,7 @@ def _end_of_hole(policy: Standard, state: State, through: int) -> int:
     return min(through, int(holes.holes(policy, state)[2][0]))
 
 
-def reset(policy: Policy, state: State, now: int, group: str, following: int) -> Outcome:
+def reset(policy: Policy, state: State, now: int, group: str, next: int) -> Outcome:  # noqa: A002 -- the word of the design
     """Go on at another number. Forward: held messages below it become late, and passed numbers count as skipped."""
     situation = _require(Action.RESET, policy, state, group)
     if not isinstance(policy, Standard):
@@ -295,7 +300,7 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
             remedy=f"allowed: {', '.join(others)}",
         )
     groups, step = state.groups, policy.increment
-    _whole(following, group)
+    following = _whole(next, group)
     next_, first = int(groups.next[0]), int(groups.first[0])
     if (following - next_) % step or not -(2**62) <= following <= 2**62:
         raise ActionRefused(
@@ -304,9 +309,9 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
         )
     if policy.start == "first" and not groups.has(Flag.BEGUN)[0]:  # nothing has come yet: there is nothing to pass over
         begun = state.with_groups(first=_one(following), next=_one(following), flags=groups.flags | Flag.BEGUN)
-        return Outcome(begun, no_messages(), no_events())
+        return Outcome.unchanged(begun)
     if following == next_:
-        return Outcome(state, no_messages(), no_events())
+        return Outcome.unchanged(state)
     passed = ~state.held.late & ~state.held.waits & (state.held.sequence < following)
     late = _set_aside(state.held.take(passed).messages(), Disposition.LATE, Reason.PASSED_OVER, now)
     markers = state.skipped.first >= next_
@@ -359,7 +364,7 @@ def close(policy: Policy, state: State, now: int, group: str, *, at_once: bool =
     groups = state.groups
     clock, is_closed = np.maximum(groups.clock, now), bool(groups.has(Flag.CLOSED)[0])
     if is_closed and (not at_once or isinstance(policy, UnitOfWork)):
-        return Outcome(state, no_messages(), no_events())
+        return Outcome.unchanged(state)
     if not at_once:
         return Outcome(*go_on(policy, state.with_groups(flags=groups.flags | Flag.CLOSING, clock=clock), clock))
     flags = (groups.flags | Flag.CLOSED) & ~int(Flag.CLOSING | Flag.COMPLETE | Flag.UNOPENED)
@@ -384,3 +389,24 @@ def _set_aside(held: Held, disposition: Disposition, reason: Reason, now: int) -
     return Decided.of(
         held.group, held.sequence, held.ref, disposition, reason, np.full(len(held), now, np.int64), timed=True
     )
+
+
+#: What each action does to a group, by its name.
+_EFFECTS: Mapping[Action, Callable[..., Outcome]] = {
+    Action(effect.__name__): effect
+    for effect in (suspend, resume, retry, skip_message, skip_hole, reset, restart, abort, close)
+}
+
+
+def apply(
+    policy: Policy, state: State, now: int, group: str, action: Action, given: Mapping[str, Any] | None = None
+) -> Outcome:
+    """Perform an action on the group; of what is given it gets what its rule takes.
+
+    Raises:
+        ActionRefused: the group doesn't allow it.
+        UsageError: it isn't an action on a group, or what is given is wrong.
+    """
+    if action not in _EFFECTS:
+        raise UsageError(f"cannot {action} such a group")
+    return _EFFECTS[action](policy, state, now, group, **of_rule(action, given or {}))

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from fnmatch import translate
 from itertools import islice
 from pathlib import Path
-from re import compile as pattern
 from typing import Any
 
-from seriatim.box.views.events import KindCount, checked_kinds
-from seriatim.errors import UsageError, shown
-from seriatim.operations.period import When, moments
-from seriatim.operations.pipelines.found import FoundPipeline, find
+from seriatim.box.views.events import EventFilter, KindCount
+from seriatim.box.views.filtered import filtered
+from seriatim.errors import UsageError
+from seriatim.operations.pipelines.found import OF_PIPELINE, FoundPipeline, found_of
 from seriatim.spark.control.operator_log import EVENT
 
 __all__ = ["GroupEvent", "KindCount", "events", "events_by_kind"]
 
-_MOST = 100_000
 #: Between the numbers of the first events of two batches: more than a batch can have.
 _PLACES = 1_000_000_000
 
@@ -78,102 +75,44 @@ class GroupEvent:
         return None if self.actor is None else f"{self.actor}: {self.reason}"
 
 
-def events(
-    pipeline: str | Path | FoundPipeline,
-    queue: str | None = None,
-    *,
-    group: str | None = None,
-    key: str | None = None,
-    kinds: str | Collection[str] | None = None,
-    since: When | None = None,
-    until: When | None = None,
-    before: int | None = None,
-    after: int | None = None,
-    limit: int = 100,
-) -> list[GroupEvent]:
-    """List events of a pipeline's groups, newest first; behind a position oldest first.
-
-    Args:
-        pipeline: its name, or its file.
-        queue: only of groups of this destination.
-        group: only of the group with this key.
-        key: only of groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
-        kinds: only events of this kind, or of these kinds.
-        since: only events from this moment on: a datetime, ISO text (without a zone: local time), or how long ago it was, as
-            seconds or ``"2h"``.
-        until: only events before this moment, likewise.
-        before: only events with a lower `event_id`, for paging: the last one of the previous call.
-        after: only events behind this position, oldest first, as an exporter reads them; 0 begins. None: newest first.
-        limit: the largest number of rows.
+@filtered(EventFilter, OF_PIPELINE)
+def events(pipeline: str | Path | FoundPipeline, chosen: EventFilter) -> list[GroupEvent]:
+    """List events of a pipeline's groups, newest first; behind a position oldest first, as an exporter reads them.
 
     Raises:
-        UsageError: there is no such pipeline or kind, or the limit or the range of time is invalid; or there are both `before` and `after`.
         CheckpointMismatch: a file of the operator log is damaged.
     """
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-        raise UsageError(f"cannot list {shown(limit)} events", remedy=f"an integer from 1 to {_MOST:,}")
-    if before is not None and after is not None:
+    if chosen.before is not None and chosen.after is not None:
         raise UsageError("before and after can't be combined", remedy="leave one of them out")
-    found = _events(
-        pipeline, queue, group=group, key=key, kinds=kinds, since=since, until=until, before=before, after=after
-    )
-    return list(islice(found, limit))
+    return list(islice(_events(pipeline, chosen), chosen.limit))
 
 
-def events_by_kind(
-    pipeline: str | Path | FoundPipeline,
-    queue: str | None = None,
-    *,
-    group: str | None = None,
-    key: str | None = None,
-    kinds: str | Collection[str] | None = None,
-    since: When | None = None,
-    until: When | None = None,
-) -> list[KindCount]:
-    """Count events by their kind, the most frequent first; see `events` for the arguments and errors."""
+@filtered(EventFilter, OF_PIPELINE, without=("before", "after"))
+def events_by_kind(pipeline: str | Path | FoundPipeline, chosen: EventFilter) -> list[KindCount]:
+    """Count events by their kind, the most frequent first."""
     counts: dict[str, list[Any]] = {}
-    for one in _events(pipeline, queue, group=group, key=key, kinds=kinds, since=since, until=until):
+    for one in _events(pipeline, chosen):
         count = counts.setdefault(one.kind, [0, set(), one.at, one.at])
         count[0] += 1
         count[1].add((one.queue, one.group))
         count[2], count[3] = min(count[2], one.at), max(count[3], one.at)
     found = [KindCount(kind, many, len(groups), first, last) for kind, (many, groups, first, last) in counts.items()]
-    return sorted(found, key=lambda one: (-one.events, one.kind))
+    return sorted(found, key=lambda one: (-one.events, one.kind))[: chosen.limit]
 
 
-def _events(
-    pipeline: str | Path | FoundPipeline,
-    queue: str | None,
-    *,
-    group: str | None,
-    key: str | None,
-    kinds: str | Collection[str] | None,
-    since: When | None,
-    until: When | None,
-    before: int | None = None,
-    after: int | None = None,
-) -> Iterator[GroupEvent]:
-    named = checked_kinds(kinds)
-    begin, end = moments(since, until)
-    found = pipeline if isinstance(pipeline, FoundPipeline) else find(pipeline)
-    fits = pattern(translate("*" if key is None else key.replace("[", "[[]")))
-    entries = found.place.operator_log.entries(
+def _events(pipeline: str | Path | FoundPipeline, chosen: EventFilter) -> Iterator[GroupEvent]:
+    before, after = chosen.before, chosen.after
+    entries = found_of(pipeline).place.operator_log.entries(
         after=-1 if after is None else after // _PLACES - 1,
         through=None if before is None else before // _PLACES,
         newest_first=after is None,
         kind=EVENT,
     )
-    for entry in entries:
-        event = _event(entry)
+    for event in map(_event, entries):
         if (
             (before is None or event.event_id < before)
             and (after is None or event.event_id > after)
-            and queue in (None, event.queue)
-            and group in (None, event.group)
-            and (named is None or event.kind in named)
-            and fits.match(event.group)
-            and (begin is None or event.at >= begin)
-            and (end is None or event.at < end)
+            and chosen.fits(event)
         ):
             yield event
 

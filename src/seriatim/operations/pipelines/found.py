@@ -12,10 +12,12 @@ from seriatim.pipeline.files import pipeline_file
 from seriatim.pipeline.text.counted import counted
 from seriatim.spark.control.pipeline_place import PipelinePlace
 
-__all__ = ["FOLDER", "FoundPipeline", "find"]
+__all__ = ["FOLDER", "OF_PIPELINE", "FoundPipeline", "find", "found_of"]
 
 #: Where pipelines have their checkpoints, unless their files say otherwise.
 FOLDER = Path(".seriatim", "pipelines")
+#: What the first parameter of functions of pipelines is, for their help.
+OF_PIPELINE = "the pipeline's name, or its file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,11 @@ class FoundPipeline:
                 raise UsageError(f"destination {shown(name)} is unordered: it has no groups", remedy=remedy)
             raise NotFound(f"pipeline {self.name!r} has no destination {shown(name)}", remedy=remedy)
         return str(name)
+
+
+def found_of(pipeline: str | Path | FoundPipeline) -> FoundPipeline:
+    """A pipeline that was found, or is found by its name or its file; errors as for `find`."""
+    return pipeline if isinstance(pipeline, FoundPipeline) else find(pipeline)
 
 
 def find(name_or_file: str | Path) -> FoundPipeline:

@@ -10,45 +10,41 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from fnmatch import translate
+from datetime import UTC, datetime
 from getpass import getuser
 from pathlib import Path
-from re import compile as compile_pattern
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
-from seriatim.errors import ActionRefused, NotFound, UsageError, shown
-from seriatim.kernel.groups.states import ALLOWED, STOPPED, Action, GroupState, Situation
+from seriatim.box.views.filtered import filtered
+from seriatim.errors import ActionRefused, GroupChanged, NotFound, UsageError, shown
+from seriatim.kernel.groups.states import STOPPED, GroupState
+from seriatim.kernel.groups.verbs import BULK, IN_PIPELINES, VERBS, Action, Situation, checked
 from seriatim.kernel.sequencer import Event
 from seriatim.kernel.values.time import micros
+from seriatim.operations.bulk import Refused
 from seriatim.operations.pipelines.commands import WAIT_S, ask, told
-from seriatim.operations.pipelines.found import FoundPipeline, find
-from seriatim.spark.control.commands import LOOK, OBEYED_HERE, Command, CommandResult
+from seriatim.operations.pipelines.found import OF_PIPELINE, FoundPipeline, found_of
+from seriatim.operations.places import InGroup
+from seriatim.operations.seen import digest_of
+from seriatim.operations.tables import pipelines as tables
+from seriatim.operations.tables.pipelines import PipelineGroupFilter
+from seriatim.operations.tables.table import Table
+from seriatim.spark.control.commands import LOOK, Command, CommandResult
 
 __all__ = [
-    "BULK",
     "Group",
+    "NamedGroup",
     "Operation",
+    "PipelineGroups",
     "Refused",
-    "abort",
     "act",
     "chosen",
-    "close",
     "each",
     "group_reported",
     "group_view",
     "groups",
-    "reset",
-    "restart",
-    "resume",
-    "skip_hole",
-    "skip_message",
-    "suspend",
+    "seen_of",
 ]
-
-_LARGEST = 2**62
-#: What may be done to many groups at once: what needs no number of the single group.
-BULK = (Action.SUSPEND, Action.RESUME, Action.SKIP_MESSAGE, Action.SKIP_HOLE, Action.ABORT, Action.CLOSE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +82,6 @@ class Operation:
     events: tuple[Event, ...] = ()
     queued: bool = False
     dry_run: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A group for which an action was refused: its queue, its key, and the reason."""
-
-    queue: str
-    group: str
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,61 +140,25 @@ class Group:
         return Situation(self.state, by_message=by_message, unopened=self.unopened).allows(action)
 
 
-def groups(
-    pipeline: str | Path | FoundPipeline,
-    queue: str | None = None,
-    *,
-    state: Sequence[GroupState | str] | None = None,
-    waits: bool = False,
-    key: str | None = None,
-    older_than: float | str | None = None,
-    limit: int = 1000,
-    wait: float = WAIT_S,
-    starts_spark: bool = True,
-) -> list[Group]:
+@filtered(PipelineGroupFilter, OF_PIPELINE)
+def groups(pipeline: str | Path | FoundPipeline, chosen: PipelineGroupFilter) -> list[Group]:
     """List the groups of a pipeline, by queue and key, as its last batch left them.
 
     Groups that stand still come from the report of the last batch, if that names them all. Else a run of the pipeline is asked, or,
     if there is none, the state is read, for which Spark is started.
 
-    Args:
-        pipeline: its name, or its file.
-        queue: only groups of this destination.
-        state: only groups in one of these states; None: all.
-        waits: only groups that stand still or hold messages.
-        key: only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
-        older_than: only groups that have waited for more than this many seconds (or ``"5m"``).
-        limit: the largest number of rows.
-        wait: seconds to wait for the answer of a run.
-        starts_spark: whether Spark may be started for it.
-
     Raises:
-        UsageError: there is no such pipeline, destination or state.
         ActionRefused: the run hasn't answered in time; or Spark would have to be started.
         CheckpointMismatch: the checkpoint is another pipeline's, or damaged.
     """
-    found = pipeline if isinstance(pipeline, FoundPipeline) else find(pipeline)
-    for one in state or ():
-        if one not in list(GroupState):
-            raise UsageError(f"{shown(one)} is not a state of groups", remedy=f"one of {', '.join(GroupState)}")
-    states = None if state is None else frozenset(GroupState(one) for one in state)
-    of = None if queue is None else found.queue(queue)
-    told_ = _reported(found) if waits or (states is not None and states <= STOPPED) else None
+    found = found_of(pipeline)
+    states: list[str] | None = chosen.parameters()["state"]
+    chosen = replace(chosen, queue=None if chosen.queue is None else found.queue(chosen.queue))
+    told_ = _reported(found) if chosen.waits or (states is not None and STOPPED.issuperset(states)) else None
     if told_ is None:
-        filter_: dict[str, Any] = {"key": key, "waits": waits}
-        filter_["states"] = None if states is None else [str(one) for one in sorted(states)]
-        told_ = _asked(found, of, filter_, wait, starts_spark=starts_spark)
-    oldest = None if older_than is None else datetime.now(UTC) - timedelta(microseconds=micros(older_than))
-    fits = compile_pattern(translate("*" if key is None else key.replace("[", "[[]")))
-    chosen_ = [
-        one
-        for one in map(Group.of, told_)
-        if of in (None, one.queue)
-        and (states is None or one.state in states)
-        and fits.match(one.group)
-        and (oldest is None or (one.since is not None and one.since <= oldest))
-    ]
-    return sorted(chosen_, key=lambda one: (one.queue, one.group))[:limit]
+        filter_: dict[str, Any] = {"key": chosen.key, "waits": chosen.waits, "states": states}
+        told_ = _asked(found, chosen.queue, filter_, chosen.wait, starts_spark=chosen.starts_spark)
+    return sorted(filter(chosen.fits, map(Group.of, told_)), key=lambda one: (one.queue, one.group))[: chosen.limit]
 
 
 def group_view(
@@ -231,7 +182,7 @@ def group_view(
         UsageError: there is no such pipeline, destination or group.
         ActionRefused: the run hasn't answered in time; or Spark would have to be started.
     """
-    found = pipeline if isinstance(pipeline, FoundPipeline) else find(pipeline)
+    found = found_of(pipeline)
     of = found.queue(queue)
     views = _only(_asked(found, of, {"group": group}, wait, starts_spark=starts_spark), of, group)
     if not views:
@@ -243,6 +194,12 @@ def group_reported(pipeline: FoundPipeline, queue: str, group: str) -> Group | N
     """A group that stands still, from the report of the last batch; None: that doesn't name it. No run is asked for it."""
     views = _only([one for told_ in _reports(pipeline) or () for one in told_["first"]], queue, group)
     return Group.of(views[0]) if views else None
+
+
+def seen_of(view: Group) -> str:
+    """What was seen of a group: a text that stays the same until it stands still for another reason."""
+    facts = [view.queue, view.group, view.incarnation, view.state, view.by_operator, view.closing]
+    return digest_of([*facts, *((view.next, view.missing_last) if view.missing_first is not None else ())])
 
 
 def _only(told_: Sequence[dict[str, Any]], queue: str, group: str) -> list[dict[str, Any]]:
@@ -300,13 +257,11 @@ def act(
     *,
     actor: str,
     reason: str,
-    through: int | None = None,
-    next: int | None = None,  # noqa: A002 -- the word of the design
-    message: str | None = None,
-    at_once: bool = False,
+    seen: str | None = None,
     dry_run: bool = False,
     id: str | None = None,  # noqa: A002 -- the word of the design
     wait: float = WAIT_S,
+    **given: Any,
 ) -> Operation:
     """Perform an action, by its name.
 
@@ -317,27 +272,33 @@ def act(
         group: the group's key.
         actor: the operator's name, at most 256 characters.
         reason: the reason, at most 4,096 characters.
-        through: for ``skip_hole``: the last number to skip; None: the whole hole.
-        next: for ``reset``: the next number.
-        message: for ``skip_message``: the id of a held message; None: the late one that stopped the group.
-        at_once: for ``close``: whether nothing leaves any more.
+        seen: what the operator has seen of the group, as `seen_of` gives it of a `Group`; None: they take it as it is.
         dry_run: whether it is answered and not obeyed.
         id: an id of the command: the same id is obeyed once. None: a new one.
         wait: seconds to wait for the answer.
+        **given: for ``skip_hole`` `through`, the last number to skip (None: the whole hole); for ``reset`` `next`, the next number; for
+            ``skip_message`` `message`, the id of a held message (None: the late one that stopped the group); for ``close`` `at_once`,
+            whether nothing leaves any more.
 
     Raises:
         UsageError: there is no such pipeline, destination or group; an argument is wrong; or it is a dry run, and the pipeline isn't
             running.
         ActionRefused: the state of the group doesn't allow it; the remedy lists the allowed actions.
+        GroupChanged: the group isn't as it was seen; nothing was done.
         CheckpointMismatch: the checkpoint is another pipeline's, or its control log was cut or changed.
         EnvironmentProblem: the checkpoint can't be written.
     """
-    found = pipeline if isinstance(pipeline, FoundPipeline) else find(pipeline)
-    verb = _checked(action)
-    arguments: dict[str, Any] = {"through": through, "next": next, "message": message, "at_once": at_once or None}
-    arguments = {name: value for name, value in arguments.items() if value is not None}
-    _check_arguments(verb, arguments)
-    command = Command(str(verb), found.queue(queue), group, actor, reason, arguments, dry_run)
+    found = found_of(pipeline)
+    verb, of = _checked(action), found.queue(queue)
+    command = Command(str(verb), of, group, actor, reason, checked(verb, given), dry_run)
+    if seen is not None:
+        view = group_reported(found, of, group) or group_view(found, of, group, wait=wait, starts_spark=False)
+        if seen != seen_of(view):
+            raise GroupChanged(
+                f"group {group!r} has changed since you looked: it is {view.state.replace('_', ' ')} now. Nothing was done",
+                where=f"destination {of!r}",
+                remedy="look at it again",
+            )
     if id is not None:
         command = replace(command, id=id)
     (answer,) = told(found, [command], wait=wait)
@@ -345,58 +306,6 @@ def act(
     if isinstance(done, Refused):
         raise _error(found, command, answer)
     return done
-
-
-def suspend(pipeline: str | Path, queue: str | None, group: str, *, actor: str, reason: str) -> Operation:
-    """Suspend a group: it accepts messages, but releases none. See `act` for arguments and errors of each action."""
-    return act(pipeline, Action.SUSPEND, queue, group, actor=actor, reason=reason)
-
-
-def resume(pipeline: str | Path, queue: str | None, group: str, *, actor: str, reason: str) -> Operation:
-    """Resume a suspended group. Its held late messages leave first, flagged as late."""
-    return act(pipeline, Action.RESUME, queue, group, actor=actor, reason=reason)
-
-
-def skip_message(
-    pipeline: str | Path, queue: str | None, group: str, *, message: str | None = None, actor: str, reason: str
-) -> Operation:
-    """Set a message aside as dead: the late one that stopped the group, or a held one, by its id."""
-    return act(pipeline, Action.SKIP_MESSAGE, queue, group, message=message, actor=actor, reason=reason)
-
-
-def skip_hole(
-    pipeline: str | Path, queue: str | None, group: str, *, through: int | None = None, actor: str, reason: str
-) -> Operation:
-    """Skip the missing numbers up to `through`; None: the whole hole."""
-    return act(pipeline, Action.SKIP_HOLE, queue, group, through=through, actor=actor, reason=reason)
-
-
-def reset(pipeline: str | Path, queue: str | None, group: str, *, next: int, actor: str, reason: str) -> Operation:  # noqa: A002 -- the word of the design
-    """Set the next number of the group. Held messages below it become late; numbers that are passed over count as skipped."""
-    return act(pipeline, Action.RESET, queue, group, next=next, actor=actor, reason=reason)
-
-
-def restart(pipeline: str | Path, queue: str | None, group: str, *, actor: str, reason: str) -> Operation:
-    """Begin a group anew, from the policy's `start`: what it holds comes back, in order of arrival. Ordinals go on.
-
-    Messages that were set aside don't come back by themselves.
-    """
-    return act(pipeline, Action.RESTART, queue, group, actor=actor, reason=reason)
-
-
-def abort(pipeline: str | Path, queue: str | None, group: str, *, actor: str, reason: str) -> Operation:
-    """Set all held messages of the group aside as dead."""
-    return act(pipeline, Action.ABORT, queue, group, actor=actor, reason=reason)
-
-
-def close(
-    pipeline: str | Path, queue: str | None, group: str, *, at_once: bool = False, actor: str, reason: str
-) -> Operation:
-    """Close a group: new messages are late, except missing numbers below the highest one held.
-
-    It is closed when it holds nothing; with `at_once` now, and its present messages can only be aborted.
-    """
-    return act(pipeline, Action.CLOSE, queue, group, at_once=at_once, actor=actor, reason=reason)
 
 
 def chosen(
@@ -428,7 +337,7 @@ def chosen(
     """
     if action not in BULK:
         raise UsageError(f"cannot {action} many groups at once", remedy=f"one of {', '.join(BULK)}")
-    states = sorted(ALLOWED[action] if not state else ALLOWED[action] & {GroupState(one) for one in state})
+    states = sorted(VERBS[action].states if not state else VERBS[action].states & {GroupState(one) for one in state})
     if not states:
         return []
     filter_: dict[str, Any] = {"states": [str(one) for one in states], "key": key}
@@ -447,14 +356,14 @@ def chosen(
 def each(
     pipeline: FoundPipeline,
     action: Action,
-    groups: Sequence[tuple[str, str]],
+    groups: Sequence[InGroup],
     *,
     at_once: bool = False,
     actor: str,
     reason: str,
     wait: float = WAIT_S,
 ) -> Iterator[Operation | Refused]:
-    """Perform an action on each of several groups, by queue and key; yields a result or a refusal for each.
+    """Perform an action on each of several groups; yields a result or a refusal for each.
 
     All commands are one entry of the control log, so they are obeyed in one batch.
 
@@ -462,9 +371,45 @@ def each(
         UsageError: the actor or the reason is missing; nothing is done then.
     """
     arguments = {"at_once": True} if at_once else {}
-    commands = [Command(str(action), queue, group, actor, reason, arguments) for queue, group in groups]
+    commands = [Command(str(action), one.queue, one.group, actor, reason, arguments) for one in groups]
     for command, answer in zip(commands, told(pipeline, commands, wait=wait) if commands else [], strict=True):
         yield _operation(pipeline, command, answer)
+
+
+class NamedGroup(NamedTuple):
+    """A group by its names."""
+
+    queue: str
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineGroups:
+    """The groups of a pipeline, as a place of actions (see `seriatim.operations.places`)."""
+
+    found: FoundPipeline
+    wait: float = WAIT_S
+    operation: ClassVar[Table[Any]] = tables.OPERATION
+    acted: ClassVar[Table[Any]] = tables.ACTED
+    view: ClassVar[Table[Any]] = tables.GROUP
+    tries: ClassVar[bool] = True
+
+    def act(self, action: Action, queue: str | None, group: str, **given: Any) -> Operation:
+        """As `act`."""
+        return act(self.found, action, queue, group, wait=self.wait, **given)
+
+    def chosen(self, action: Action, *, actor: str, **filters: Any) -> Sequence[Group]:
+        """As `chosen`."""
+        return chosen(self.found, action, actor=actor, wait=self.wait, **filters)
+
+    def named(self, keys: Sequence[str], queue: str | None) -> Sequence[NamedGroup]:
+        """The groups with these keys; whether they exist, the pipeline tells."""
+        of = self.found.queue(queue)
+        return [NamedGroup(of, key) for key in dict.fromkeys(keys)]
+
+    def each(self, action: Action, found: Sequence[InGroup], **given: Any) -> Iterator[Operation | Refused]:
+        """As `each`."""
+        return each(self.found, action, found, wait=self.wait, **given)
 
 
 def _operation(pipeline: FoundPipeline, command: Command, answer: CommandResult | None) -> Operation | Refused:
@@ -506,22 +451,11 @@ def _unknown(pipeline: FoundPipeline, queue: str, group: str) -> UsageError:
 
 
 def _checked(action: Action | str) -> Action:
-    if action not in OBEYED_HERE:
+    if action not in IN_PIPELINES:
         what = f"cannot {shown(str(action))} a group of a pipeline"
         why = "it has no handler, so no message fails there: " if action == Action.RETRY else ""
-        raise UsageError(what, remedy=f"{why}one of {', '.join(OBEYED_HERE)}")
+        raise UsageError(what, remedy=f"{why}one of {', '.join(IN_PIPELINES)}")
     return Action(action)
-
-
-def _check_arguments(action: Action, arguments: Mapping[str, Any]) -> None:
-    if action is Action.RESET and "next" not in arguments:
-        raise UsageError("the number with which the group goes on is missing", remedy="give next")
-    for name in ("next", "through"):
-        number = arguments.get(name, 0)
-        if isinstance(number, bool) or not isinstance(number, int):
-            raise UsageError(f"{name} can't be {shown(number)}", remedy="give a whole number")
-        if not -_LARGEST <= number <= _LARGEST:
-            raise UsageError(f"{shown(number)} is out of range", remedy=f"at most {_LARGEST:,}, and its negative")
 
 
 def _time(moment: int | None) -> datetime | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from seriatim.errors import CheckpointMismatch
-from seriatim.operations.pipelines.found import FOLDER, FoundPipeline, find
+from seriatim.operations.pipelines.found import FOLDER, FoundPipeline, found_of
 from seriatim.spark.control.lease_state import LeaseState
 from seriatim.spark.control.log import COMMAND
 from seriatim.spark.control.pace import Pace
@@ -121,8 +121,7 @@ def counts_of(pipeline: str | Path | FoundPipeline) -> PipelineCounts:
         UsageError: there is none, or it has not run yet.
         CheckpointMismatch: its checkpoint is another pipeline's, of another layout, or damaged.
     """
-    found = pipeline if isinstance(pipeline, FoundPipeline) else find(pipeline)
-    return _counts(found.place)
+    return _counts(found_of(pipeline).place)
 
 
 def _counts(place: PipelinePlace) -> PipelineCounts:

@@ -12,12 +12,7 @@ if TYPE_CHECKING:
     from seriatim.operations.bulk import Refused
     from seriatim.operations.groups import Operation
 
-__all__ = ["ACTED", "EVENT", "OPERATION", "REFUSED", "acted_table", "refused_table"]
-
-
-def refused_table(title: str, queue: str, *, row: str) -> Table[Any]:
-    """The table of groups that refused an action; `queue`: the meaning of their queue."""
-    return Table(title, *json_only(queue=queue, group="the group's key", why="the reason"), row=row)
+__all__ = ["ACTED", "EVENT", "OPERATION", "REFUSED", "acted_table"]
 
 
 def acted_table(title: str, *of_group: Table[Any]) -> Table[dict[str, object]]:
@@ -43,5 +38,9 @@ OPERATION: Table[Operation] = Table(
     *json_only("more"),
     row="seriatim.box.operators.actions:Operation",
 )
-REFUSED: Table[Refused] = refused_table("A refused group", "the queue's name", row="seriatim.operations.bulk:Refused")
+REFUSED: Table[Refused] = Table(
+    "A refused group",
+    *json_only(queue="the queue's name", group="the group's key", why="the reason"),
+    row="seriatim.operations.bulk:Refused",
+)
 ACTED = acted_table("The result for many groups", OPERATION, REFUSED, GROUP)

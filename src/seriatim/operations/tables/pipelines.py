@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
+from seriatim.box.views import listing
+from seriatim.box.views.listing import Listing
+from seriatim.kernel.groups.states import GroupState
 from seriatim.kernel.operators.held_groups import missing_numbers
 from seriatim.operations.period import period_of
-from seriatim.operations.tables.acted import EVENT, acted_table, refused_table
+from seriatim.operations.tables.acted import EVENT, REFUSED, acted_table
 from seriatim.operations.tables.events import happened
 from seriatim.operations.tables.table import Column, Table, columns, json_only, text_only
 from seriatim.operations.tables.texts import SET_ASIDE, set_aside_counts
@@ -14,14 +19,34 @@ from seriatim.operations.tables.texts import SET_ASIDE, set_aside_counts
 if TYPE_CHECKING:
     from seriatim.operations.log_entries import LogEntry
     from seriatim.operations.pipelines.events import GroupEvent
-    from seriatim.operations.pipelines.groups import Group, Operation, Refused
+    from seriatim.operations.pipelines.groups import Group, Operation
     from seriatim.operations.pipelines.pipelines import DestinationCounts, PipelineCounts
     from seriatim.spark.control.lease_state import LeaseState
 
-__all__ = ["ACTED", "COUNTS", "DESTINATIONS", "EVENTS", "GROUP", "LEASE", "LOGGED", "OPERATION", "REFUSED"]
+__all__ = ["ACTED", "COUNTS", "DESTINATIONS", "EVENTS", "GROUP", "LEASE", "LOGGED", "OPERATION", "PipelineGroupFilter"]
 
 #: Rates from here on are shown without a fraction.
 _WHOLE_FROM = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineGroupFilter(Listing):
+    """The list of a pipeline's groups."""
+
+    queue: str | None = listing.text("groups of this destination", noun="a destination")
+    _: KW_ONLY
+    state: GroupState | str | Iterable[GroupState | str] | None = listing.choice(
+        "groups in this state", GroupState, "a state of groups", many=True
+    )
+    waits: bool = listing.given("Whether only groups that stand still or hold messages are listed.", False)
+    key: str | None = listing.key("groups with a key that matches")
+    older_than: float | str | None = listing.period(
+        "groups that have waited for longer", label="Waits longer than", example="5m", of="since"
+    )
+    limit: int = listing.limit("groups", 1000)
+    wait: float = listing.given("Seconds to wait for the answer of a run.", 10.0)
+    starts_spark: bool = listing.given("Whether Spark may be started for it.", True)
+
 
 GROUP: Table[Group] = Table(
     "A group of a pipeline",
@@ -46,9 +71,6 @@ OPERATION: Table[Operation] = Table(
     Column("events", None, rows=EVENT),
     *json_only("queued", "dry_run"),
     row="seriatim.operations.pipelines.groups:Operation",
-)
-REFUSED: Table[Refused] = refused_table(
-    "A refused group of a pipeline", "the destination", row="seriatim.operations.pipelines.groups:Refused"
 )
 ACTED = acted_table("The result for many groups of a pipeline", OPERATION, REFUSED, GROUP)
 LOGGED: Table[LogEntry] = Table(

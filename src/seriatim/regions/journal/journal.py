@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import Self, TypeVar, cast
 
+from seriatim.box.views.filtered import filtered
 from seriatim.errors import LeaseLost, UsageError, shown
 from seriatim.kernel.regions.claims import Action, EntryState
 from seriatim.kernel.regions.votes import Vote
@@ -33,12 +34,19 @@ from seriatim.regions.journal.values import (
     VoteAnswer,
     WantedMessage,
 )
-from seriatim.regions.journal.views import EntryView, LogEntry, RegionView, SessionCounts, SessionView
+from seriatim.regions.journal.views import (
+    EntryView,
+    JournalLogFilter,
+    LogEntry,
+    RegionView,
+    SessionCounts,
+    SessionFilter,
+    SessionView,
+)
 
 __all__ = ["Journal", "JournalTransaction"]
 
 _Result = TypeVar("_Result")
-_Given = ParamSpec("_Given")
 #: The most sessions that are raised in one transaction of a recovery.
 _RAISED = 1_000
 _MODES = {"session": MOST_CLAIMED, "message": 1}
@@ -85,8 +93,9 @@ class JournalTransaction:
 
 
 class Journal:
-    """The journal of two regions. Threads and processes share it; each call is a transaction, or takes part in one. `open` makes its schema
-    at first use. A name stands for a pair of regions: one journal can serve several.
+    """The journal of two regions. Threads and processes share it; each call is a transaction, or takes part in one.
+
+    `open` makes its schema at first use. A name stands for a pair of regions: one journal can serve several.
     """
 
     def __init__(self, connections: Connections) -> None:
@@ -172,7 +181,7 @@ class Journal:
 
     def rules(self, name: str, queue: str) -> QueueRules:
         """Return the rules of a queue."""
-        return self._again(views.rules, name, queue)
+        return self._again(lambda one: views.rules(one, name, queue))
 
     # ---- claims
 
@@ -188,21 +197,24 @@ class Journal:
             raise UsageError(f"claims can't be by {shown(mode, 80)}", remedy='"session" or "message"')
         if len({(message.session, message.number) for message in messages}) < len(messages):
             raise UsageError("a number of a session is asked for twice", remedy="ask for each number once")
-        return self._again(claims.claim, name, queue, region, messages, lease=length, most=most)
+        return self._again(
+            lambda message: claims.claim(message, name, queue, region, messages, lease=length, most=most)
+        )
 
     def tell(self, name: str, queue: str, region: str, messages: Sequence[WantedMessage]) -> list[ClaimAnswer]:
-        """Tell which messages a region has and can't hand out, because numbers before them are missing there. Nothing is claimed. A hole
-        whose time has run out is skipped by it.
+        """Tell which messages a region has and can't hand out, because numbers before them are missing there. Nothing is claimed.
+
+        A hole whose time has run out is skipped by it.
         """
-        return self._again(claims.claim, name, queue, region, messages, lease=1, most=0)
+        return self._again(lambda one: claims.claim(one, name, queue, region, messages, lease=1, most=0))
 
     def renew(self, held: Sequence[Claim]) -> list[Claim]:
         """Renew the leases of claims, in one statement."""
-        return self._again(claims.renew, held)
+        return self._again(lambda one: claims.renew(one, held))
 
     def give_back(self, held: Sequence[Claim]) -> None:
         """End claims before their leases do, so that others needn't wait."""
-        self._again(claims.give_back, held)
+        self._again(lambda one: claims.give_back(one, held))
 
     @contextmanager
     def transaction(self) -> Iterator[JournalTransaction]:
@@ -221,14 +233,16 @@ class Journal:
         after = None if retry_after is None else micros(retry_after)
         text = reason.replace("\0", "�").encode("utf-8", "replace").decode()
         return self._again(
-            claims.fail, claim, number, text, passes=passes, retry_after=after, most=most, goes_on=goes_on
+            lambda one: claims.fail(
+                one, claim, number, text, passes=passes, retry_after=after, most=most, goes_on=goes_on
+            )
         )
 
     def postpone(self, claim: Claim, number: int, delay: float | str) -> None:
         """Have a message handed out again after a delay, in either region: now isn't the time, and nothing counts as an attempt. The claim
         ends.
         """
-        self._again(claims.postpone, claim, number, micros(delay))
+        self._again(lambda one: claims.postpone(one, claim, number, micros(delay)))
 
     # ---- votes
 
@@ -236,7 +250,7 @@ class Journal:
         self, name: str, queue: str, messages: Sequence[Numbered], *, counted: Mapping[str, int] | None = None
     ) -> list[VoteAnswer]:
         """Vote on the numbers of messages; all numbers of a session are taken, or none."""
-        return self._again(votes.vote, name, queue, messages, counted or {})
+        return self._again(lambda one: votes.vote(one, name, queue, messages, counted or {}))
 
     def bar(
         self,
@@ -247,26 +261,28 @@ class Journal:
         age: float,
         counted: Mapping[str, int] | None = None,
     ) -> list[Vote]:
-        """Bar messages from their numbers, so that a refused sender may give them others. Only for numbers for which the sender counts the
-        vote of one box and the other box has refused: no other message can then have the votes of both.
+        """Bar messages from their numbers, so that a refused sender may give them others.
+
+        Only for numbers for which the sender counts the vote of one box and the other box has refused: no other message can then have the
+        votes of both.
         """
-        return self._again(votes.bar, name, queue, messages, counted or {}, micros(age))
+        return self._again(lambda one: votes.bar(one, name, queue, messages, counted or {}, micros(age)))
 
     def through(self, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
         """The highest number that the journal knows of each session; those that it doesn't know aren't there."""
-        return self._again(votes.through_of, name, queue, sessions)
+        return self._again(lambda one: votes.through_of(one, name, queue, sessions))
 
     def done_through(self, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
         """Through which number each session is over; those that the journal doesn't know aren't there."""
-        return self._again(votes.done_of, name, queue, sessions)
+        return self._again(lambda one: votes.done_of(one, name, queue, sessions))
 
     def holders(self, name: str, queue: str, numbers: Sequence[tuple[str, int]]) -> list[Holder]:
         """Return the sources of sessions' numbers."""
-        return self._again(votes.holders_of, name, queue, numbers)
+        return self._again(lambda one: votes.holders_of(one, name, queue, numbers))
 
     def numbers_of(self, name: str, queue: str, messages: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
         """The numbers that messages have."""
-        return self._again(votes.numbers_of, name, queue, messages)
+        return self._again(lambda one: votes.numbers_of(one, name, queue, messages))
 
     def known_sessions(
         self, name: str, after: tuple[str, str] = ("", ""), *, limit: int = 10_000
@@ -274,34 +290,34 @@ class Journal:
         """Return the journal's knowledge of all sessions, in the order of their keys: queue, session, highest number, and through which all
         is over.
         """
-        return self._again(views.known_sessions, name, after, limit)
+        return self._again(lambda one: views.known_sessions(one, name, after, limit))
 
     def reserve(
         self, name: str, queue: str, counts: Mapping[str, int], *, lease: float | str = 10.0
     ) -> dict[str, list[Reservation]]:
         """Reserve the next numbers of sessions; those that aren't confirmed before the lease ends are void."""
-        return self._again(votes.reserve, name, queue, counts, micros(lease))
+        return self._again(lambda one: votes.reserve(one, name, queue, counts, micros(lease)))
 
     def confirm(self, name: str, queue: str, kept: Sequence[tuple[Reservation, Numbered]]) -> list[Reservation]:
         """Confirm reservations, each for its message. A message that has a number in its session isn't given a second one."""
-        return self._again(votes.confirm, name, queue, kept)
+        return self._again(lambda one: votes.confirm(one, name, queue, kept))
 
     def fence(self, name: str, region: str, incarnation: int) -> None:
         """Note the incarnation of a region's box: votes of an earlier one count no more, nor what it has reported."""
-        self._again(votes.fence, name, region, incarnation)
+        self._again(lambda one: votes.fence(one, name, region, incarnation))
 
     # ---- forgetting
 
     def others_outbox(self, name: str, region: str) -> int | None:
         """Return the other region's report of its outbox: to be read before a region looks at its own queues, and given to `report`."""
-        return self._again(forgetting.others_outbox, name, region)
+        return self._again(lambda one: forgetting.others_outbox(one, name, region))
 
     def report(
         self, name: str, region: str, incarnation: int, *, outbox_age: float, queue_age: float, others: int | None
     ) -> bool:
         """Note how old the oldest message is that a region still has."""
         ages = {"outbox_age": micros(outbox_age), "queue_age": micros(queue_age)}
-        return self._again(forgetting.report, name, region, incarnation, others=others, **ages)
+        return self._again(lambda one: forgetting.report(one, name, region, incarnation, others=others, **ages))
 
     def purge(
         self, name: str, forget_after: float | str, *, without: str | None = None, actor: str = "", reason: str = ""
@@ -322,7 +338,7 @@ class Journal:
                 break
         if without is not None:
             detail = f"sessions: {sessions}, ids of numbers: {numbers}"
-            self._again(forgetting.log_purge, name, without, actor=actor, reason=reason, detail=detail)
+            self._again(lambda one: forgetting.log_purge(one, name, without, actor=actor, reason=reason, detail=detail))
         return Forgotten(sessions, numbers)
 
     # ---- operators
@@ -341,17 +357,24 @@ class Journal:
     ) -> ActionResult:
         """Do something with one session, and write it to the operator log."""
         return self._again(
-            operators.act, name, queue, session, action, actor=actor, reason=reason, through=through, missing=missing
+            lambda one: operators.act(
+                one, name, queue, session, action, actor=actor, reason=reason, through=through, missing=missing
+            )
         )
 
     def note(
         self, name: str, queue: str, session: str, action: str, *, actor: str, reason: str, detail: str
     ) -> None:  # fmt: skip
         """Write to the operator log what an operator did beside the journal."""
-        self._again(operators.write_log, name, queue, session, actor=actor, action=action, reason=reason, detail=detail)
+        self._again(
+            lambda one: operators.write_log(
+                one, name, queue, session, actor=actor, action=action, reason=reason, detail=detail
+            )
+        )
 
     def recover(self, name: str, known: Mapping[str, Mapping[str, int]], *, actor: str, reason: str) -> Recovery:
         """After a restore of the journal: end all claims, begin a new incarnation, and take over what is known to be over.
+
         `Regions.recover` asks the boxes.
         """
         done = self.begin_recovery(name, actor=actor, reason=reason)
@@ -365,7 +388,7 @@ class Journal:
 
     def begin_recovery(self, name: str, *, actor: str, reason: str) -> Recovery:
         """End all claims, and begin a new incarnation: the first step of a recovery."""
-        return self._again(operators.begin_recovery, name, actor=actor, reason=reason)
+        return self._again(lambda one: operators.begin_recovery(one, name, actor=actor, reason=reason))
 
     def raise_known(self, name: str, queue: str, known: Mapping[str, KnownByBox]) -> int:
         """Take over what boxes know of sessions of a queue, in several transactions if they are many."""
@@ -376,41 +399,31 @@ class Journal:
 
     def end_recovery(self, name: str, done: Recovery, *, actor: str, reason: str) -> None:
         """Note what a recovery did: its last step."""
-        self._again(operators.end_recovery, name, done, actor=actor, reason=reason)
+        self._again(lambda one: operators.end_recovery(one, name, done, actor=actor, reason=reason))
 
     # ---- views
 
-    def sessions(
-        self, *, name: str | None = None, queue: str | None = None, session: str | None = None, not_idle: bool = False,
-        stands: bool = False, limit: int = 100,
-    ) -> list[SessionView]:  # fmt: skip
-        """Sessions, by their keys."""
-        return self._again(
-            views.sessions, name=name, queue=queue, session=session, not_idle=not_idle, stands=stands, most=limit
-        )
+    @filtered(SessionFilter)
+    def sessions(self, chosen: SessionFilter) -> list[SessionView]:
+        """List sessions: how far they are, who works on them, and what they wait for."""
+        return self._again(lambda one: views.sessions(one, chosen))
 
     def entries(self, name: str, queue: str, session: str, *, limit: int = 100) -> list[EntryView]:
         """Return the entries of the newest numbers of a session, the highest first."""
-        return self._again(views.entries, name, queue, session, limit)
+        return self._again(lambda one: views.entries(one, name, queue, session, limit))
 
-    def log(
-        self, *, name: str | None = None, queue: str | None = None, session: str | None = None, limit: int = 100
-    ) -> list[LogEntry]:
-        """Return the actions of operators, the latest first."""
-        return self._again(views.log, name=name, queue=queue, session=session, most=limit)
+    @filtered(JournalLogFilter)
+    def log(self, chosen: JournalLogFilter) -> list[LogEntry]:
+        """List what operators did, newest first: actor, action, reason and result."""
+        return self._again(lambda one: views.log(one, chosen))
 
     def counts(self, name: str) -> SessionCounts:
         """The sessions of a name in numbers."""
-        return self._again(views.counts, name)
+        return self._again(lambda one: views.counts(one, name))
 
     def regions(self, name: str) -> list[RegionView]:
         """Return the journal's view of the regions of a name."""
-        return self._again(views.regions, name)
+        return self._again(lambda one: views.regions(one, name))
 
-    def _again(
-        self,
-        work: Callable[Concatenate[JournalStatements, _Given], _Result],
-        *given: _Given.args,
-        **named: _Given.kwargs,
-    ) -> _Result:
-        return self._connections.again(lambda statements: work(statements, *given, **named))
+    def _again(self, work: Callable[[JournalStatements], _Result]) -> _Result:
+        return self._connections.again(work)

@@ -9,7 +9,7 @@ it holds no locks.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, MISSING, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import uuid4
@@ -18,6 +18,9 @@ import psycopg
 from psycopg import errors, sql
 
 from seriatim.box.postgres.array_text import written
+from seriatim.box.views import listing
+from seriatim.box.views.filtered import filtered
+from seriatim.box.views.listing import Listing
 from seriatim.errors import EnvironmentProblem, LeaseLost, SchemaMismatch, UsageError, shown
 from seriatim.pipeline.text.command import command
 from seriatim.regions.journal.connections import Connections, JournalConnection
@@ -25,7 +28,7 @@ from seriatim.regions.journal.operators import write_log
 from seriatim.regions.journal.statements import JournalStatements, send_all
 from seriatim.regions.journal.values import LONGEST_LEASE_S, Token
 
-__all__ = ["DeliveredView", "OutputTable", "PipelineClaim", "PipelineView", "Pipelines"]
+__all__ = ["DeliveredFilter", "DeliveredView", "OutputTable", "PipelineClaim", "PipelineView", "Pipelines"]
 
 #: The text that the statement returns when the lease is another's; it can't be read as a number.
 _LOST = "the lease is another's"
@@ -69,6 +72,17 @@ class PipelineView:
     is_over: bool
     take_overs: int
     version: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredFilter(Listing):
+    """The list of groups of a pipeline with the numbers through which they are delivered."""
+
+    pipeline: str = listing.given("The name of the pipeline.", MISSING)
+    _: KW_ONLY
+    destination: str | None = listing.text("groups of this destination")
+    group: str | None = listing.text("groups with this key")
+    limit: int = listing.limit("groups")
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,15 +233,11 @@ class Pipelines:
 
         self._connections.again(work)
 
-    def delivered(
-        self, pipeline: str, *, destination: str | None = None, group: str | None = None, limit: int = 100
-    ) -> list[DeliveredView]:
-        """How far the groups of a pipeline are delivered, by destination and group."""
-        place = {"pipeline": pipeline, "destination": destination, "group": group, "most": limit}
-        return [
-            _delivered(row)
-            for row in self._connections.again(lambda statements: statements.rows("list_delivered", **place))
-        ]
+    @filtered(DeliveredFilter)
+    def delivered(self, chosen: DeliveredFilter) -> list[DeliveredView]:
+        """List through which numbers the groups of a pipeline that runs in both regions are delivered."""
+        rows = self._connections.again(lambda statements: statements.rows("list_delivered", **chosen.parameters()))
+        return [_delivered(row) for row in rows]
 
     def forget_delivered(
         self, pipeline: str, destination: str, group: str, *, actor: str, reason: str

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from seriatim.box.views import listing
+from seriatim.box.views.listing import Listing
 from seriatim.errors import NotFound
 from seriatim.kernel.regions.claims import EntryState, SessionState
 from seriatim.kernel.values.time import NEVER
@@ -15,9 +17,11 @@ from seriatim.regions.journal.values import QueueRules
 
 __all__ = [
     "EntryView",
+    "JournalLogFilter",
     "LogEntry",
     "RegionView",
     "SessionCounts",
+    "SessionFilter",
     "SessionView",
     "counts",
     "entries",
@@ -173,22 +177,33 @@ class RegionView:
     reported_at: datetime | None
 
 
-def sessions(
-    statements: JournalStatements, *, name: str | None = None, queue: str | None = None, session: str | None = None,
-    not_idle: bool = False, stands: bool = False, most: int = 100,
-) -> list[SessionView]:  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class SessionFilter(Listing):
+    """The list of sessions."""
+
+    _: KW_ONLY
+    name: str | None = listing.text("sessions of these regions")
+    queue: str | None = listing.text("sessions of this queue")
+    session: str | None = listing.given("Only the session with this key.")
+    stands: bool = listing.flag("sessions that wait for something that isn't at work", name="standing")
+    not_idle: bool = listing.flag("sessions that are worked on or suspended", name="busy")
+    limit: int = listing.limit("sessions")
+
+
+@dataclass(frozen=True, slots=True)
+class JournalLogFilter(Listing):
+    """What operators did."""
+
+    _: KW_ONLY
+    name: str | None = listing.text("actions on these regions")
+    queue: str | None = listing.text("actions on sessions of this queue")
+    session: str | None = listing.given("Only actions on this session.")
+    limit: int = listing.limit("actions")
+
+
+def sessions(statements: JournalStatements, chosen: SessionFilter) -> list[SessionView]:
     """Sessions, by their keys."""
-    rows = statements.rows(
-        "list_sessions",
-        name=name,
-        queue=queue,
-        session=session,
-        not_idle=not_idle,
-        stands=stands,
-        most=most,
-        most_ids=_MOST_IDS,
-    )
-    return [_session(row) for row in rows]
+    return [_session(row) for row in statements.rows("list_sessions", **chosen.parameters(), most_ids=_MOST_IDS)]
 
 
 def known_sessions(
@@ -201,7 +216,7 @@ def known_sessions(
 
 def entries(statements: JournalStatements, name: str, queue: str, session: str, most: int = 100) -> list[EntryView]:
     """Return the entries of the newest numbers of a session, the highest first."""
-    (session_view,) = sessions(statements, name=name, queue=queue, session=session) or (None,)
+    (session_view,) = sessions(statements, SessionFilter(name=name, queue=queue, session=session)) or (None,)
     rows = statements.rows("list_entries", name=name, queue=queue, session=session, most=most)
     return [
         EntryView(
@@ -212,14 +227,11 @@ def entries(statements: JournalStatements, name: str, queue: str, session: str, 
     ]  # fmt: skip
 
 
-def log(
-    statements: JournalStatements, *, name: str | None = None, queue: str | None = None, session: str | None = None,
-    most: int = 100,
-) -> list[LogEntry]:  # fmt: skip
+def log(statements: JournalStatements, chosen: JournalLogFilter) -> list[LogEntry]:
     """Return the actions of operators, the latest first."""
     return [
         LogEntry(_moment(row.at), row.actor, row.action, row.name, row.queue, row.session, row.reason, row.detail)
-        for row in statements.rows("list_log", name=name, queue=queue, session=session, most=most)
+        for row in statements.rows("list_log", **chosen.parameters())
     ]
 
 

@@ -27,15 +27,14 @@ from seriatim.kernel.values.outcome import REASONS
 from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.pipeline.text.section import likely
 from seriatim.runtime.pipelines.passage import Passage, PutBackRefusal, Request
-from seriatim.runtime.pipelines.set_aside import SetAside, SetAsideFilter, read_set_aside
+from seriatim.runtime.pipelines.set_aside import DISPOSITIONS, SetAside, SetAsideFilter, read_set_aside
 from seriatim.spark.control.commands import RESUBMIT, Command, CommandResult
 from seriatim.spark.control.log import COMMAND
 from seriatim.spark.control.pipeline_place import PipelinePlace
 
-__all__ = ["DISPOSITIONS", "PutBack", "Row", "edited_rows", "resubmit", "rows_set_aside"]
+__all__ = ["PutBack", "Row", "edited_rows", "resubmit", "rows_set_aside"]
 
-#: The dispositions of messages that may be put back, and those that are put back by default.
-DISPOSITIONS = ("late", "invalid", "rejected", "dead", "duplicate")
+#: The dispositions of messages that are put back unless the caller says which.
 USUAL = ("late", "invalid", "rejected")
 #: The most messages, and roughly the most bytes, in one file of the control log.
 _MOST_ROWS, _MOST_BYTES = 1_000, 4 * 2**20

@@ -5,20 +5,28 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+from seriatim.box.views import listing
+from seriatim.box.views.listing import Listing, When, filters_of
 from seriatim.errors import CheckpointMismatch
 
-__all__ = ["SetAside", "SetAsideFilter", "read_set_aside", "reason_of"]
+__all__ = ["DISPOSITIONS", "SetAside", "SetAsideFilter", "read_set_aside", "reason_of"]
+
+#: What a message was set aside as.
+DISPOSITIONS = ("late", "duplicate", "invalid", "rejected", "dead")
 
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """A message that a destination did not release, or that has no destination. `number` is its number (0, 1 …) among all messages of its
-    batch and destination with its id, whichever are read; `fields` has all its written fields.
+    """A message that a destination did not release, or that has no destination.
+
+    `number` is its number (0, 1 …) among all messages of its batch and destination with its id, whichever are read;
+    `fields` has all its written fields.
     """
 
     batch: int
@@ -33,44 +41,34 @@ class SetAside:
 
 
 @dataclass(frozen=True, slots=True)
-class SetAsideFilter:
-    """Which messages to read; None: all."""
+class SetAsideFilter(Listing):
+    """The messages of a set-aside folder."""
 
-    disposition: str | None = None
-    group: str | None = None
-    location: str | None = None
-    #: Only with this text in the reason (see `reason_of`), in capitals or not.
-    reason: str | None = None
-    #: Only messages that were set aside at this moment or later: the time at which their batch was written.
-    since: datetime | None = None
-    until: datetime | None = None
+    _: KW_ONLY
+    disposition: str | None = listing.choice("messages with this disposition", DISPOSITIONS, "a disposition")
+    group: str | None = listing.group("messages of this group")
+    location: str | None = listing.text("messages that this location received")
+    reason: str | None = listing.error("messages with this text in their reason")
+    since: When | None = listing.since("messages set aside")
+    until: When | None = listing.until("messages set aside")
 
-    def fits(self, row: dict[str, Any]) -> bool:
-        """Return whether a row is a requested message, as far as the row shows."""
-        return (
-            (self.disposition is None or row["disposition"] == self.disposition)
-            and (self.group is None or row["group"] == self.group)
-            and (self.location is None or row["location"] == self.location)
-            and (self.reason is None or self.reason.casefold() in reason_of(row).casefold())
-        )
-
-    def fits_file(self, file: Path) -> bool:
-        """Return whether a file was written in the requested time."""
-        if self.since is None and self.until is None:
-            return True
-        written = datetime.fromtimestamp(file.stat().st_mtime, UTC)
-        return (self.since is None or written >= self.since) and (self.until is None or written < self.until)
+    def fits_time(self, written: datetime) -> bool:
+        """Whether the batch of a message was written in the time that was asked for."""
+        kinds = filters_of(SetAsideFilter)
+        wanted = (("since", self.since), ("until", self.until))
+        return all(one is None or kinds[name].kind.fits(name, one, written) for name, one in wanted)
 
 
 def read_set_aside(
     folder: Path, disposition: str | None = None, *, wanted: SetAsideFilter | None = None
 ) -> Iterator[SetAside]:
     """The messages in a set-aside folder, in the order in which they were decided."""
-    chosen = wanted or SetAsideFilter(disposition)
+    chosen = wanted or SetAsideFilter(disposition=disposition)
     for folder_of_batch in sorted(folder.glob("batch=*")):
         batch = int(folder_of_batch.name.removeprefix("batch="))
         files = sorted(folder_of_batch.glob("part-*"))
-        fitting = set(filter(chosen.fits_file, files))
+        written = {file: datetime.fromtimestamp(file.stat().st_mtime, UTC) for file in files}
+        fitting = {file for file in files if chosen.fits_time(written[file])}
         seen: Counter[tuple[str | None, str]] = Counter()
         # Other files, too, as long as any fits: they count for the numbers.
         for file in files if fitting else ():
@@ -81,7 +79,8 @@ def read_set_aside(
                         which = row["destination"], row["message_id"]
                         number = seen[which]
                         seen[which] += 1
-                        fits = file in fitting and chosen.fits(row)
+                        told = {**row, "reason": reason_of(row), "at": written[file]}
+                        fits = file in fitting and chosen.fits(SimpleNamespace(**told))
                         entry = _set_aside(batch, number, row) if fits else None
                     except (ValueError, KeyError, TypeError, AttributeError) as error:
                         where, remedy = f"{file}:{at}", "restore the file from a backup, or delete that line"

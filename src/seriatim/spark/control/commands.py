@@ -14,23 +14,11 @@ from typing import Any
 
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
-from seriatim.kernel.groups.states import Action
 from seriatim.pipeline.text.storable import fits_text
 from seriatim.spark.control.log import COMMAND
 
-__all__ = ["LOOK", "OBEYED_HERE", "RESUBMIT", "Command", "CommandResult"]
+__all__ = ["LOOK", "RESUBMIT", "Command", "CommandResult"]
 
-#: The actions that a pipeline's operator obeys. It has no handler, so nothing is retried, and nothing is a dead letter.
-OBEYED_HERE = (
-    Action.SUSPEND,
-    Action.RESUME,
-    Action.SKIP_MESSAGE,
-    Action.SKIP_HOLE,
-    Action.RESET,
-    Action.ABORT,
-    Action.CLOSE,
-    Action.RESTART,
-)
 #: The verb of a command that lists the groups that fit a filter.
 LOOK = "look"
 #: The verb of a command that puts one message back, which was set aside; its arguments have the message.
@@ -82,7 +70,7 @@ def _checked(text: object, what: str, longest: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """The result of a command."""
+    """What became of a command."""
 
     id: str
     verb: str
@@ -119,11 +107,11 @@ class CommandResult:
         )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for JSON, without empty fields."""
+        """As JSON has it; what says nothing is left out."""
         required = self.__slots__[: list(self.__slots__).index("batch")]
         return {name: value for name, value in asdict(self).items() if name in required or value}
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> CommandResult:
-        """Read a result."""
+        """Read one."""
         return cls(**{name: value for name, value in found.items() if name in cls.__slots__})

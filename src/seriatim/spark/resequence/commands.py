@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -22,13 +21,14 @@ from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.groups.policy import Policy
 from seriatim.kernel.groups.state import State
-from seriatim.kernel.groups.states import Action, GroupState
+from seriatim.kernel.groups.states import GroupState
+from seriatim.kernel.groups.verbs import IN_PIPELINES, Action
 from seriatim.kernel.operators import actions
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.values.columns import Ints
 from seriatim.kernel.values.outcome import Decided, Disposition, Events
 from seriatim.pipeline.declared.queue import Queue
-from seriatim.spark.control.commands import LOOK, OBEYED_HERE, RESUBMIT, Command, CommandResult
+from seriatim.spark.control.commands import LOOK, RESUBMIT, Command, CommandResult
 from seriatim.spark.resequence.group_views import fitting, views
 from seriatim.spark.state.buckets import bucket_ids
 from seriatim.spark.state.cold_groups import ColdGroups
@@ -65,8 +65,9 @@ def commands_in(contents: Iterable[str]) -> list[Command]:
 
 
 def in_calls(commands: Iterable[Command]) -> tuple[list[tuple[list[Command], list[Command]]], list[Command]]:
-    """Cut a batch's commands into calls of the operator, in the order of the log. A call obeys commands before it takes messages in. So
-    those that follow messages which were put back need another call.
+    """Cut a batch's commands into calls of the operator, in the order of the log.
+
+    A call obeys commands before it takes messages in. So those that follow messages which were put back need another call.
     """
     calls: list[tuple[list[Command], list[Command]]] = []
     others: list[Command] = []
@@ -137,7 +138,7 @@ class Obeying:
             return self._look(command)
         if command.id in self._index.obeyed:
             return CommandResult.to(command, "repeated", why="a command with this id was obeyed before")
-        if command.queue not in self._queues or command.verb not in OBEYED_HERE:
+        if command.queue not in self._queues or command.verb not in IN_PIPELINES:
             what = f"the pipeline has no destination {command.queue!r}"
             if command.queue in self._queues:
                 what = f"a pipeline doesn't know the command {command.verb!r}"
@@ -183,24 +184,10 @@ class Obeying:
         )
 
     def _action(self, command: Command, policy: Policy, state: State) -> Outcome:
-        arguments, key, now = command.arguments, str(command.key), self._now
-        match command.verb:
-            case Action.SKIP_HOLE:
-                return actions.skip_hole(policy, state, now, key, arguments.get("through"))
-            case Action.RESET:
-                return actions.reset(policy, state, now, key, arguments["next"])
-            case Action.CLOSE:
-                return actions.close(policy, state, now, key, at_once=bool(arguments.get("at_once")))
-            case Action.SKIP_MESSAGE if arguments.get("message") is not None:
-                return actions.skip_message(policy, state, now, key, self._ref(command, state))
-        plain: dict[str, Callable[..., Outcome]] = {
-            Action.SUSPEND: actions.suspend,
-            Action.RESUME: actions.resume,
-            Action.SKIP_MESSAGE: actions.skip_message,
-            Action.ABORT: actions.abort,
-            Action.RESTART: actions.restart,
-        }
-        return partial(plain[command.verb], policy, state, now, key)()
+        action, key = Action(command.verb), str(command.key)
+        if command.arguments.get("message") is not None:
+            return actions.skip_message(policy, state, self._now, key, self._ref(command, state))
+        return actions.apply(policy, state, self._now, key, action, command.arguments)
 
     def _ref(self, command: Command, state: State) -> int:
         """The held message with that id."""

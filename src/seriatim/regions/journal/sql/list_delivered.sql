@@ -5,4 +5,4 @@ WHERE pipeline = %(pipeline)s
     AND (%(destination)s::text IS NULL OR destination = %(destination)s)
     AND (%(group)s::text IS NULL OR group_key = %(group)s)
 ORDER BY destination, group_key
-LIMIT %(most)s
+LIMIT %(limit)s

@@ -5,4 +5,4 @@ WHERE (%(name)s::text IS NULL OR name = %(name)s)
     AND (%(queue)s::text IS NULL OR queue = %(queue)s)
     AND (%(session)s::text IS NULL OR session = %(session)s)
 ORDER BY at DESC, id
-LIMIT %(most)s
+LIMIT %(limit)s

@@ -30,4 +30,4 @@ WHERE (%(name)s::text IS NULL OR known.name = %(name)s)
             OR entry.state IN ({entry.RESERVED}, {entry.PENDING})
     )
 ORDER BY known.name, known.queue, known.session
-LIMIT %(most)s
+LIMIT %(limit)s

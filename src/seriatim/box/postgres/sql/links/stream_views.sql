@@ -16,4 +16,4 @@ SELECT * FROM (
     WHERE (%(name)s::text IS NULL OR one.link = %(name)s) AND NOT %(waiting)s
 ) AS found
 ORDER BY state = 'open' AND sent IS NOT DISTINCT FROM acknowledged, direction DESC, link, incarnation, number
-LIMIT %(at_most)s
+LIMIT %(limit)s

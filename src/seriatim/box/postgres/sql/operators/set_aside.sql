@@ -15,10 +15,10 @@ FROM (
             SELECT its.message_id, its.type, its.received_at FROM {schema}.spool AS its
             WHERE its.arrival_id = own.arrival_id AND its.position = own.position LIMIT 1
         ) AS stored
-        WHERE own.disposition <> 'dead' AND own.disposition = ANY (%(statuses)s::text[])
+        WHERE own.disposition <> 'dead' AND own.disposition = ANY (%(status)s::text[])
             AND (%(queue_id)s::integer IS NULL OR own.queue_id = %(queue_id)s)
             AND (%(group)s::text IS NULL OR own.group_key = %(group)s)
-            AND (%(type)s::text IS NULL OR stored.type = %(type)s)
+            AND (%(message_type)s::text IS NULL OR stored.type = %(message_type)s)
             AND (%(message_ids)s::text[] IS NULL OR stored.message_id = ANY (%(message_ids)s))
             AND (%(older_than)s::interval IS NULL OR own.aside_at < clock_timestamp() - %(older_than)s::interval)
             AND (
@@ -39,8 +39,8 @@ FROM (
             SELECT its.message_id, its.type, its.received_at FROM {schema}.spool AS its
             WHERE its.arrival_id = own.arrival_id AND its.position = own.position LIMIT 1
         ) AS stored
-        WHERE 'unrouted' = ANY (%(statuses)s::text[]) AND %(queue_id)s::integer IS NULL AND %(group)s::text IS NULL
-            AND (%(type)s::text IS NULL OR stored.type = %(type)s)
+        WHERE 'unrouted' = ANY (%(status)s::text[]) AND %(queue_id)s::integer IS NULL AND %(group)s::text IS NULL
+            AND (%(message_type)s::text IS NULL OR stored.type = %(message_type)s)
             AND (%(message_ids)s::text[] IS NULL OR stored.message_id = ANY (%(message_ids)s))
             AND (%(older_than)s::interval IS NULL OR own.unrouted_at < clock_timestamp() - %(older_than)s::interval)
             AND (

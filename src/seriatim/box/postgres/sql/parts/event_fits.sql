@@ -2,7 +2,7 @@
 (%(queue)s::text IS NULL OR one.queue_id = (
     SELECT known.queue_id FROM {schema}.queues AS known WHERE known.queue = %(queue)s
 ))
-AND (%(group_key)s::text IS NULL OR one.group_key = %(group_key)s)
-AND (%(pattern)s::text IS NULL OR one.group_key LIKE %(pattern)s)
+AND (%(group)s::text IS NULL OR one.group_key = %(group)s)
+AND (%(key)s::text IS NULL OR one.group_key LIKE %(key)s)
 AND (%(kinds)s::text[] IS NULL OR one.kind = ANY (%(kinds)s::text[]))
 AND {in_time(one.at)}

@@ -3,7 +3,8 @@
 SELECT one.queue_id, place.queue, one.group_key AS "group", one.result, one.why, one.operation_id
 FROM (
     SELECT * FROM {schema}.bulk_groups
-    WHERE bulk_id = %(bulk_id)s AND (queue_id, group_key) > (%(after_queue)s::integer, %(after_group)s::text)
+    WHERE bulk_id = %(bulk_id)s
+        AND (%(after_queue)s::integer IS NULL OR (queue_id, group_key) > (%(after_queue)s::integer, %(after_key)s::text))
         AND CASE %(result)s::text
             WHEN 'left' THEN result IS NULL
             WHEN 'not done' THEN result <> 'done'

@@ -18,7 +18,7 @@ WITH chosen AS MATERIALIZED (
             OR (known.began_at, known.handle) > (%(after_at)s::timestamptz, %(after_handle)s::uuid)
         )
     ORDER BY known.began_at, known.handle
-    LIMIT %(most)s
+    LIMIT %(limit)s
 )
 SELECT
     one.handle, one.conversation_id, one.state, one.service, one.to_services, one.contract, one.queue, one.group_id,

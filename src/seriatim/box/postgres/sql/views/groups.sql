@@ -35,8 +35,8 @@ WITH place AS MATERIALIZED (
     ORDER BY queue_id, group_key, request_id DESC
 ), candidate AS MATERIALIZED (
     SELECT * FROM {schema}.groups_after(
-        of_queue => %(queue)s, only_keys => %(group_keys)s::text[], among => %(among)s, pattern => %(pattern)s,
-        lowest => %(lowest)s, below => %(below)s, after_queue => %(after_queue)s, after_key => %(after_group)s,
+        of_queue => %(queue)s, only_keys => %(group_keys)s::text[], among => %(among)s, pattern => %(key)s,
+        lowest => %(lowest)s, below => %(below)s, after_queue => %(after_queue)s, after_key => %(after_key)s,
         most => %(most)s::integer
     )
 ), known AS (
@@ -163,7 +163,7 @@ WITH place AS MATERIALIZED (
 ), page AS MATERIALIZED (
     SELECT * FROM shown
     WHERE (
-            %(states)s::text[] IS NULL OR state = ANY (%(states)s::text[])
+            %(state)s::text[] IS NULL OR state = ANY (%(state)s::text[])
             OR %(suspected)s::boolean IS TRUE AND restart_suspected
         )
         AND (%(suspected)s::boolean IS NOT FALSE OR NOT restart_suspected)
@@ -177,7 +177,7 @@ WITH place AS MATERIALIZED (
             WHERE one.queue_id = shown.queue_id AND one.group_key = shown.group_key
                 AND {has_wanted_properties(stored)}
         ))
-        AND (%(text)s::text IS NULL OR suspended_because ILIKE %(text)s OR error ILIKE %(text)s)
+        AND (%(error)s::text IS NULL OR suspended_because ILIKE %(error)s OR error ILIKE %(error)s)
         -- A suspended group isn't stopped by the error that it had before.
         AND (%(error_class)s::text IS NULL OR error_class = %(error_class)s::text AND state <> 'suspended')
     ORDER BY queue, group_key

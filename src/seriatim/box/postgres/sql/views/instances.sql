@@ -6,7 +6,7 @@ SELECT
 FROM {schema}.instances
 WHERE (%(instance_id)s::bigint IS NULL OR instance_id = %(instance_id)s)
     AND (%(queue)s::text IS NULL OR queue = %(queue)s)
-    AND (%(group_key)s::text IS NULL OR group_key = %(group_key)s)
+    AND (%(group)s::text IS NULL OR group_key = %(group)s)
     AND (%(status)s::text IS NULL OR status = %(status)s)
     AND instance_id > %(after)s
 ORDER BY instance_id

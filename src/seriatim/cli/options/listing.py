@@ -1,0 +1,114 @@
+"""The options of lists, and whole commands that list: they come from the function that reads the list."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection
+from typing import Any
+
+import click
+
+from seriatim.box.views.filtered import offered
+from seriatim.box.views.listing import Choice, Filter, Flag, Limit, Place, Properties
+from seriatim.cli.options.which import on_box
+from seriatim.cli.shown.table import Table, json_option
+from seriatim.errors import UsageError, shown
+from seriatim.operations.tables import errors as declared
+
+__all__ = ["ERRORS", "FilterOption", "counting", "is_filtered", "list_command", "options_of"]
+
+ERRORS = Table.of(declared.ERRORS)
+_Command = Callable[..., Any]
+
+
+class FilterOption(click.Option):
+    """The option of a filter of a list."""
+
+    def __init__(self, *arguments: Any, filter: Filter, **settings: Any) -> None:  # noqa: A002 -- what it is
+        super().__init__(*arguments, **settings)
+        self.filter = filter
+
+
+def options_of(
+    reads: Callable[..., Any], *, only: Collection[str] | None = None, without: Collection[str] = ()
+) -> Callable[[_Command], _Command]:
+    """The options of the filters that a function takes; `only`: of some of them."""
+
+    def with_them(command: _Command) -> _Command:
+        for name, (one, default) in reversed(offered(reads).items()):
+            if one.kind.for_people and name not in without and (only is None or name in only):
+                command = _option(name, one, default)(command)
+        return command
+
+    return with_them
+
+
+def _option(name: str, one: Filter, default: Any) -> Callable[[_Command], _Command]:
+    kind, settings = one.kind, dict[str, Any](default=default, help=one.help)
+    called = (one.name or name).replace("_", "-")
+    match kind:
+        case Choice():
+            settings |= {"type": click.Choice([*kind.values, *kind.aliases]), "multiple": kind.many}
+        case Flag():
+            settings["is_flag"] = True
+        case Limit():
+            most = kind.most if kind.most < 2**63 - 1 else None
+            settings |= {"type": click.IntRange(1, most), "default": default or kind.shown, "show_default": True}
+        case Place():
+            settings |= {"type": click.IntRange(0), "metavar": kind.metavar}
+        case Properties():
+            settings |= {"multiple": True, "metavar": kind.metavar, "callback": _properties}
+        case _:
+            settings["metavar"] = kind.metavar or called.upper().replace("-", "_")
+    return click.option(f"--{called}", name, cls=FilterOption, filter=one, **settings)
+
+
+def _properties(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--property can't be {shown(one)}", remedy="write NAME=VALUE, such as customer=4711")
+        found[name] = value
+    return found
+
+
+def counting(by: str, reads: Callable[..., Any]) -> Callable[[_Command], _Command]:
+    """The option ``by``, with which the command counts."""
+    told = inspect.getdoc(reads) or ""
+    return click.option(
+        "--by", type=click.Choice([by]), default=None, help=f"{told.partition('.')[0]}, in place of a list."
+    )
+
+
+def list_command(
+    name: str,
+    reads: Callable[..., Any],
+    table: Table[Any],
+    *,
+    by: tuple[str, Callable[..., Any], Table[Any]] | None = None,
+) -> click.Command:
+    """The command that lists what a function reads.
+
+    Args:
+        name: its name.
+        reads: the function, from which the options and the help come.
+        table: the table of its rows.
+        by: with this word as ``--by`` another function counts the rows, into another table.
+    """
+
+    def run(box: Any, *, json_: bool, by: str | None = None, **given: Any) -> None:
+        read, shown_in = (counts[1], counts[2]) if by is not None and counts else (reads, table)
+        shown_in.print(read(box, **given), json_=json_, limit=given.get("limit"))
+
+    counts = by
+    run.__doc__ = (inspect.getdoc(reads) or "").partition("\n\nArgs:")[0].partition("\n\nRaises:")[0]
+    command = json_option("Print a JSON list.", table, *([by[2]] if by else []))(on_box(run))
+    if by is not None:
+        command = counting(by[0], by[1])(command)
+    return click.command(name)(options_of(reads)(command))
+
+
+def is_filtered(given: dict[str, Any]) -> bool:
+    """Whether options were given that filter a list."""
+    return any(value for name, value in given.items() if name != "limit")

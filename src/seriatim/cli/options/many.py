@@ -1,0 +1,59 @@
+"""Commands on many things: they are named one by one, or chosen with --all and filters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sized
+from dataclasses import dataclass
+from functools import wraps
+from inspect import signature
+from typing import Any
+
+import click
+
+from seriatim.cli.options.together import together
+from seriatim.errors import UsageError
+
+__all__ = ["Many", "many"]
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """What a command is to act on, and how."""
+
+    names: tuple[Any, ...]
+    all_: bool
+    filters: dict[str, Any]
+    dry_run: bool
+    yes: bool
+
+    def is_only_shown(self, found: Sized, *, json_: bool) -> bool:
+        """Whether nothing is done with what was found but to list it."""
+        return self.dry_run or not (found or json_)
+
+
+def many(
+    noun: str, choosing: Callable[..., Any], *, type: Any = str, yes: str = "With --all: don't ask for confirmation."  # noqa: A002 -- click's word
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:  # fmt: skip
+    """The options of such a command; the function gets them as its first argument, with the filters that are `choosing`'s."""
+    options = together(
+        click.argument("names", metavar="[ID…]", nargs=-1, type=type),
+        click.option("--all", "all_", is_flag=True, help=f"All {noun} that match the options."),
+        choosing,
+        click.option("--dry-run", is_flag=True, help=f"Change nothing; list the {noun}."),
+        click.option("--yes", is_flag=True, help=yes),
+    )
+
+    def with_them(function: Callable[..., Any]) -> Callable[..., Any]:
+        of_function = [*signature(function).parameters, "dsn", "schema", "actor", "reason"]
+
+        @wraps(function)
+        def run(*, names: tuple[Any, ...], all_: bool, dry_run: bool, yes: bool, **given: Any) -> Any:
+            if all_ is bool(names):
+                remedy = "give their ids, or --all with options that choose them"
+                raise UsageError(f"name either {noun} or --all", remedy=remedy)
+            own = {name: given.pop(name) for name in of_function if name in given}
+            return function(Many(names, all_, given, dry_run, yes), **own)
+
+        return options(run)
+
+    return with_them
