@@ -174,13 +174,7 @@ PARTS = {
     "--page", "is_for_page", is_flag=True, help="Write the sections of PARTS in docs/reference/figures.md anew."
 )
 def main(
-    parts: tuple[str, ...],
-    data: Path,
-    report: Path | None,
-    peers: bool,
-    only: str,
-    runs: int | None,
-    is_for_page: bool,
+    parts: tuple[str, ...], data: Path, report: Path | None, peers: bool, only: str, runs: int | None, is_for_page: bool
 ) -> None:
     """Measure PARTS (default: all) and print ratios, a table and JSON."""
     root = data.absolute()

@@ -170,9 +170,7 @@ def _publish_numbered(box: sq.MessageBox) -> None:
     run = next(_CALLS)
     box.publish(
         sq.Message(
-            type="order",
-            body=b"x" * 100,
-            context={"customer": f"c{run}-{n % _GROUPS}", "version": n // _GROUPS + 1},
+            type="order", body=b"x" * 100, context={"customer": f"c{run}-{n % _GROUPS}", "version": n // _GROUPS + 1}
         )
         for n in range(_MESSAGES)
     )

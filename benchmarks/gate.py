@@ -24,18 +24,7 @@ import click
 
 from benchmarks.measure import Claim
 from benchmarks.race import Parcel, Race, Seat, handled
-from seriatim import (
-    Message,
-    MessageBox,
-    MessageType,
-    Pace,
-    Queue,
-    Session,
-    Standard,
-    Subscription,
-    Unordered,
-    Worker,
-)
+from seriatim import Message, MessageBox, MessageType, Pace, Queue, Session, Standard, Subscription, Unordered, Worker
 from seriatim.box.server.embedded import serving
 
 __all__ = ["RACE", "Passing", "gates", "ratios"]

@@ -26,7 +26,7 @@ import psycopg
 from benchmarks.measure import Claim
 from seriatim.box.server.embedded import EmbeddedServer
 from seriatim.regions.journal.journal import Journal
-from seriatim.regions.journal.values import Asked, QueueRules
+from seriatim.regions.journal.values import QueueRules, WantedMessage
 
 __all__ = ["claiming"]
 
@@ -137,8 +137,8 @@ def _bare(connection: psycopg.Connection[Any], table: str) -> None:
         connection.execute(f"UPDATE {table} SET number = number + 1 WHERE id = 1".encode())
 
 
-def _asked(session: str, first: int, many: int) -> list[Asked]:
-    return [Asked(session, number, f"m{number}", _DIGEST) for number in range(first, first + many)]
+def _asked(session: str, first: int, many: int) -> list[WantedMessage]:
+    return [WantedMessage(session, number, f"m{number}", _DIGEST) for number in range(first, first + many)]
 
 
 def _singly(journal: Journal, session: str) -> None:

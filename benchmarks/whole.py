@@ -105,10 +105,11 @@ def _delivered(spark: SparkSession, root: Path, name: str, *, ordered: bool) -> 
     pipeline = declared(inbox, work)
     folders = Folders(work / "set-aside", work / "unrouted", work / "waiting")
     sink = Sink(spark, pipeline, "benchmark", folders, lambda _: None)
-    if ordered:
-        frame = decided(spark, pipeline, layout=StateLayout(by_key=True), control=work / "control")
-    else:
-        frame = unordered(spark, pipeline)
+    frame = (
+        decided(spark, pipeline, layout=StateLayout(by_key=True), control=work / "control")
+        if ordered
+        else unordered(spark, pipeline)
+    )
     query = start(frame, sink, name="whole", checkpoint=work / "query", trigger_s=0.0)
     try:
         return timed(query, BATCHES, name)

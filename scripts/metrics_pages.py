@@ -10,7 +10,7 @@ from pathlib import Path
 
 from seriatim.metrics.alerts import ALERTS
 from seriatim.metrics.board import board
-from seriatim.metrics.catalogue import METRICS, Kind, Source
+from seriatim.metrics.catalogue import METRICS, MetricKind, Source
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -59,7 +59,7 @@ def metrics_page() -> str:
         parts.append("\n")
     parts.append("## Buckets\n\n| histogram | upper bounds |\n|---|---|\n")
     for one in METRICS:
-        if one.kind is Kind.HISTOGRAM:
+        if one.kind is MetricKind.HISTOGRAM:
             unit = " s" if one.unit == "seconds" else ""
             parts.append(f"| `{one.name}` | {', '.join(f'{bound:g}' for bound in one.bounds)}{unit} |\n")
     return "".join(parts)

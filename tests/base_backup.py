@@ -26,8 +26,7 @@ def back_up(dsn: str, place: Path) -> None:
     """Take a base backup of the server, while it is at work."""
     program = find_binaries(NEWEST).root / "bin" / "pg_basebackup"
     subprocess.run(
-        [program, "--dbname", dsn, "-D", place / "data", "-X", "fetch", "--checkpoint=fast", "--no-sync"],
-        check=True,
+        [program, "--dbname", dsn, "-D", place / "data", "-X", "fetch", "--checkpoint=fast", "--no-sync"], check=True
     )
 
 

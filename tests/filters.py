@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from seriatim.errors import FilterError
-from seriatim.kernel.filters.filter import Expression, Kind, Type, decimal, type_from
+from seriatim.kernel.filters.filter import Expression, Type, ValueKind, decimal, type_from
 from seriatim.pipeline.filters.syntax import parsed
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
@@ -39,16 +39,16 @@ def values(kind: Type) -> st.SearchStrategy[Any]:
 def known_values(kind: Type) -> st.SearchStrategy[Any]:
     """Values of a type, as `column` takes them."""
     match kind.kind:
-        case Kind.STRING:
+        case ValueKind.STRING:
             text = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
             return _TEXTS | text
-        case Kind.LONG:
+        case ValueKind.LONG:
             return _LONGS | st.integers(-20, 20) | st.integers(LOWEST, HIGHEST)
-        case Kind.DOUBLE:
+        case ValueKind.DOUBLE:
             return _DOUBLES | st.floats()
-        case Kind.BOOLEAN:
+        case ValueKind.BOOLEAN:
             return st.booleans()
-        case Kind.TIMESTAMP:
+        case ValueKind.TIMESTAMP:
             return _MOMENTS | st.integers(0, 2_000_000_000_000_000)
     most = 10**kind.precision - 1
     some = [0, 1, -1, 10**kind.scale, 15 * 10 ** max(kind.scale - 1, 0), most, -most, most // 2]
@@ -60,16 +60,16 @@ def written(value: Any, kind: Type) -> str:
     match kind.kind:
         case _ if value is None:
             return "NULL"
-        case Kind.STRING:
+        case ValueKind.STRING:
             return "'" + value.replace("'", "''") + "'"
-        case Kind.DOUBLE:
+        case ValueKind.DOUBLE:
             text = repr(value)
             return text if "e" in text else f"{text}e0"
-        case Kind.DECIMAL:
+        case ValueKind.DECIMAL:
             sign, digits, _ = Decimal(value).as_tuple()
             text = f"{Decimal((sign, digits, -kind.scale)):f}"
             return text if "." in text else f"{text}."
-        case Kind.TIMESTAMP:
+        case ValueKind.TIMESTAMP:
             day, rest = divmod(value, 86_400_000_000)
             return f"TIMESTAMP '{_day(day)} {rest // 3_600_000_000:02}:{rest // 60_000_000 % 60:02}:{rest // 1_000_000 % 60:02}.{rest % 1_000_000:06}Z'"  # fmt: skip
     return str(value).upper()
@@ -81,7 +81,7 @@ def _day(number: int) -> str:
 
 def constants(kind: Type) -> st.SearchStrategy[str]:
     """Constants of a type as text; doubles that have no constant are left out."""
-    if kind.kind is Kind.DOUBLE:
+    if kind.kind is ValueKind.DOUBLE:
         finite = known_values(kind).filter(lambda value: value == value and abs(value) != float("inf"))  # noqa: PLR0124
         return finite.map(lambda value: written(value, kind))
     return known_values(kind).map(lambda value: written(value, kind))
@@ -94,7 +94,9 @@ def filters(draw: st.DrawFn, types: dict[str, Type], depth: int = 3) -> str:  # 
     if depth:
         choices += ["and", "or", "not", "and", "or"]
     again = lambda: draw(filters(types, depth - 1))  # noqa: E731 - short, and used nine times
-    numbers = [name for name, kind in types.items() if kind.kind in (Kind.LONG, Kind.DOUBLE, Kind.DECIMAL)]
+    numbers = [
+        name for name, kind in types.items() if kind.kind in (ValueKind.LONG, ValueKind.DOUBLE, ValueKind.DECIMAL)
+    ]
     match draw(st.sampled_from(choices)):
         case "and":
             return f"({again()} AND {again()})"
@@ -133,14 +135,16 @@ def filters(draw: st.DrawFn, types: dict[str, Type], depth: int = 3) -> str:  # 
 
 def _listed(kind: Type) -> st.SearchStrategy[str]:
     own = st.just("NULL") | constants(kind) | constants(kind)
-    if kind.kind in (Kind.LONG, Kind.DOUBLE, Kind.DECIMAL):
+    if kind.kind in (ValueKind.LONG, ValueKind.DOUBLE, ValueKind.DECIMAL):
         return own | constants(type_from("long")) | constants(decimal(3, 1)) | constants(type_from("double"))
     return own
 
 
 @st.composite
 def _number(draw: st.DrawFn, types: dict[str, Type], depth: int) -> str:
-    numbers = [name for name, kind in types.items() if kind.kind in (Kind.LONG, Kind.DOUBLE, Kind.DECIMAL)]
+    numbers = [
+        name for name, kind in types.items() if kind.kind in (ValueKind.LONG, ValueKind.DOUBLE, ValueKind.DECIMAL)
+    ]
     choices = ["property", "property", "constant", "constant"] + (["calculate"] * 4 + ["negate"] if depth else [])
     match draw(st.sampled_from(choices)):
         case "property":

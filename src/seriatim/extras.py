@@ -34,8 +34,8 @@ def need(extra: str, *, otherwise: str = "") -> None:
     """Check that what an extra installs is there; nothing is imported for that."""
     missing = [name for name in EXTRAS[extra] if not _is_there(name)]
     if missing:
-        what = f"{_PARTS[extra]} is not installed: there is no {', '.join(missing)}"
-        raise MissingExtra(what, remedy=installation(extra) + (f", or {otherwise}" if otherwise else ""))
+        problem = f"{_PARTS[extra]} is not installed: there is no {', '.join(missing)}"
+        raise MissingExtra(problem, remedy=installation(extra) + (f", or {otherwise}" if otherwise else ""))
 
 
 def is_chosen(extra: str) -> bool:
@@ -46,7 +46,7 @@ def is_chosen(extra: str) -> bool:
 def remedy_for(module: str | None) -> str:
     """The command that installs the extra of a module that could not be imported; empty if no extra installs it."""
     for extra, modules in EXTRAS.items():
-        if module is not None and any(f"{module}.".startswith(f"{one}.") for one in modules):
+        if module is not None and any(f"{module}.".startswith(f"{name}.") for name in modules):
             return installation(extra)
     return ""
 

@@ -81,9 +81,9 @@ class _Stream(httpcore.NetworkStream):
         left = _left(timeout, httpcore.ReadTimeout)
         if self._is_answered and self._silent_s is not None:
             left = min(left, self._silent_s)
-        found = self._stream.read(max_bytes, left)
+        data = self._stream.read(max_bytes, left)
         self._is_answered = True
-        return found
+        return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         self._is_answered = False
@@ -129,28 +129,27 @@ def _left(moment: float | None, late: type[httpcore.TimeoutException]) -> float:
 
 def _addresses(host: str, port: int, moment: float | None) -> list[str]:
     """The addresses of a host. The system looks them up without a time-out, so another thread waits for it."""
-    told: Queue[list[str] | Exception] = Queue()
+    queue: Queue[list[str] | Exception] = Queue()
 
     def ask() -> None:
         try:
-            told.put([str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)])
+            queue.put([str(address[4][0]) for address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)])
         except (OSError, UnicodeError) as error:
-            told.put(error)
+            queue.put(error)
 
     threading.Thread(target=ask, name="seriatim-address", daemon=True).start()
     try:
-        found = told.get(timeout=_left(moment, httpcore.ConnectTimeout))
+        addresses = queue.get(timeout=_left(moment, httpcore.ConnectTimeout))
     except Empty:
         raise httpcore.ConnectTimeout from None
-    if isinstance(found, Exception) or not found:
-        raise httpcore.ConnectError(f"no address: {found}")
-    return found
+    if isinstance(addresses, Exception) or not addresses:
+        raise httpcore.ConnectError(f"no address: {addresses}")
+    return addresses
 
 
 def watch(connection: socket.socket) -> None:
-    """Have the system find out that the other side of a connection is gone, though no packet says so: within half a minute.
-
-    Keepalive asks a side that is silent; the other one is for bytes that aren't acknowledged.
+    """Have the system find out that the other side of a connection is gone, though no packet says so: within half a minute. Keepalive asks
+    a side that is silent; the other one is for bytes that aren't acknowledged.
     """
     if connection.family not in (socket.AF_INET, socket.AF_INET6):
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import seriatim as sq
-from seriatim.box.pipelines.feed import Feed
+from seriatim.box.pipelines.feed import PipelineFeed
 
 
 def define(box):
@@ -20,4 +20,4 @@ def define(box):
 
 def feed(box, queue="orders", *, takes_over=False):
     """One run of the pipeline that reads it."""
-    return Feed(box.dsn, box.schema, queue=queue, pipeline="capture", takes_over=takes_over)
+    return PipelineFeed(box.dsn, box.schema, queue=queue, pipeline="capture", takes_over=takes_over)

@@ -203,10 +203,7 @@ def test_what_is_compared_and_what_opens_and_closes_groups_is_a_matter_of_the_fi
     result = invoked("run", tmp_path / "pipeline.yaml", "--once", "--json")
     assert result.exit_code == 0, result.output
     end = json.loads(result.stdout.splitlines()[-1])
-    assert end["suspected"] == {
-        "groups": 1,
-        "first": [{"destination": "ordered", "group": "pump", "number": 3}],
-    }
+    assert end["suspected"] == {"groups": 1, "first": [{"destination": "ordered", "group": "pump", "number": 3}]}
     assert {(one["disposition"], one["messages"], one["reason"]) for one in end["reasons"]} == {
         ("duplicate", 1, "conflicts: its number was taken in before with another content"),
         ("duplicate", 2, "its number was taken in before"),
@@ -245,7 +242,7 @@ def test_a_line_of_a_batch_tells_of_that_batch(skipped):
 def test_held_is_a_frame_of_what_waits(ran, folder, spark):
     found = held(folder / "checkpoint", spark=spark)
     assert [name for name, _ in found.dtypes] == [
-        *("destination", "group", "sequence", "late", "reason", "missing_first", "missing_last", "since"),
+        *("destination", "group", "sequence", "late", "reason", "missing_first", "missing_last", "since")
     ]
     some = found.where("group IN ('c01', 'p')").orderBy("group", "sequence").collect()
     moment = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)

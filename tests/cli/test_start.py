@@ -71,7 +71,7 @@ def test_help_lists_every_noun_once_and_what_helps_first():
     lines = CliRunner().invoke(main, ["--help"]).stdout.splitlines()
     headings = [one for one in lines if re.fullmatch(r"\S.*:", one)]
     assert headings == [
-        *("Options:", "If something stands still:", "Begin:", "Pipelines:", "Message box:", "Workers:", "Shell:"),
+        *("Options:", "If something stands still:", "Begin:", "Pipelines:", "Message box:", "Workers:", "Shell:")
     ]
     shown = [found[1] for one in lines[lines.index(headings[1]) :] if (found := re.match(r"  ([a-z-]+)  ", one))]
     assert sorted([*shown, "connection", "group", "queue", "schedule", "subscription"]) == main.list_commands(

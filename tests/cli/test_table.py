@@ -40,11 +40,7 @@ CUP, OTHER = Cup(1, None, 1500), Cup(22, "Zoë", 250, is_full=True)
 
 
 def test_people_and_json_see_the_same_columns():
-    assert list(CUPS.lines([CUP, OTHER])) == [
-        "cup  full  litres  owner",
-        "1      no  1.5",
-        "22    yes  0.25    Zoë",
-    ]
+    assert list(CUPS.lines([CUP, OTHER])) == ["cup  full  litres  owner", "1      no  1.5", "22    yes  0.25    Zoë"]
     assert CUPS.objects_of([CUP, OTHER]) == [
         {"cup_id": 1, "millilitres": 1500, "is_full": False},
         {"cup_id": 22, "millilitres": 250, "owner": "Zoë", "is_full": True},

@@ -52,13 +52,7 @@ ACTIONS = (
         "what would be delivered late waits while an operator has suspended its group",
         "Standard 4",
         Standard(hole_timeout=100, on_hole="skip", late="deliver"),
-        (
-            at(0, "g", 2),
-            later(101),
-            Act("suspend", "g", 102),
-            at(103, "g", 3, 1, leaves={}),
-            Act("resume", "g", 104),
-        ),
+        (at(0, "g", 2), later(101), Act("suspend", "g", 102), at(103, "g", 3, 1, leaves={}), Act("resume", "g", 104)),
         released={"g": [2, Late(1), 3], **CLOCK},
     ),
     Case(

@@ -18,16 +18,7 @@ from seriatim.kernel.groups.policy import BestEffort, Policy, Unordered
 DISPOSITIONS = ("released", "held", "late", "duplicate", "invalid", "rejected", "dead", "void", "copy")
 
 #: Event kinds that a clock or an action brings about: the same however messages are cut into calls.
-REPORTS = (
-    "hole_overdue",
-    "hole_skipped",
-    "timed_out",
-    "closed",
-    "suspended",
-    "resumed",
-    "restart_suspected",
-    "void",
-)
+REPORTS = ("hole_overdue", "hole_skipped", "timed_out", "closed", "suspended", "resumed", "restart_suspected", "void")
 
 
 @dataclass(frozen=True, slots=True)

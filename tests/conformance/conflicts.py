@@ -19,10 +19,7 @@ CONFLICTS = (
         duplicate={"g": [2, 2, 1, 1]},
         labels={"g": ["", "rename"]},
         reports=(),
-        conflicts=(
-            ("g", 2),
-            ("g", 1),
-        ),
+        conflicts=(("g", 2), ("g", 1)),
     ),
     Case(
         "what is held is compared, whatever is remembered",
@@ -33,10 +30,7 @@ CONFLICTS = (
         duplicate={"g": [2, 3, 2, 3]},
         labels={"g": ["", "a", "c"]},
         reports=(),
-        conflicts=(
-            ("g", 2),
-            ("g", 3),
-        ),
+        conflicts=(("g", 2), ("g", 3)),
     ),
     Case(
         "with remember=0 what has left isn't compared",
@@ -57,10 +51,7 @@ CONFLICTS = (
         released={"g": [1, 2, 3, 4]},
         duplicate={"g": [1, 2, 2, 3, 2]},
         reports=(),
-        conflicts=(
-            ("g", 2),
-            ("g", 3),
-        ),
+        conflicts=(("g", 2), ("g", 3)),
     ),
     Case(
         "of a number that left with a timer, too",
@@ -69,10 +60,7 @@ CONFLICTS = (
         (at(0, "g", of(2, "a")), later(10), at(11, "g", of(2, "b"), of(2, "a"))),
         released={"g": [2], **CLOCK},
         duplicate={"g": [2, 2]},
-        reports=(
-            ("hole_overdue", "g", 1, 1),
-            ("hole_skipped", "g", 1, 1),
-        ),
+        reports=(("hole_overdue", "g", 1, 1), ("hole_skipped", "g", 1, 1)),
         conflicts=(("g", 2),),
     ),
     Case(
@@ -88,14 +76,8 @@ CONFLICTS = (
         ),
         released={"g": [1, 2]},
         duplicate={"g": [2, 2, 2]},
-        reports=(
-            ("suspended", "g", None, None),
-            ("resumed", "g", None, None),
-        ),
-        conflicts=(
-            ("g", 2),
-            ("g", 2),
-        ),
+        reports=(("suspended", "g", None, None), ("resumed", "g", None, None)),
+        conflicts=(("g", 2), ("g", 2)),
     ),
     Case(
         "a number that was delivered late is compared when it comes again",
@@ -104,10 +86,7 @@ CONFLICTS = (
         (at(0, "g", 1, 3), later(10), at(11, "g", of(2, "a"), of(2, "b"), of(2, "a"))),
         released={"g": [1, 3, Late(2)], **CLOCK},
         duplicate={"g": [2, 2]},
-        reports=(
-            ("hole_overdue", "g", 2, 2),
-            ("hole_skipped", "g", 2, 2),
-        ),
+        reports=(("hole_overdue", "g", 2, 2), ("hole_skipped", "g", 2, 2)),
         conflicts=(("g", 2),),
     ),
     Case(
@@ -126,11 +105,7 @@ CONFLICTS = (
         "conflicts count for a restart, and repetitions of the same don't, wherever they begin",
         _RULE,
         Standard(remember=64, restart_after=3),
-        (
-            at(0, "g", *range(1, 11)),
-            at(1, "g", *range(1, 11)),
-            at(2, "g", *(of(n, "new") for n in (4, 5, 6))),
-        ),
+        (at(0, "g", *range(1, 11)), at(1, "g", *range(1, 11)), at(2, "g", *(of(n, "new") for n in (4, 5, 6)))),
         released={"g": [*range(1, 11)]},
         duplicate={"g": [*range(1, 11), 4, 5, 6]},
         reports=(("restart_suspected", "g", 6, 6),),

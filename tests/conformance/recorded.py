@@ -279,15 +279,7 @@ OTHERS = (
         note="the producer's rank and time as one number: 10,000 times the rank + milliseconds; ties by arrival",
         released={"g": [5_000, 11_000, 12_000, 13_000, 14_000, 14_000, 20_000]},
         labels={
-            "g": [
-                "create",
-                "update at 1",
-                "update at 2",
-                "update at 3",
-                "update at 4, b",
-                "update at 4, a",
-                "delete",
-            ]
+            "g": ["create", "update at 1", "update at 2", "update at 3", "update at 4, b", "update at 4, a", "delete"]
         },
         held={"clock": [1]},
     ),

@@ -204,11 +204,7 @@ STANDARD = (
         "64 ranges are remembered: without room for the halves of a range a number stays in it",
         "Standard 4",
         Standard(hole_timeout=1, on_hole="skip", late="deliver"),
-        (
-            at(0, "g", 4, *range(6, 132, 2)),
-            later(100),
-            at(101, "g", 2, 2, 5, 5, 2, 2),
-        ),
+        (at(0, "g", 4, *range(6, 132, 2)), later(100), at(101, "g", 2, 2, 5, 5, 2, 2)),
         note="1 to 3 is one range of 64; when 5 has left there is room for two more",
         released={"g": [4, *range(6, 132, 2), Late(2), Late(2), Late(5), Late(2)], **CLOCK},
         duplicate={"g": [5, 2]},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
-from seriatim.box.pipelines.feed import Feed
+from seriatim.box.pipelines.feed import PipelineFeed
 from seriatim.box.postgres import statements
 from seriatim.operations import dialogs, invariants, messages
 from tests.dialogs.talking import begun, far_of, let_expire, states
@@ -13,7 +13,7 @@ from tests.dialogs.talking import begun, far_of, let_expire, states
 
 @pytest.fixture
 def feed(talk):
-    with Feed(talk.dsn, talk.schema, service="Inventory", pipeline="p") as found:
+    with PipelineFeed(talk.dsn, talk.schema, service="Inventory", pipeline="p") as found:
         yield found
 
 
@@ -143,7 +143,7 @@ def test_what_is_there_now_can_be_looked_at(talk, feed):
 
 def test_a_service_that_is_not_there(talk):
     with pytest.raises(sq.UsageError, match="no service 'Inventry'"):
-        Feed(talk.dsn, talk.schema, service="Inventry")
+        PipelineFeed(talk.dsn, talk.schema, service="Inventry")
 
 
 @pytest.fixture

@@ -113,12 +113,7 @@ class Cluster:
     def _environment(self) -> Mapping[str, str]:
         without = {name: value for name, value in environment().items() if name != "PYTHONPATH"}
         local = self._folder / "local"
-        return {
-            **without,
-            "SPARK_HOME": str(SPARK_HOME),
-            "SPARK_LOCAL_DIRS": str(local),
-            "SPARK_DAEMON_MEMORY": "256m",
-        }
+        return {**without, "SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_DIRS": str(local), "SPARK_DAEMON_MEMORY": "256m"}
 
 
 @contextmanager

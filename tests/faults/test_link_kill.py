@@ -110,10 +110,7 @@ class End:
 
     def has_work(self) -> bool:
         """Whether something isn't handled yet."""
-        with (
-            suppress(psycopg.OperationalError),
-            psycopg.connect(self.dsn) as connection,
-        ):
+        with suppress(psycopg.OperationalError), psycopg.connect(self.dsn) as connection:
             found = connection.execute(
                 "SELECT EXISTS (SELECT FROM seriatim.to_route) OR EXISTS ("
                 "SELECT FROM seriatim.entries JOIN seriatim.queues USING (queue_id) WHERE queue = %s)",

@@ -104,12 +104,7 @@ _STANDARD = (
         "return state.having(state.groups, state.held, skipped)\n\n\ndef _late_voids(",
         "return state\n\n\ndef _late_voids(",
     ),
-    Mutation(
-        "and in the same call",
-        "standard.py",
-        "again = rows[~was_in]",
-        "again = rows[:0]",
-    ),
+    Mutation("and in the same call", "standard.py", "again = rows[~was_in]", "again = rows[:0]"),
     Mutation(
         "and if it left when its group was resumed",
         "standard.py",
@@ -137,8 +132,8 @@ _STANDARD = (
     Mutation(
         "a hole that is filled names the numbers that came",
         "holes.py",
-        "came = np.minimum(was_last, after.groups.next - policy.increment)",
-        "came = was_last",
+        "moved = np.minimum(was_last, after.groups.next - policy.increment)",
+        "moved = was_last",
     ),
     Mutation(
         "below next is late only within a skipped range",
@@ -147,10 +142,7 @@ _STANDARD = (
         "np.where(skipped, Disposition.LATE, Disposition.LATE)",
     ),
     Mutation(
-        "the last 64 skipped ranges are remembered",
-        "state.py",
-        "KEPT: ClassVar[int] = 64",
-        "KEPT: ClassVar[int] = 63",
+        "the last 64 skipped ranges are remembered", "state.py", "KEPT: ClassVar[int] = 64", "KEPT: ClassVar[int] = 63"
     ),
     Mutation(
         "64 ranges and no more",
@@ -176,12 +168,7 @@ _STANDARD = (
         "np.lexsort((leaving.sequence, leaving.cause, leaving.group))",
         "np.lexsort((leaving.cause, leaving.sequence, leaving.group))",
     ),
-    Mutation(
-        "a suspended group holds what arrives",
-        "standard.py",
-        "free &= ~stopped[group]",
-        "free &= True",
-    ),
+    Mutation("a suspended group holds what arrives", "standard.py", "free &= ~stopped[group]", "free &= True"),
     Mutation(
         "no clock runs while suspended",
         "standard.py",
@@ -233,8 +220,8 @@ _STANDARD = (
     Mutation(
         "what is skipped is recorded",
         "holes.py",
-        "state.skipped.add(Ranges(owner[gone], before[gone], end[gone]), next_),",
-        "state.skipped.add(Ranges(owner[gone], end[gone], end[gone]), next_),",
+        "state.skipped.add(Ranges(owner[is_gone], before[is_gone], end[is_gone]), next_),",
+        "state.skipped.add(Ranges(owner[is_gone], end[is_gone], end[is_gone]), next_),",
     ),
     Mutation(
         "the hole behind a skipped one begins at that due time",
@@ -329,12 +316,7 @@ _TIME = (
         "time = np.maximum(arrivals.time, state.groups.clock[arrivals.group])",
         "time = arrivals.time",
     ),
-    Mutation(
-        "nor does it within a batch",
-        "resequence.py",
-        "time=running_latest(arrivals.group, time)",
-        "time=time",
-    ),
+    Mutation("nor does it within a batch", "resequence.py", "time=running_latest(arrivals.group, time)", "time=time"),
     Mutation(
         "no timer is passed over within a batch",
         "standard.py",
@@ -359,14 +341,14 @@ _BEST_EFFORT = (
     Mutation(
         "equal to the fixed highest waits for the next round",
         "best_effort.py",
-        "(taken.sequence >= groups.mark[taken.group])",
-        "(taken.sequence > groups.mark[taken.group])",
+        "(batch.sequence >= groups.mark[batch.group])",
+        "(batch.sequence > groups.mark[batch.group])",
     ),
     Mutation(
         "lower ones join until the release",
         "best_effort.py",
-        "waits = groups.has(Flag.FIXED)[taken.group] & (taken.sequence >= groups.mark[taken.group]) & ~late[kept]",
-        "waits = groups.has(Flag.FIXED)[taken.group] & ~late[kept]",
+        "waits = groups.has(Flag.FIXED)[batch.group] & (batch.sequence >= groups.mark[batch.group]) & ~late[kept]",
+        "waits = groups.has(Flag.FIXED)[batch.group] & ~late[kept]",
     ),
     Mutation(
         "the release is a buffer behind the window",
@@ -434,7 +416,7 @@ _UNIT_OF_WORK = (
     Mutation(
         "a later contradiction about the size is invalid",
         "unit_of_work.py",
-        "mark((known > 0) & said & (size != known), Disposition.INVALID, Reason.SIZE_CONTRADICTED)",
+        "mark((known > 0) & is_said & (size != known), Disposition.INVALID, Reason.SIZE_CONTRADICTED)",
         "pass",
     ),
     Mutation(
@@ -446,7 +428,7 @@ _UNIT_OF_WORK = (
     Mutation(
         "a number above the size it states is invalid",
         "unit_of_work.py",
-        "mark((known == 0) & said & (sequence > size), Disposition.INVALID, Reason.ABOVE_SIZE)",
+        "mark((known == 0) & is_said & (sequence > size), Disposition.INVALID, Reason.ABOVE_SIZE)",
         "pass",
     ),
     Mutation(
@@ -455,12 +437,7 @@ _UNIT_OF_WORK = (
         "mark(sequence < 1, Disposition.INVALID, Reason.BELOW_ONE)",
         "pass",
     ),
-    Mutation(
-        "a number twice doesn't tell the size",
-        "unit_of_work.py",
-        "says[twice] = False",
-        "pass",
-    ),
+    Mutation("a number twice doesn't tell the size", "unit_of_work.py", "says[twice] = False", "pass"),
     Mutation(
         "held ones above a size that is told later are invalid",
         "unit_of_work.py",
@@ -494,12 +471,7 @@ _GROUPS = (
         "np.lexsort((leaving.ref, leaving.group))",
         "np.lexsort((leaving.sequence, leaving.group))",
     ),
-    Mutation(
-        "late ones that were held leave flagged",
-        "late.py",
-        "late=True,",
-        "late=False,",
-    ),
+    Mutation("late ones that were held leave flagged", "late.py", "late=True,", "late=False,"),
     Mutation(
         "the first late message is the one that is skipped",
         "actions.py",
@@ -531,10 +503,7 @@ _GROUPS = (
         "pass",
     ),
     Mutation(
-        "a reset back lowers the first number",
-        "actions.py",
-        "first=_one(min(first, following))",
-        "first=_one(first)",
+        "a reset back lowers the first number", "actions.py", "first=_one(min(first, following))", "first=_one(first)"
     ),
     Mutation(
         "resume fits a suspended group only",
@@ -595,12 +564,7 @@ _WEIGHTS = (
         "counts = sum_per_group(rows.group, rows.weight, len(state))",
         "counts = np.bincount(rows.group, minlength=len(state))",
     ),
-    Mutation(
-        "a void leaves nothing",
-        "standard.py",
-        "leaves = free & message",
-        "leaves = free & (at.row >= 0)",
-    ),
+    Mutation("a void leaves nothing", "standard.py", "leaves = free & message", "leaves = free & (at.row >= 0)"),
     Mutation(
         "a void is one from the moment it is taken in",
         "standard.py",
@@ -613,12 +577,7 @@ _WEIGHTS = (
         "waits = ~free & message",
         "waits = ~free",
     ),
-    Mutation(
-        "nor is one skipped",
-        "holes.py",
-        "messages = at.weight > 0",
-        "messages = at.weight >= 0",
-    ),
+    Mutation("nor is one skipped", "holes.py", "messages = at.weight > 0", "messages = at.weight >= 0"),
     Mutation(
         "a void takes up no room",
         "standard.py",
@@ -733,18 +692,8 @@ _TAKING_OUT = (
 )
 
 _READING = (
-    Mutation(
-        "a text of digits is a number",
-        "reading.py",
-        "found = _WHOLE.fullmatch(text)",
-        "found = None",
-    ),
-    Mutation(
-        "a whole float is a number",
-        "reading.py",
-        "if not value.is_integer():",
-        "if value.is_integer():",
-    ),
+    Mutation("a text of digits is a number", "reading.py", "match = _WHOLE.fullmatch(text)", "match = None"),
+    Mutation("a whole float is a number", "reading.py", "if not value.is_integer():", "if value.is_integer():"),
     Mutation(
         "a float that isn't exact is no number",
         "reading.py",
@@ -838,8 +787,8 @@ _RESTARTS = (
     Mutation(
         "what was held aside comes behind the opening message, for a conflict",
         "conflicts.py",
-        "came = _places(arrivals.ref, its.ref)",
-        "came = its.ref",
+        "places = _places(arrivals.ref, candidates.ref)",
+        "places = candidates.ref",
     ),
     Mutation(
         "a repetition that follows one that counted counts for a restart",
@@ -859,18 +808,8 @@ _RESTARTS = (
         "suspects[group], seen[group] = 0, released",
         "seen[group] = released",
     ),
-    Mutation(
-        "and at its end",
-        "restarts.py",
-        "if total[group] > before:",
-        "if total[group] < before:",
-    ),
-    Mutation(
-        "and where nothing else has come",
-        "state.py",
-        "suspects[left] = 0",
-        "suspects[left] = suspects[left]",
-    ),
+    Mutation("and at its end", "restarts.py", "if total[group] > before:", "if total[group] < before:"),
+    Mutation("and where nothing else has come", "state.py", "suspects[left] = 0", "suspects[left] = suspects[left]"),
     Mutation(
         "and of groups that only repeat nothing in the call",
         "restarts.py",
@@ -886,8 +825,8 @@ _RESTARTS = (
     Mutation(
         "a number is below next when it has passed in the same call, for a restart",
         "restarts.py",
-        "(passage.moment[found] < rows)",
-        "(passage.moment[found] < -1)",
+        "(passage.moment[is_there] < rows)",
+        "(passage.moment[is_there] < -1)",
     ),
     Mutation(
         "a repetition that doesn't count suspends no group for a restart",
@@ -985,7 +924,7 @@ _CONFLICTS = (
     Mutation(
         "only the last that left are compared",
         "conflicts.py",
-        "found[found] = self._rank[entry[found]] >= count[which[found]] - self._remember",
+        "is_known[is_known] = self._rank[entry[is_known]] >= count[which[is_known]] - self._remember",
         "pass",
     ),
     Mutation(
@@ -1081,12 +1020,7 @@ _CLOSING = (
         "flags = np.where(ended | (closing & state.groups.has(Flag.CLOSED)), flags & ~int(Flag.CLOSING), flags)",
         "flags = np.where(ended & closed, flags & ~int(Flag.CLOSING), flags)",
     ),
-    Mutation(
-        "a closing group takes in missing numbers",
-        "closing.py",
-        "return over & ~missing",
-        "return over",
-    ),
+    Mutation("a closing group takes in missing numbers", "closing.py", "return over & ~missing", "return over"),
     Mutation(
         "a closing group takes in nothing above the highest held one",
         "closing.py",
@@ -1157,10 +1091,7 @@ _CLOSING = (
 
 _STAYS = (
     Mutation(
-        "the opening message leaves first",
-        "stays.py",
-        "part[heads] = 0\n    part = ",
-        "part[heads] = 2\n    part = ",
+        "the opening message leaves first", "stays.py", "part[heads] = 0\n    part = ", "part[heads] = 2\n    part = "
     ),
     Mutation(
         "what is held before the opening leaves behind it by arrival",
@@ -1243,14 +1174,14 @@ _STAYS = (
     Mutation(
         "what comes after a closing message has left is late",
         "stays.py",
-        "came = np.arange(len(line)) <= let_go[line.group]",
-        "came = np.arange(len(line)) <= len(line)",
+        "passes = np.arange(len(line)) <= let_go[line.group]",
+        "passes = np.arange(len(line)) <= len(line)",
     ),
     Mutation(
         "what leaves behind a closing message in the same moment is late",
         "stays.py",
-        "behind = mine & (rows > place[out.group])",
-        "behind = mine & (rows > len(out))",
+        "behind = closes & (rows > place[out.group])",
+        "behind = closes & (rows > len(out))",
     ),
     Mutation(
         "what is held above a closing message is late",
@@ -1265,33 +1196,22 @@ _STAYS = (
         "Events.concat([events, closed])",
     ),
     Mutation(
-        "the closing message that leaves first closes",
-        "stays.py",
-        "rows = rows[says][::-1]",
-        "rows = rows[says]",
+        "the closing message that leaves first closes", "stays.py", "rows = rows[says][::-1]", "rows = rows[says]"
     ),
     Mutation(
-        "a timer that lets a closing message go is the last",
-        "stays.py",
-        "until[ends] = out.cause[place[ends]]",
-        "pass",
+        "a timer that lets a closing message go is the last", "stays.py", "until[ends] = out.cause[place[ends]]", "pass"
     ),
-    Mutation(
-        "a hole behind a closing message doesn't open",
-        "stays.py",
-        "        events = events.take(~never)\n",
-        "",
-    ),
+    Mutation("a hole behind a closing message doesn't open", "stays.py", "        events = events.take(~never)\n", ""),
     Mutation(
         "what is held for the next stay is judged when the group has closed",
         "stays.py",
-        "mine = groups.has(Flag.CLOSED) & groups.has(Flag.COMPLETE)\n    shut",
-        "mine = groups.has(Flag.CLOSED) & False\n    shut",
+        "is_woken = groups.has(Flag.CLOSED) & groups.has(Flag.COMPLETE)\n    shut",
+        "is_woken = groups.has(Flag.CLOSED) & False\n    shut",
     ),
     Mutation(
         "a group that isn't opened opens at resume",
         "stays.py",
-        "mine[line.group[_opening(policy, state, line)]] = True",
+        "is_woken[line.group[_opening(policy, state, line)]] = True",
         "pass",
     ),
     Mutation(
@@ -1318,14 +1238,14 @@ _COPIES = (
     Mutation(
         "what the same region shows again is a duplicate",
         "copies.py",
-        "copied = rows[again[rows] & ((known[run] | _earlier(run, its)) & its == 0)]",
+        "copied = rows[again[rows] & ((known[run] | _earlier(run, regions)) & regions == 0)]",
         "copied = rows[again[rows]]",
     ),
     Mutation(
         "and in one call",
         "copies.py",
-        "((known[run] | _earlier(run, its)) & its == 0)",
-        "(known[run] & its == 0)",
+        "((known[run] | _earlier(run, regions)) & regions == 0)",
+        "(known[run] & regions == 0)",
     ),
     Mutation(
         "a region that has shown a copy doesn't show it again",
@@ -1342,8 +1262,8 @@ _COPIES = (
     Mutation(
         "and no sight of its number",
         "copies.py",
-        "rows = np.flatnonzero(taken | again)",
-        "rows = np.flatnonzero(taken | (disposition == Disposition.DUPLICATE))",
+        "rows = np.flatnonzero(is_taken | again)",
+        "rows = np.flatnonzero(is_taken | (disposition == Disposition.DUPLICATE))",
     ),
     Mutation(
         "what is taken in anew is new, whatever was known",
@@ -1363,17 +1283,9 @@ _COPIES = (
         "shut &= ~copies.known_again(",
         "shut &= True | copies.known_again(",
     ),
+    Mutation("nor of what a closing group holds", "copies.py", "| skipped | held", "| skipped"),
     Mutation(
-        "nor of what a closing group holds",
-        "copies.py",
-        "| gone | held",
-        "| gone",
-    ),
-    Mutation(
-        "nor of what it has taken in since",
-        "closing.py",
-        "        twice = twice[~known[twice]]\n",
-        "        pass\n",
+        "nor of what it has taken in since", "closing.py", "        twice = twice[~known[twice]]\n", "        pass\n"
     ),
     Mutation(
         "copies don't count for a restart",
@@ -1393,35 +1305,22 @@ _COPIES = (
         "below &= ~are_copies(policy, state, arrivals, below & (reason == Reason.TAKEN_BEFORE))",
         "pass",
     ),
-    Mutation(
-        "but what a region shows again is",
-        "copies.py",
-        "rows = rows[(shown & region[rows]) == 0]\n",
-        "\n",
-    ),
-    Mutation(
-        "and what conflicts is",
-        "copies.py",
-        "rows = rows[like != Likeness.DIFFERENT]",
-        "pass",
-    ),
+    Mutation("but what a region shows again is", "copies.py", "rows = rows[(shown & region[rows]) == 0]\n", "\n"),
+    Mutation("and what conflicts is", "copies.py", "rows = rows[like != Likeness.DIFFERENT]", "pass"),
     Mutation(
         "of two in a call the first is a copy",
         "copies.py",
-        "found[rows[_starts(arrivals.group[rows], arrivals.sequence[rows], region[rows])]] = True",
-        "found[rows] = True",
+        "copies[rows[_starts(arrivals.group[rows], arrivals.sequence[rows], region[rows])]] = True",
+        "copies[rows] = True",
     ),
     Mutation(
         "what a restart has held says its region",
         "standard.py",
-        "bits = taken.bits if merged or isinstance(policy, StandardStays) else",
-        "bits = taken.bits if isinstance(policy, StandardStays) else",
+        "bits = batch.bits if merged or isinstance(policy, StandardStays) else",
+        "bits = batch.bits if isinstance(policy, StandardStays) else",
     ),
     Mutation(
-        "a void without a region has no copies",
-        "copies.py",
-        "region[region == 0] = BOTH",
-        "region[region == 0] = 0",
+        "a void without a region has no copies", "copies.py", "region[region == 0] = BOTH", "region[region == 0] = 0"
     ),
     Mutation(
         "of a run that is cut the rest stays",
@@ -1435,12 +1334,7 @@ _COPIES = (
         "[rows, row])\n        end =",
         "[rows, row * 0])\n        end =",
     ),
-    Mutation(
-        "runs of two regions aren't one",
-        "state.py",
-        " | (both.regions[1:] != both.regions[:-1])",
-        "",
-    ),
+    Mutation("runs of two regions aren't one", "state.py", " | (both.regions[1:] != both.regions[:-1])", ""),
     Mutation(
         "runs with a hole between them aren't one",
         "state.py",
@@ -1465,12 +1359,7 @@ _COPIES = (
         "known[known] = arrivals.time[rows[known]] - sights.time[at[known]] <= horizon",
         "known[known] = True",
     ),
-    Mutation(
-        "and as long",
-        "copies.py",
-        "sights.time[at[known]] <= horizon",
-        "sights.time[at[known]] < horizon",
-    ),
+    Mutation("and as long", "copies.py", "sights.time[at[known]] <= horizon", "sights.time[at[known]] < horizon"),
     Mutation(
         "by arrival the horizon begins with the first sight",
         "copies.py",
@@ -1490,10 +1379,7 @@ _COPIES = (
         "counts = known | True",
     ),
     Mutation(
-        "by arrival a call is cut at the horizon",
-        "fifo.py",
-        "return copies.within_horizon(policy, arrivals)",
-        "pass",
+        "by arrival a call is cut at the horizon", "fifo.py", "return copies.within_horizon(policy, arrivals)", "pass"
     ),
     Mutation(
         "by arrival what is known isn't late",

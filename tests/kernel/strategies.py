@@ -61,10 +61,7 @@ standards = st.builds(
     capacity=st.sampled_from([None, None, 1, 2, 3]),
 )
 windowed = st.builds(
-    BestEffort,
-    window=st.sampled_from([2, 3, 5]),
-    buffer=st.sampled_from([0, 0.1, 0.5, 1, 2]),
-    late=_lates,
+    BestEffort, window=st.sampled_from([2, 3, 5]), buffer=st.sampled_from([0, 0.1, 0.5, 1, 2]), late=_lates
 )
 windowless = st.builds(BestEffort, max_rows=st.sampled_from([None, 1, 2]), late=_lates)
 units_of_work = st.one_of(

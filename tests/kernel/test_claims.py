@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seriatim.kernel.regions import claims
-from seriatim.kernel.regions.claims import Answer, EntryState, Known, State
+from seriatim.kernel.regions.claims import EntryState, JournalAnswer, Known, SessionState
 from seriatim.kernel.values.time import NEVER
 from tests.models import forgetting
 
@@ -17,7 +17,7 @@ _SESSION = st.tuples(
     st.sampled_from([1, 10]),
     st.sampled_from([1, 10]),
     st.integers(0, 3),
-    st.sampled_from(State),
+    st.sampled_from(SessionState),
     st.sampled_from([5, 15]),
     st.sampled_from([NEVER, 4]),
 )
@@ -36,26 +36,26 @@ def _one_by_one(session, messages, most):
     following, taken, stopped = done + step, 0, False
     for number, known, entry, until, published in messages:
         waits = entry == EntryState.RESERVED or (entry == EntryState.PENDING and until > _NOW)
-        answer = Answer.AHEAD
+        answer = JournalAnswer.AHEAD
         if number < start or (number - start) % step:
-            answer = Answer.INVALID
+            answer = JournalAnswer.INVALID
         elif known == Known.OTHER:
-            answer = Answer.CONFLICT
+            answer = JournalAnswer.CONFLICT
             stopped = stopped or (number > done and entry != EntryState.VOID)
         elif number <= done or entry == EntryState.VOID:
-            answer = Answer.OVER
+            answer = JournalAnswer.OVER
         elif published < forgotten:
-            answer, stopped = Answer.FORGOTTEN, True
-        elif state == State.SUSPENDED:
-            answer = Answer.SUSPENDED
-        elif state == State.WORKING and lease > _NOW:
-            answer = Answer.WORKING
+            answer, stopped = JournalAnswer.FORGOTTEN, True
+        elif state == SessionState.SUSPENDED:
+            answer = JournalAnswer.SUSPENDED
+        elif state == SessionState.WORKING and lease > _NOW:
+            answer = JournalAnswer.WORKING
         elif stopped or number != following or taken == most:
             stopped = True
         elif waits:
-            answer, stopped = Answer.LATER, True
+            answer, stopped = JournalAnswer.LATER, True
         else:
-            answer, taken, following = Answer.TAKEN, taken + 1, following + step
+            answer, taken, following = JournalAnswer.TAKEN, taken + 1, following + step
         yield answer
 
 
@@ -71,11 +71,11 @@ def test_a_region_gets_the_next_numbers_without_a_gap(several, most):
         expected += _one_by_one(on_the_step, ours, most)
         sessions.append(on_the_step)
     table = claims.Sessions(*_columns(sessions, 6))
-    asked = claims.Asked(*_columns(rows, 6))
+    asked = claims.ClaimRequests(*_columns(rows, 6))
     found = claims.claimed(table, asked, _NOW, most)
     assert found.answer.tolist() == expected
     for answer, again in zip(*found.lists(), strict=True):
-        assert (again != NEVER) == (answer in (Answer.WORKING, Answer.LATER))
+        assert (again != NEVER) == (answer in (JournalAnswer.WORKING, JournalAnswer.LATER))
 
 
 def _columns(rows, many):
@@ -91,8 +91,8 @@ def _ints(*values):
     [
         ({}, True),
         ({"last": 9}, True),
-        ({"state": State.IDLE}, False),
-        ({"state": State.SUSPENDED}, False),
+        ({"state": SessionState.IDLE}, False),
+        ({"state": SessionState.SUSPENDED}, False),
         ({"same_claim": False}, False),
         ({"same_version": False}, False),
         ({"first": 7, "last": 7}, False),
@@ -101,7 +101,7 @@ def _ints(*values):
 )
 def test_a_completion_counts_for_the_present_claim_and_the_next_numbers(changed, counts):
     row = {
-        "state": State.WORKING, "done_through": 5, "increment": 1, "same_claim": True, "same_version": True,
+        "state": SessionState.WORKING, "done_through": 5, "increment": 1, "same_claim": True, "same_version": True,
         "first": 6, "last": 6,
     } | changed  # fmt: skip
     assert claims.completes(claims.Holders(*(np.array([one]) for one in row.values()))).tolist() == [counts]
@@ -113,7 +113,7 @@ def test_a_message_that_fails_is_tried_again_or_stops_its_session_or_is_over():
         goes_on=np.array([False, False, True, False]),
     )  # fmt: skip
     assert entry.tolist() == [EntryState.PENDING, EntryState.FAILED, EntryState.FAILED, EntryState.FAILED]
-    assert state.tolist() == [State.IDLE, State.SUSPENDED, State.IDLE, State.SUSPENDED]
+    assert state.tolist() == [SessionState.IDLE, SessionState.SUSPENDED, SessionState.IDLE, SessionState.SUSPENDED]
 
 
 @pytest.mark.parametrize(
@@ -125,14 +125,14 @@ def test_a_message_that_fails_is_tried_again_or_stops_its_session_or_is_over():
         ({"timeout": 0}, False),
         ({"known": True}, False),
         ({"lowest": 6}, False),
-        ({"state": State.WORKING}, False),
-        ({"state": State.WORKING, "lease_until": 9}, True),
-        ({"state": State.SUSPENDED}, False),
+        ({"state": SessionState.WORKING}, False),
+        ({"state": SessionState.WORKING, "lease_until": 9}, True),
+        ({"state": SessionState.SUSPENDED}, False),
     ],
 )
 def test_a_hole_is_skipped_when_its_time_has_run_out_and_nothing_of_it_is_known(changed, skips):
     row = {
-        "state": State.IDLE, "lease_until": 15, "done_through": 5, "increment": 1, "lowest": 8, "known": False,
+        "state": SessionState.IDLE, "lease_until": 15, "done_through": 5, "increment": 1, "lowest": 8, "known": False,
         "since": 5, "timeout": 5,
     } | changed  # fmt: skip
     assert claims.holes_to_skip(claims.Holes(*(np.array([one]) for one in row.values())), _NOW).tolist() == [skips]
@@ -155,7 +155,10 @@ def test_a_session_begins_where_the_box_that_asks_has_ended():
 
 
 def test_a_session_is_forgotten_when_both_regions_have_nothing_as_old():
-    idle, used = _ints(State.IDLE, State.IDLE, State.IDLE, State.SUSPENDED), _ints(1, 4, 9, 1)
+    idle, used = (
+        _ints(SessionState.IDLE, SessionState.IDLE, SessionState.IDLE, SessionState.SUSPENDED),
+        _ints(1, 4, 9, 1),
+    )
     assert forgetting.forgettable(idle, used, 10, 5, 4, 8).tolist() == [True, False, False, False]
     assert forgetting.forgettable(idle, used, 10, 5, 8, NEVER).tolist() == [False] * 4
     assert forgetting.watermark(9, 5) == 5
@@ -168,7 +171,10 @@ def test_reservations_end():
 
 
 def test_a_worker_has_died_where_its_lease_is_over_and_another_region_takes_over():
-    states = np.array([State.WORKING, State.WORKING, State.WORKING, State.IDLE, State.SUSPENDED], np.int64)
+    states = np.array(
+        [SessionState.WORKING, SessionState.WORKING, SessionState.WORKING, SessionState.IDLE, SessionState.SUSPENDED],
+        np.int64,
+    )
     leases = np.array([_NOW, _NOW + 1, _NOW, _NOW, _NOW], np.int64)
     asked = np.array([True, True, False, True, True])
     assert claims.lost(states, leases, asked=asked, now=_NOW).tolist() == [True, False, False, False, False]

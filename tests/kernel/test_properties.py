@@ -103,12 +103,7 @@ def test_one_advance_equals_many(policy: Policy, before: list[Any], after: list[
 
 
 @prove
-@given(
-    policy=TIMED_POLICIES,
-    first=strategies.items(),
-    second=strategies.items(),
-    back=st.floats(0, 5),
-)
+@given(policy=TIMED_POLICIES, first=strategies.items(), second=strategies.items(), back=st.floats(0, 5))
 def test_an_earlier_now_counts_as_the_latest(policy: Policy, first: list[Any], second: list[Any], back: float) -> None:
     first, second = numbered(first), numbered(second, len(first))
     straight, backwards = Sequencer(policy), Sequencer(policy)

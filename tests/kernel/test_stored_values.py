@@ -27,10 +27,10 @@ DISPOSITIONS = "RELEASED=0 HELD=1 LATE=2 DUPLICATE=3 INVALID=4 REJECTED=5 DEAD=6
         (Disposition, DISPOSITIONS),
         # Of links: rows of streams, and what boxes of several versions say to each other.
         (streams.Status, "OPEN=0 CLOSING=1 ENDING=2"),
-        (streams.Kind, "MESSAGES=0 CLOSE=1 END=2"),
-        (streams.Answer, "THROUGH=0 WAIT=1 MISSING=2 GONE=3 BROKEN=4"),
+        (streams.BatchKind, "MESSAGES=0 CLOSE=1 END=2"),
+        (streams.StreamAnswer, "THROUGH=0 WAIT=1 MISSING=2 GONE=3 BROKEN=4"),
         # Of regions: rows of their journal.
-        (claims.State, "IDLE=0 WORKING=1 SUSPENDED=2"),
+        (claims.SessionState, "IDLE=0 WORKING=1 SUSPENDED=2"),
         (claims.EntryState, "KNOWN=0 RESERVED=1 PENDING=2 FAILED=3 SKIPPED=4 VOID=5"),
     ],
     ids=lambda one: one.__name__ if isinstance(one, type) else "",

@@ -100,11 +100,7 @@ def test_over_several_groups_timers_fire_in_order_of_due_time() -> None:
     s.offer([("late", 2, "")], now=5.0)
     s.offer([("early", 4, "")], now=5.5)
     s.offer([("late", 4, "")], now=6.0)
-    assert [(one.group, one.sequence) for one in s.advance(100.0).released] == [
-        ("late", 2),
-        ("early", 4),
-        ("late", 4),
-    ]
+    assert [(one.group, one.sequence) for one in s.advance(100.0).released] == [("late", 2), ("early", 4), ("late", 4)]
 
 
 def test_a_late_message_suspends_and_the_operator_decides() -> None:

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from seriatim.kernel.regions.votes import (
     NO_NUMBER,
-    Asked,
     Reply,
     SendStep,
     Vote,
+    VoteRequests,
     barred,
     may_bar,
     next_numbers,
@@ -33,7 +33,7 @@ def test_a_number_is_taken_if_it_is_above_all_that_is_known_or_known_for_the_mes
         if rows
         else [np.zeros(0, np.int64)] * 3 + [np.zeros(0, np.bool_)] * 2
     )
-    found = voted(Asked(session, number, through, same, stale)).tolist()
+    found = voted(VoteRequests(session, number, through, same, stale)).tolist()
     single = [
         Vote.STALE if row[4] else Vote.HELD if row[3] else Vote.GRANTED if row[1] > row[2] else Vote.REFUSED
         for row in rows

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from seriatim.listening.crowd import Crowd, State, Visitor, name_of
+from seriatim.listening.crowd import ConnectionState, Crowd, Visitor, name_of
 from seriatim.listening.threads import Busy, Shared, Threads
 
 
@@ -17,7 +17,7 @@ class Connections:
     def __init__(self, most, of_name):
         self.crowd, self.closed = Crowd(most, of_name), []
 
-    def comes(self, name, state=State.BEGINS):
+    def comes(self, name, state=ConnectionState.BEGINS):
         visitor = Visitor(name, 0.0, close=lambda: self.closed.append(visitor), state=state)
         return visitor, self.crowd.enter(visitor, name)
 
@@ -44,8 +44,8 @@ def test_a_name_that_has_all_that_it_may_have_makes_room_for_itself():
 
 def test_what_is_answered_stays_unless_nobody_takes_the_answer():
     there = Connections(2, 2)
-    first, _ = there.comes("a", State.ANSWERED)
-    second, _ = there.comes("b", State.ANSWERED)
+    first, _ = there.comes("a", ConnectionState.ANSWERED)
+    second, _ = there.comes("b", ConnectionState.ANSWERED)
     assert not there.comes("c")[1]
     assert there.closed == []
     second.is_unread = True

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import seriatim as sq
 from seriatim.box.measures import MEASURES, Measure
 from seriatim.metrics.box_reading import BoxReading
-from seriatim.metrics.catalogue import BOX, METRICS, RUN, Kind
+from seriatim.metrics.catalogue import BOX, METRICS, RUN, MetricKind
 from seriatim.metrics.collector import Collector
 from seriatim.metrics.health import readiness
 from seriatim.metrics.run_watch import RunWatch
@@ -59,7 +59,7 @@ def scraped(collector):
 @pytest.mark.parametrize("metric", METRICS, ids=lambda one: one.name)
 def test_a_name_says_what_it_is(metric):
     assert re.fullmatch(r"seriatim_[a-z_]+", metric.name)
-    assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER)
+    assert metric.name.endswith("_total") == (metric.kind is MetricKind.COUNTER)
     if metric.unit == "seconds":
         assert metric.name.endswith("_seconds")
     assert metric.help

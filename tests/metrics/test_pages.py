@@ -13,10 +13,10 @@ from scripts.metrics_pages import DOCS, alert_cases, pages
 
 from seriatim.metrics.alerts import ALERTS
 from seriatim.metrics.board import PANELS, board
-from seriatim.metrics.catalogue import METRICS, Kind
+from seriatim.metrics.catalogue import METRICS, MetricKind
 
 SAMPLES = {one.name for one in METRICS} | {
-    f"{one.name}_{part}" for one in METRICS if one.kind is Kind.HISTOGRAM for part in ("bucket", "count", "sum")
+    f"{one.name}_{part}" for one in METRICS if one.kind is MetricKind.HISTOGRAM for part in ("bucket", "count", "sum")
 }
 NAME = re.compile(r"\bseriatim_[a-z_]+")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seriatim.kernel.regions.claims import State
+from seriatim.kernel.regions.claims import SessionState
 from seriatim.kernel.values.columns import Bools, Ints
 
 __all__ = ["forgettable", "watermark"]
@@ -22,12 +22,12 @@ def forgettable(state: Ints, used: Ints, now: int, forget_after: int, first: int
     """Which sessions the journal may forget: idle, unused for `forget_after`, and nothing as old as their last use is left in either region.
 
     Args:
-        state: a `State` for each session.
+        state: a `SessionState` for each session.
         used: when it was used last.
         now: the time.
         forget_after: microseconds.
         first: the watermark of one region; `NEVER` if it has reported none.
         second: the watermark of the other one.
     """
-    old: Bools = (state == State.IDLE) & (now - used >= forget_after) & (used < min(first, second))
+    old: Bools = (state == SessionState.IDLE) & (now - used >= forget_after) & (used < min(first, second))
     return old

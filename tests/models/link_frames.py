@@ -14,12 +14,12 @@ from uuid import UUID
 import numpy as np
 
 from seriatim.box.links import layout
-from seriatim.box.links.answers import AnswerSet, Refusal
+from seriatim.box.links.answers import AnswerSet, FrameRefusal
 from seriatim.box.links.frame import Frame, Head, Rows, check, check_ranges, distinct, heap_parts, is_text
 from seriatim.box.links.layout import FrameKind
 from seriatim.box.links.message_trace import MessageSteps
 from seriatim.errors import shown
-from seriatim.kernel.streams import WINDOW, Kind
+from seriatim.kernel.streams import WINDOW, BatchKind
 from tests.models import chain
 
 __all__ = ["Batch", "Fetch", "TraceQuestion", "read", "written"]
@@ -86,8 +86,8 @@ def _check_streams(streams: Rows, messages: Rows) -> None:
     after, count, kind = (streams[name].astype(np.int64) for name in ("after", "count", "kind"))
     check(count.sum() == len(messages), f"streams have {count.sum():,} messages, and {len(messages):,} came")
     check((count <= WINDOW).all(), f"a stream has more than {WINDOW:,} messages in a batch")
-    check((kind <= max(Kind)).all(), "a stream is of no kind that there is")
-    check((count[kind != Kind.MESSAGES] == 0).all(), "a stream that ends has messages")
+    check((kind <= max(BatchKind)).all(), "a stream is of no kind that there is")
+    check((count[kind != BatchKind.MESSAGES] == 0).all(), "a stream that ends has messages")
     numbers = np.stack([streams[name] for name in ("incarnation", "number")]).astype(np.uint64)
     check(((numbers > 0) & (numbers <= layout.LARGEST_NUMBER)).all(), "a stream has a number that none can have")
     check(
@@ -95,7 +95,7 @@ def _check_streams(streams: Rows, messages: Rows) -> None:
         "a message has a number that none can have",
     )
     check(
-        (streams["lacks"] <= streams["after"]).all() and (streams["lacks"][kind != Kind.END] == 0).all(),
+        (streams["lacks"] <= streams["after"]).all() and (streams["lacks"][kind != BatchKind.END] == 0).all(),
         "a stream lacks more than it had",
     )
     check(distinct(streams, "incarnation", "number"), "a stream is in a batch twice")
@@ -205,12 +205,12 @@ class TraceQuestion:
 
 
 #: Every value that a frame can be.
-Said = Batch | AnswerSet | Fetch | Refusal | TraceQuestion | MessageSteps
+Said = Batch | AnswerSet | Fetch | FrameRefusal | TraceQuestion | MessageSteps
 _READERS: dict[FrameKind, Any] = {
     FrameKind.BATCH: Batch,
     FrameKind.ANSWERS: AnswerSet,
     FrameKind.FETCH: Fetch,
-    FrameKind.REFUSAL: Refusal,
+    FrameKind.REFUSAL: FrameRefusal,
     FrameKind.TRACE: TraceQuestion,
     FrameKind.STEPS: MessageSteps,
 }
@@ -237,7 +237,7 @@ def written(said: Said) -> bytes:
         case AnswerSet():
             tables = (said.lost, said.answers, said.highest)
             return _frame_of(said.head, FrameKind.ANSWERS, tables, list(map(str.encode, said.reasons)))
-        case Refusal():
+        case FrameRefusal():
             text = said.reason.encode()[: layout.LONGEST_TEXT].decode(errors="ignore")
             return _frame_of(said.head, FrameKind.REFUSAL, heap=[text.encode()])
         case MessageSteps():

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seriatim.kernel.streams import Answer, Decision, Kind, Status
+from seriatim.kernel.streams import BatchKind, Decision, Status, StreamAnswer
 from tests.models import chain, streams
 from tests.models.search import Label, Model
 from tests.models.stream_numbers import NumberRanges, following, was_restored
@@ -229,8 +229,10 @@ class Links(Model[Boxes]):
         out = box.out
         request: Request | None = None
         if out.number and (out.status != Status.OPEN or out.acked < out.sent):
-            kind = {Status.OPEN: Kind.MESSAGES, Status.CLOSING: Kind.CLOSE, Status.ENDING: Kind.END}[Status(out.status)]
-            waiting = out.queue[out.acked - out.kept :] if kind == Kind.MESSAGES else ()
+            kind = {Status.OPEN: BatchKind.MESSAGES, Status.CLOSING: BatchKind.CLOSE, Status.ENDING: BatchKind.END}[
+                Status(out.status)
+            ]
+            waiting = out.queue[out.acked - out.kept :] if kind == BatchKind.MESSAGES else ()
             marked = tuple(
                 (content, replayed or out.acked + nth <= out.again)
                 for nth, (content, replayed) in enumerate(waiting, 1)
@@ -238,7 +240,7 @@ class Links(Model[Boxes]):
             at = _chains(out.base, out.queue)[out.acked - out.kept]
             request = Request(kind, out.number, out.ident, out.acked, at, marked, out.over, box.placed, out.lacks)
         elif state.owed[side] and not out.number:
-            request = Request(Kind.MESSAGES, 0, b"", 0, b"", (), out.over, box.placed)
+            request = Request(BatchKind.MESSAGES, 0, b"", 0, b"", (), out.over, box.placed)
         if request is None:
             return
         noted = box._replace(out=out._replace(token=place + 1))
@@ -247,7 +249,7 @@ class Links(Model[Boxes]):
             after = after._replace(disk=_put(after.disk, side, after.memory[side]))
         after = after._replace(slots=_put(state.slots, side, _put(state.slots[side], place, Slot(request))))
         yield (
-            (("{} asks with " + f"{Kind(request.kind).name} {request.number} after {request.after}",), "AB"[side]),
+            (("{} asks with " + f"{BatchKind(request.kind).name} {request.number} after {request.after}",), "AB"[side]),
             after,
         )
 
@@ -261,7 +263,7 @@ class Links(Model[Boxes]):
         which = "the batch" if place is not None else "a copy of a batch"
         if place is not None:
             after = after._replace(slots=_put(after.slots, side, _put(after.slots[side], place, Slot(request, reply))))
-        text = f"{{}} gets {which} ({request.number} after {request.after}) and says {Answer(reply.answer).name} {reply.received}"
+        text = f"{{}} gets {which} ({request.number} after {request.after}) and says {StreamAnswer(reply.answer).name} {reply.received}"
         yield ((text,), "AB"[far]), after
 
     def _takes(self, box: Box, request: Request) -> tuple[Box, Reply]:
@@ -277,7 +279,7 @@ class Links(Model[Boxes]):
                 event=True,
             )
         if not request.number:
-            return box, Reply(Answer.THROUGH, 0, b"", *box.highest, lost)
+            return box, Reply(StreamAnswer.THROUGH, 0, b"", *box.highest, lost)
         known = next((one for one in box.streams if one.number == request.number), None)
         begins = chain.first(request.ident)
         here = known or Known(request.number, 0, begins)
@@ -330,7 +332,7 @@ class Links(Model[Boxes]):
         after = self._free(self._remember(state, side, box), side, place)
         if request.fresh:
             after = after._replace(owed=_put(after.owed, side, False))
-        yield ((f"{{}} applies {Answer(reply.answer).name} {reply.received}: {text}",), "AB"[side]), after
+        yield ((f"{{}} applies {StreamAnswer(reply.answer).name} {reply.received}: {text}",), "AB"[side]), after
 
     def _decides(self, box: Box, side: int, place: int, reply: Reply) -> tuple[Box, str]:
         out = box.out

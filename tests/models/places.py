@@ -219,7 +219,7 @@ class Places(Model[Group]):
             back = self._alive(state, number, gone._replace(in_q=True))
             yield (("the dead letter of Q goes back to place {}",), number), state.having(number, back, looks)
         intact = all(later.in_q for later in state.places[number:])
-        to_the_end = place.gate == PASSED or _place_in_fifo(number, intact=intact) is requeue.Place.END
+        to_the_end = place.gate == PASSED or _place_in_fifo(number, intact=intact) is requeue.RequeuePosition.END
         if to_the_end and len(state.places) < self._most:
             places = (*state.having(number, gone).places, Place())
             yield (("the dead letter of Q at place {} goes to the end",), number), Group(places, looks, state.coming)
@@ -458,5 +458,5 @@ def _check_taking_back(following: int, waiting: Waiting, number: int) -> None:
 
 
 @cache
-def _place_in_fifo(number: int, *, intact: bool) -> requeue.Place:
+def _place_in_fifo(number: int, *, intact: bool) -> requeue.RequeuePosition:
     return requeue.place(Fifo(), 0, None, number, intact=intact)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seriatim.kernel.regions import claims, votes
-from seriatim.kernel.regions.claims import Answer, State
+from seriatim.kernel.regions.claims import JournalAnswer, SessionState
 from seriatim.kernel.regions.votes import NO_NUMBER, Reply, SendStep, Vote
 from seriatim.kernel.values.time import NEVER
 from tests.models import forgetting
@@ -74,7 +74,7 @@ class Session(NamedTuple):
     through: int = 0
     ids: Messages = ()
     void: tuple[int, ...] = ()
-    state: int = State.IDLE
+    state: int = SessionState.IDLE
     claim: int = 0
     version: int = 0
     lease_over: bool = False
@@ -205,7 +205,7 @@ class RegionsModel(Model[Regions]):
                 yield (("{} goes away",), _NAMES[party]), _spent(state, _AWAY)._replace(away=party)
         yield from self._restores(state)
         session = state.journal.session
-        if session and session.state == State.WORKING and not session.lease_over and state.left[_EXPIRIES]:
+        if session and session.state == SessionState.WORKING and not session.lease_over and state.left[_EXPIRIES]:
             yield (
                 (("the lease of claim {} ends",), session.claim),
                 _of_session(_spent(state, _EXPIRIES), lease_over=True),
@@ -378,7 +378,7 @@ class RegionsModel(Model[Regions]):
         session = session._replace(
             done=done,
             through=max(done, session.through, *(box.through for box in state.boxes)),
-            state=State.IDLE,
+            state=SessionState.IDLE,
             claim=0,
             lease_over=False,
         )
@@ -433,7 +433,7 @@ class RegionsModel(Model[Regions]):
             return
         if work.serial != _session(state).claim:
             after = after._replace(broken=f"{work.message} was completed under claim {work.serial}, which is over")
-        after = _of_session(after, done=work.message[0], state=State.IDLE, claim=0, lease_over=False)
+        after = _of_session(after, done=work.message[0], state=SessionState.IDLE, claim=0, lease_over=False)
         after = _used(after)
         if not self._elsewhere:
             after = after._replace(effects=(*after.effects, (*work.message, work.serial)))
@@ -455,17 +455,17 @@ class RegionsModel(Model[Regions]):
             and what in session.ids
             and _lost(session.state, 0 if session.lease_over else 2, what[0] == session.done + 1)
         ):
-            gone = session._replace(done=what[0], state=State.IDLE, claim=0, lease_over=False)
+            gone = session._replace(done=what[0], state=SessionState.IDLE, claim=0, lease_over=False)
             after = state._replace(journal=state.journal._replace(session=gone), failed=_with(state.failed, what))
             yield ((f"the worker that had {{}} has died, says {name}: it has failed for good",), what), _used(after)
             return
         answer = self.answer(session, what, session.forgotten, state.published.index(what[1]))
         queue = _without(box.queue, what)
-        if answer == Answer.TAKEN:
+        if answer == JournalAnswer.TAKEN:
             serial = state.serials + 1
             version = max(session.version, state.journal.version) + 1
             session = session._replace(
-                state=State.WORKING, claim=serial, version=version, lease_over=False, ids=_with(session.ids, what),
+                state=SessionState.WORKING, claim=serial, version=version, lease_over=False, ids=_with(session.ids, what),
                 through=max(session.through, what[0]),
             )  # fmt: skip
             work = Work(what, serial, (state.journal.incarnation, version))
@@ -473,16 +473,16 @@ class RegionsModel(Model[Regions]):
                 journal=state.journal._replace(session=session), serials=serial, workers=_put(state.workers, here, work)
             )
             yield ((f"the worker at {name} claims {{}}",), what), _used(after)
-        elif answer == Answer.OVER:
+        elif answer == JournalAnswer.OVER:
             after = _of_box(state, here, queue=queue, over=max(box.over, what[0]))
             yield ((f"{name} completes its copy of {{}}",), what), after
-        elif answer == Answer.CONFLICT:
+        elif answer == JournalAnswer.CONFLICT:
             after = _of_box(state, here, queue=queue)._replace(aside=_with(state.aside, what))
             yield ((f"{name} sets {{}} aside: it conflicts",), what), after
-        elif answer == Answer.FORGOTTEN:
+        elif answer == JournalAnswer.FORGOTTEN:
             after = _of_box(state, here, queue=queue)._replace(aside=_with(state.aside, what))
             yield ((f"{name} sets {{}} aside: it is too old",), what), after
-        elif answer == Answer.AHEAD and self._holes and self.skips(session, what):
+        elif answer == JournalAnswer.AHEAD and self._holes and self.skips(session, what):
             after = state._replace(journal=state.journal._replace(session=session._replace(done=what[0] - 1)))
             after = _of_box(after, here, over=max(box.over, what[0] - 1))
             yield ((f"{name} has waited for a number before {{}}: it is skipped",), what), _used(after)
@@ -816,7 +816,7 @@ def _row(*values: Any) -> list[Any]:
 
 @cache
 def _voted_by_kernel(number: int, through: int, same: bool, stale: bool) -> int:
-    return int(votes.voted(votes.Asked(*_row(0, number, through, same, stale)))[0])
+    return int(votes.voted(votes.VoteRequests(*_row(0, number, through, same, stale)))[0])
 
 
 @cache
@@ -853,7 +853,7 @@ def _claimed(
     done: int, state: int, lease: int, forgotten: int, number: int, known: int, entry: int, published: int
 ) -> int:
     sessions = claims.Sessions(*_row(1, 1, done, state, lease, forgotten))
-    asked = claims.Asked(*_row(0, number, known, entry, 0, published))
+    asked = claims.ClaimRequests(*_row(0, number, known, entry, 0, published))
     return int(claims.claimed(sessions, asked, now=1, most=1).answer[0])
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seriatim.kernel.streams import Answer, Decision, Kind, Side, Status
+from seriatim.kernel.streams import BatchKind, Decision, Side, Status, StreamAnswer
 from seriatim.kernel.values.columns import Bools, Columns, Ints
 
 __all__ = [
@@ -48,7 +48,7 @@ class Receivers(Columns):
 class Batches(Columns):
     """Batches, a row a stream.
 
-    `kind`: a `Kind`. `after`: the number before the first message. `count`: how many messages are complete. `equal`: whether the chain
+    `kind`: a `BatchKind`. `after`: the number before the first message. `count`: how many messages are complete. `equal`: whether the chain
     that the batch gives at `received` is the receiver's; of no meaning where the batch doesn't reach that number. `fits`: no fragment contradicts
     what its message was announced with. `incomplete`: behind the complete ones it has fragments of one more.
     """
@@ -65,7 +65,7 @@ class Batches(Columns):
 class Verdicts(Columns):
     """What becomes of batches.
 
-    `answer`: an `Answer`, told with `received`, which is the number afterwards. `skipped`: how many messages the receiver has already. `taken`: how many
+    `answer`: an `StreamAnswer`, told with `received`, which is the number afterwards. `skipped`: how many messages the receiver has already. `taken`: how many
     behind these it takes. `over`: the number of the stream becomes one that is over. `event`: the receiver notes that the stream is broken.
     """
 
@@ -82,22 +82,17 @@ def received(known: Receivers, batches: Batches) -> Verdicts:
     ahead = known.received - batches.after
     reaches = (ahead >= 0) & (ahead <= batches.count)
     open_ = known.allowed & ~known.over & ~known.busy
-    ends = open_ & (batches.kind == Kind.END)
+    ends = open_ & (batches.kind == BatchKind.END)
     joins = open_ & reaches & batches.equal & ~ends
-    closes = joins & (batches.kind == Kind.CLOSE) & (ahead == batches.count)
+    closes = joins & (batches.kind == BatchKind.CLOSE) & (ahead == batches.count)
     new = np.where(joins & batches.fits, batches.count - ahead, 0)
     taken = np.minimum(new, np.maximum(known.room, 0))
     broken = open_ & ~ends & ((reaches & ~batches.equal) | (joins & ~batches.fits))
     complete = taken == new
     answer = np.select(
-        [
-            ~known.allowed | known.over | ends | closes,
-            known.busy | ~complete,
-            broken,
-            joins & batches.incomplete,
-        ],
-        [Answer.GONE, Answer.WAIT, Answer.BROKEN, Answer.MISSING],
-        Answer.THROUGH,
+        [~known.allowed | known.over | ends | closes, known.busy | ~complete, broken, joins & batches.incomplete],
+        [StreamAnswer.GONE, StreamAnswer.WAIT, StreamAnswer.BROKEN, StreamAnswer.MISSING],
+        StreamAnswer.THROUGH,
     )
     return Verdicts(
         answer=answer.astype(np.int64),
@@ -130,7 +125,7 @@ class Senders(Columns):
 class Answers(Columns):
     """Answers, a row a stream.
 
-    `answer`: an `Answer`. `received`: the receiver's number. `equal`: whether its chain there is the sender's; False where the sender has
+    `answer`: an `StreamAnswer`. `received`: the receiver's number. `equal`: whether its chain there is the sender's; False where the sender has
     no chain at this number. `current`: whether this answers the sender's last question. `known`: whether the receiver has known this stream's number
     or a higher one.
     """
@@ -144,16 +139,20 @@ class Answers(Columns):
 
 def answered(streams: Senders, answers: Answers) -> tuple[Ints, Ints]:
     """What a sender does after answers: a `Decision` for each, and what is acknowledged then."""
-    tells = (answers.answer == Answer.THROUGH) | (answers.answer == Answer.WAIT) | (answers.answer == Answer.MISSING)
+    tells = (
+        (answers.answer == StreamAnswer.THROUGH)
+        | (answers.answer == StreamAnswer.WAIT)
+        | (answers.answer == StreamAnswer.MISSING)
+    )
     ending = streams.status == Status.ENDING
     closing = streams.status == Status.CLOSING
     is_same = answers.equal & (answers.received <= streams.sent)
     holds = tells & is_same & (answers.received >= streams.acked) & ~ending
-    gone = answers.answer == Answer.GONE
+    gone = answers.answer == StreamAnswer.GONE
     decision = np.select(
         [
-            holds & (closing | (answers.answer == Answer.WAIT)),
-            holds & (answers.answer == Answer.MISSING),
+            holds & (closing | (answers.answer == StreamAnswer.WAIT)),
+            holds & (answers.answer == StreamAnswer.MISSING),
             holds,
             ~answers.current,
             gone & (ending | closing),
@@ -181,11 +180,7 @@ def answered(streams: Senders, answers: Answers) -> tuple[Ints, Ints]:
 def went_back(streams: Senders, answers: Answers) -> Ints:
     """For streams that ended: which `Side` seems to have gone back in time."""
     return np.select(
-        [
-            answers.answer == Answer.GONE,
-            answers.received > streams.sent,
-            answers.received < streams.acked,
-        ],
+        [answers.answer == StreamAnswer.GONE, answers.received > streams.sent, answers.received < streams.acked],
         [Side.SENDER, Side.SENDER, Side.RECEIVER],
         Side.UNKNOWN,
     ).astype(np.int64)
@@ -197,8 +192,8 @@ def lost_above(streams: Senders, answers: Answers) -> tuple[Ints, Ints]:
     They differ where the sender can't compare the chains at the receiver's number: if both boxes went back, a late batch of the lost history
     may have come in between, so that not even the numbers that the receiver has are proven.
     """
-    known = np.where(answers.answer == Answer.GONE, streams.acked, np.minimum(answers.received, streams.acked))
-    return known, np.where(answers.equal | (answers.answer == Answer.GONE), known, 0)
+    known = np.where(answers.answer == StreamAnswer.GONE, streams.acked, np.minimum(answers.received, streams.acked))
+    return known, np.where(answers.equal | (answers.answer == StreamAnswer.GONE), known, 0)
 
 
 def is_idle(streams: Senders, last_used: Ints, now: int, stream_idle: int) -> Bools:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import pytest
 
-from seriatim.kernel.regions.claims import State
+from seriatim.kernel.regions.claims import SessionState
 from seriatim.kernel.regions.votes import Reply, SendStep, Vote
 from tests import soak
 from tests.models.regions import Box, Calm, Journal, Message, Regions, RegionsModel, Sender, Session, Work, with_vote
@@ -238,7 +238,7 @@ class CompletesWithoutItsClaim(RegionsModel):
     """A completion is compared with the state of the session, and not with its claim."""
 
     def completes(self, session: Session, work: Work) -> bool:
-        return session.state == State.WORKING and work.message[0] == session.done + 1
+        return session.state == SessionState.WORKING and work.message[0] == session.done + 1
 
 
 class ClaimsWhatIsTooOld(RegionsModel):
@@ -252,7 +252,7 @@ class ForgetsWhatWaits(RegionsModel):
     """The journal forgets a session by time alone, also while a message waits."""
 
     def may_forget(self, journal: Journal) -> bool:
-        return journal.session is not None and journal.session.state == State.IDLE
+        return journal.session is not None and journal.session.state == SessionState.IDLE
 
 
 class ForgetsByTime(ForgetsWhatWaits, ClaimsWhatIsTooOld):
@@ -317,9 +317,7 @@ _A_KNOWS_NOTHING = Regions(
     published=(10,),
 )
 _BOTH_HAVE_WRITTEN = _begun(
-    (0, (1, 10)),
-    (1, (2, 20)),
-    senders=(Sender(number=1, replies=(_FOR, 0, 0)), Sender(number=2, replies=(0, _FOR, 0))),
+    (0, (1, 10)), (1, (2, 20)), senders=(Sender(number=1, replies=(_FOR, 0, 0)), Sender(number=2, replies=(0, _FOR, 0)))
 )
 _A_HAS_A_BACKUP = _X_IS_ANSWERED._replace(
     backups=(_X_IS_ANSWERED.boxes[0], None), senders=(Sender(sent=1), Sender(sent=1))

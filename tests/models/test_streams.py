@@ -9,13 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seriatim.kernel.streams import Answer, Decision, Kind, Side, Status
+from seriatim.kernel.streams import BatchKind, Decision, Side, Status, StreamAnswer
 from tests.models import chain, streams
 from tests.models.stream_numbers import NONE, following, was_restored
 
 
 def _received(received=5, *, over=False, allowed=True, busy=False, room=100, **batch):
-    asked = {"kind": Kind.MESSAGES, "after": 5, "count": 3, "equal": True, "fits": True, "incomplete": False} | batch
+    asked = {
+        "kind": BatchKind.MESSAGES,
+        "after": 5,
+        "count": 3,
+        "equal": True,
+        "fits": True,
+        "incomplete": False,
+    } | batch
     known = streams.Receivers(*map(_one, (received, over, allowed, busy, room)))
     told = streams.received(known, streams.Batches(*map(_one, asked.values())))
     return tuple(column[0] for column in told.lists())
@@ -56,30 +63,34 @@ def test_no_byte_can_move_from_the_header_to_the_body():
 @pytest.mark.parametrize(
     ("known", "batch", "answer"),
     [
-        ({}, {}, (Answer.THROUGH, 8, 0, 3, False, False)),
+        ({}, {}, (StreamAnswer.THROUGH, 8, 0, 3, False, False)),
         # Two messages are there already.
-        ({"received": 7}, {}, (Answer.THROUGH, 8, 2, 1, False, False)),
-        ({"received": 8}, {}, (Answer.THROUGH, 8, 3, 0, False, False)),
+        ({"received": 7}, {}, (StreamAnswer.THROUGH, 8, 2, 1, False, False)),
+        ({"received": 8}, {}, (StreamAnswer.THROUGH, 8, 3, 0, False, False)),
         # A batch that doesn't reach the receiver's number says nothing of what it has, early or late.
-        ({"received": 9}, {"equal": False}, (Answer.THROUGH, 9, 0, 0, False, False)),
-        ({"received": 4}, {"equal": False}, (Answer.THROUGH, 4, 0, 0, False, False)),
-        ({}, {"equal": False}, (Answer.BROKEN, 5, 0, 0, False, False)),
-        ({}, {"fits": False}, (Answer.BROKEN, 5, 0, 0, False, False)),
-        ({"room": 2}, {}, (Answer.WAIT, 7, 0, 2, False, False)),
-        ({"room": 0}, {}, (Answer.WAIT, 5, 0, 0, False, False)),
-        ({"room": -3}, {}, (Answer.WAIT, 5, 0, 0, False, False)),
-        ({"busy": True}, {}, (Answer.WAIT, 5, 0, 0, False, False)),
-        ({"busy": True}, {"kind": Kind.END}, (Answer.WAIT, 5, 0, 0, False, False)),
-        ({}, {"incomplete": True}, (Answer.MISSING, 8, 0, 3, False, False)),
-        ({"allowed": False}, {}, (Answer.GONE, 5, 0, 0, False, False)),
-        ({"allowed": False, "busy": True}, {}, (Answer.GONE, 5, 0, 0, False, False)),
-        ({"over": True}, {}, (Answer.GONE, 5, 0, 0, False, False)),
-        ({"over": True}, {"kind": Kind.END}, (Answer.GONE, 5, 0, 0, False, False)),
-        ({}, {"kind": Kind.CLOSE, "count": 0}, (Answer.GONE, 5, 0, 0, True, False)),
+        ({"received": 9}, {"equal": False}, (StreamAnswer.THROUGH, 9, 0, 0, False, False)),
+        ({"received": 4}, {"equal": False}, (StreamAnswer.THROUGH, 4, 0, 0, False, False)),
+        ({}, {"equal": False}, (StreamAnswer.BROKEN, 5, 0, 0, False, False)),
+        ({}, {"fits": False}, (StreamAnswer.BROKEN, 5, 0, 0, False, False)),
+        ({"room": 2}, {}, (StreamAnswer.WAIT, 7, 0, 2, False, False)),
+        ({"room": 0}, {}, (StreamAnswer.WAIT, 5, 0, 0, False, False)),
+        ({"room": -3}, {}, (StreamAnswer.WAIT, 5, 0, 0, False, False)),
+        ({"busy": True}, {}, (StreamAnswer.WAIT, 5, 0, 0, False, False)),
+        ({"busy": True}, {"kind": BatchKind.END}, (StreamAnswer.WAIT, 5, 0, 0, False, False)),
+        ({}, {"incomplete": True}, (StreamAnswer.MISSING, 8, 0, 3, False, False)),
+        ({"allowed": False}, {}, (StreamAnswer.GONE, 5, 0, 0, False, False)),
+        ({"allowed": False, "busy": True}, {}, (StreamAnswer.GONE, 5, 0, 0, False, False)),
+        ({"over": True}, {}, (StreamAnswer.GONE, 5, 0, 0, False, False)),
+        ({"over": True}, {"kind": BatchKind.END}, (StreamAnswer.GONE, 5, 0, 0, False, False)),
+        ({}, {"kind": BatchKind.CLOSE, "count": 0}, (StreamAnswer.GONE, 5, 0, 0, True, False)),
         # What the sender takes for the end isn't.
-        ({"received": 4}, {"kind": Kind.CLOSE, "count": 0}, (Answer.THROUGH, 4, 0, 0, False, False)),
-        ({}, {"kind": Kind.CLOSE, "count": 0, "equal": False}, (Answer.BROKEN, 5, 0, 0, False, False)),
-        ({"received": 2}, {"kind": Kind.END, "count": 0, "equal": False}, (Answer.GONE, 2, 0, 0, True, True)),
+        ({"received": 4}, {"kind": BatchKind.CLOSE, "count": 0}, (StreamAnswer.THROUGH, 4, 0, 0, False, False)),
+        ({}, {"kind": BatchKind.CLOSE, "count": 0, "equal": False}, (StreamAnswer.BROKEN, 5, 0, 0, False, False)),
+        (
+            {"received": 2},
+            {"kind": BatchKind.END, "count": 0, "equal": False},
+            (StreamAnswer.GONE, 2, 0, 0, True, True),
+        ),
     ],
 )
 def test_a_batch_is_taken_as_far_as_it_fits(known, batch, answer):
@@ -92,30 +103,30 @@ def test_a_batch_is_taken_as_far_as_it_fits(known, batch, answer):
 @pytest.mark.parametrize(
     ("answer", "decision"),
     [
-        (_answered(Answer.THROUGH, 7), (Decision.ACK, 7)),
-        (_answered(Answer.THROUGH, 7, current=False), (Decision.ACK, 7)),
-        (_answered(Answer.WAIT, 6), (Decision.LATER, 6)),
-        (_answered(Answer.MISSING, 6), (Decision.FRAGMENTS, 6)),
-        (_answered(Answer.THROUGH, 9, equal=False), (Decision.END, 5)),
-        (_answered(Answer.THROUGH, 7, equal=False), (Decision.END, 5)),
-        (_answered(Answer.THROUGH, 7, equal=False, current=False), (Decision.STALE, 5)),
-        (_answered(Answer.THROUGH, 3, equal=False), (Decision.END, 5)),
-        (_answered(Answer.THROUGH, 3, kept=2), (Decision.REPEAT, 3)),
-        (_answered(Answer.WAIT, 3, kept=2), (Decision.REPEAT, 3)),
-        (_answered(Answer.THROUGH, 3, kept=2, equal=False), (Decision.END, 5)),
-        (_answered(Answer.THROUGH, 3, kept=2, current=False), (Decision.STALE, 5)),
-        (_answered(Answer.BROKEN, 5), (Decision.END, 5)),
-        (_answered(Answer.BROKEN, 5, current=False), (Decision.STALE, 5)),
-        (_answered(Answer.GONE, 0), (Decision.LOST, 5)),
+        (_answered(StreamAnswer.THROUGH, 7), (Decision.ACK, 7)),
+        (_answered(StreamAnswer.THROUGH, 7, current=False), (Decision.ACK, 7)),
+        (_answered(StreamAnswer.WAIT, 6), (Decision.LATER, 6)),
+        (_answered(StreamAnswer.MISSING, 6), (Decision.FRAGMENTS, 6)),
+        (_answered(StreamAnswer.THROUGH, 9, equal=False), (Decision.END, 5)),
+        (_answered(StreamAnswer.THROUGH, 7, equal=False), (Decision.END, 5)),
+        (_answered(StreamAnswer.THROUGH, 7, equal=False, current=False), (Decision.STALE, 5)),
+        (_answered(StreamAnswer.THROUGH, 3, equal=False), (Decision.END, 5)),
+        (_answered(StreamAnswer.THROUGH, 3, kept=2), (Decision.REPEAT, 3)),
+        (_answered(StreamAnswer.WAIT, 3, kept=2), (Decision.REPEAT, 3)),
+        (_answered(StreamAnswer.THROUGH, 3, kept=2, equal=False), (Decision.END, 5)),
+        (_answered(StreamAnswer.THROUGH, 3, kept=2, current=False), (Decision.STALE, 5)),
+        (_answered(StreamAnswer.BROKEN, 5), (Decision.END, 5)),
+        (_answered(StreamAnswer.BROKEN, 5, current=False), (Decision.STALE, 5)),
+        (_answered(StreamAnswer.GONE, 0), (Decision.LOST, 5)),
         # The peer has never heard of it: nothing is over, it isn't let in.
-        (_answered(Answer.GONE, 0, known=False), (Decision.LATER, 5)),
-        (_answered(Answer.GONE, 0, sent=5, status=Status.CLOSING), (Decision.OVER, 5)),
-        (_answered(Answer.GONE, 0, status=Status.CLOSING, current=False), (Decision.STALE, 5)),
-        (_answered(Answer.THROUGH, 5, sent=5, status=Status.CLOSING), (Decision.LATER, 5)),
-        (_answered(Answer.THROUGH, 3, sent=5, kept=0, status=Status.CLOSING), (Decision.REPEAT, 3)),
-        (_answered(Answer.GONE, 0, status=Status.ENDING), (Decision.OVER, 5)),
-        (_answered(Answer.WAIT, 3, kept=0, status=Status.ENDING), (Decision.LATER, 5)),
-        (_answered(Answer.THROUGH, 7, status=Status.ENDING), (Decision.LATER, 5)),
+        (_answered(StreamAnswer.GONE, 0, known=False), (Decision.LATER, 5)),
+        (_answered(StreamAnswer.GONE, 0, sent=5, status=Status.CLOSING), (Decision.OVER, 5)),
+        (_answered(StreamAnswer.GONE, 0, status=Status.CLOSING, current=False), (Decision.STALE, 5)),
+        (_answered(StreamAnswer.THROUGH, 5, sent=5, status=Status.CLOSING), (Decision.LATER, 5)),
+        (_answered(StreamAnswer.THROUGH, 3, sent=5, kept=0, status=Status.CLOSING), (Decision.REPEAT, 3)),
+        (_answered(StreamAnswer.GONE, 0, status=Status.ENDING), (Decision.OVER, 5)),
+        (_answered(StreamAnswer.WAIT, 3, kept=0, status=Status.ENDING), (Decision.LATER, 5)),
+        (_answered(StreamAnswer.THROUGH, 7, status=Status.ENDING), (Decision.LATER, 5)),
     ],
 )
 def test_an_answer_is_believed_by_its_chain_or_by_its_question(answer, decision):
@@ -127,7 +138,7 @@ def test_an_answer_without_the_token_takes_nothing_but_what_the_chain_proves(dat
     number = st.integers(0, 6)
     acked = data.draw(number)
     kept, sent = data.draw(st.integers(0, acked)), data.draw(st.integers(acked, 7))
-    answer, received, equal = data.draw(st.sampled_from(Answer)), data.draw(number), data.draw(st.booleans())
+    answer, received, equal = data.draw(st.sampled_from(StreamAnswer)), data.draw(number), data.draw(st.booleans())
     status = data.draw(st.sampled_from(Status))
     decision, through = _answered(answer, received, acked, sent, kept, status, equal=equal, current=False)
     assert acked <= through <= sent
@@ -140,7 +151,9 @@ def test_an_answer_without_the_token_takes_nothing_but_what_the_chain_proves(dat
 def test_the_side_that_went_back_is_told():
     senders = streams.Senders(*(np.full(5, number) for number in (5, 8, 5, Status.OPEN)))
     answers = streams.Answers(
-        np.array([Answer.THROUGH, Answer.THROUGH, Answer.BROKEN, Answer.BROKEN, Answer.GONE]),
+        np.array(
+            [StreamAnswer.THROUGH, StreamAnswer.THROUGH, StreamAnswer.BROKEN, StreamAnswer.BROKEN, StreamAnswer.GONE]
+        ),
         np.array([3, 9, 6, 3, 0]),
         np.zeros(5, np.bool_),
         np.ones(5, np.bool_),

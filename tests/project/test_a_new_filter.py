@@ -16,10 +16,7 @@ from tests.box.console import define, failing, publish
 _ROOT = Path(__file__).parents[2]
 #: What is changed: a line before another one, by file.
 _CHANGES = {
-    "box/views/faults.py": (
-        "    kind: FaultKind",
-        '    worker: str | None = listing.text("faults of this worker")\n',
-    ),
+    "box/views/faults.py": ("    kind: FaultKind", '    worker: str | None = listing.text("faults of this worker")\n'),
     "box/postgres/sql/parts/fault_fits.sql": (
         "AND {in_time(one.at)}",
         "AND (%(worker)s::text IS NULL OR one.worker = %(worker)s)\n",

@@ -56,7 +56,7 @@ EDITS: dict[str, list[tuple[str, str]]] = {
                 "\n\ndef touch(box: MessageBox, queue: str, group: str, *, by: int, actor: str, reason: str) -> Operation:\n"
                 "    return act(box, Action.TOUCH, queue, group, actor=actor, reason=reason, by=by)\n"
             ),
-        ),
+        )
     ],
     "cli/commands/group.py": [
         (

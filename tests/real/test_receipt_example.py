@@ -63,11 +63,7 @@ def test_the_second_opinion_agrees_with_the_kernel(log: list[feed.Event]) -> Non
 
 
 def test_a_longer_window_leaves_fewer_inversions(
-    log: list[feed.Event],
-    outcome: dict[str, Measured],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    spark: object,
+    log: list[feed.Event], outcome: dict[str, Measured], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: object
 ) -> None:
     feed.write(log, tmp_path / "inbox")
     monkeypatch.chdir(tmp_path)

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import seriatim as sq
 from seriatim.box.views.invariants import broken
-from seriatim.regions.journal.values import Asked, digest_of
+from seriatim.regions.journal.values import WantedMessage, digest_of
 from tests.regions.away import away
 from tests.regions.two import NAME, Two, message
 
@@ -16,7 +16,7 @@ from tests.regions.two import NAME, Two, message
 def claimed(two: Two, region: str, session: str, number: int, ident: str) -> str:
     """What a region is answered that asks for a message; if it is taken, it is completed."""
     (found,) = two.journal.claim(
-        NAME, "status", region, [Asked(session, number, ident, digest_of("status", None, b""))]
+        NAME, "status", region, [WantedMessage(session, number, ident, digest_of("status", None, b""))]
     )
     if found.claim is not None:
         with two.journal.transaction() as tx:

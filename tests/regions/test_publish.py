@@ -8,7 +8,7 @@ import pytest
 import seriatim as sq
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import Unavailable, UsageError
-from seriatim.regions.journal.values import Asked, digest_of
+from seriatim.regions.journal.values import WantedMessage, digest_of
 from tests.regions.away import away
 from tests.regions.two import NAME, Two, message
 
@@ -97,8 +97,8 @@ def test_who_is_refused_and_cannot_be_barred_raises(two: Two) -> None:
     assert numbers(two.regions.publish(message("s", 1, "second"))) == [("s", 1, ("a", "journal"))]
 
 
-def _asked(ident: str) -> Asked:
-    return Asked("s", 1, ident, digest_of("status", None, b""))
+def _asked(ident: str) -> WantedMessage:
+    return WantedMessage("s", 1, ident, digest_of("status", None, b""))
 
 
 def test_copies_are_visible_later(two: Two) -> None:

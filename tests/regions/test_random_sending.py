@@ -12,8 +12,8 @@ import pytest
 
 import seriatim as sq
 from seriatim.errors import SeriatimError, Unavailable
-from seriatim.kernel.regions.claims import Answer
-from seriatim.regions.journal.values import Asked, digest_of
+from seriatim.kernel.regions.claims import JournalAnswer
+from seriatim.regions.journal.values import WantedMessage, digest_of
 from seriatim.regions.party import Party
 from tests import soak
 from tests.regions.two import NAME, Two, message
@@ -58,13 +58,13 @@ class Handled:
         )[:most]
         done = 0
         for session, number, ident, body, entry, over in rows:
-            asked = Asked(session, number, ident, digest_of("status", None, body), 0, over)
+            asked = WantedMessage(session, number, ident, digest_of("status", None, body), 0, over)
             (answer,) = self.two.journal.claim(NAME, "status", region, [asked], mode="message")
             if answer.claim is not None:
                 with self.two.journal.transaction() as tx:
                     tx.complete(answer.claim)
                 self.numbers[session].append((number, ident))
-            if answer.claim is not None or answer.answer is Answer.OVER:
+            if answer.claim is not None or answer.answer is JournalAnswer.OVER:
                 self.two.rows(box, "DELETE FROM {0}.entries WHERE entry_id = %s RETURNING 1", entry)
                 done += 1
         return done

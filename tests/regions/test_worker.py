@@ -13,10 +13,10 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import seriatim as sq
-from seriatim.kernel.regions.claims import Action, Answer
+from seriatim.kernel.regions.claims import Action, JournalAnswer
 from seriatim.operations.dead_letters import dead_letters as listed
 from seriatim.regions.journal.journal import Journal
-from seriatim.regions.journal.values import Asked, digest_of
+from seriatim.regions.journal.values import WantedMessage, digest_of
 from seriatim.runtime.regional.worker import check_queue
 from tests.regions.journal.given import let_pass
 from tests.regions.two import NAME, STATUS, message
@@ -193,7 +193,7 @@ def test_a_handler_whose_transaction_collided_is_called_again_and_no_attempt_is_
 
 def test_a_session_that_another_region_works_on_waits_without_a_lock(two, log):
     two.regions.publish([message("s", 1, "m")])
-    asked = Asked("s", 1, "m", digest_of("status", None, b""))
+    asked = WantedMessage("s", 1, "m", digest_of("status", None, b""))
     (answer,) = two.journal.claim(NAME, "status", "b", [asked])
     assert worked(two, "a", log.handler("a")) == 0
     (waiting,) = two.rows(two.first, "SELECT postponed FROM {}.entries")
@@ -532,10 +532,10 @@ def test_a_coroutine_function_is_refused(two):
 
 def test_attempts_of_workers_that_died_stop_the_session(two, log):
     two.regions.publish([message("s", 1, "m")])
-    asked = Asked("s", 1, "m", digest_of("status", None, b""))
+    asked = WantedMessage("s", 1, "m", digest_of("status", None, b""))
     for _ in range(5):
         (answer,) = two.journal.claim(NAME, "status", "b", [asked])
-        assert answer.answer == Answer.TAKEN
+        assert answer.answer == JournalAnswer.TAKEN
         let_pass(two.journal, 60)
     assert worked(two, "a", log.handler("a")) == 0
     assert session_of(two).state == "suspended"

@@ -20,7 +20,7 @@ from psycopg import sql
 import seriatim as sq
 from seriatim.box.faults.lease import claim
 from seriatim.box.pipelines.dialog_staging import DialogStaging, Speaker
-from seriatim.box.pipelines.feed import Feed
+from seriatim.box.pipelines.feed import PipelineFeed
 from seriatim.box.pipelines.incoming import Incoming
 from seriatim.box.pipelines.staging import Staging
 from seriatim.box.workers.heartbeat import Process, Report, beat
@@ -300,7 +300,7 @@ def _lease(box: sq.MessageBox, numbers: _Numbers) -> None:
 def _pipe(box: sq.MessageBox, numbers: _Numbers) -> None:
     """A pipeline reads a queue and has a batch in hand; another one has written batches, and a third part lies there."""
     box.publish([numbers.order("piped", "a", n) for n in range(1, 5)])
-    with Feed(box.dsn, box.schema, queue="piped", pipeline="capture") as feed:
+    with PipelineFeed(box.dsn, box.schema, queue="piped", pipeline="capture") as feed:
         assert feed.next("", 0, None)[2] == 4
     rows = pa.RecordBatch.from_pydict(
         {"type": ["order"], "customer": ["piped in"], "body": [numbers.body()], "parts": [[{"name": "n", "body": b"p"}]]},

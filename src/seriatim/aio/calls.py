@@ -19,7 +19,7 @@ from seriatim.errors import UsageError
 __all__ = ["Calls", "Submit"]
 
 T = TypeVar("T")
-#: A cancelled call is interrupted again and again until it ends, so often.
+#: The interval at which a cancelled call is interrupted again until it ends, seconds.
 _AGAIN_S = 0.2
 
 
@@ -27,7 +27,7 @@ class Submit(Protocol):
     """Has a function called in another thread."""
 
     def __call__(self, work: Callable[[], T], /) -> Future[T]:
-        """Begin; the future tells when it has ended."""
+        """Begin; the future reports the end."""
 
 
 class Calls:
@@ -37,7 +37,7 @@ class Calls:
         #: How long to wait for a cancelled call; None: until it has ended.
         self._patience_s = patience_s
         self.interruption = Interruption()
-        #: Whether a cancelled call has failed, or goes on: then half of a verb may be done, and nobody may commit it.
+        #: Whether a cancelled call has failed, or is still running: then half of a verb may be done, and it mustn't be committed.
         self.is_torn = False
         self.last: Future[Any] | None = None
         self._submit = submit
@@ -57,7 +57,7 @@ class Calls:
             raise
 
     async def finish(self, work: Callable[[], None]) -> None:
-        """Call what ends a session, in a thread; also where the coroutine is cancelled meanwhile."""
+        """Call the function that ends a session, in a thread; also if the coroutine is cancelled meanwhile."""
         try:
             future = self._submit(work)
         except UsageError:  # the box is closed; the session has its connection still
@@ -71,7 +71,7 @@ class Calls:
 
     @property
     def is_running(self) -> bool:
-        """Whether a call goes on: one that was cancelled, and that nobody waits for."""
+        """Whether a call is running: one that was cancelled, and that no coroutine waits for."""
         return self.last is not None and not self.last.done()
 
     def _called(self, call: object, work: Callable[[], T]) -> T:
@@ -90,7 +90,7 @@ class Calls:
 
 
 def _in_thread(work: Callable[[], None]) -> Future[None]:
-    """Have a function called in a thread of its own."""
+    """Have a function called in a separate thread."""
     future: Future[None] = Future()
 
     def call() -> None:
@@ -106,7 +106,7 @@ def _in_thread(work: Callable[[], None]) -> Future[None]:
 
 
 async def _ended(future: Future[Any], patience_s: float | None) -> bool:
-    """Wait until a call has ended, also where the waiting coroutine is cancelled meanwhile; for at most the given seconds, if any."""
+    """Wait until a call has ended, even if the waiting coroutine is cancelled meanwhile; for at most the given seconds, if any."""
     loop = asyncio.get_running_loop()
     over, until = asyncio.Event(), None if patience_s is None else loop.time() + patience_s
 

@@ -1,8 +1,9 @@
 """Lines of coroutines that wait for messages: one thread and one connection listen for all of them, on any event loop.
 
-When somebody calls, one coroutine of each line looks; where it finds something the next one looks, and so on. A coroutine
-that waits for a group of its own lets the next one look in any case: what came may be for that one. So a message wakes as
-many coroutines as it needs, and a thousand that wait cost nothing but their memory.
+After a notification one coroutine of each line looks; if it finds a message the next one looks, and so on. A coroutine that waits for a
+group
+of its own lets the next one look in any case: the message may be for that one. So a message wakes as many coroutines as it needs, and a
+thousand waiting ones cost nothing but their memory.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from seriatim.box.turns.listener import Listener
 from seriatim.errors import SeriatimError
 from seriatim.pipeline.text.log_fields import fields
 
-__all__ = ["Lines", "Place"]
+__all__ = ["WaitingCoroutine", "WaitingLines"]
 
 _LOG = logging.getLogger("seriatim.aio")
-#: As of threads that wait: a call may be missed, and a group may become free without one.
+#: Like waiting threads: a notification may be missed, and a group may become free without one; seconds.
 _LOOK_S = 1.0
-#: A timer that is due is somebody's to fire; meanwhile it is looked at again, with a pause.
+#: A due timer is being fired by another process; the pause before the next look, seconds.
 _SHORT_S = 0.05
-#: The thread stays so long after the last coroutine has gone: others may come.
+#: How long the thread stays after the last coroutine has gone: others may come; seconds.
 _IDLE_S = 15.0
 
 
-class Place:
+class WaitingCoroutine:
     """The place of one coroutine in the line of a queue; in a ``with``."""
 
-    def __init__(self, lines: Lines, queue: str, *, is_particular: bool) -> None:
+    def __init__(self, lines: WaitingLines, queue: str, *, is_particular: bool) -> None:
         self.queue = queue
         #: Whether not every message of the queue is for it.
         self.is_particular = is_particular
@@ -47,7 +48,7 @@ class Place:
         self._turn = asyncio.Event()
 
     def __enter__(self) -> Self:
-        """Where the process listens for the queue already, it joins the line before it looks for the first time."""
+        """Join the line before its first look, if the process listens for the queue already."""
         self._lines.enter(self)
         return self
 
@@ -57,7 +58,7 @@ class Place:
         self._lines.leave(self)
 
     async def turn(self, timeout_s: float) -> None:
-        """Wait until it is this coroutine's turn to look again, at most this number of seconds. It has looked, and found nothing."""
+        """Wait for this coroutine's turn to look again, at most this number of seconds. It has looked, and found nothing."""
         self._lines.wait(self)
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
@@ -66,7 +67,7 @@ class Place:
                 self.is_looking = True
 
     def call(self) -> bool:
-        """Have it look; from any thread. False: its event loop is closed."""
+        """Make it look. Thread-safe. Return False if its event loop is closed."""
         try:
             self._loop.call_soon_threadsafe(self._turn.set)
         except RuntimeError:
@@ -78,17 +79,17 @@ class _Line:
     """The coroutines that wait for messages of one queue, first come, first served."""
 
     def __init__(self) -> None:
-        self.places: dict[Place, None] = {}
-        #: Whether a publisher's call would be heard; who has joined, and not looked, since that is so.
+        self.places: dict[WaitingCoroutine, None] = {}
+        #: Whether a publisher's notification would be heard; the coroutines that have joined since, without a look.
         self.is_asked = False
-        self.blind: list[Place] = []
-        #: Who looks now, and who looks after that in this round; whether another round follows.
-        self._has_turn: Place | None = None
-        self._round: deque[Place] = deque()
+        self.blind: list[WaitingCoroutine] = []
+        #: The coroutine that looks now, and those that look next in this round; whether another round follows.
+        self._has_turn: WaitingCoroutine | None = None
+        self._round: deque[WaitingCoroutine] = deque()
         self._again = False
 
     def call(self) -> None:
-        """Somebody called: one looks."""
+        """Handle a notification: one coroutine looks."""
         if self._has_turn is not None:
             self._again = True
         else:
@@ -103,8 +104,8 @@ class _Line:
         if is_anew and len(blind) < len(self.places):
             self.call()
 
-    def looked(self, place: Place, *, goes_on: bool) -> None:
-        """One has looked, or is gone. `goes_on`: there may be something for the next one."""
+    def looked(self, place: WaitingCoroutine, *, goes_on: bool) -> None:
+        """Note that a coroutine has looked, or is gone. `goes_on`: there may be a message for the next one."""
         place.is_looking = False
         if self._has_turn is not place:
             return
@@ -127,7 +128,7 @@ class _Line:
                 return
 
 
-class Lines:
+class WaitingLines:
     """All lines of a box."""
 
     def __init__(self, box: MessageBox) -> None:
@@ -135,24 +136,24 @@ class Lines:
         self._lock = threading.Lock()
         self._lines: dict[str, _Line] = {}
         self._thread: threading.Thread | None = None
-        #: A pipe, by which the thread is told that something has changed.
+        #: A pipe that tells the thread of a change.
         self._heard, self._told = os.pipe()
         os.set_blocking(self._heard, False)
         os.set_blocking(self._told, False)
         self._is_closed = False
 
-    def place(self, queue: str, *, is_particular: bool) -> Place:
-        """A place for a coroutine; arguments as of `Place`."""
-        return Place(self, queue, is_particular=is_particular)
+    def place(self, queue: str, *, is_particular: bool) -> WaitingCoroutine:
+        """A place for a coroutine; arguments as of `WaitingCoroutine`."""
+        return WaitingCoroutine(self, queue, is_particular=is_particular)
 
-    def enter(self, place: Place) -> None:
+    def enter(self, place: WaitingCoroutine) -> None:
         """A coroutine is about to look for the first time."""
         with self._lock:
             line = self._lines.get(place.queue)
             if line is not None and line.is_asked:
                 line.places[place] = None
 
-    def wait(self, place: Place) -> None:
+    def wait(self, place: WaitingCoroutine) -> None:
         """A coroutine has looked in vain, and waits."""
         with self._lock:
             line = self._lines.setdefault(place.queue, _Line())
@@ -161,7 +162,7 @@ class Lines:
                     line.looked(place, goes_on=place.is_particular)
                 return
             line.places[place] = None
-            if line.is_asked or self._is_closed:  # what came since it has looked has called others
+            if line.is_asked or self._is_closed:  # messages since its look have notified others
                 place.call()
                 return
             line.blind.append(place)
@@ -170,14 +171,14 @@ class Lines:
                 self._thread = threading.Thread(target=self._run, name="seriatim-listens", daemon=True)
                 self._thread.start()
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: WaitingCoroutine) -> None:
         """A coroutine waits no more: it has a message, its time is over, or it was cancelled."""
         with self._lock:
             line = self._lines.get(place.queue)
             if line is None or place not in line.places:
                 return
             del line.places[place]
-            line.blind = [one for one in line.blind if one is not place]
+            line.blind = [other for other in line.blind if other is not place]
             line.looked(place, goes_on=True)
             if not line.places:
                 del self._lines[place.queue]
@@ -185,7 +186,7 @@ class Lines:
 
     @property
     def is_ending(self) -> bool:
-        """Whether nobody shall wait forever any more."""
+        """Whether the waits without end are to end."""
         return self._is_closed or self._box.access.ending.is_set()
 
     def call_all(self) -> None:
@@ -207,7 +208,7 @@ class Lines:
         os.close(self._heard)
 
     def _stir(self) -> None:
-        with suppress(BlockingIOError):  # it is full of what says the same
+        with suppress(BlockingIOError):  # it is full of the same notifications
             os.write(self._told, b".")
 
     def _run(self) -> None:
@@ -223,7 +224,7 @@ class Lines:
                     error,
                     extra=fields("listening_retried", error=str(error)),
                 )
-                self._call_all()  # those who look get the error
+                self._call_all()  # the next lookers get the error
                 time.sleep(_LOOK_S)
             with self._lock:
                 if self._is_closed or not self._lines:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from seriatim.aio.calls import Calls
 from seriatim.aio.face import counterpart
-from seriatim.aio.lines import Lines
+from seriatim.aio.lines import WaitingLines
 from seriatim.aio.opening import Opening
 from seriatim.aio.session import AsyncSession, BegunSession
 from seriatim.aio.slots import Slots
@@ -58,7 +58,7 @@ class AsyncMessageBox(OnlyAsyncWith):
         self._process = os.getpid()
         self._threads = ThreadPoolExecutor(box.connections, thread_name_prefix="seriatim-aio")
         self._slots = Slots(box.connections, box.access.place)
-        self._lines = Lines(box)
+        self._lines = WaitingLines(box)
 
     @classmethod
     def open(
@@ -80,7 +80,7 @@ class AsyncMessageBox(OnlyAsyncWith):
         def opened() -> MessageBox:
             return MessageBox.open(
                 dsn, schema=schema, connections=connections, turn_limit=turn_limit, create=create, unrouted=unrouted
-            )  # fmt: skip
+            )
 
         async def open_() -> Self:
             opening = asyncio.ensure_future(asyncio.to_thread(opened))
@@ -111,7 +111,7 @@ class AsyncMessageBox(OnlyAsyncWith):
         finally:
             if (last := calls.last) is None:
                 self._slots.give_back()
-            else:  # one that goes on after it was cancelled has its connection still
+            else:  # a call that runs on after its cancellation still has its connection
                 last.add_done_callback(lambda _: self._slots.give_back())
 
     def _submit(self, work: Callable[[], T], /) -> Future[T]:
@@ -241,6 +241,6 @@ class AsyncMessageBox(OnlyAsyncWith):
 
 
 def _close_opened(opening: asyncio.Future[MessageBox]) -> None:
-    """The caller that wanted it is gone."""
+    """Close a box whose opening was cancelled."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()

@@ -25,7 +25,7 @@ class Opening(OnlyAsyncWith, Generic[Opened]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            # Others ask any object for names of theirs, and expect an AttributeError.
+            # Other code asks any object for its own names, and expects an AttributeError.
             if name.startswith("_"):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             raise UsageError(

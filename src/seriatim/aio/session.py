@@ -15,7 +15,7 @@ from uuid import UUID
 from seriatim.aio.calls import Calls, Submit
 from seriatim.aio.delivery import AsyncDelivery
 from seriatim.aio.face import counterpart
-from seriatim.aio.lines import Lines
+from seriatim.aio.lines import WaitingLines
 from seriatim.aio.slots import Slots
 from seriatim.box.connection.round_trip import is_idle
 from seriatim.box.connection.wait_time import patience_of_receiver
@@ -29,7 +29,7 @@ from seriatim.pipeline.text.log_fields import fields
 __all__ = ["AsyncSession", "BegunSession", "LentSession"]
 
 _LOG = logging.getLogger("seriatim.aio")
-#: A coroutine that waits forever makes pauses while there is no connection, and looks from time to time.
+#: The pauses of a coroutine that waits forever, while there is no connection, and its occasional look, seconds.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _LONG_S = 0.1, 5.0, 3600.0
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -203,7 +203,7 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
         begin: Callable[[], AbstractContextManager[Session]],
         submit: Submit,
         slots: Slots,
-        lines: Lines,
+        lines: WaitingLines,
         lock: AbstractAsyncContextManager[Any],
         *,
         own: bool = True,
@@ -240,7 +240,7 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
         self._is_open = False
         torn = _torn() if self._calls.is_torn else None
         why = error or torn
-        if (last := self._calls.last) is not None and self._calls.is_running:  # it was cancelled, and goes on
+        if (last := self._calls.last) is not None and self._calls.is_running:  # it was cancelled, and is still running
             last.add_done_callback(lambda _: self._end(why))
         else:
             await self._ended(why)
@@ -251,11 +251,11 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
         return await self._call(lambda: work(self._enter()))
 
     async def _call(self, work: Callable[[], T]) -> T:
-        """Have something done in a thread, one after another, by one who has a slot."""
+        """Do work in a thread, one call after another, in a slot."""
         async with self._one_at_a_time, self._lock:
             if not self._is_open:
-                what = "hasn't begun" if self._is_open is None else "has ended"
-                raise UsageError(f"the session {what}", remedy="begin one: async with box.session() as tx: …")
+                problem = "hasn't begun" if self._is_open is None else "has ended"
+                raise UsageError(f"the session {problem}", remedy="begin one: async with box.session() as tx: …")
             if self._calls.is_torn:
                 raise _torn()
             if not self._has_slot:
@@ -296,7 +296,7 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
         *,
         is_particular: bool = False,
     ) -> T | None:
-        """What `look` finds; if it finds nothing in a session that has done nothing yet, it looks again when it is called."""
+        """Return the result of `look`; if there is none in a session that has done nothing yet, look again after a notification."""
         wait_s = patience_of_receiver(wait)
         if not wait_s or not self._can_wait():
             return await self._do(lambda session: look(session, wait))
@@ -305,7 +305,7 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
         with self._lines.place(queue, is_particular=is_particular) as place:
             while not (wait_s == math.inf and self._lines.is_ending):
                 try:
-                    found = await self._call(lambda: self._looked(look))
+                    result = await self._call(lambda: self._looked(look))
                 except Unavailable as error:
                     if wait_s < math.inf:
                         raise
@@ -320,8 +320,8 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
                         return None
                     raise
                 left, pause_s = until - loop.time(), _FIRST_PAUSE_S
-                if found is not None or left <= 0:
-                    return found
+                if result is not None or left <= 0:
+                    return result
                 await place.turn(min(left, _LONG_S))
         return None
 
@@ -333,13 +333,13 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
     def _looked(self, look: Callable[[Session, float | str | None], T | None]) -> T | None:
         """In a thread: look; without a result the connection is given back."""
         try:
-            found = look(self._enter(), None)
+            result = look(self._enter(), None)
         except Unavailable as error:
             self._leave(error)
             raise
-        if found is None:
+        if result is None:
             self._leave(None)
-        return found
+        return result
 
     def _enter(self) -> Session:
         """In a thread: the session, which begins where it hasn't."""

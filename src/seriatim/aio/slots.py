@@ -36,7 +36,7 @@ class Slots:
             async with asyncio.timeout(_PATIENCE_S):
                 await asyncio.wrap_future(ticket)
         except BaseException as error:
-            if not ticket.cancel():  # it was given one just now
+            if not ticket.cancel():  # it got one just now
                 self.give_back()
             if isinstance(error, TimeoutError):
                 raise Unavailable(
@@ -47,7 +47,7 @@ class Slots:
             raise
 
     def give_back(self) -> None:
-        """Give a slot back; from any thread."""
+        """Give a slot back. Thread-safe."""
         with self._lock:
             while self._waiting:
                 ticket = self._waiting.popleft()

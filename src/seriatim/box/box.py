@@ -210,7 +210,7 @@ class MessageBox(OnlyWith, Closing):
         Arguments, result and errors are the same as for `Session.publish`. After `Unavailable` the messages may be
         published or not; publishing them again is safe.
         """
-        # Made first: what makes the messages may want a connection itself.
+        # Made first: the generator of the messages may need a connection itself.
         publisher = Publisher(
             self._access, messages, delay=delay, visible_at=visible_at, wait=wait, unique=unique, unrouted=unrouted,
             own=True, once=True,

@@ -1,7 +1,7 @@
-"""What this process counts and times while it works on queues: for metrics only.
+"""The counts and times of this process while it works on queues: for metrics only.
 
-It knows nothing of Prometheus. Each value belongs to a queue, and perhaps to a kind (of a fault, of a disposition); never to a group or
-a message, so that there are few of them. All threads share `MEASURES`. A process of a supervisor tells them through memory that both see;
+It knows nothing of Prometheus. Each value belongs to a queue, and perhaps to a kind (of a fault, of a disposition); never to a group or a
+message, so that there are few of them. All threads share `MEASURES`. A process of a supervisor reports them through shared memory;
 snapshots of several processes are added.
 """
 
@@ -19,7 +19,7 @@ __all__ = ["BOUNDS", "MEASURES", "Distribution", "Measure", "Measures", "Snapsho
 
 
 class Measure(StrEnum):
-    """What is measured; the distributions are those in `BOUNDS`."""
+    """The measures; the distributions are those in `BOUNDS`."""
 
     RELEASED = "released"
     HANDLED = "handled"
@@ -59,7 +59,7 @@ class Distribution:
 
     @property
     def number(self) -> int:
-        """How many values there were."""
+        """The number of values."""
         return sum(self.counts)
 
 
@@ -73,13 +73,13 @@ class Snapshot:
     looked: dict[str, float] = field(default_factory=dict)
 
     def add(self, other: Snapshot) -> None:
-        """Add those of another process."""
+        """Add the values of another process."""
         for key, count in other.counts.items():
             self.counts[key] = self.counts.get(key, 0) + count
-        for key, one in other.distributions.items():
-            mine = self.distributions.setdefault(key, Distribution([0] * len(one.counts)))
-            mine.counts = [here + there for here, there in zip(mine.counts, one.counts, strict=True)]
-            mine.total += one.total
+        for key, distribution in other.distributions.items():
+            own = self.distributions.setdefault(key, Distribution([0] * len(distribution.counts)))
+            own.counts = [here + there for here, there in zip(own.counts, distribution.counts, strict=True)]
+            own.total += distribution.total
         for queue, moment in other.looked.items():
             self.looked[queue] = max(self.looked.get(queue, 0.0), moment)
 
@@ -87,20 +87,22 @@ class Snapshot:
         """An object that can be written as JSON."""
         return {
             "counts": [[*key, count] for key, count in self.counts.items()],
-            "distributions": [[*key, one.counts, one.total] for key, one in self.distributions.items()],
+            "distributions": [
+                [*key, distribution.counts, distribution.total] for key, distribution in self.distributions.items()
+            ],
             "looked": self.looked,
         }
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Self:
+    def of(cls, content: Mapping[str, Any]) -> Self:
         """From such an object."""
         return cls(
-            {(what, queue, kind): count for what, queue, kind, count in told["counts"]},
+            {(measure, queue, kind): count for measure, queue, kind, count in content["counts"]},
             {
-                (what, queue, kind): Distribution(counts, total)
-                for what, queue, kind, counts, total in told["distributions"]
+                (measure, queue, kind): Distribution(counts, total)
+                for measure, queue, kind, counts, total in content["distributions"]
             },
-            dict(told["looked"]),
+            dict(content["looked"]),
         )
 
 
@@ -111,28 +113,28 @@ class Measures:
         self._lock = threading.Lock()
         self._now = Snapshot()
 
-    def count(self, what: Measure, queue: str, kind: str = "", by: int = 1) -> None:
-        """Count so many more."""
+    def count(self, measure: Measure, queue: str, kind: str = "", by: int = 1) -> None:
+        """Add to a count."""
         if by:
-            key = (what.value, queue, kind)
+            key = (measure.value, queue, kind)
             with self._lock:
                 self._now.counts[key] = self._now.counts.get(key, 0) + by
 
-    def observe(self, what: Measure, queue: str, values: Iterable[float], kind: str = "") -> None:
-        """Note values, in seconds or messages; one below 0, of clocks that are apart, counts as 0."""
-        bounds = BOUNDS[what]
-        found = [max(value, 0.0) for value in values]
-        if not found:
+    def observe(self, measure: Measure, queue: str, values: Iterable[float], kind: str = "") -> None:
+        """Add values, in seconds or messages; a value below 0, from different clocks, counts as 0."""
+        bounds = BOUNDS[measure]
+        measured = [max(value, 0.0) for value in values]
+        if not measured:
             return
-        places = [bisect_left(bounds, value) for value in found]
-        key = (what.value, queue, kind)
+        places = [bisect_left(bounds, value) for value in measured]
+        key = (measure.value, queue, kind)
         with self._lock:
-            one = self._now.distributions.get(key)
-            if one is None:
-                one = self._now.distributions[key] = Distribution([0] * (len(bounds) + 1))
+            distribution = self._now.distributions.get(key)
+            if distribution is None:
+                distribution = self._now.distributions[key] = Distribution([0] * (len(bounds) + 1))
             for place in places:
-                one.counts[place] += 1
-            one.total += sum(found)
+                distribution.counts[place] += 1
+            distribution.total += sum(measured)
 
     def looked(self, queue: str) -> None:
         """A queue was looked at for work, and the box answered."""
@@ -140,16 +142,16 @@ class Measures:
 
     def set_aside(self, queue: str, dispositions: Sequence[str]) -> None:
         """Messages were set aside; their dispositions."""
-        for one in set(dispositions):
-            self.count(Measure.SET_ASIDE, queue, one, dispositions.count(one))
+        for disposition in set(dispositions):
+            self.count(Measure.SET_ASIDE, queue, disposition, dispositions.count(disposition))
 
     def snapshot(self) -> Snapshot:
         """A copy of the present values."""
-        taken = Snapshot()
+        snapshot = Snapshot()
         with self._lock:
-            taken.add(self._now)
-        return taken
+            snapshot.add(self._now)
+        return snapshot
 
 
-#: Those of this process.
+#: The measures of this process.
 MEASURES = Measures()

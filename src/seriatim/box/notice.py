@@ -35,7 +35,7 @@ class MessageFailed:
 
 @dataclass(frozen=True, slots=True)
 class EntryFailed:
-    """A message at which a handler failed, of which only the entry is known; its attempt is counted already."""
+    """A message at which a handler failed, known only by its entry; its attempt is counted already."""
 
     entry_id: int
     what: Failed

@@ -40,9 +40,9 @@ __all__ = ["publish"]
 
 _LOG = logging.getLogger("seriatim.worker")
 _CLASSES = {EventKind.TIMED_OUT: "HoleTimedOut", EventKind.HOLE_SKIPPED: "HoleSkipped"}
-#: The failure of a message that was set aside, by its disposition; that of others is dead.
+#: The failure of a message that was set aside, by its disposition; other dispositions are dead.
 _FAILURES = {Disposition.INVALID.word: invalid, Disposition.DUPLICATE.word: conflict}
-#: Failures that are published together: as many as a pipeline's batch has messages may come at once.
+#: How many failures are published together: as many as a pipeline's batch has messages may occur at once.
 _PORTION = 5_000
 
 
@@ -53,36 +53,36 @@ def publish(transaction: Transaction, notices: Sequence[Notice]) -> None:
     if not router_of(definitions).wants_failures:
         return
     _publish(transaction, list(chain.from_iterable(_failed(transaction, notices))))
-    for one in notices:
-        if isinstance(one, KeptOut):
-            for portion in _kept_out(transaction, one):
+    for notice in notices:
+        if isinstance(notice, KeptOut):
+            for portion in _kept_out(transaction, notice):
                 _publish(transaction, portion)
 
 
 def _publish(transaction: Transaction, failed: Sequence[MessageFailed]) -> None:
-    for one in failed:
-        if one.message.type == FAILURE:
+    for failure in failed:
+        if failure.message.type == FAILURE:
             _LOG.error(
                 "a failure of a failure isn't published: %s: %s",
-                one.what.error_class,
-                one.what.error,
-                extra=fields("failure_of_failure", message_id=one.message.message_id, error=one.what.error),
+                failure.what.error_class,
+                failure.what.error,
+                extra=fields("failure_of_failure", message_id=failure.message.message_id, error=failure.what.error),
             )
-    failures = [failure_of(one.message, one.what) for one in failed if one.message.type != FAILURE]
+    failures = [failure_of(failure.message, failure.what) for failure in failed if failure.message.type != FAILURE]
     definitions = transaction.access.known.definitions
     if (declared := definitions.types.get(FAILURE)) is not None:  # then it has no other properties
         known = {*declared.types(), "correlation_id", "location", "parent_id", *TRACE}
         failures = [
-            replace(one, context={name: value for name, value in one.context.items() if name in known})
-            for one in failures
+            replace(failure, context={name: value for name, value in failure.context.items() if name in known})
+            for failure in failures
         ]
     try:
         wanted = set(router_of(definitions).route(failures).entries.places) if failures else ()
         if wanted:
             with transaction.connection.transaction():
-                found = [failures[at] for at in sorted(wanted)]
+                chosen = [failures[at] for at in sorted(wanted)]
                 Publisher(
-                    transaction.access, found, delay=None, visible_at=None, wait=0, own=False, unrouted="keep"
+                    transaction.access, chosen, delay=None, visible_at=None, wait=0, own=False, unrouted="keep"
                 ).publish(transaction)
     except SeriatimError as error:
         _LOG.error(
@@ -92,29 +92,31 @@ def _publish(transaction: Transaction, failed: Sequence[MessageFailed]) -> None:
 
 def _failed(transaction: Transaction, notices: Sequence[Notice]) -> Iterable[list[MessageFailed]]:
     """Each failed message with its notice, except messages that are kept out."""
-    yield [one for one in notices if isinstance(one, MessageFailed)]
-    faults = {one.entry_id: one.what for one in notices if isinstance(one, EntryFailed)}
-    found = _messages(transaction, list(faults))
+    yield [notice for notice in notices if isinstance(notice, MessageFailed)]
+    faults = {notice.entry_id: notice.what for notice in notices if isinstance(notice, EntryFailed)}
+    messages = _messages(transaction, list(faults))
     yield [
-        MessageFailed(one.message, replace(faults[entry_id], ordinal=one.what.ordinal, attempts=one.what.attempts))
-        for entry_id, one in found.items()
+        MessageFailed(
+            message.message, replace(faults[entry_id], ordinal=message.what.ordinal, attempts=message.what.attempts)
+        )
+        for entry_id, message in messages.items()
     ]
-    yield _of_holes(transaction, [one for one in notices if isinstance(one, HolePassed)])
-    gone = [entry_id for one in notices if isinstance(one, EntriesSetAside) for entry_id in one.entry_ids]
-    found = _messages(transaction, gone)
-    if (unknown := len(gone) - len(found)) > 0:
+    yield _of_holes(transaction, [notice for notice in notices if isinstance(notice, HolePassed)])
+    entry_ids = [entry_id for notice in notices if isinstance(notice, EntriesSetAside) for entry_id in notice.entry_ids]
+    messages = _messages(transaction, entry_ids)
+    if (unknown := len(entry_ids) - len(messages)) > 0:
         _LOG.error(
             "failures aren't published of queues that the role may not receive from: %d",
             unknown,
             extra=fields("failures_not_seen", failures=unknown),
         )
-    yield list(found.values())
+    yield list(messages.values())
 
 
 def _kept_out(transaction: Transaction, notice: KeptOut) -> Iterable[list[MessageFailed]]:
     """Messages that the transaction has published: unrouted messages, and messages that a queue set aside as invalid."""
     queues = _names(transaction)
-    # A batch of a pipeline may be large; what is published by a call is in memory already.
+    # A batch of a pipeline may be large; the messages of a call are in memory already.
     if notice.message_ids is None:
         portions: Iterable[list[Any]] = transaction.portions("kept_out", _PORTION, message_ids=None)
     else:
@@ -130,7 +132,7 @@ def _kept_out(transaction: Transaction, notice: KeptOut) -> Iterable[list[Messag
 
 
 def _names(transaction: Transaction) -> dict[int, str]:
-    return {one.queue_id: name for name, one in transaction.access.known.definitions.queues.items()}
+    return {queue.queue_id: name for name, queue in transaction.access.known.definitions.queues.items()}
 
 
 def _message(name: str, kind: str, written: str, types: dict[str, str] | None) -> Message:
@@ -141,7 +143,7 @@ def _message(name: str, kind: str, written: str, types: dict[str, str] | None) -
 
 
 def _messages(transaction: Transaction, entry_ids: Sequence[int]) -> dict[int, MessageFailed]:
-    """Messages by their entries, as far as the role may see them, with the reason why they were set aside."""
+    """Return messages by their entries, if the role may see them, with the reason why they were set aside."""
     if not entry_ids:
         return {}
     queues = _names(transaction)
@@ -161,25 +163,25 @@ def _messages(transaction: Transaction, entry_ids: Sequence[int]) -> dict[int, M
 
 
 def _of_holes(transaction: Transaction, holes: Sequence[HolePassed]) -> list[MessageFailed]:
-    """The failures for holes, each with the message that waits, or has waited, behind the hole."""
-    told = []
-    for queue_id in {one.queue_id for one in holes}:
-        mine = [one for one in holes if one.queue_id == queue_id]
+    """Return the failures for holes, each with the message that waits, or has waited, behind the hole."""
+    failures = []
+    for queue_id in {hole.queue_id for hole in holes}:
+        of_queue = [hole for hole in holes if hole.queue_id == queue_id]
         behind = transaction.value(
             "behind_holes",
             of_queue=queue_id,
-            of_groups=[one.group for one in mine],
-            of_lasts=[one.last for one in mine],
+            of_groups=[hole.group for hole in of_queue],
+            of_lasts=[hole.last for hole in of_queue],
         )
-        found = _messages(transaction, [one for one in behind if one is not None])
-        for hole, entry_id in zip(mine, behind, strict=True):
-            if (waiting := found.get(entry_id)) is None:
+        messages = _messages(transaction, [entry_id for entry_id in behind if entry_id is not None])
+        for hole, entry_id in zip(of_queue, behind, strict=True):
+            if (waiting := messages.get(entry_id)) is None:
                 continue
             which = f"the numbers {hole.first} to {hole.last} are missing"
             missing = f"number {hole.first} is missing" if hole.first == hole.last else which
-            what = Failed(
+            failed = Failed(
                 hole.queue, hole.group, kind="hole", error_class=_CLASSES[hole.kind], error=missing,
                 attempts=waiting.what.attempts, ordinal=waiting.what.ordinal,
             )  # fmt: skip
-            told.append(MessageFailed(waiting.message, what))
-    return told
+            failures.append(MessageFailed(waiting.message, failed))
+    return failures

@@ -91,18 +91,18 @@ class PublishVerbs(ABC):
         ))  # fmt: skip
 
     def answers(self, messages: Sequence[Message]) -> list[Message]:
-        """What a handler of a worker has returned, to be published later by `publish_answers`.
+        """Prepare messages that a handler has returned, to be published later by `publish_answers`.
 
         It has all that `publish` would give it now: the origin of its cause, and the trace. The handler doesn't change it any more.
         """
         stamped = traced(listed(self._stamped(messages, None)[0]))
         return [
-            one if one is not given else with_context(one, dict(one.context))
-            for given, one in zip(messages, stamped, strict=True)
+            answer if answer is not message else with_context(answer, dict(answer.context))
+            for message, answer in zip(messages, stamped, strict=True)
         ]
 
     def publish_answers(self, answers: Sequence[Message], wait_s: float) -> Published:
-        """Publish what handlers of a worker have returned, as `publish` does."""
+        """Publish the returned messages of a worker's handlers, like `publish`."""
         delivery = self._worked_on
         carried = delivery is not None and delivery.causes is not None
         return self._published(Publisher(
@@ -126,7 +126,7 @@ class PublishVerbs(ABC):
     def _stamped(
         self, messages: Message | Iterable[Message], cause: Received | None
     ) -> tuple[Message | Iterable[Message], bool]:
-        """Messages with the origin of their causes, and whether they may carry one."""
+        """Return messages with the origin of their causes, and whether they may carry one."""
         delivery = self._worked_on
         if delivery is None:
             held = self._held

@@ -88,10 +88,10 @@ class Receiver:
         #: Execute this statement and commit first, in one round trip with the first attempt to receive.
         self._after = after
         self._ends_wait = ends_wait or (lambda: False)
-        #: Whether groups whose last turn was rolled back are put on trial, see `trials.py`; for workers, who write down what they begin.
+        #: Whether groups whose last turn was rolled back are put on trial, see `trials.py`; for workers, which record what they begin.
         self._tries = tries
         self._definitions = transaction.access.known.definitions
-        #: When the wait is over; without a wait never, so that None says that there is nothing to hand out.
+        #: When the wait is over; without a wait never, so that None means that there is nothing to hand out.
         self._deadline = math.inf
         self._is_waiting = False
 
@@ -111,20 +111,22 @@ class Receiver:
         waiter = Waiter(self._transaction, self._queue().queue_id, self._ends)
         with waiter.waiting():
             while True:
-                waiter.ask()  # what was judged, at most, is committed
+                waiter.ask()  # at most judged messages are committed
                 found = self._next()
                 left = self._deadline - time.monotonic()
                 if found is not None or self._is_over():
                     return found
-                # Whoever is called finds something, as a rule, and needn't ask to be called again before.
+                # As a rule a notified receiver finds something, and needn't register again before.
                 if waiter.wait(max(left, 0.0)):
                     if (found := self._next()) is not None:
                         return found
-                    if self._group is not None:  # what came may be for who waits for another one
+                    if self._group is not None:  # the new message may be for a receiver of another group
                         waiter.pass_on()
 
     def _next(self) -> Delivery | None:
-        """The next messages. A group at which the turn fails is set apart, and the others go on, unless the transaction is the caller's."""
+        """Return the next messages. A group at which the turn fails is set apart, and the others go on, unless the transaction is the
+        caller's.
+        """
         while True:
             try:
                 return self._next_turn()
@@ -136,7 +138,7 @@ class Receiver:
                     raise InvariantBroken(f"a turn failed: {type(error).__name__}: {error}", where=where) from error
 
     def _set_failing_apart(self) -> bool:
-        """Whether a turn failed at groups that are set apart now, because the transaction is this call's and any group will do."""
+        """Return whether a turn failed at groups that are set apart now, because the transaction is this call's and any group will do."""
         queue = self._definitions.queues.get(self._name)
         if not self._apart.is_free or queue is None or not queue.has_groups or self._group is not None:
             return False
@@ -145,7 +147,7 @@ class Receiver:
 
     def _next_turn(self) -> Delivery | None:
         queue, trials = self._queue(), self._transaction.access.trials
-        # Groups on trial come behind the others; one is tried once a second also while others are ready.
+        # Groups on trial come after the others; one is tried once a second even while others are ready.
         if self._group is None and self._after is None and trials.is_due(queue.queue_id):
             delivery = self._next_on_trial(queue)
             return self._next_ready(queue) if delivery is None else delivery
@@ -183,7 +185,7 @@ class Receiver:
             at.judged = self._turns.look(at.queue, at.locked, self._limit, wary=at.is_wary, begun=at.begun)
             if at.judged is None:
                 self._route()
-                at.is_wary = False  # what comes from now on only keeps what comes after it
+                at.is_wary = False  # messages from now on only hold up later ones
                 return _Then.AGAIN
         return _Then.ON
 
@@ -195,7 +197,7 @@ class Receiver:
             and at.locked.many
             and self._judge_next(at.queue, at.locked, at.judged)
         ):
-            at.judges_next = False  # what is judged twice would be judged for ever
+            at.judges_next = False  # otherwise the same messages would be judged for ever
             return _Then.AGAIN
         return _Then.ON
 
@@ -218,10 +220,10 @@ class Receiver:
     _STEPS = (_hand_out, _begin, _judge, _judge_more, _give, _find_work)
 
     def _released(self, queue: BoxQueue) -> tuple[Delivery | None, BoxQueue]:
-        """Hand out what was released before; and the queue as it is now."""
+        """Hand out messages that were released before; return also the present queue."""
         if queue.gate_id is not None:  # a turn knows how far the gate lets it hand out
             return None, queue
-        # At a gate a turn mostly hands out all that it releases. What another process's turn has left there a turn hands out, too.
+        # At a gate a turn mostly hands out all that it releases. A turn also hands out what another process's turn has left there.
         released = self._transaction.access.released
         if queue.origin_id is not None and queue.queue_id not in released:
             return None, queue
@@ -237,16 +239,16 @@ class Receiver:
     def _deliver(self, queue: BoxQueue, locked: LockedGroups, judged: TurnResult) -> Delivery | None:
         """Write the result of a turn, and hand out its messages."""
         delivery = self._turns.deliver(queue, locked, judged, self._definitions)
-        # Less than that leaves with what comes meanwhile, by a turn.
+        # A smaller rest leaves with later messages, by a turn.
         if queue.origin_id is not None and judged.left >= (self._limit if judged.arrived else 1):
             self._transaction.access.released.add(queue.queue_id)
         self._transaction.notice(*judged.notices(queue, locked.keys))
         return delivery
 
     def _go_on(self, queue: BoxQueue, locked: LockedGroups, judged: TurnResult | None) -> bool:
-        """If nothing could be handed out, do work that may change that; False if there is no such work."""
+        """If nothing could be handed out, do work that may change that; return False if there is no such work."""
         if judged is not None and judged.more:
-            if self._apart.is_free:  # what was judged stays so, and the next turn doesn't wade through it
+            if self._apart.is_free:  # judged messages stay judged, and the next turn doesn't repeat it
                 self._transaction.commit()
             return True
         if locked.unrouted:
@@ -257,7 +259,7 @@ class Receiver:
         return True
 
     def _reap(self, queue: BoxQueue, locked: LockedGroups) -> bool:
-        """Revoke expired leases; whether there were any."""
+        """Revoke expired leases; return whether there were any."""
         return locked.has_expired is not False and reap(self._transaction, queue, self._apart) > 0
 
     def _next_unordered(self, queue: BoxQueue) -> Delivery | None:
@@ -276,7 +278,7 @@ class Receiver:
             is_last = self._is_over()
 
     def _serve(self, queue: BoxQueue) -> None:
-        """Do what is due of dialogs, in the queue of a service."""
+        """Do due work of dialogs, in the queue of a service."""
         if queue.serves:
             fire_due(self._transaction, self._apart, self._is_over)
             transmit_to(self._transaction, queue, self._apart)
@@ -315,7 +317,7 @@ class Receiver:
         """
         if not is_unrouted(self._transaction):
             return False
-        # Nothing is left where the transaction sees what others don't: its own, which it has numbered already.
+        # Nothing is left where the transaction sees messages that others don't: its own, which it has numbered already.
         done = route_pending(self._transaction.access, self._apart, self._is_over)
         return done > 0 or not is_unrouted(self._transaction)
 
@@ -350,14 +352,14 @@ class Receiver:
         return time.monotonic() >= self._deadline or (self._is_waiting and self._ends())
 
     def _ends(self) -> bool:
-        """Whether who waits shall wait no more: the caller says so, or the box does to whoever waits without end."""
+        """Return whether the wait is to end: by the caller, or by the box for waits without end."""
         return self._ends_wait() or (self._deadline == math.inf and self._transaction.access.ending.is_set())
 
     def _turns_on(self, transaction: Transaction) -> Turns:
         return Turns(transaction, heads=transaction.access.heads)
 
     def _queue(self) -> BoxQueue:
-        """The queue, as the process knows it; if unknown, read from the box."""
+        """Return the queue as the process knows it; if unknown, read it from the box."""
         queue = self._definitions.queues.get(self._name)
         if queue is None or not queue.is_open or self._has_no(queue):
             queue = self._read().queue(self._name)

@@ -51,9 +51,9 @@ __all__ = ["Session", "SessionBlock", "Sessions", "checked_connection"]
 _LOG = logging.getLogger("seriatim.box")
 #: The most messages of one delivery.
 _MOST_MESSAGES = 1_000_000
-#: A receiver that waits forever makes pauses while there is no connection.
+#: The pauses of a receiver that waits forever, while there is no connection: the first and the longest, seconds.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
-#: Before a group is looked at again that had messages of other dialogs than the one that is waited for.
+#: The pause before a group is checked again that had messages of other dialogs than the requested one, seconds.
 _PAUSE_S = 0.5
 
 
@@ -86,7 +86,7 @@ class Session(PublishVerbs, DialogVerbs):
         self.on_use: Callable[[], None] | None = None
         #: Whether `receive` puts groups on trial whose last turn was rolled back, see `Receiver`; a worker sets it.
         self.tries = False
-        #: Says that a wait in `receive` shall end before its time; a worker sets it.
+        #: Returns whether a wait in `receive` shall end before its time; a worker sets it.
         self.ends_wait: Callable[[], bool] | None = None
         self._process = getpid()
         self._renew = renew
@@ -223,7 +223,7 @@ class Session(PublishVerbs, DialogVerbs):
     def _received_at_last(
         self, receive: Callable[[], Delivery | None], renew: Callable[[BaseException], psycopg.Connection]
     ) -> Delivery | None:
-        """What is received, however often PostgreSQL is away meanwhile; None: the wait was ended."""
+        """Return the next delivery, across absences of PostgreSQL; None: the wait was ended."""
         ending, pause_s = self._access.ending, _FIRST_PAUSE_S
         why: Unavailable | None = None
         while not ending.is_set():
@@ -241,7 +241,7 @@ class Session(PublishVerbs, DialogVerbs):
                 ending.wait(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             except UsageError:
-                if why is None or not ending.is_set():  # else the box was closed while there was no connection
+                if why is None or not ending.is_set():  # otherwise the box was closed while there was no connection
                     raise
         return None
 
@@ -316,13 +316,13 @@ class Session(PublishVerbs, DialogVerbs):
         transaction.check_enabled()
         while True:
             apart = SeparateTransaction(transaction, is_free=is_free)
-            is_free = False  # what is put back below, or set aside, is not committed on the side
+            is_free = False  # messages that are put back below, or set aside, are not committed separately
             limit = 1 if queue in self._access.known.definitions.starting else limit
             receiver = Receiver(
                 transaction, queue, limit, group=group, apart=apart, after=after, ends_wait=self.ends_wait,
                 tries=self.tries,
             )  # fmt: skip
-            # At once: whatever goes wrong from here on, it has to be ended.
+            # At once: after any later error it has to be ended.
             self._delivery = delivery = receiver.receive(wait_s)
             after = None
             definitions = self._access.known.definitions
@@ -399,9 +399,8 @@ class Session(PublishVerbs, DialogVerbs):
         return held is not None and held.is_lent
 
     def _check_own(self) -> Delivery | None:
-        """Return the last delivery of this session, and refuse to receive beside another session of the connection.
-
-        Group locks don't keep sessions of one connection apart.
+        """Return the last delivery of this session, and refuse to receive beside another session of the connection. Group locks don't keep
+        sessions of one connection apart.
         """
         if self._is_lent:
             raise Misuse(
@@ -426,8 +425,8 @@ class Session(PublishVerbs, DialogVerbs):
     def close_group(self) -> None:
         """Close the group of the message in hand, in this transaction.
 
-        From then on new messages of the group are late, except missing numbers below the highest one held. What is released
-        leaves, and what is held goes on by the usual rules; the group is closed when it holds nothing. If the transaction, or the
+        From then on new messages of the group are late, except missing numbers below the highest one held. Released
+        messages leave, and held ones go on by the usual rules; the group is closed when it holds nothing. If the transaction, or the
         handler's part of it, is rolled back, the group isn't closed.
 
         Raises:
@@ -460,7 +459,7 @@ class Session(PublishVerbs, DialogVerbs):
         """End the last delivery: save its instance if the delivery is done, otherwise put the messages back."""
         delivery, held = self._delivery, self._held
         if held is not None and held is not delivery and self._is_lent and self._connection is not None:
-            hold(self._connection, self._schema, None)  # so that the worker notices, whoever passes over the refusal
+            hold(self._connection, self._schema, None)  # so that the worker notices, even if the refusal is ignored
             held.put_back()  # which is refused: the transaction is a worker's
         if delivery is not None and not self._own and is_in_transaction(self._ours):
             delivery.settle()
@@ -478,7 +477,7 @@ class Session(PublishVerbs, DialogVerbs):
             self._ended_dialogs.clear()
 
     def _forget_ended(self, delivery: Delivery) -> None:
-        """Of a delivery that is done: tell which dialogs stay open, and forget which have ended."""
+        """For a finished delivery: report which dialogs stay open, and forget which have ended."""
         queue = self._access.known.definitions.queues.get(delivery.queue)
         if queue is not None and queue.serves:
             tell_unended(self.transaction, delivery, self.has_ended)
@@ -517,7 +516,9 @@ class Session(PublishVerbs, DialogVerbs):
         """After an error in the caller's transaction: put back the open delivery, in case the caller commits nevertheless."""
         joined = None if self._own else self._connection
         if joined is not None and joined.info.transaction_status == TransactionStatus.INTRANS:
-            with suppress(SeriatimError):  # what went wrong first is what is told, and after this he can't commit
+            with suppress(
+                SeriatimError
+            ):  # the first error is the one to report, and after this the caller can't commit
                 self._end()
 
     def _forget(self) -> None:
@@ -551,7 +552,7 @@ class SessionBlock(OnlyWith, AbstractContextManager[Session]):
         return self._block.__exit__(kind, error, trace)
 
     def __getattr__(self, name: str) -> NoReturn:
-        # Only what a session has: others ask any object for names of theirs, and expect an AttributeError.
+        # Only names of a session: other code asks any object for its own names, and expects an AttributeError.
         if not name.startswith("_") and hasattr(Session, name):
             call = f"tx.{name}{'(…)' if callable(getattr(Session, name)) else ''}"
             raise UsageError("the session has not begun", remedy=f"with box.session() as tx: {call}")
@@ -599,7 +600,6 @@ def checked_connection(connection: object) -> psycopg.Connection:
         raise UsageError("the connection's transaction has failed", remedy="roll it back first")
     if connection.autocommit and status == TransactionStatus.IDLE:
         raise UsageError(
-            "the connection is in autocommit mode",
-            remedy="begin a transaction: with connection.transaction(): …",
+            "the connection is in autocommit mode", remedy="begin a transaction: with connection.transaction(): …"
         )
     return connection

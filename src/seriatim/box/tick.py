@@ -23,9 +23,9 @@ from seriatim.errors import DeploymentError, EnvironmentProblem, Unavailable
 
 __all__ = ["Tick", "tick"]
 
-#: Groups of one transaction.
+#: The groups of one transaction.
 _GROUPS = 256
-#: By how much the rank of a message of the lowest priority is higher than that of a usual one, microseconds.
+#: How much higher the rank of a message of the lowest priority is than a usual one, microseconds.
 _LOWEST_PRIORITY_US = 40_000_000
 
 
@@ -53,18 +53,11 @@ class Tick:
 
 
 def tick(access: Access, *, at_once: bool = False) -> Tick:
-    """Route waiting messages, judge what has arrived, fire due timers, and retry faulted groups with `recoveries`; hand
-    out nothing.
-
-    Schedules whose time has come publish their messages, if the role is the owner of the box.
-
-    First it numbers messages that got no number because a trigger was switched off.
-
-    For dialogs it fires timers, ends lifetimes, delivers messages of the transmission queue if that is possible now, and
-    deletes dialogs that were closed long ago.
-
-    A locked group is left to its turn, which fires its timers. Leases that ran out are removed. A group or a queue at which it fails
-    keeps no other from being looked at.
+    """Route waiting messages, judge what has arrived, fire due timers, and retry faulted groups with `recoveries`; hand out nothing.
+    Schedules whose time has come publish their messages, if the role is the owner of the box. First it numbers messages that got no number
+    because a trigger was switched off. For dialogs it fires timers, ends lifetimes, delivers messages of the transmission queue if that is
+    possible now, and deletes dialogs that were closed long ago. A locked group is left to its turn, which fires its timers. Leases that ran
+    out are removed. A group or a queue at which it fails keeps no other from being looked at.
     """
     with access.transaction() as transaction:
         transaction.check_enabled()
@@ -98,7 +91,7 @@ class _Failures:
 
     @contextmanager
     def noted(self, queue: BoxQueue, group: str | None = None) -> Iterator[None]:
-        """Note and log what the block fails at, unless the whole box is away or another one."""
+        """Note and log the failure of the block, unless the whole box is away or another one."""
         name = queue.declared.name
         try:
             with translated(self._place):
@@ -107,16 +100,15 @@ class _Failures:
             raise
         except Exception as error:  # noqa: BLE001 -- whatever it is, the others are looked at
             where = f"queue {name!r}" if group is None else f"queue {name!r}, group {group!r}"
-            if (said := f"{where}: {error}") not in self.told:
-                self.told[said] = None
+            if (warning := f"{where}: {error}") not in self.told:
+                self.told[warning] = None
                 tell(name, group)
 
 
 def _judged(access: Access, queue: BoxQueue, failures: _Failures) -> int:
-    """Judge the groups of a queue that have a due timer, or messages that nobody has judged; return their number.
-
-    Where no message waits for another one, there is nothing to tell of messages before a receiver gets them. Groups of one transaction
-    that fail together are judged one by one.
+    """Judge the groups of a queue that have a due timer, or messages that nobody has judged; return their number. Where no message waits
+    for another one, there is nothing to tell of messages before a receiver gets them. Groups of one transaction that fail together are
+    judged one by one.
     """
     keys: set[str] = set()
     from_rank, until_rank, more = EVERYTHING if queue.holds else None, None, True
@@ -135,9 +127,9 @@ def _judged(access: Access, queue: BoxQueue, failures: _Failures) -> int:
             with failures.noted(queue, key), access.transaction() as transaction:
                 turns = Turns(transaction)
                 turns.judge_all(queue, turns.lock(queue, group=key))
-        # A group of which more is left has it perhaps at a lower rank than what was judged: arrival and rank differ by priority.
+        # A group with more messages may have them at a lower rank than the judged ones: arrival and rank differ by priority.
         all_judged = not more
-        # Where it finds only groups that it has seen, nobody can judge them: something before waits to be routed.
+        # If it finds only groups that it has seen, no process can judge them: an earlier message waits to be routed.
         known = len(keys)
         keys.update(locked.keys)
         more |= len(keys) > known and (len(locked.keys) == _GROUPS or through is not None)
@@ -149,7 +141,7 @@ def _judged(access: Access, queue: BoxQueue, failures: _Failures) -> int:
 
 
 def _put_right(access: Access, queue: BoxQueue) -> int:
-    """Count anew from now what was counted in a queue from a time that is still to come; some groups in a transaction."""
+    """Begin anew the periods in a queue that count from a future time; some groups in a transaction."""
     put_right, after = 0, None
     while True:
         with access.transaction() as transaction:
@@ -160,7 +152,7 @@ def _put_right(access: Access, queue: BoxQueue) -> int:
 
 
 def _others_put_right(access: Access) -> int:
-    """The same beside queues: of dialogs, links, schedules and processes; nothing by a role that isn't the owner."""
+    """The same beside queues: for dialogs, links, schedules and processes; nothing by a role that isn't the owner."""
     try:
         with access.transaction() as transaction:
             return transaction.value("put_right_others") + schedules_put_right(transaction)
@@ -169,7 +161,7 @@ def _others_put_right(access: Access) -> int:
 
 
 def _scheduled(access: Access) -> int:
-    """How many messages were published for schedules; none by a role that isn't the owner, to whom that is left."""
+    """Return how many messages were published for schedules; none by a role that isn't the owner."""
     try:
         return publish_due(access).published
     except EnvironmentProblem:

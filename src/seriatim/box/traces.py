@@ -1,4 +1,4 @@
-"""Where tracing hooks in: what a publish adds to messages, and what surrounds a turn. Without tracing it does nothing.
+"""The hooks of tracing: the additions of a publish to messages, and the block around a turn. Without tracing it does nothing.
 
 It knows nothing of OpenTelemetry; `seriatim.tracing` installs itself here.
 """
@@ -31,17 +31,17 @@ class TurnTrace(Protocol):
         """Around the call of a handler with messages."""
 
     def settles(self) -> None:
-        """What was processed is completed now: until the next message, or the end."""
+        """Note that processed messages are completed now: until the next message, or the end."""
 
 
 class Tracing(Protocol):
-    """What makes traces."""
+    """The maker of traces."""
 
     def published(self, queue: str | None = None) -> Mapping[str, str]:
         """The properties that messages get which are published now; empty: nothing is traced."""
 
     def turn(self, queue: str) -> TurnTrace:
-        """The trace of what begins now."""
+        """Return the trace of a turn that begins now."""
 
 
 class Untraced:
@@ -83,5 +83,5 @@ class _Traces:
         return _UNTRACED if self.tracing is None else self.tracing.turn(queue)
 
 
-#: That of this process.
+#: The tracing of this process.
 TRACES = _Traces()

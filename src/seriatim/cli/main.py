@@ -84,9 +84,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "serve": "Serve the queues that have an activation: start and stop their readers as the load requires.",
         "workers": "List the processes that work on queues: where, since when, with what in hand, and when they were last seen.",
     },
-    "Shell": {
-        "completion": "Print the script with which a shell completes commands and options.",
-    },
+    "Shell": {"completion": "Print the script with which a shell completes commands and options."},
 }
 _COMMANDS = tuple(sorted(name for names in _SECTIONS.values() for name in names))
 

@@ -36,7 +36,7 @@ from seriatim.console.told import Told
 from seriatim.console.who import Actor, Identify, Unknown, Welcome
 from seriatim.errors import ActionRefused, EnvironmentProblem, NotFound, SeriatimError, Unavailable, UsageError
 from seriatim.kernel.groups.verbs import VERBS
-from seriatim.listening.bodies import Gone, Refused, body_of
+from seriatim.listening.bodies import Gone, RequestRefused, body_of
 from seriatim.listening.threads import Busy
 from seriatim.network import SILENT_S
 from seriatim.operations.tables.table import as_json
@@ -300,7 +300,8 @@ class _Console:
         return {
             "page": page, "at": at, "title": found.title or page.title, "asked": asked, "listing": found.listing,
             "fields": page.fields, "about": found.about, "twin": here(suffix=".json", query=query),
-            "here": here(query=query), "actor": asked.actor, "reads_only": self._reads_only, "is_live": True, "refusal": None, "rejected": None,
+            "here": here(query=query), "actor": asked.actor, "reads_only": self._reads_only, "is_live": True,
+            "refusal": None, "rejected": None,
         }  # fmt: skip
 
     @staticmethod
@@ -506,7 +507,7 @@ async def _form_of(request: Request) -> dict[str, str]:
             most=_MOST_BYTES,
             silent_s=SILENT_S,
         )
-    except Refused as refused:
+    except RequestRefused as refused:
         raise Refusal(refused.status, f"the form can't be taken: {refused.why}") from None
     try:
         text = body.decode("ascii")

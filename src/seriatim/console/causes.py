@@ -17,7 +17,7 @@ YOUNG = timedelta(minutes=10)
 
 
 def causes_of(box: MessageBox, queue: str | None = None) -> list[ErrorCount]:
-    """The causes for which groups stand still, of a queue or of all, the most frequent first, without those that have waited for a moment."""
+    """Return the causes that stop groups, of a queue or of all, the most frequent first, without groups that have waited for a moment."""
     others = groups.groups_by_error(box, queue, state=STOPPED - {GroupState.WAITING})
     old = groups.groups_by_error(box, queue, state=GroupState.WAITING, older_than=YOUNG.total_seconds())
     return sorted([*others, *old], key=lambda one: (-one.count, one.error))

@@ -43,8 +43,11 @@ def environment(now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Envi
         lstrip_blocks=True,
     )
     found.filters |= {
-        "folded": _folded, "cell": lambda value, longest=_LONGEST: _cell(value, now, longest), "timed": lambda text: _timed(text, now), "again": lambda text: _again_at(text, now), "ago": lambda at: _time(at, now), "age": lambda at: _time(at, now, is_age=True), "plain": in_line, "lines": in_lines, "counted": counted,
-        "badge": _badge, "words": lambda text: str(text).replace("_", " "), "json": _json, "period": period_of, "number": shown_value,
+        "folded": _folded, "cell": lambda value, longest=_LONGEST: _cell(value, now, longest),
+        "timed": lambda text: _timed(text, now), "again": lambda text: _again_at(text, now),
+        "ago": lambda at: _time(at, now), "age": lambda at: _time(at, now, is_age=True), "plain": in_line, "lines": in_lines,
+        "counted": counted, "badge": _badge,
+        "words": lambda text: str(text).replace("_", " "), "json": _json, "period": period_of, "number": shown_value,
     }  # fmt: skip
     return found
 

@@ -78,10 +78,13 @@ def following(asked: Asked, reads: Callable[..., Any], found: Any) -> dict[str, 
     """The query of the next page; None: there is none."""
     for name, (one, _) in offered(reads).items():
         if isinstance(one.kind, Place):
-            if isinstance(found, filters.Page):
-                place = found.following
-            else:
-                place = one.kind.of(found[-1]) if len(found) == asked.limit else None
+            place = (
+                found.following
+                if isinstance(found, filters.Page)
+                else one.kind.of(found[-1])
+                if len(found) == asked.limit
+                else None
+            )
             return None if place is None else dict(asked.query) | one.kind.query(name, place)
     if "limit" in offered(reads) and len(found) == asked.limit < MOST_ROWS:  # a longer list begins as this one
         return dict(asked.query) | {"limit": str(min(asked.limit * 4, MOST_ROWS))}

@@ -83,7 +83,9 @@ class Unknown(Exception):
 
 
 class Welcome(Exception):
-    """The address that was asked for proves who asks, and need not prove it again: `name` and `value` of the cookie that does so from now on."""
+    """The address that was asked for proves who asks, and need not prove it again: `name` and `value` of the cookie that does so from now
+    on.
+    """
 
     def __init__(self, name: str, value: str) -> None:
         super().__init__(name)

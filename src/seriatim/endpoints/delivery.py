@@ -38,26 +38,24 @@ class Transaction(Protocol):
 
 def in_hand(tx: Transaction) -> Delivered:
     """The delivery in hand."""
-    found = tx.delivery
-    if found is None:
+    delivery = tx.delivery
+    if delivery is None:
         raise UsageError(
             "a port can only deliver messages that a worker received", remedy="pass it to a Worker as its handler"
         )
-    return found
+    return delivery
 
 
-def given_messages(given: Received | Delivered) -> Sequence[Received]:
+def given_messages(received: Received | Delivered) -> Sequence[Received]:
     """The messages that a handler gets: one, or those of a batch."""
-    return [given] if isinstance(given, Received) else given.messages
+    return [received] if isinstance(received, Received) else received.messages
 
 
 def idempotency_key(delivered: Delivered, message: Received, sent: Sequence[str] = ()) -> str:
-    """32 hexadecimal digits, always the same for the same message from the same place.
-
-    The place is queue, group, incarnation and ordinal; in a queue without order the ticket, since two roles may give their messages one
-    id. The id distinguishes messages of two boxes. The body, and the
-    properties that are sent, distinguish an edited message from the original: a receiver that has refused the original
-    should check the edited one again.
+    """32 hexadecimal digits, always the same for the same message from the same place. The place is queue, group, incarnation and ordinal;
+    in a queue without order the ticket, since two roles may give their messages one id. The id distinguishes messages of two boxes. The
+    body, and the properties that are sent, distinguish an edited message from the original: a receiver that has refused the original should
+    check the edited one again.
     """
     number = message.ticket if message.ordinal is None else message.ordinal
     place = [delivered.queue, delivered.group, delivered.incarnation, number, message.message_id, *sent]

@@ -18,9 +18,9 @@ import httpx
 
 from seriatim.network import DeadlineNetwork
 
-__all__ = ["Answer", "Broken", "Exchange", "NotSent"]
+__all__ = ["Broken", "Exchange", "HttpResponse", "NotSent"]
 
-#: What is read of an answer.
+#: The most bytes that are read of an answer.
 _MOST_BYTES = 65_536
 #: An idle connection is closed after that.
 _IDLE_S = 5.0
@@ -29,7 +29,7 @@ _BREAKS = (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolEr
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """An answer: its status, its headers, and the first 64 KiB of its body."""
 
     status: int
@@ -38,7 +38,7 @@ class Answer:
 
 
 class Broken(Exception):
-    """There is no complete answer: the peer wasn't reached, took too long, broke off, or doesn't speak HTTP; the text says which."""
+    """There is no complete answer: the peer wasn't reached, took too long, broke off, or doesn't speak HTTP; the text is the reason."""
 
 
 class NotSent(Exception):
@@ -58,7 +58,7 @@ class Exchange:
         if url.username or url.password:
             login = base64.b64encode(f"{url.username}:{url.password}".encode()).decode()
             self._own["Authorization"] = f"Basic {login}"
-        # Nobody waits for a connection: a thread has one exchange at a time.
+        # No thread waits for a connection: each has one exchange at a time.
         self._pool = httpcore.ConnectionPool(
             ssl_context=httpx.create_ssl_context(trust_env=False) if url.scheme == "https" else None,
             max_connections=None,
@@ -67,22 +67,22 @@ class Exchange:
             network_backend=DeadlineNetwork(),
         )
 
-    def post(self, headers: Mapping[str, str], body: bytes) -> Answer:
+    def post(self, headers: Mapping[str, str], body: bytes) -> HttpResponse:
         """Post a message, and return the answer."""
-        given = {name.lower() for name in headers}
-        sent = {**{name: value for name, value in self._own.items() if name.lower() not in given}, **headers}
+        names = {name.lower() for name in headers}
+        sent = {**{name: value for name, value in self._own.items() if name.lower() not in names}, **headers}
         moment = time.monotonic() + self._deadline_s
         by = {"connect": moment, "write": moment, "read": moment, "pool": None}
         try:
             with self._pool.stream(
                 "POST", self._target, headers=list(sent.items()), content=body, extensions={"timeout": by}
             ) as answer:
-                return Answer(answer.status, httpx.Headers(answer.headers), _beginning(answer.iter_stream()))
+                return HttpResponse(answer.status, httpx.Headers(answer.headers), _beginning(answer.iter_stream()))
         except httpcore.LocalProtocolError as error:
             raise NotSent(type(error).__name__) from None
         except httpcore.TimeoutException as error:
             raise Broken(f"{type(error).__name__}, not done after {self._deadline_s:g} s") from None
-        except _BREAKS as error:  # which may tell the whole address, and so a password
+        except _BREAKS as error:  # the error may have the whole address, and so a password
             raise Broken(type(error).__name__) from None
 
     def close(self) -> None:
@@ -92,9 +92,9 @@ class Exchange:
 
 def _beginning(pieces: Iterable[bytes]) -> bytes:
     """The first bytes of an answer; a short answer is read to its end, so that the connection can be used again."""
-    found = bytearray()
+    body = bytearray()
     for piece in pieces:
-        found += piece
-        if len(found) >= _MOST_BYTES:
+        body += piece
+        if len(body) >= _MOST_BYTES:
             break
-    return bytes(found[:_MOST_BYTES])
+    return bytes(body[:_MOST_BYTES])

@@ -15,15 +15,14 @@ from seriatim.pipeline.types.message import Received
 
 __all__ = ["FilePort"]
 
-#: A name has 255 bytes at most; one that would be longer than this ends with a digest.
+#: A name has 255 bytes at most; one that would be longer than the first ends with a digest.
 _LONGEST, _KEPT = 200, 150
 _SUFFIX = re.compile(r"(\.[A-Za-z0-9_-]{1,16}){0,3}", re.ASCII)
 
 
 class FilePort:
-    """A handler that writes files: ``FOLDER/GROUP/INCARNATION-ORDINAL.SUFFIX``, for queues without groups ``FOLDER/ID.SUFFIX``.
-
-    A file appears only when it is complete. Names sort in the order of the group.
+    """A handler that writes files: ``FOLDER/GROUP/INCARNATION-ORDINAL.SUFFIX``, for queues without groups ``FOLDER/ID.SUFFIX``. A file
+    appears only when it is complete. Names sort in the order of the group.
     """
 
     def __init__(self, folder: str | Path, *, suffix: str = "") -> None:
@@ -31,14 +30,14 @@ class FilePort:
         if not isinstance(suffix, str) or not _SUFFIX.fullmatch(suffix):
             raise UsageError(f"suffix can't be {shown(suffix)}", remedy="such as .json")
         if not self._folder.is_dir():
-            # A mount that is missing: what would be written beneath would be lost when it comes back.
+            # A missing mount: files written beneath it would be hidden when it comes back.
             raise UsageError("the folder does not exist", where=str(self._folder), remedy="create it")
         self._suffix = suffix
 
-    def __call__(self, given: Received | Delivered, tx: Transaction) -> None:
+    def __call__(self, received: Received | Delivered, tx: Transaction) -> None:
         """Write the given messages, one after another; each is on the disk when it returns."""
         delivered = in_hand(tx)
-        for message in given_messages(given):
+        for message in given_messages(received):
             path = self._path(delivered, message)
             try:
                 self._write(path, message.body)
@@ -55,7 +54,7 @@ class FilePort:
         if path.parent != self._folder and not path.parent.is_dir():
             path.parent.mkdir(exist_ok=True)
             _keep(self._folder)
-        # Of processes in containers each has the same number, and they may share the folder.
+        # Processes in containers may have the same number, and share the folder.
         draft = path.parent / f".{uuid.uuid4().hex}.part"
         try:
             with draft.open("wb") as file:
@@ -70,7 +69,7 @@ class FilePort:
 
 
 def _name(text: str) -> str:
-    """A text as the name of a file: different texts have different names, and no name leads elsewhere or is hidden."""
+    """Return a text as the name of a file: different texts have different names, and no name leads elsewhere or is hidden."""
     quoted = quote(text, safe="").replace("~", "%7E")
     quoted = re.sub(r"^\.", "%2E", quoted)
     if len(quoted) <= _LONGEST:

@@ -25,7 +25,7 @@ _SHOWN = 300
 _LONGEST_PAUSE_S = 86_400.0
 _LONGEST_TIMEOUT_S = 86_400.0
 _EXTENSION = re.compile(r"[a-z0-9]{1,64}", re.ASCII)
-#: Attributes of CloudEvents, and those that the port gives itself.
+#: Attributes of CloudEvents, and those that the port sets itself.
 _TAKEN = frozenset(
     {"id", "source", "specversion", "type", "time", "subject", "datacontenttype", "dataschema", "data", "data_base64"}
     | {"partitionkey", "sequence"}
@@ -34,8 +34,8 @@ _TAKEN = frozenset(
 _OWN_HEADERS = frozenset({"content-type", "idempotency-key", "content-length", "transfer-encoding"})
 #: Digits of an ordinal, which is compared as text.
 _DIGITS = 19
-#: What CloudEvents leave as it is in a header: printable ASCII but for space, double quote and percent.
-_PLAIN = "".join(chr(one) for one in range(0x21, 0x7F) if chr(one) not in '"%')
+#: The characters that CloudEvents don't escape in a header: printable ASCII except space, double quote and percent.
+_PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 
 
 class HttpPort:
@@ -79,17 +79,17 @@ class HttpPort:
         self._source = source
         #: Seconds for a message, from looking up the host to the last byte of the answer.
         self._timeout = float(timeout)
-        #: Further headers, such as ``Authorization``; none that the port gives each message.
+        #: Further headers, such as ``Authorization``; none of those that the port sets for each message.
         self._headers = _checked(headers or {})
-        #: Where to, without what may be secret, for errors.
+        #: The address, without secrets, for errors.
         self.place = f"{self._url.scheme}://{self._url.host}{f':{self._url.port}' if self._url.port else ''}"
         self._exchange: Exchange | None = None
         self._lock = threading.Lock()
 
-    def __call__(self, given: Received | Delivered, tx: Transaction) -> None:
+    def __call__(self, received: Received | Delivered, tx: Transaction) -> None:
         """Post the given messages, one after another."""
         delivered = in_hand(tx)
-        for message in given_messages(given):
+        for message in given_messages(received):
             self._post(delivered, message)
 
     def close(self) -> None:
@@ -110,11 +110,11 @@ class HttpPort:
             raise Transient(f"{error} at {self.place}", where=self.place) from None
         if 200 <= answer.status < 300:
             return
-        said = _in_a_line(answer.body)
-        what = f"the answer was {answer.status}{f': {said}' if said else ''}"
+        answer_text = _in_a_line(answer.body)
+        problem = f"the answer was {answer.status}{f': {answer_text}' if answer_text else ''}"
         if answer.status in _AGAIN or answer.status >= 500:
-            raise Transient(what, where=self.place, retry_after=_retry_after(answer.headers))
-        raise Business(what, where=self.place)
+            raise Transient(problem, where=self.place, retry_after=_retry_after(answer.headers))
+        raise Business(problem, where=self.place)
 
     def _opened(self) -> Exchange:
         with self._lock:
@@ -134,17 +134,17 @@ class HttpPort:
             "sequence": None if message.ordinal is None else f"{message.ordinal:0{_DIGITS}d}",
         }
         attributes |= {name: message.context.get(property_) for name, property_ in self._extensions.items()}
-        found = {
+        event = {
             f"ce-{name}": _header(value) for name, value in attributes.items() if value is not None and value != ""
         }
-        found["Content-Type"] = message.content_type or "application/octet-stream"
-        if not found["Content-Type"].isascii() or any(one in found["Content-Type"] for one in "\r\n"):
+        event["Content-Type"] = message.content_type or "application/octet-stream"
+        if not event["Content-Type"].isascii() or any(letter in event["Content-Type"] for letter in "\r\n"):
             raise Business("the content type of the message can't be sent as an HTTP header")
-        sent = [f"{name}: {found.get(f'ce-{name}', '')}" for name in self._extensions]
-        return found | {"Idempotency-Key": idempotency_key(delivered, message, sent)}
+        sent = [f"{name}: {event.get(f'ce-{name}', '')}" for name in self._extensions]
+        return event | {"Idempotency-Key": idempotency_key(delivered, message, sent)}
 
     def _source_of(self, delivered: Delivered) -> str:
-        """The source, whose events are in order: a group, since it was forgotten last."""
+        """Return the source, whose events are in order: a group, since it was last forgotten."""
         source = self._source or f"/queues/{quote(delivered.queue, safe='')}"
         if delivered.group is None:
             return source
@@ -179,17 +179,17 @@ def _header(value: Property) -> str:
 
 
 def _in_a_line(body: bytes) -> str:
-    """The beginning of an answer, in one line."""
+    """Return the beginning of an answer, in one line."""
     return " ".join(body[: 4 * _SHOWN].decode(errors="replace").split())[:_SHOWN]
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds until a retry, if the answer requests a delay: a number, or a time of the receiver's clock."""
-    said = headers.get("Retry-After", "").strip()
-    if said.isascii() and said.isdigit() and len(said) < 10:
-        return min(float(said), _LONGEST_PAUSE_S)
+    value = headers.get("Retry-After", "").strip()
+    if value.isascii() and value.isdigit() and len(value) < 10:
+        return min(float(value), _LONGEST_PAUSE_S)
     try:
-        moment = parsedate_to_datetime(said)
+        moment = parsedate_to_datetime(value)
         now = parsedate_to_datetime(headers["Date"]) if "Date" in headers else datetime.now(UTC)
         return min(max((moment - now).total_seconds(), 0.0), _LONGEST_PAUSE_S)
     except (ValueError, TypeError, OverflowError):

@@ -10,7 +10,7 @@ from seriatim.pipeline.types.sent_by import LINK
 
 __all__ = ["QueuePort"]
 
-#: What says how a message came here, and not what it is about.
+#: Properties of a message's way to this queue, not of its content.
 _NOT_TAKEN = frozenset({"location", "to", "part", "parts", "parent_id", "dialog", "unique_key", *ORIGIN, *LINK})
 
 
@@ -23,9 +23,9 @@ class QueuePort:
         #: type has to declare it as a long. None: no property.
         self._ordinal = None if ordinal is None else checked_name(ordinal, "a property (ordinal)")
 
-    def __call__(self, given: Received | Delivered, tx: Transaction) -> list[Message]:
+    def __call__(self, received: Received | Delivered, tx: Transaction) -> list[Message]:
         """The messages to publish."""
-        return [self._onward(message) for message in given_messages(given)]
+        return [self._onward(message) for message in given_messages(received)]
 
     def _onward(self, message: Received) -> Message:
         context = {name: value for name, value in message.context.items() if name not in _NOT_TAKEN}

@@ -29,15 +29,15 @@ _SETTINGS: dict[str, Any] = {
 
 def _text(message: Received) -> str:
     try:
-        found = message.body.decode()
+        text = message.body.decode()
     except UnicodeDecodeError:
         raise Business("the body isn't UTF-8, but the port writes it into a text column") from None
-    if "\0" in found:
+    if "\0" in text:
         raise Business("the body contains a NUL, which PostgreSQL can't store as text")
-    return found
+    return text
 
 
-#: What a column may be filled with, beside properties.
+#: The sources of a column, besides properties.
 _OWN: Mapping[str, Callable[[Delivered, Received], Any]] = {
     "body": lambda _, message: message.body,
     "body_text": lambda _, message: _text(message),
@@ -82,7 +82,7 @@ class TablePort:
         self._dsn = dsn
         self._restedness = Restedness()
         self._pool: ConnectionPool[RestedConnection] | None = None
-        #: Which other PostgreSQL, without what may be secret, for errors.
+        #: The other PostgreSQL, without secrets, for errors.
         self.place = ""
         if dsn is not None:
             self.place = _place(dsn)
@@ -91,10 +91,10 @@ class TablePort:
                 name="seriatim-port", connection_class=RestedConnection,
             )  # fmt: skip
 
-    def __call__(self, given: Received | Delivered, tx: Transaction) -> None:
+    def __call__(self, received: Received | Delivered, tx: Transaction) -> None:
         """Write the given messages, in one statement for all of them."""
         delivered = in_hand(tx)
-        rows = [self._row(delivered, message) for message in given_messages(given)]
+        rows = [self._row(delivered, message) for message in given_messages(received)]
         if self._pool is None:
             self._write(tx.connection, rows)
             return
@@ -110,9 +110,9 @@ class TablePort:
         except PoolClosed:
             raise UsageError("the port is closed", remedy="create another TablePort") from None
         except PoolTimeout:
-            what = f"no connection could be made within {_PATIENCE_S:g} s"
+            problem = f"no connection could be made within {_PATIENCE_S:g} s"
             raise Transient(
-                what, where=self.place, remedy="check that the server is running and has free connections"
+                problem, where=self.place, remedy="check that the server is running and has free connections"
             ) from None
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise Transient(" ".join(str(error).split()), where=self.place) from error
@@ -159,12 +159,12 @@ def _place(dsn: str) -> str:
 def _upsert(table: Sequence[str], columns: Sequence[str], key: Sequence[str]) -> sql.Composed:
     """The statement, with every name quoted."""
     comma = sql.SQL(", ")
-    found = sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
+    statement = sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
         sql.Identifier(*table), comma.join(map(sql.Identifier, columns)), comma.join(sql.Placeholder() * len(columns))
     )
     if not key:
-        return found
+        return statement
     rest = [name for name in columns if name not in key]
     sets = comma.join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in rest)
     done = sql.SQL("DO UPDATE SET {}").format(sets) if rest else sql.SQL("DO NOTHING")
-    return found + sql.SQL(" ON CONFLICT ({}) {}").format(comma.join(map(sql.Identifier, key)), done)
+    return statement + sql.SQL(" ON CONFLICT ({}) {}").format(comma.join(map(sql.Identifier, key)), done)

@@ -1,4 +1,4 @@
-"""Arguments that a declaration doesn't take are refused as our error, with the names that it takes."""
+"""Refuse unknown arguments of a declaration with an error of seriatim, which names the known ones."""
 
 from __future__ import annotations
 
@@ -16,26 +16,25 @@ Kind = TypeVar("Kind", bound=type)
 
 
 def refusing(error: type[UsageError]) -> Callable[[Kind], Kind]:
-    """Decorate a dataclass: arguments that it doesn't take are an `error`, not Python's TypeError."""
+    """Decorate a dataclass: an unknown argument raises `error`, not Python's TypeError."""
 
     def decorated(kind: Kind) -> Kind:
         init = kind.__init__  # type: ignore[misc]
         signature = inspect.signature(init)
-
         names = signature.parameters.keys()
         arguments = getattr(kind, "arguments", None)  # of a declaration whose fields have fields
 
         @functools.wraps(init)
-        def checked(self: object, *args: Any, **given: Any) -> None:
-            if arguments is not None and not given.keys() <= names:
-                args, given = (), arguments(args, given)
+        def checked(self: object, *args: Any, **values: Any) -> None:
+            if arguments is not None and not values.keys() <= names:
+                args, values = (), arguments(args, values)
             try:
-                init(self, *args, **given)
+                init(self, *args, **values)
             except TypeError as raised:
                 try:
-                    signature.bind(self, *args, **given)
+                    signature.bind(self, *args, **values)
                 except TypeError as told:
-                    raise _refusal(error, kind, given, told) from None
+                    raise _refusal(error, kind, values, told) from None
                 raise raised  # noqa: TRY201 -- the one of its own checks
 
         kind.__init__ = checked  # type: ignore[misc]
@@ -44,12 +43,12 @@ def refusing(error: type[UsageError]) -> Callable[[Kind], Kind]:
     return decorated
 
 
-def _refusal(error: type[UsageError], kind: type, given: dict[str, Any], told: TypeError) -> UsageError:
-    known = [one for one in inspect.signature(kind).parameters if one != "_"]
+def _refusal(error: type[UsageError], kind: type, values: dict[str, Any], type_error: TypeError) -> UsageError:
+    known = [parameter for parameter in inspect.signature(kind).parameters if parameter != "_"]
     takes = f"it takes {', '.join(known) or 'no arguments'}"
-    unknown = next((one for one in given if one not in known), None)
+    unknown = next((name for name in values if name not in known), None)
     if unknown is None:
-        return error(f"{kind.__name__}: {told}", remedy=takes)
+        return error(f"{kind.__name__}: {type_error}", remedy=takes)
     close = get_close_matches(unknown, known, n=1)
     return error(
         f"{kind.__name__}: unknown argument {unknown!r}",

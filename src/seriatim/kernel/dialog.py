@@ -27,12 +27,12 @@ __all__ = [
     "rows",
 ]
 
-#: The messages that no application sends: that the other side has ended, that the dialog has failed, that time is up.
+#: The messages that no application sends: the other side has ended, the dialog has failed, the timer is due.
 END_DIALOG, ERROR, TIMER = "EndDialog", "Error", "Timer"
 OURS = frozenset({END_DIALOG, ERROR, TIMER})
-#: The codes of errors that the box itself makes; those of applications are above 0.
+#: The codes of errors that the box itself makes; applications have codes above 0.
 LIFETIME_CODE, INVALID_CODE = -1, -2
-#: So long a closed side is still known by its handle, seconds.
+#: How long a closed side can still be found by its handle, seconds.
 CLOSED_KEPT_S = 1800
 
 
@@ -48,7 +48,7 @@ class DialogState(StrEnum):
     CLOSED = "CD"
 
 
-#: What the states are called, and what they mean.
+#: The names of the states, and their meanings.
 LABELS: Mapping[DialogState, tuple[str, str]] = {
     DialogState.STARTED_OUTBOUND: ("started outbound", "begun here, and nothing sent yet"),
     DialogState.STARTED_INBOUND: ("started inbound", "begun by the other side; no message has been received yet"),
@@ -105,7 +105,7 @@ def _row(
     tells: Mapping[DialogState, str] | None = None,
     refused: Mapping[DialogState, str] | None = None,
 ) -> dict[DialogState, Rule]:
-    """A rule for every state: a state that isn't in `to` stays as it is."""
+    """A rule for every state: a state that isn't in `to` stays."""
     says, refusals = tells or {}, refused or {}
     return {state: Rule(to.get(state, state), says.get(state), refusals.get(state)) for state in DialogState}
 
@@ -128,7 +128,7 @@ _ROWS: Mapping[Verb, dict[DialogState, Rule]] = {
     Verb.INVALID_COMES: _row(dict.fromkeys((_SI, _CO, _DI), _ER), dict.fromkeys((_SI, _CO, _DI), ERROR)),
 }
 
-#: What every verb does in every state.
+#: The effect of every verb in every state.
 RULES: Mapping[tuple[Verb, DialogState], Rule] = {
     (verb, state): rule for verb, row in _ROWS.items() for state, rule in row.items()
 }

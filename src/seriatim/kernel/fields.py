@@ -285,7 +285,9 @@ class Value(Kind):
 
 @dataclass(frozen=True)
 class Row:
-    """A field in the table of a declaration: its name, its kind, its key in stored declarations, its engines, its default, and the keys of its value."""
+    """A field in the table of a declaration: its name, its kind, its key in stored declarations, its engines, its default, and
+    the keys of its value.
+    """
 
     name: str
     kind: Kind

@@ -30,11 +30,11 @@ from seriatim.kernel.values.columns import Bools, Ints, empty_ints, expand, firs
 
 __all__ = ["Matcher"]
 
-# Measured: to try so many one by one takes as long as to try them over arrays.
+# Measured: to try this many one by one takes as long as to try them over arrays.
 _FEW = 24
-# So many rules of one value are a crowd.
+# The least number of rules of one value that are a crowd.
 _CROWD = 64
-# What is looked at together, to bound the memory.
+# How many messages are looked up together, to bound the memory.
 _MOST_MESSAGES = 2**13
 _MOST_TRIED = 2**17
 
@@ -51,13 +51,13 @@ class Matcher:
     """
 
     def __init__(self, filters: Sequence[Expression]) -> None:
-        taken = rules(filters)
+        used = rules(filters)
         self._filters = len(filters)
-        self._repeats = len(taken) > len(filters)
+        self._repeats = len(used) > len(filters)
         by_key: dict[Property | None, dict[Any, list[int]]] = defaultdict(lambda: defaultdict(list))
         shapes: dict[Expression, _Shape] = {}
         trials: list[_Trial] = []
-        for number, rule in enumerate(taken):
+        for number, rule in enumerate(used):
             by_value = by_key[rule.key.property if rule.key else None]
             for value in rule.key.values if rule.key else (None,):
                 by_value[value].append(number)
@@ -78,7 +78,7 @@ class Matcher:
         self._everywhere = _Crowd([trials[rule] for rule in by_key.pop(None, {}).get(None, ())])
         self._tables = [_Table(key, by_value, trials) for key, by_value in by_key.items() if key is not None]
         named = [*(key for key in by_key if key is not None), *(one for form in shapes for one in properties(form))]
-        self.properties: Mapping[str, Type] = MappingProxyType({one.name: one.type for one in named})
+        self.properties: Mapping[str, Type] = MappingProxyType({item.name: item.type for item in named})
 
     def matches(self, columns: Mapping[str, Values], n: int) -> tuple[Ints, Ints]:
         """The filters that are TRUE for messages.
@@ -100,8 +100,8 @@ class Matcher:
             self._matches(_Messages(columns, n, first, min(first + _MOST_MESSAGES, n)))
             for first in range(0, n, _MOST_MESSAGES)
         ]
-        found = np.concatenate(runs) if runs else empty_ints()
-        return found // self._filters, found % self._filters
+        rows = np.concatenate(runs) if runs else empty_ints()
+        return rows // self._filters, rows % self._filters
 
     def _matches(self, messages: _Messages) -> Ints:
         """The matches of one run of messages, each as row x number of filters + filter."""
@@ -109,11 +109,11 @@ class Matcher:
         crowds = [(self._everywhere, np.arange(len(messages)))]
         for table, rows, codes in led:
             crowds += table.crowds(rows, codes)
-        found = [self._passed(messages, led)]
+        matches = [self._passed(messages, led)]
         for crowd, rows in crowds:
-            for some, filters in crowd.matches(messages, rows):
-                found.append((some + messages.first) * self._filters + filters)
-        every = np.concatenate(found)
+            for own_rules, filters in crowd.matches(messages, rows):
+                matches.append((own_rules + messages.first) * self._filters + filters)
+        every = np.concatenate(matches)
         every.sort()
         return every[first_per_group(every)] if self._repeats else every
 
@@ -139,14 +139,14 @@ class Matcher:
         lengths = np.diff(starts, append=len(open_))
         for number, start, length in zip(*(a.tolist() for a in (shapes[open_[starts]], starts, lengths)), strict=True):
             if length > _FEW:
-                some = open_[start : start + length]
-                true[some] = self._shapes[number - 1].pairs(messages, rows[some], self._slot[tried[some]])
+                rules = open_[start : start + length]
+                true[rules] = self._shapes[number - 1].pairs(messages, rows[rules], self._slot[tried[rules]])
         self._try_each(messages, rows, tried, open_[np.repeat(lengths <= _FEW, lengths)], true)
         return true
 
-    def _try_each(self, messages: _Messages, rows: Ints, tried: Ints, some: Ints, true: Bools) -> None:
-        """Set in `true` those of `some` pairs that are TRUE."""
-        for place, row, rule in zip(some.tolist(), rows[some].tolist(), tried[some].tolist(), strict=True):
+    def _try_each(self, messages: _Messages, rows: Ints, tried: Ints, rules: Ints, true: Bools) -> None:
+        """Set in `true` the pairs of `rules` that are TRUE."""
+        for place, row, rule in zip(rules.tolist(), rows[rules].tolist(), tried[rules].tolist(), strict=True):
             true[place] = self._trials[rule].passes(messages.one(row))
 
 
@@ -179,7 +179,7 @@ class _Shape:
 
     def parameters(self, slots: Ints) -> list[Values]:
         """The constants of rules, as columns."""
-        return [Values(one.values[slots], one.known[slots]) for one in self._parameters]
+        return [Values(parameter.values[slots], parameter.known[slots]) for parameter in self._parameters]
 
     def pairs(self, messages: _Messages, rows: Ints, slots: Ints) -> Bools:
         """The pairs of a message and a rule's slot that are TRUE."""
@@ -188,8 +188,8 @@ class _Shape:
 
     def table(self, messages: _Messages, rows: Ints, parameters: Sequence[Values], rules: int) -> Bools:
         """A table of booleans: a row for each message and a column for each rule."""
-        taken = messages.taken(self._form, rows[:, np.newaxis])
-        true, _ = evaluate(self._form, taken, (len(rows), rules), parameters)
+        columns = messages.taken(self._form, rows[:, np.newaxis])
+        true, _ = evaluate(self._form, columns, (len(rows), rules), parameters)
         return true
 
 
@@ -214,14 +214,14 @@ class _Crowd:
         by_shape: dict[int, list[_Trial]] = defaultdict(list)
         for trial in trials:
             by_shape[trial.shape.number if trial.shape else 0].append(trial)
-        self._parts = [_Part(alike) for alike in by_shape.values()]
+        self._parts = [_ShapeRules(alike) for alike in by_shape.values()]
 
     def matches(self, messages: _Messages, rows: Ints) -> Iterator[tuple[Ints, Ints]]:
         """Rows and the filters of rules that are TRUE for them."""
-        few = [part for part in self._parts if part.shape and part.size * len(rows) <= _FEW]
-        if few:
+        small = [part for part in self._parts if part.shape and part.size * len(rows) <= _FEW]
+        if small:
             each = [(row, messages.one(row)) for row in rows.tolist()]
-            trials = [trial for part in few for trial in part.trials]
+            trials = [trial for part in small for trial in part.trials]
             pairs = [(row, trial.filter) for trial in trials for row, message in each if trial.passes(message)]
             passed = np.array(pairs, np.int64).reshape(-1, 2)
             yield passed[:, 0], passed[:, 1]
@@ -235,7 +235,7 @@ class _Crowd:
                 yield some[row], part.filters[rule]
 
 
-class _Part:
+class _ShapeRules:
     """The rules of one shape in a crowd."""
 
     def __init__(self, trials: Sequence[_Trial]) -> None:
@@ -257,9 +257,8 @@ class _Part:
 
 
 class _Table:
-    """From the values of one property to rules.
-
-    The rules of a value have a code: they are ``rules[starts[code]:][:counts[code]]``. The rules of a crowd count 0.
+    """From the values of one property to rules. The rules of a value have a code: they are ``rules[starts[code]:][:counts[code]]``. The
+    rules of a crowd count 0.
     """
 
     def __init__(self, key: Property, by_value: Mapping[Any, Sequence[int]], trials: Sequence[_Trial]) -> None:
@@ -267,22 +266,22 @@ class _Table:
         self._trials = trials
         self._codes = {value: code for code, value in enumerate(by_value)}
         counts = np.fromiter(map(len, by_value.values()), np.int64, len(by_value))
-        self._rules = np.fromiter((rule for some in by_value.values() for rule in some), np.int64)
+        self._rules = np.fromiter((rule for rules in by_value.values() for rule in rules), np.int64)
         self._starts = np.cumsum(counts) - counts
         self._crowded = counts >= _CROWD
         self._any_crowd = bool(self._crowded.any())
         self._counts = np.where(self._crowded, 0, counts)
-        # Made when a message leads there: a large IN is a part of many.
+        # Made on first use: a large IN is a part of many.
         self._crowds: dict[int, _Crowd] = {}
         self._crowd_rules = {code: by_value[value] for value, code in self._codes.items() if self._crowded[code]}
 
     def rows(self, messages: _Messages) -> tuple[Ints, Ints]:
         """The messages that lead to any rules, ascending, and the codes of these rules."""
-        given = messages.column(self._key.name)
-        known = np.flatnonzero(given.known)
-        found = np.fromiter(map(self._codes.get, given.values[known].tolist(), repeat(-1)), np.int64, len(known))
-        led = found >= 0
-        return known[led], found[led]
+        values = messages.column(self._key.name)
+        known = np.flatnonzero(values.known)
+        codes = np.fromiter(map(self._codes.get, values.values[known].tolist(), repeat(-1)), np.int64, len(known))
+        led = codes >= 0
+        return known[led], codes[led]
 
     def candidates(self, rows: Ints, codes: Ints) -> tuple[Ints, Ints]:
         """Each message with each of its rules that are in no crowd."""
@@ -317,22 +316,22 @@ class _Messages:
 
     def column(self, name: str) -> Values:
         """A property of all messages, at its full length."""
-        if (found := self._columns.get(name)) is None:
-            given = self._given[name]
-            both = (a if len(a) == self._n else np.broadcast_to(a, self._n) for a in (given.values, given.known))
-            found = self._columns[name] = Values(*(a[self.first : self._last] for a in both))
-        return found
+        if (values := self._columns.get(name)) is None:
+            column = self._given[name]
+            both = (a if len(a) == self._n else np.broadcast_to(a, self._n) for a in (column.values, column.known))
+            values = self._columns[name] = Values(*(a[self.first : self._last] for a in both))
+        return values
 
     def taken(self, expression: Expression, rows: Ints) -> dict[str, Values]:
         """The properties that an expression names, of some messages, in the form of `rows`."""
         named = {one.name: self.column(one.name) for one in properties(expression)}
-        return {name: Values(one.values[rows], one.known[rows]) for name, one in named.items()}
+        return {name: Values(values.values[rows], values.known[rows]) for name, values in named.items()}
 
     def one(self, row: int) -> _Message:
         """One message's properties."""
-        if (found := self._single.get(row)) is None:
-            found = self._single[row] = _Message(self, row)
-        return found
+        if (value := self._single.get(row)) is None:
+            value = self._single[row] = _Message(self, row)
+        return value
 
 
 class _Message(dict[str, Any]):
@@ -343,6 +342,6 @@ class _Message(dict[str, Any]):
         self._messages, self._row = messages, row
 
     def __missing__(self, name: str) -> Any:
-        given = self._messages.column(name)
-        value = self[name] = given.values.item(self._row) if given.known[self._row] else None
+        column = self._messages.column(name)
+        value = self[name] = column.values.item(self._row) if column.known[self._row] else None
         return value

@@ -146,7 +146,7 @@ def why_held(policy: Policy, state: State) -> Ints:
 
 def _fire(policy: Policy, state: State, until: Ints) -> tuple[State, Decided, Events]:
     fire: Callable[..., tuple[State, Decided, Events]] = _RULES[type(policy)].fire
-    until = np.minimum(until, FOREVER - 1)  # what has no clock is due at FOREVER: never
+    until = np.minimum(until, FOREVER - 1)  # a group without a clock is due at FOREVER: never
     after, decided, events = fire(policy, state, until)
     after, closed = close_emptied(policy, after)
     return after, decided, Events.concat([events, closed]) if len(closed) else events

@@ -23,10 +23,10 @@ from seriatim.kernel.filters.filter import (
     Constant,
     Expression,
     In,
-    Kind,
     Or,
     Parameter,
     Property,
+    ValueKind,
     decimal,
 )
 from seriatim.kernel.filters.filter_fold import nodes, parts, with_parts
@@ -38,12 +38,12 @@ __all__ = ["ALWAYS", "Equality", "Rule", "named_types", "of_types", "properties"
 ALWAYS = Constant(True, BOOLEAN)
 
 _TYPE = Property("type", STRING)
-_KEYS = (Kind.STRING, Kind.LONG, Kind.DECIMAL, Kind.TIMESTAMP)
-# An IN of more values stays as it is instead of becoming parameters, one comparison each.
+_KEYS = (ValueKind.STRING, ValueKind.LONG, ValueKind.DECIMAL, ValueKind.TIMESTAMP)
+# An IN of more values isn't turned into parameters, one comparison each.
 _MOST_COMPARISONS = 8
-# Decimal constants of so many digits count as one type, so that 9.50 and 12.50 are of one shape.
+# Decimal constants of up to this many digits count as one type, so that 9.50 and 12.50 have one shape.
 _SHORT = 18
-# Decimals that have fewer together, when given the same number of places, are compared as int64.
+# Decimals with fewer digits together, at the same number of places, are compared as int64.
 _COMPARED = 17
 
 
@@ -68,14 +68,14 @@ def rules(filters: Sequence[Expression]) -> list[Rule]:
     """Rules for all filters; a filter is TRUE where one of its rules is."""
     terms = [(number, _terms(part)) for number, whole in enumerate(filters) for part in _alternatives(whole)]
     choices = [[(key, place) for place, term in enumerate(parts) if (key := _equality(term))] for _, parts in terms]
-    # Of several equalities the one that the fewest filters share leads to the fewest that have to be tried.
-    popular = Counter((key.property, value) for found in choices for key, _ in found for value in key.values)
+    # Of several equalities, the one that the fewest filters share leads to the fewest filters to try.
+    popular = Counter((key.property, value) for values in choices for key, _ in values for value in key.values)
     made: list[Rule] = []
-    for (number, joined), found in zip(terms, choices, strict=True):
-        if not found:
+    for (number, joined), values in zip(terms, choices, strict=True):
+        if not values:
             made.append(Rule(number, None, _rest(joined)))
             continue
-        key, place = min(found, key=lambda choice: max(popular[choice[0].property, v] for v in choice[0].values))
+        key, place = min(values, key=lambda choice: max(popular[choice[0].property, v] for v in choice[0].values))
         made.append(Rule(number, key, _rest([*joined[:place], *joined[place + 1 :]])))
     return made
 
@@ -102,8 +102,8 @@ def _equality(term: Expression) -> Equality | None:
         case Or(parts):
             each = [_equality(part) for part in parts]
             first = each[0]
-            if first is not None and all(one is not None and one.property == first.property for one in each):
-                every = (value for one in each if one is not None for value in one.values)
+            if first is not None and all(key is not None and key.property == first.property for key in each):
+                every = (value for key in each if key is not None for value in key.values)
                 return Equality(first.property, tuple(dict.fromkeys(every)))
     return None
 
@@ -125,30 +125,30 @@ def named_types(expression: Expression) -> set[str]:
 
 
 def shape(expression: Expression) -> tuple[Expression, tuple[Constant, ...]]:
-    """An expression with parameters in place of its constants, numbered from 0, and the constants."""
-    taken: list[Constant] = []
-    return _shape(expression, taken), tuple(taken)
+    """Return an expression with parameters in place of its constants, numbered from 0, and the constants."""
+    constants: list[Constant] = []
+    return _shape(expression, constants), tuple(constants)
 
 
-def _shape(expression: Expression, taken: list[Constant]) -> Expression:
+def _shape(expression: Expression, constants: list[Constant]) -> Expression:
     match expression:
         case Constant(value) if value is not None:
-            taken.append(expression)
-            return Parameter(len(taken) - 1, expression.type)
+            constants.append(expression)
+            return Parameter(len(constants) - 1, expression.type)
         case In(operand, values, null) if values and not null and len(values) <= _MOST_COMPARISONS:
-            inner = _shape(operand, taken)
-            each = tuple(Compare("=", inner, _shape(Constant(v, operand.type), taken)) for v in values)
+            inner = _shape(operand, constants)
+            each = tuple(Compare("=", inner, _shape(Constant(v, operand.type), constants)) for v in values)
             return each[0] if len(each) == 1 else Or(each)
         case Compare(_, left, right):
             inside: tuple[Expression, ...] = _roomy(left, right), _roomy(right, left)
         case _:
             inside = parts(expression)
-    return with_parts(expression, [_shape(part, taken) for part in inside])
+    return with_parts(expression, [_shape(part, constants) for part in inside])
 
 
 def _roomy(side: Expression, other: Expression) -> Expression:
-    """A constant beside a comparison, where its digits don't matter, with room for other constants."""
-    if not isinstance(side, Constant) or side.type.kind is not Kind.DECIMAL or side.type.precision > _SHORT:
+    """Return a constant beside a comparison, where its digits don't matter, with room for other constants."""
+    if not isinstance(side, Constant) or side.type.kind is not ValueKind.DECIMAL or side.type.precision > _SHORT:
         return side
     room = _COMPARED - max(side.type.scale, other.type.scale)
     fast = max(side.type.whole, other.type.whole) <= room

@@ -154,13 +154,13 @@ class Sequencer:
         policy: how groups are ordered.
         start_from: first numbers of single groups, in place of the policy's `start`.
         compare: of which part of a value two messages with one number are compared, with the policy `Standard`: a key of it, a
-            list of keys, or a function of it; None: the value itself. What is neither bytes, text nor JSON-like isn't compared.
+            list of keys, or a function of it; None: the value itself. A body that is neither bytes, text nor JSON-like isn't compared.
         opens: for `Fifo` and `Standard`: a function of the value that says whether the message opens its group. A group that isn't open
             holds its messages, and no clock runs.
         closes: likewise: whether the message closes its group. It does so when it is released.
         unopened_timeout: seconds after which messages that wait for the opening of their group are late; None: they wait for ever.
-        region: for `Fifo` and `Standard`: a key of the value, or a function of it, that says which of two regions, ``"a"`` or ``"b"``, has sent
-            the message. Each region sends every message: the second sight of one is a copy.
+        region: for `Fifo` and `Standard`: a key of the value, or a function of it, that says which of two regions, ``"a"`` or ``"b"``, has
+            sent the message. Each region sends every message: the second sight of one is a copy.
         message_id: likewise: the id that a message has in both regions.
         horizon: with `region`, for `Fifo`: seconds (or ``"1h"``, as by default) for which ids are remembered, from the first sight on.
 
@@ -305,7 +305,7 @@ class Sequencer:
         return self._act(Action.RESET, group, now, next=next)
 
     def restart(self, group: Key, now: float | None = None) -> Outcome:
-        """Begins a group anew, from the policy's `start`: what it holds comes back, in order of arrival. Ordinals go on.
+        """Begins a group anew, from the policy's `start`: its held messages come back, in order of arrival. Ordinals go on.
 
         Messages that were set aside aren't kept in memory: only what is held comes back.
         """
@@ -318,8 +318,8 @@ class Sequencer:
     def close(self, group: Key, now: float | None = None, *, at_once: bool = False) -> Outcome:
         """Closes a group: new messages are late, except missing numbers below the highest one held.
 
-        What it holds goes on by the usual rules and clocks; it is closed when it holds nothing. With `at_once` it is closed now,
-        and nothing leaves any more: what it holds can only be aborted.
+        Its held messages go on by the usual rules and clocks; it is closed when it holds nothing. With `at_once` it is closed now,
+        and nothing leaves any more: its held messages can only be aborted.
         """
         return self._act(Action.CLOSE, group, now, at_once=at_once)
 

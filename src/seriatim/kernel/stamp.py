@@ -84,7 +84,7 @@ def _combined(columns: Sequence[Ints]) -> Ints:
     for column in columns:
         lifted, span = _from_zero(column)
         if room * span >= _ROOM:
-            # Ranks are below the number of rows, and two of these multiplied fit always.
+            # Ranks are below the number of rows, and the product of two of these always fits.
             (combined, room), (lifted, span) = _ranked(combined), _ranked(column)
         combined = combined * span + lifted
         room *= span

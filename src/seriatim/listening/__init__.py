@@ -1,4 +1,4 @@
-"""What everything that listens has in common: the console, metrics and health, and links over HTTPS are applications of one server.
+"""The common part of everything that listens: the console, metrics and health, and links over HTTPS are applications of one server.
 
-Its connections have deadlines, and room for strangers is bounded: nobody without a password or a certificate can keep others out.
+Its connections have deadlines, and room for strangers is bounded: a caller without a password or a certificate can't keep others out.
 """

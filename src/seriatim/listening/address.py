@@ -34,53 +34,53 @@ def is_loopback(host: str) -> bool:
 
 
 def listening(host: str, port: int, option: str) -> socket.socket:
-    """A socket that listens at a host (empty: every interface) and a port (0: a free one)."""
-    found = None
+    """Return a socket that listens at a host (empty: every interface) and a port (0: a free one)."""
+    listener = None
     try:
         family, kind, proto, _, place = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        found = socket.socket(family, kind, proto)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(place)
-        found.listen(_BACKLOG)
-        found.setblocking(False)
+        listener = socket.socket(family, kind, proto)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(place)
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
     except (OSError, UnicodeError) as error:
-        if found is not None:
-            found.close()
+        if listener is not None:
+            listener.close()
         why = getattr(error, "strerror", None) or str(error)
         raise EnvironmentProblem(
             f"cannot listen at {host}:{port}: {why}", remedy=f"give another address with {option}"
         ) from None
-    return found
+    return listener
 
 
 def listening_on_path(path: str, option: str) -> socket.socket:
-    """A Unix socket that listens at a path; its owner and group may open it. One that a process has left there is replaced."""
-    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    """Return a Unix socket that listens at a path; its owner and group may open it. A socket that a process has left there is replaced."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if Path(path).is_socket() and not _is_served(path):
             Path(path).unlink()
-        found.bind(path)
+        listener.bind(path)
         Path(path).chmod(0o660)
-        found.listen(_BACKLOG)
-        found.setblocking(False)
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
     except (OSError, ValueError) as error:
-        found.close()
+        listener.close()
         why = getattr(error, "strerror", None) or str(error)
         raise EnvironmentProblem(f"cannot listen at {path}: {why}", remedy=f"give another path with {option}") from None
-    return found
+    return listener
 
 
 def _is_served(path: str) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as one, suppress(ConnectionRefusedError):
-        one.connect(path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, suppress(ConnectionRefusedError):
+        probe.connect(path)
         return True
     return False
 
 
 def url_of(listener: socket.socket, scheme: str = "http") -> str:
-    """The address of a socket that listens, such as ``http://127.0.0.1:8470``; of a Unix socket ``unix:`` and its path."""
+    """Return the address of a listening socket, such as ``http://127.0.0.1:8470``; for a Unix socket ``unix:`` and its path."""
     if listener.family == socket.AF_UNIX:
         return f"unix:{listener.getsockname()}"
     host, port = listener.getsockname()[:2]

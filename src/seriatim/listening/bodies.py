@@ -9,16 +9,17 @@ from typing import Any
 
 from seriatim.network import SILENT_S, transfer_s
 
-__all__ = ["Gone", "Receive", "Refused", "Send", "answer", "body_of", "busy", "refuse"]
+__all__ = ["Gone", "Receive", "RequestRefused", "Send", "answer", "body_of", "busy", "refuse"]
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
-#: An answer is handed on in pieces, so that it isn't in memory several times; who is refused has so long to read why.
+#: An answer is passed on in pieces, so that it isn't in memory several times; and the time for a refused peer to read the reason,
+#: seconds.
 _PIECE, _LINGER_S = 65_536, 1.0
 _TEXT = "text/plain; charset=utf-8"
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is answered by an error, and its connection closed: `status`, and `why`."""
 
     def __init__(self, status: int, why: str) -> None:
@@ -33,8 +34,8 @@ class Gone(Exception):
 async def body_of(receive: Receive, *, length: int | None, most: int, silent_s: float = SILENT_S) -> bytearray:
     """The body of a request."""
     if (length or 0) > most:
-        raise Refused(413, f"it has {length:,} bytes, and at most {most:,} are taken")
-    found, end = bytearray(length or 0), 0
+        raise RequestRefused(413, f"it has {length:,} bytes, and at most {most:,} are taken")
+    body, end = bytearray(length or 0), 0
     loop = asyncio.get_running_loop()
     by = loop.time() + silent_s + transfer_s(most if length is None else length)
     while True:
@@ -42,16 +43,16 @@ async def body_of(receive: Receive, *, length: int | None, most: int, silent_s: 
             async with asyncio.timeout_at(min(by, loop.time() + silent_s)):
                 event = await receive()
         except TimeoutError:
-            raise Refused(408, "the request took too long") from None
+            raise RequestRefused(408, "the request took too long") from None
         if event["type"] == "http.disconnect":
             raise Gone
         piece = event.get("body", b"")
         if end + len(piece) > most:
-            raise Refused(413, f"at most {most:,} bytes are taken")
-        found[end : end + len(piece)] = piece
+            raise RequestRefused(413, f"at most {most:,} bytes are taken")
+        body[end : end + len(piece)] = piece
         end += len(piece)
         if not event.get("more_body", False):
-            return found
+            return body
 
 
 async def answer(
@@ -66,7 +67,9 @@ async def answer(
 
 
 async def refuse(receive: Receive, send: Send, status: int, why: str) -> None:
-    """Answer a request by an error, and let the other side read it before the connection is closed: what it sends meanwhile would take it away."""
+    """Answer a request by an error, and let the other side read it before the connection is closed: more data from it would discard the
+    answer.
+    """
     content = f"{why}\n".encode()
     headers = {"Connection": "close"} | ({"Retry-After": "1"} if status == 503 else {})
     await _begin(send, status, _TEXT, len(content), headers)
@@ -84,6 +87,6 @@ async def busy(_: Any, receive: Receive, send: Send) -> None:
 
 
 async def _begin(send: Send, status: int, kind: str, length: int, headers: Mapping[str, str]) -> None:
-    told = {"Content-Type": kind, "Content-Length": str(length), "Cache-Control": "no-store", **headers}
-    encoded = [(name.lower().encode(), value.encode()) for name, value in told.items()]
+    headers_sent = {"Content-Type": kind, "Content-Length": str(length), "Cache-Control": "no-store", **headers}
+    encoded = [(name.lower().encode(), value.encode()) for name, value in headers_sent.items()]
     await send({"type": "http.response.start", "status": status, "headers": encoded})

@@ -1,4 +1,4 @@
-"""Who is connected, and whose connection is closed where there is no room."""
+"""The connected peers, and whose connection is closed when there is no room."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-__all__ = ["Crowd", "State", "Visitor", "name_of"]
+__all__ = ["ConnectionState", "Crowd", "Visitor", "name_of"]
 
 
-class State(Enum):
-    """What a connection does."""
+class ConnectionState(Enum):
+    """The state of a connection."""
 
     BEGINS = "begins"  # a handshake, or the head of a request
     SENDS = "sends"  # the body of a request
@@ -30,27 +30,26 @@ class Visitor:
     #: The time of the monotonic clock at which it was accepted.
     began: float
     close: Callable[[], object]
-    state: State = State.BEGINS
+    state: ConnectionState = ConnectionState.BEGINS
     is_unread: bool = False
-    #: Whether it is one of those that are kept for health.
+    #: Whether it is one of those that are reserved for health.
     asks_health: bool = False
     #: Its TLS, which has the certificate of the other side; None: there is none.
     tls: ssl.SSLObject | None = None
-    #: What an application keeps of it, from request to request.
+    #: An application's notes, from request to request.
     notes: dict[str, Any] = field(default_factory=dict)
     crowd: Crowd | None = None
 
     @property
     def is_awaited(self) -> bool:
-        """Whether the other side has to do something, so that it may be closed in favour of another one."""
-        return self.state is not State.ANSWERED or self.is_unread
+        """Whether the other side has to act, so that it may be closed in favour of another one."""
+        return self.state is not ConnectionState.ANSWERED or self.is_unread
 
 
 class Crowd:
-    """Connections, of which there are so many at most, and so many of one name.
-
-    Where there is no room, one of those goes that wait for their other side: of the name that has most of them, the one that came first. So a
-    name that fills the room with connections that do nothing takes it away from itself only.
+    """A limited number of connections, and a limited number of one name. Where there is no room, one of those goes that wait for their
+    other side: of the name that has most of them, the one that came first. So a name that fills the room with connections that do nothing
+    takes it away from itself only.
     """
 
     def __init__(self, most: int, of_name: int) -> None:
@@ -58,30 +57,32 @@ class Crowd:
         self._there: dict[Visitor, Hashable] = {}
 
     def enter(self, visitor: Visitor, name: Hashable) -> bool:
-        """Let a connection in, if need be in place of another one; it leaves the crowd in which it was. False: there is no room, and nothing has changed."""
-        mine = [one for one, its in self._there.items() if its == name]
-        if len(mine) >= self._of_name:
-            return self._close_one(mine) and self._let_in(visitor, name)
+        """Let a connection in, if need be in place of another one; it leaves its former crowd. False: there is no room, and nothing has
+        changed.
+        """
+        own = [visitor for visitor, visitor_name in self._there.items() if visitor_name == name]
+        if len(own) >= self._of_name:
+            return self._close_one(own) and self._let_in(visitor, name)
         if len(self._there) >= self._most:
             return self.close_one() and self._let_in(visitor, name)
         return self._let_in(visitor, name)
 
     def leave(self, visitor: Visitor) -> None:
-        """A connection is over, or goes elsewhere."""
+        """Remove a connection that is over, or goes elsewhere."""
         self._there.pop(visitor, None)
         visitor.crowd = None
 
     def close_one(self) -> bool:
-        """Close a connection in favour of another one; False: all are being answered."""
-        awaited = [one for one in self._there if one.is_awaited]
+        """Close a connection in favour of another one; return False if all are being answered."""
+        awaited = [visitor for visitor in self._there if visitor.is_awaited]
         if not awaited:
             return False
-        of_names = Counter(self._there[one] for one in awaited)
+        of_names = Counter(self._there[visitor] for visitor in awaited)
         (name, _), *_ = of_names.most_common(1)
-        return self._close_one([one for one in awaited if self._there[one] == name])
+        return self._close_one([visitor for visitor in awaited if self._there[visitor] == name])
 
     def _close_one(self, visitors: list[Visitor]) -> bool:
-        first = next((one for one in visitors if one.is_awaited), None)
+        first = next((visitor for visitor in visitors if visitor.is_awaited), None)
         if first is None:
             return False
         self.leave(first)
@@ -97,9 +98,9 @@ class Crowd:
 
 
 def name_of(address: str) -> str:
-    """The name of strangers at an address: of IPv6 its network of 64 bits, all of which one machine may have."""
+    """Return the name of strangers at an address: for IPv6 its network of 64 bits, all of which one machine may have."""
     try:
-        found = ipaddress.ip_address(address)
+        parsed = ipaddress.ip_address(address)
     except ValueError:
         return address
-    return address if found.version == 4 else str(ipaddress.ip_network((found, 64), strict=False))
+    return address if parsed.version == 4 else str(ipaddress.ip_network((parsed, 64), strict=False))

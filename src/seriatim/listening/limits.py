@@ -1,4 +1,4 @@
-"""What connections may take of a process that listens."""
+"""The limits of connections to a listening process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ListenLimits"]
 
 #: Connections of strangers at once, and those of one address.
 CONNECTIONS, OF_ADDRESS = 128, 96
-#: Further ones that are asked for health only, where the others are all being answered.
+#: Further connections for health only, when all others are being answered.
 RESERVE = 8
 #: Seconds for the first byte of a connection with TLS, for the rest of its handshake, and for the head of a request as a whole.
 FIRST_BYTE_S, HANDSHAKE_S, HEAD_S = 3.0, 5.0, 10.0
@@ -21,11 +21,11 @@ LARGEST_HEAD, IDLE_S = 16_384, 15.0
 
 @dataclass(frozen=True, slots=True)
 class ListenLimits:
-    """What connections may take of a process that listens."""
+    """The limits of connections to a listening process."""
 
-    #: Connections at once of those who aren't known: at most a half of the files that the process may have open.
+    #: Connections of unknown peers at once: at most a half of the files that the process may have open.
     connections: int = CONNECTIONS
-    #: Those of one address; of IPv6, of one network of 64 bits.
+    #: Connections of one address; for IPv6, of one network of 64 bits.
     of_address: int = OF_ADDRESS
     #: Seconds for the first byte of a connection with TLS.
     first_byte_s: float = FIRST_BYTE_S
@@ -40,6 +40,6 @@ class ListenLimits:
 
     @property
     def room(self) -> int:
-        """Connections at once of those who aren't known, in this process."""
+        """Connections of unknown peers at once, in this process."""
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         return self.connections if files == resource.RLIM_INFINITY else max(1, min(self.connections, files // 2))

@@ -14,7 +14,7 @@ from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 from uvicorn.server import ServerState
 
 from seriatim.listening.bodies import busy
-from seriatim.listening.crowd import State, Visitor
+from seriatim.listening.crowd import ConnectionState, Visitor
 from seriatim.listening.limits import ListenLimits
 from seriatim.listening.seldom import LOG
 
@@ -61,11 +61,11 @@ class Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take what has come."""
-        if self._visitor.state is State.IDLE:
+        """Take received data."""
+        if self._visitor.state is ConnectionState.IDLE:
             self._await_head()
         self._has_begun = True
-        with contextlib.suppress(h11.LocalProtocolError):  # it came behind an error that was answered
+        with contextlib.suppress(h11.LocalProtocolError):  # it came after a request that was answered by an error
             super().data_received(data)
 
     def handle_events(self) -> None:
@@ -74,34 +74,34 @@ class Protocol(H11Protocol):
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
             self._stop()
-            self._visitor.state = State.SENDS if cycle.more_body else State.ANSWERED
+            self._visitor.state = ConnectionState.SENDS if cycle.more_body else ConnectionState.ANSWERED
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         if self.transport.is_closing():
-            self._visitor.state = State.IDLE
+            self._visitor.state = ConnectionState.IDLE
             self._close_in_time()
             return
         rest = self.conn.their_state is not h11.DONE or bool(self.conn.trailing_data[0])
-        self._visitor.state = State.IDLE
-        if rest:  # of the body, which nobody reads, or the next head
+        self._visitor.state = ConnectionState.IDLE
+        if rest:  # of the unread body, or the next head
             self._await_head()
         super().on_response_complete()
 
     def timeout_keep_alive_handler(self) -> None:
-        """No further request has come."""
+        """Close the connection: no further request has come."""
         super().timeout_keep_alive_handler()
         self._close_in_time()
 
     def shutdown(self) -> None:
-        """The server ends: at once, unless a request is in hand."""
+        """End: at once, unless a request is in hand."""
         if self.cycle is None or self.cycle.response_complete:
             self.transport.abort()
         else:
             super().shutdown()
 
     def pause_writing(self) -> None:
-        """The other side doesn't take the answer as fast as it is made."""
+        """Note that the other side reads the answer more slowly than it is made."""
         super().pause_writing()
         self._visitor.is_unread = True
         self._unread = self.loop.call_later(self._limits.silent_s, self.transport.abort)
@@ -114,7 +114,7 @@ class Protocol(H11Protocol):
             self._unread.cancel()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what isn't HTTP as it should be; uvicorn calls it where h11 raises."""
+        """Refuse invalid HTTP; uvicorn calls it where h11 raises."""
         error = sys.exc_info()[1]
         self._refuse(getattr(error, "error_status_hint", 400), "this isn't HTTP as it should be\n")
 
@@ -122,13 +122,13 @@ class Protocol(H11Protocol):
         await (self.config.loaded_app if scope["path"] in self._health else busy)(scope, receive, send)
 
     def _close_in_time(self) -> None:
-        """Close also where the other side doesn't take the rest of the answer."""
+        """Close even if the other side doesn't read the rest of the answer."""
         self._stop()
         self._head = self.loop.call_later(self._limits.silent_s, self.transport.abort)
 
     def _await_head(self) -> None:
         self._stop()
-        self._visitor.state, self._has_begun = State.BEGINS, False
+        self._visitor.state, self._has_begun = ConnectionState.BEGINS, False
         self._head = self.loop.call_later(self._limits.head_s, self._is_late)
 
     def _stop(self) -> None:
@@ -143,7 +143,7 @@ class Protocol(H11Protocol):
             self.transport.abort()
 
     def _refuse(self, status: int, why: str) -> None:
-        """Answer what is no request, and close."""
+        """Answer an invalid request, and close."""
         self._stop()
         if self.conn.our_state is not h11.IDLE:  # something is being answered
             self.transport.abort()

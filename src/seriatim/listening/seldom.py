@@ -1,4 +1,4 @@
-"""The log of what strangers do: the same line once in a while only, because they could fill it."""
+"""The log of strangers' actions: the same line only once in a while, because they could fill it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from seriatim.pipeline.text.log_fields import fields
 
 __all__ = ["LOG", "tell"]
 
-#: The same line is logged once in so many seconds, and at most so many lines in that time.
+#: The same line is logged once in this many seconds, and at most this many lines in that time.
 _TOLD_S, _MOST_TOLD = 60.0, 100
 
 
@@ -25,7 +25,7 @@ class _Seldom(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         now, text = time.monotonic(), record.getMessage()
         with self._lock:
-            self._told = {one: at for one, at in self._told.items() if now - at < _TOLD_S}
+            self._told = {line: at for line, at in self._told.items() if now - at < _TOLD_S}
             if text in self._told or len(self._told) >= _MOST_TOLD:
                 return False
             self._told[text] = now
@@ -36,6 +36,6 @@ LOG = logging.getLogger("seriatim.listening")
 LOG.addFilter(_Seldom())
 
 
-def tell(where: str, what: str, level: int = logging.WARNING) -> None:
-    """Log what happened to a connection."""
-    LOG.log(level, "%s: %s", where, what, extra=fields("connection_refused", error=what))
+def tell(where: str, text: str, level: int = logging.WARNING) -> None:
+    """Log an event of a connection."""
+    LOG.log(level, "%s: %s", where, text, extra=fields("connection_refused", error=text))

@@ -1,4 +1,4 @@
-"""`Server`: an ASGI application at an address, whose connections nobody can use up."""
+"""`Server`: an ASGI application at an address, whose connections no peer can use up."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ from seriatim.network import watch
 
 __all__ = ["Server"]
 
-#: Requests in hand are answered before it ends, if that takes a few seconds only.
+#: The longest time for requests in hand before it ends, seconds.
 _END_S = 5.0
-#: So long no connection is accepted where the system has no room for one.
+#: The pause before the next connection is accepted, when the system has no room for one, seconds.
 _NO_ROOM_S = 0.5
 
 
 class Server(uvicorn.Server):
-    """Serves an ASGI application at a socket: in this thread, or in one of its own until it is closed.
-
-    A scope's ``state`` has the `Visitor`.
+    """Serves an ASGI application at a socket: in this thread, or in one of its own until it is closed. A scope's ``state`` has the
+    `Visitor`.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class Server(uvicorn.Server):
 
     def serve_until_stopped(self) -> None:
         """Serve until SIGINT or SIGTERM."""
-        with contextlib.suppress(KeyboardInterrupt):  # which uvicorn raises after it has ended because of it
+        with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises it after it has ended because of it
             self.run(sockets=[self._listener])
 
     def start(self) -> None:
@@ -73,14 +72,14 @@ class Server(uvicorn.Server):
         self._thread.start()
 
     def close(self) -> None:
-        """Serve no more. Requests in hand are answered first, if that takes a few seconds only."""
+        """Stop serving. Requests in hand are answered first, if that takes only a few seconds."""
         self.should_exit = True
         if self._thread is not None:
             self._thread.join(2 * _END_S)
         self._listener.close()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept connections: uvicorn would accept all that come before it looks at one."""
+        """Begin to accept connections: uvicorn would accept all waiting ones before it looks at one."""
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             raise RuntimeError("the application can't begin")
@@ -126,7 +125,7 @@ class Server(uvicorn.Server):
             raw.close()
 
     async def _connection(self, raw: socket.socket, visitor: Visitor) -> bool:
-        """Begin a connection, which goes on in its protocol; whether it has begun."""
+        """Begin a connection, which continues in its protocol; return whether it has begun."""
 
         def protocol() -> Protocol:
             return Protocol(
@@ -167,15 +166,15 @@ class Server(uvicorn.Server):
 
 
 class _Telling:
-    """The TLS of a connection. It tells the other side why a handshake failed, which asyncio forgets to send."""
+    """The TLS of a connection. It tells the other side why a handshake failed, which asyncio doesn't."""
 
     def __init__(self, context: ssl.SSLContext, raw: socket.socket) -> None:
         self._context, self._raw = context, raw
 
-    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, **given: Any) -> ssl.SSLObject:
+    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, **options: Any) -> ssl.SSLObject:
         """As the context does."""
-        found = self._context.wrap_bio(incoming, outgoing, **given)
-        shake: Callable[[], None] = found.do_handshake
+        bio = self._context.wrap_bio(incoming, outgoing, **options)
+        shake: Callable[[], None] = bio.do_handshake
 
         def do_handshake() -> None:
             try:
@@ -187,12 +186,12 @@ class _Telling:
                     self._raw.send(outgoing.read())
                 raise
 
-        found.do_handshake = do_handshake  # type: ignore[method-assign]
-        return found
+        bio.do_handshake = do_handshake  # type: ignore[method-assign]
+        return bio
 
 
 class _Accepting:
-    """What uvicorn closes at its end."""
+    """The object that uvicorn closes at its end."""
 
     def __init__(self, task: asyncio.Task[None]) -> None:
         self._task = task
@@ -213,9 +212,9 @@ def _done(future: asyncio.Future[None]) -> None:
 async def _readable(raw: socket.socket) -> None:
     """Wait for a first byte."""
     loop = asyncio.get_running_loop()
-    came = loop.create_future()
-    loop.add_reader(raw, _done, came)
+    readable = loop.create_future()
+    loop.add_reader(raw, _done, readable)
     try:
-        await came
+        await readable
     finally:
         loop.remove_reader(raw)

@@ -1,4 +1,4 @@
-"""Threads for what takes long: a few with a bounded queue before them, or one whose answer all share."""
+"""Threads for work that takes long: a few with a bounded queue before them, or one whose answer all share."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ T = TypeVar("T")
 
 
 class Busy(Exception):
-    """Too many wait already: come again in a moment."""
+    """Too many calls wait already: come again in a moment."""
 
 
 class Threads:
-    """Calls functions in threads, so many at once."""
+    """Calls functions in threads, a limited number at once."""
 
     def __init__(self, most: int, waiting: int) -> None:
         self._limiter, self._room, self._in_hand = CapacityLimiter(most), most + waiting, 0
@@ -35,7 +35,9 @@ class Threads:
 
 
 class Shared(Generic[T]):
-    """A function that is called in a thread of its own, once at a time: who asks meanwhile gets the same answer, so that nobody can keep others from it."""
+    """A function that is called in a separate thread, once at a time: callers during a call share its answer, so that no caller can keep
+    others from it.
+    """
 
     def __init__(self, function: Callable[[], T]) -> None:
         self._function, self._limiter = function, CapacityLimiter(1)

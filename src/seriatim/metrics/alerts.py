@@ -13,12 +13,12 @@ class Alert:
     """An alert."""
 
     name: str
-    #: What is true while something is wrong, in Prometheus' language.
+    #: An expression in Prometheus' language that is true while there is a problem.
     expression: str
-    #: How long it has to be so before anybody is told, such as ``5m``.
+    #: How long it has to be true before the alert fires, such as ``5m``.
     lasts: str
     severity: str
-    #: What is wrong; ``{{ $labels.queue }}`` and ``{{ $value }}`` are Prometheus'.
+    #: The problem; ``{{ $labels.queue }}`` and ``{{ $value }}`` are Prometheus'.
     summary: str
     helps: str
     #: Series with values a minute apart, in the language of ``promtool test rules``, at which it fires after `after` minutes.
@@ -46,7 +46,8 @@ ALERTS: tuple[Alert, ...] = (
         {"seriatim_law_broken": "0x10 2x30"}, {"seriatim_law_broken": "0x40"}, {},
     ),
     Alert(
-        "SeriatimReadyForLong", "max by (queue) (seriatim_oldest_ready_seconds) > 300 and on (queue) seriatim_queue_enabled == 1", "5m", "warning",
+        "SeriatimReadyForLong", "max by (queue) (seriatim_oldest_ready_seconds) > 300 and on (queue) seriatim_queue_enabled == 1",
+        "5m", "warning",
         "queue {{ $labels.queue }}: messages that can be handed out have waited for {{ $value | humanizeDuration }}",
         "are there workers, and enough? seriatim workers, seriatim doctor",
         {'seriatim_oldest_ready_seconds{queue="orders"}': "0+60x40", 'seriatim_queue_enabled{queue="orders"}': "1x40"},
@@ -55,10 +56,12 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         "SeriatimNobodyAtWork",
-        "max by (queue) (seriatim_queue_processes) == 0 and on (queue) seriatim_oldest_ready_seconds > 60 and on (queue) seriatim_queue_enabled == 1",
+        "max by (queue) (seriatim_queue_processes) == 0 and on (queue) seriatim_oldest_ready_seconds > 60 "
+        "and on (queue) seriatim_queue_enabled == 1",
         "5m", "warning",
         "queue {{ $labels.queue }} has messages to hand out, and no process works on it",
-        "start a worker: seriatim work {{ $labels.queue }}; receivers in applications have no heartbeat: leave this alert out for their queues",
+        "start a worker: seriatim work {{ $labels.queue }}; receivers in applications have no heartbeat: leave this alert "
+        "out for their queues",
         {
             'seriatim_queue_processes{queue="orders"}': "0x40", 'seriatim_oldest_ready_seconds{queue="orders"}': "0+60x40",
             'seriatim_queue_enabled{queue="orders"}': "1x40",
@@ -104,7 +107,8 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         "SeriatimQueueFull",
-        "sum by (queue) (max by (queue, state) (seriatim_messages)) / on (queue) max by (queue) (seriatim_queue_limit_messages) > 0.9", "5m", "warning",
+        "sum by (queue) (max by (queue, state) (seriatim_messages)) / on (queue) max by (queue) "
+        "(seriatim_queue_limit_messages) > 0.9", "5m", "warning",
         "queue {{ $labels.queue }} is {{ $value | humanizePercentage }} full: publishers will wait, or are refused",
         "seriatim queues; more workers, or a larger max_messages",
         {'seriatim_messages{queue="orders",state="queued"}': "950x40", 'seriatim_queue_limit_messages{queue="orders"}': "1000x40"},

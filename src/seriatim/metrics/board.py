@@ -48,7 +48,8 @@ PANELS: tuple[Panel, ...] = (
     ]),
     Panel("Messages of a turn", _quantiles("seriatim_turn_messages")),
     Panel("At work", [
-        ("{{queue}} processes", f"max by (queue) (seriatim_queue_processes{_IN})"), ("{{queue}} turns", f"sum by (queue) (seriatim_turns{_IN})"),
+        ("{{queue}} processes", f"max by (queue) (seriatim_queue_processes{_IN})"),
+        ("{{queue}} turns", f"sum by (queue) (seriatim_turns{_IN})"),
         ("{{queue}} leases", f"max by (queue) (seriatim_leases{_IN})"),
     ]),
     Panel("Published a second", [("{{location}}", "max by (location) (rate(seriatim_published_total[$__rate_interval]))")], "ops"),
@@ -94,7 +95,7 @@ def board() -> dict[str, Any]:
                 },
             ]
         },
-        "panels": [_drawn(number, one, source) for number, one in enumerate(PANELS)],
+        "panels": [_drawn(number, panel, source) for number, panel in enumerate(PANELS)],
     }
 
 
@@ -105,12 +106,7 @@ def _drawn(number: int, panel: Panel, source: dict[str, str]) -> dict[str, Any]:
         "type": "timeseries",
         "title": panel.title,
         "datasource": source,
-        "gridPos": {
-            "x": number % _ACROSS * _WIDTH,
-            "y": number // _ACROSS * _HEIGHT,
-            "w": _WIDTH,
-            "h": _HEIGHT,
-        },
+        "gridPos": {"x": number % _ACROSS * _WIDTH, "y": number // _ACROSS * _HEIGHT, "w": _WIDTH, "h": _HEIGHT},
         "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
         "targets": [
             {"refId": chr(ord("A") + place), "datasource": source, "legendFormat": legend, "expr": query}

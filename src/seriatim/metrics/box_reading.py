@@ -1,4 +1,4 @@
-"""What a box shows, read seldom and in time: several scrapes share one statement, and none waits for a database that is away."""
+"""A box's figures, read seldom and in time: several scrapes share one statement, and none waits for a database that is away."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from seriatim.operations.invariants import broken_within
 
 __all__ = ["BoxReading", "Reading"]
 
-#: An answer serves so long, a statement has so long, and a scrape waits so long for a new answer.
+#: How long an answer is used, the limit of a statement, and how long a scrape waits for a new answer, seconds.
 _KEPT_S, _LIMIT_S, _PATIENCE_S = 5.0, 5.0, 6.0
-#: The laws are audited so often at most, and one of its statements has so long.
+#: The least interval of audits of the laws, and the limit of each of its statements, seconds.
 _AUDIT_EVERY_S, _AUDIT_LIMIT_S = 600.0, 4.0
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read of a box."""
+    """The values that were read of a box."""
 
     #: Its figures; None: they couldn't be read in time.
     figures: Sequence[Figure] | None
@@ -30,7 +30,7 @@ class Reading:
     why: str = ""
     #: How many violations of its laws the last audit found; None: there is none, or it took too long.
     broken: int | None = None
-    #: When that was, in seconds since the epoch; None: never.
+    #: The time of that audit, in seconds since the epoch; None: never.
     audited_at: float | None = None
 
 
@@ -38,7 +38,7 @@ class BoxReading:
     """Reads a box for all scrapes of a process; threads share it."""
 
     def __init__(self, opened: Callable[[], MessageBox], *, closes: bool = True, audits: bool = True) -> None:
-        #: Opens the box, or returns the one that is open; it is called again until that succeeds.
+        #: Opens the box, or returns the open one; it is called again until that succeeds.
         self._opened = opened
         self._closes = closes
         #: Whether the laws of the box are audited from time to time, beside scrapes.
@@ -53,7 +53,7 @@ class BoxReading:
         self._broken: tuple[int, float] | None = None
 
     def now(self) -> Reading:
-        """What the box shows: a few seconds old at most; without figures if the box doesn't answer in time."""
+        """Return the box's figures: a few seconds old at most; without figures if the box doesn't answer in time."""
         with self._lock:
             if time.monotonic() - self._read_at >= _KEPT_S and (self._reads is None or not self._reads.is_alive()):
                 self._reads = threading.Thread(target=self._read, name="seriatim-figures", daemon=True)
@@ -75,7 +75,7 @@ class BoxReading:
             box.close()
 
     def _read(self) -> None:
-        is_reachable, found, why = False, None, ""
+        is_reachable, box_figures, why = False, None, ""
         try:
             if self._box is None:
                 self._box = self._opened()
@@ -84,16 +84,16 @@ class BoxReading:
                 transaction.check_enabled()
                 transaction.value("schema_version")
             is_reachable = True
-            found = figures(box, limit_s=_LIMIT_S)
+            box_figures = figures(box, limit_s=_LIMIT_S)
             self._look_at_laws(box)
         except BoxDisabled as error:
             why = str(error)
-            found = None
+            box_figures = None
         except SeriatimError as error:
             why = str(error)
         finally:
             with self._lock:
-                self._figures, self._is_reachable, self._why = found, is_reachable, why
+                self._figures, self._is_reachable, self._why = box_figures, is_reachable, why
                 self._read_at = time.monotonic()
 
     def _look_at_laws(self, box: MessageBox) -> None:
@@ -107,7 +107,7 @@ class BoxReading:
     def _audit_laws(self, box: MessageBox) -> None:
         try:
             broken = broken_within(box, _AUDIT_LIMIT_S)
-        except SeriatimError:  # which the figures tell of
+        except SeriatimError:  # the figures report it
             return
         with self._lock:
             self._broken = None if broken is None else (len(broken), time.time())

@@ -13,11 +13,11 @@ from typing import Literal
 
 from seriatim.box.measures import BOUNDS, Measure
 
-__all__ = ["BOX", "METRICS", "PROCESS", "PROCESS_ITSELF", "RUN", "Kind", "Metric", "Source"]
+__all__ = ["BOX", "METRICS", "PROCESS", "PROCESS_ITSELF", "RUN", "Metric", "MetricKind", "Source"]
 
 
-class Kind(StrEnum):
-    """What Prometheus takes a metric for."""
+class MetricKind(StrEnum):
+    """Prometheus' type of a metric."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
@@ -25,7 +25,7 @@ class Kind(StrEnum):
 
 
 class Source(StrEnum):
-    """Where a metric's values come from, in words of the reference."""
+    """The source of a metric's values, in words of the reference."""
 
     BOX = "the box"
     PROCESS = "the processes"
@@ -37,15 +37,15 @@ class Source(StrEnum):
 class Metric:
     """A metric."""
 
-    #: Its name. That of a counter ends with ``_total``.
+    #: Its name. A counter's name ends with ``_total``.
     name: str
-    kind: Kind
+    kind: MetricKind
     #: Its meaning, in a sentence or two without a period at the end.
     help: str
     source: Source
-    #: The figure of the box, the measure of the processes, or the field of the run that it is.
+    #: The figure of the box, the measure of the processes, or the field of the run.
     of: str
-    #: The names of its labels: first what has the value, then the kind.
+    #: The names of its labels: first the owner of the value, then the kind.
     labels: Sequence[str] = ()
     unit: Literal["", "seconds", "bytes", "messages", "groups", "rows", "records"] = ""
 
@@ -57,7 +57,7 @@ class Metric:
 
 _ESTIMATED = "; estimated where seriatim_counts_estimated is 1"
 _SINCE = "since the start of the process"
-_G, _C, _H = Kind.GAUGE, Kind.COUNTER, Kind.HISTOGRAM
+_G, _C, _H = MetricKind.GAUGE, MetricKind.COUNTER, MetricKind.HISTOGRAM
 
 METRICS: tuple[Metric, ...] = (
     Metric("seriatim_up", _G, "1 if the box answers with its figures, else 0", Source.ITSELF, "up"),
@@ -79,8 +79,8 @@ METRICS: tuple[Metric, ...] = (
     Metric("seriatim_queue_enabled", _G, "1 if the queue hands messages out, 0 if it is off", Source.BOX, "queue_enabled", ("queue",)),
     Metric("seriatim_queue_limit_messages", _G, "The number of messages at which the queue is full; absent if it has no limit",
            Source.BOX, "queue_limit", ("queue",), "messages"),
-    Metric("seriatim_dialogs", _G, "Sides of dialogs by service and state (DI: the other side has ended, and the service hasn't; DO: the other "
-           "way round; CD: both); estimated from a sample where there are very many", Source.BOX, "dialogs", ("service", "state")),
+    Metric("seriatim_dialogs", _G, "Sides of dialogs by service and state (DI: the other side has ended, and the service hasn't; DO: the "
+           "other way round; CD: both); estimated from a sample where there are very many", Source.BOX, "dialogs", ("service", "state")),
     Metric("seriatim_oldest_dialog_seconds", _G, "How long ago the oldest of these sides began; absent if there is none",
            Source.BOX, "dialog_seconds", ("service", "state"), "seconds"),
     Metric("seriatim_leases", _G, "Leases that workers hold", Source.BOX, "leases", ("queue",)),
@@ -135,15 +135,15 @@ METRICS: tuple[Metric, ...] = (
     Metric("seriatim_run_waiting_rows", _G, "Released messages that a destination hasn't got yet", Source.RUN, "waiting",
            ("destination",), "rows"),
     Metric("seriatim_run_port_failing", _G, "1 if the destination's port fails, else 0", Source.RUN, "failing", ("destination",)),
-    Metric("seriatim_run_delivers", _G, "1 if this run has the lease of its pipeline and delivers; 0 if the other region's does, or nobody can "
-           "know (claims: journal; absent otherwise)", Source.RUN, "delivers", ("pipeline", "region")),
+    Metric("seriatim_run_delivers", _G, "1 if this run has the lease of its pipeline and delivers; 0 if the other region's does, or nobody "
+           "can know (claims: journal; absent otherwise)", Source.RUN, "delivers", ("pipeline", "region")),
     Metric("seriatim_run_behind_records", _G, "How far the run is behind its source, where Spark's source tells that (Kafka: the "
            "partition that is furthest behind)", Source.RUN, "behind", (), "records"),
     Metric("seriatim_run_last_batch_timestamp_seconds", _G, "When the last batch with messages ended", Source.RUN, "last_batch", (),
            "seconds"),
 )  # fmt: skip
 
-BOX = tuple(one for one in METRICS if one.source is Source.BOX)
-PROCESS = tuple(one for one in METRICS if one.source is Source.PROCESS)
-PROCESS_ITSELF = tuple(one for one in METRICS if one.source is Source.ITSELF)
-RUN = tuple(one for one in METRICS if one.source is Source.RUN)
+BOX = tuple(metric for metric in METRICS if metric.source is Source.BOX)
+PROCESS = tuple(metric for metric in METRICS if metric.source is Source.PROCESS)
+PROCESS_ITSELF = tuple(metric for metric in METRICS if metric.source is Source.ITSELF)
+RUN = tuple(metric for metric in METRICS if metric.source is Source.RUN)

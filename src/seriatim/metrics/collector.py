@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector as PrometheusCollector
 
 from seriatim.box.measures import Measure, Snapshot
 from seriatim.metrics.box_reading import BoxReading, Reading
-from seriatim.metrics.catalogue import BOX, PROCESS, PROCESS_ITSELF, RUN, Kind, Metric
+from seriatim.metrics.catalogue import BOX, PROCESS, PROCESS_ITSELF, RUN, Metric, MetricKind
 from seriatim.metrics.run_watch import RunWatch
 from seriatim.metrics.watched import Watched
 
@@ -25,7 +25,7 @@ _Values = Iterable[tuple[Sequence[str], float]]
 
 
 class Collector(PrometheusCollector):
-    """Collects the metrics of what it is given."""
+    """Collects the metrics of its sources."""
 
     def __init__(
         self, *, box: BoxReading | None = None, watched: Watched | None = None, run: RunWatch | None = None
@@ -35,27 +35,31 @@ class Collector(PrometheusCollector):
         self._run = run
 
     def collect(self) -> Iterator[Family]:
-        """All metrics with their present values; those of a box that doesn't answer are left out, and ``seriatim_up`` is 0."""
+        """Return all metrics with their present values; those of a box that doesn't answer are left out, and ``seriatim_up`` is 0."""
         reading = None if self._box is None else self._box.now()
         if reading is not None and reading.figures is not None:
-            told = {one: _figures_of(one, reading) for one in BOX}
-            yield from (_family(one, values) for one, values in told.items())
+            figures = {metric: _figures_of(metric, reading) for metric in BOX}
+            yield from (_family(metric, values) for metric, values in figures.items())
         itself = self._itself(reading)
-        yield from (_family(one, itself[one.of]) for one in PROCESS_ITSELF if one.of in itself)
+        yield from (_family(metric, itself[metric.of]) for metric in PROCESS_ITSELF if metric.of in itself)
         if self._watched is not None:
             snapshot = self._watched.snapshot()
-            yield from (_measured(one, snapshot) for one in PROCESS)
+            yield from (_measured(metric, snapshot) for metric in PROCESS)
         if self._run is not None:
             snapshot, values = self._run.snapshot(), self._run.values()
-            for one in RUN:
-                yield _measured(one, snapshot) if one.of in _MEASURES else _family(one, values.get(one.of, ()))
+            for metric in RUN:
+                yield (
+                    _measured(metric, snapshot)
+                    if metric.of in _MEASURES
+                    else _family(metric, values.get(metric.of, ()))
+                )
 
     def _itself(self, reading: Reading | None) -> Mapping[str, _Values]:
-        found: dict[str, _Values] = {}
+        values: dict[str, _Values] = {}
         if reading is not None:
-            found["up"] = [((), float(reading.figures is not None))]
-            found["law"] = [] if reading.broken is None else [((), reading.broken)]
-            found["law_at"] = [] if reading.audited_at is None else [((), reading.audited_at)]
+            values["up"] = [((), float(reading.figures is not None))]
+            values["law"] = [] if reading.broken is None else [((), reading.broken)]
+            values["law_at"] = [] if reading.audited_at is None else [((), reading.audited_at)]
         if self._watched is not None:
             turns: dict[str, int] = {}
             longest: dict[str, float] = {}
@@ -65,11 +69,11 @@ class Collector(PrometheusCollector):
             looked = self._watched.snapshot().looked
             for queue in (*(self._watched.queues or ()), *looked):
                 turns.setdefault(queue, 0)
-            found["turns"] = [([queue], number) for queue, number in turns.items()]
-            found["longest_turn"] = [([queue], seconds) for queue, seconds in longest.items()]
+            values["turns"] = [([queue], number) for queue, number in turns.items()]
+            values["longest_turn"] = [([queue], seconds) for queue, seconds in longest.items()]
             now = time.monotonic()
-            found["last_look"] = [([queue], now - moment) for queue, moment in looked.items()]
-        return found
+            values["last_look"] = [([queue], now - moment) for queue, moment in looked.items()]
+        return values
 
 
 _MEASURES = frozenset(Measure)
@@ -77,14 +81,14 @@ _MEASURES = frozenset(Measure)
 
 def _figures_of(metric: Metric, reading: Reading) -> _Values:
     return [
-        ([one.name or "", one.kind or ""][: len(metric.labels)], one.value)
-        for one in reading.figures or ()
-        if one.figure == metric.of
+        ([figure.name or "", figure.kind or ""][: len(metric.labels)], figure.value)
+        for figure in reading.figures or ()
+        if figure.figure == metric.of
     ]
 
 
 def _family(metric: Metric, values: _Values) -> Family:
-    made = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    made = CounterMetricFamily if metric.kind is MetricKind.COUNTER else GaugeMetricFamily
     family = made(metric.name, metric.help, labels=list(metric.labels))
     for labels, value in values:
         family.add_metric(list(labels), value)
@@ -92,17 +96,17 @@ def _family(metric: Metric, values: _Values) -> Family:
 
 
 def _measured(metric: Metric, snapshot: Snapshot) -> Family:
-    if metric.kind is not Kind.HISTOGRAM:
+    if metric.kind is not MetricKind.HISTOGRAM:
         counts = {key[1:]: value for key, value in snapshot.counts.items() if key[0] == metric.of}
-        if not metric.labels:  # it counts from 0, so that the first one is seen as an increase
+        if not metric.labels:  # it counts from 0, so that the first event is seen as an increase
             counts = {("", ""): sum(counts.values())}
         return _family(metric, [(list(labels)[: len(metric.labels)], value) for labels, value in counts.items()])
     family = HistogramMetricFamily(metric.name, metric.help, labels=list(metric.labels))
-    for (what, *labels), one in snapshot.distributions.items():
-        if what == metric.of:
+    for (measure, *labels), distribution in snapshot.distributions.items():
+        if measure == metric.of:
             reached, buckets = 0, []
-            for bound, count in zip([*map(str, map(float, metric.bounds)), "+Inf"], one.counts, strict=True):
+            for bound, count in zip([*map(str, map(float, metric.bounds)), "+Inf"], distribution.counts, strict=True):
                 reached += count
                 buckets.append((bound, reached))
-            family.add_metric(labels[: len(metric.labels)], buckets, one.total)
+            family.add_metric(labels[: len(metric.labels)], buckets, distribution.total)
     return family

@@ -1,4 +1,4 @@
-"""Whether a process is ready: it has looked for work lately, not only is alive, and its box is enabled and answers."""
+"""Whether a process is ready: not only alive, but it has looked for work lately, and its box is enabled and answers."""
 
 from __future__ import annotations
 

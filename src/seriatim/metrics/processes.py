@@ -1,4 +1,4 @@
-"""What the commands start: metrics and health of a worker's supervisor, of `seriatim serve`, and of a pipeline's run."""
+"""Metrics and health for commands: a worker's supervisor, `seriatim serve`, and a pipeline's run."""
 
 from __future__ import annotations
 
@@ -20,14 +20,12 @@ __all__ = ["of_run", "of_work"]
 
 @contextmanager
 def of_work(address: str | None, box: MessageBox, watched: Watched) -> Iterator[MetricsServer | None]:
-    """Within the block the metrics of a box, and of the process that works on it, are told at an address; None: at none."""
-    # A connection of its own, which reads only: workers never wait for a scrape.
+    """Serve the metrics of a box, and of the process that works on it, at an address while the block runs; None: at none."""
+    # A connection of its own, which only reads: workers never wait for a scrape.
     reading = BoxReading(partial(open_to_look, box.dsn, schema=box.schema, reads_only=True))
     try:
         with serving_metrics(
-            address,
-            lambda: Collector(box=reading, watched=watched),
-            lambda: readiness(box=reading, watched=watched),
+            address, lambda: Collector(box=reading, watched=watched), lambda: readiness(box=reading, watched=watched)
         ) as server:
             yield server
     finally:
@@ -36,7 +34,7 @@ def of_work(address: str | None, box: MessageBox, watched: Watched) -> Iterator[
 
 @contextmanager
 def of_run(address: str | None, pipeline: str) -> Iterator[tuple[MetricsServer, RunWatch] | None]:
-    """Within the block the metrics of a run are told at an address; the block's run reports to the watch. None: at none."""
+    """Serve the metrics of a run at an address while the block runs; the block's run reports to the watch. None: at none."""
     watch = RunWatch(pipeline)
     with serving_metrics(address, lambda: Collector(run=watch), lambda: readiness(run=watch)) as server:
         yield None if server is None else (server, watch)

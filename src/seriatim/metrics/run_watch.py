@@ -1,4 +1,4 @@
-"""What the run of a pipeline tells of itself: its batches, what became of messages, and what waits."""
+"""The reports of a pipeline's run: its batches, the dispositions of messages, and waiting destinations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DISPOSITIONS = ("arrived", "released", "late", "duplicate", "invalid", "rejecte
 
 
 class RunWatch:
-    """Takes in what a run reports; a scrape reads it."""
+    """Takes in the reports of a run; a scrape reads it."""
 
     def __init__(self, pipeline: str) -> None:
         self._pipeline = pipeline
@@ -38,20 +38,20 @@ class RunWatch:
         """Take a batch in."""
         self._measures.observe(Measure.BATCH, self._pipeline, [progress.seconds])
         for account in progress.accounts:
-            for what in _DISPOSITIONS:
-                self._measures.count(Measure.ROWS, account.destination, what, getattr(account, what))
+            for disposition in _DISPOSITIONS:
+                self._measures.count(Measure.ROWS, account.destination, disposition, getattr(account, disposition))
         with self._lock:
-            self._values["held"] = [([one.destination], one.held) for one in progress.accounts]
+            self._values["held"] = [([account.destination], account.held) for account in progress.accounts]
             self._values["holes"] = [((), progress.holes)]
             self._values["behind"] = [] if progress.behind is None else [((), progress.behind)]
             self._values["last_batch"] = [((), time.time())]
-        names = [one.destination for one in progress.accounts]
+        names = [account.destination for account in progress.accounts]
         self.ports(progress.waiting, names)
 
     def ports(self, waiting: Sequence[Waiting], names: Sequence[str] = ()) -> None:
-        """Take in which destinations wait."""
-        rows = dict.fromkeys(names, 0) | {one.destination: one.rows for one in waiting}
-        failing = {one.destination for one in waiting if one.reason and not one.stands_by}
+        """Take in the waiting destinations."""
+        rows = dict.fromkeys(names, 0) | {port.destination: port.rows for port in waiting}
+        failing = {port.destination for port in waiting if port.reason and not port.stands_by}
         with self._lock:
             known = {name for (name,), _ in self._values.get("waiting", [])} | set(rows)
             self._values["waiting"] = [([name], rows.get(name, 0)) for name in sorted(known)]
@@ -72,7 +72,7 @@ class RunWatch:
         return self._measures.snapshot()
 
     def late(self) -> list[str]:
-        """Why the run isn't ready, in words; empty if it is."""
+        """Return why the run isn't ready, in words; empty if it is."""
         if not self._looked:
             return ["the query hasn't begun yet"]
         since_s = time.monotonic() - self._looked

@@ -1,4 +1,4 @@
-"""The address at which a process tells its metrics (``/metrics``) and its health (``/healthz``, ``/readyz``)."""
+"""The address at which a process serves its metrics (``/metrics``) and its health (``/healthz``, ``/readyz``)."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ JSON, ALIVE = "application/json", b'{"status": "alive"}\n'
 
 
 def metrics_of(collector: Collector, accept: str) -> tuple[str, bytes]:
-    """The metrics in a format that a client takes: the type of the content, and the content."""
+    """Return the metrics in a format that a client accepts: the type of the content, and the content."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(collector)
     encoder, kind = choose_encoder(accept)
     return kind, encoder(registry)
 
 
-def readiness_told(found: Readiness) -> tuple[int, bytes]:
+def readiness_told(readiness: Readiness) -> tuple[int, bytes]:
     """The status and the content of the answer to ``/readyz``."""
-    told = {"status": "ready" if found.is_ready else "not ready", "reasons": list(found.reasons)}
-    return (200 if found.is_ready else 503), json.dumps(told).encode() + b"\n"
+    content = {"status": "ready" if readiness.is_ready else "not ready", "reasons": list(readiness.reasons)}
+    return (200 if readiness.is_ready else 503), json.dumps(content).encode() + b"\n"
 
 
 class MetricsServer:
-    """Tells metrics and health until it is closed."""
+    """Serves metrics and health until it is closed."""
 
     def __init__(self, address: str, collector: Collector, ready: Callable[[], Readiness]) -> None:
         self._collector, self._ready = collector, Shared(ready)
@@ -79,7 +79,7 @@ class MetricsServer:
 def serving_metrics(
     address: str | None, collector: Callable[[], Collector], ready: Callable[[], Readiness]
 ) -> Iterator[MetricsServer | None]:
-    """Within the block metrics and health are told at an address; None: at none."""
+    """Serve metrics and health at an address while the block runs; None: at none."""
     if address is None:
         yield None
         return

@@ -1,4 +1,4 @@
-"""What a process can say of itself, whichever it is: its measures, its turns, and when it last looked for work."""
+"""The state of a process for monitoring: its measures, its turns, and its last look for work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from seriatim.runtime.workers.scoreboard import Work
 
 __all__ = ["LOOKED_WITHIN_S", "Watched"]
 
-#: A worker that waits looks about once a second, one that is refused every five seconds: so it is late after so long.
+#: A waiting worker looks about once a second, a refused one every five seconds: after this time it is late, seconds.
 LOOKED_WITHIN_S = 15.0
 
 
@@ -31,30 +31,30 @@ class Watched:
     queues: Sequence[str] | None = None
     measured: Callable[[], Snapshot] = Snapshot
     works: Callable[[], Sequence[Work]] = _nothing
-    #: When it last looked for anything to do, on the monotonic clock; None: its queues tell.
+    #: When it last looked for anything to do, on the monotonic clock; None: its queues' looks count.
     looked: Callable[[], float] | None = None
     beside: Callable[[], Sequence[str]] = _no_faults
 
     def snapshot(self) -> Snapshot:
-        """All measures, those of this process included."""
-        found = MEASURES.snapshot()
-        found.add(self.measured())
-        return found
+        """Return all measures, including those of this process."""
+        snapshot = MEASURES.snapshot()
+        snapshot.add(self.measured())
+        return snapshot
 
     def late(self) -> list[str]:
-        """What hasn't looked for work lately and has none in hand, in words; empty if all is well."""
+        """Return the queues without a recent look or work in hand, in words; empty if all is well."""
         now = time.monotonic()
-        found = []
+        queues = []
         if self.looked is not None and now - self.looked() > LOOKED_WITHIN_S:
-            found.append("it hasn't looked for anything to do lately")
-        found += self.beside()
+            queues.append("it hasn't looked for anything to do lately")
+        queues += self.beside()
         seen = self.snapshot().looked
-        busy = {one.queue for one in self.works()}
+        busy = {work.queue for work in self.works()}
         for queue in self.queues or ():
             if queue in busy:
                 continue
             if queue not in seen:
-                found.append(f"nobody has looked for work in queue {queue!r} yet")
+                queues.append(f"nobody has looked for work in queue {queue!r} yet")
             elif now - seen[queue] > LOOKED_WITHIN_S:
-                found.append(f"nobody has looked for work in queue {queue!r} for {now - seen[queue]:.0f} s")
-        return found
+                queues.append(f"nobody has looked for work in queue {queue!r} for {now - seen[queue]:.0f} s")
+        return queues

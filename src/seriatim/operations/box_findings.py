@@ -52,7 +52,10 @@ def _definitions(box: MessageBox) -> Finding:
     definitions = box.definitions()
     broken = [str(one) for one in broken_in(definitions)]
     if broken:
-        remedy = "the definition is ignored until you define it again or drop it: seriatim box apply FILE, with --prune what the file lacks, or box.drop"
+        remedy = (
+            "the definition is ignored until you define it again or drop it: seriatim box apply FILE, "
+            "with --prune what the file lacks, or box.drop"
+        )
         return Finding("definitions", State.WRONG, "; ".join(broken), remedy)
     told = [
         f"queue {name!r}: {what}"

@@ -68,7 +68,8 @@ def chosen(box: MessageBox, action: Action, where: GroupFilter, *, limit: int | 
 def sorted_out(
     box: MessageBox, action: Action, where: GroupFilter, *, limit: int | None = None, others: int = 0
 ) -> tuple[list[GroupView], list[GroupView]]:
-    """The groups that match a filter: those whose state allows the action, the first `limit` of them, or all; and at most `others` that don't.
+    """The groups that match a filter: those whose state allows the action, the first `limit` of them, or all; and at most `others` that
+    don't.
 
     A group is read once, whichever it is.
 
@@ -131,10 +132,7 @@ def _refusal(box: MessageBox, action: Action, view: GroupView) -> ActionRefused 
 
 
 def put_back(
-    box: MessageBox,
-    found: Sequence[_Found],
-    what: str,
-    into_group: Callable[[Session, Sequence[_Found]], list[_Done]],
+    box: MessageBox, found: Sequence[_Found], what: str, into_group: Callable[[Session, Sequence[_Found]], list[_Done]]
 ) -> Iterator[_Done | Refused]:
     """Put messages back into their groups; yields a result for each message, or a refusal for a group that can't take them.
 

@@ -14,7 +14,7 @@ from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
 from seriatim.box.views.filters import ErrorCount, Page
 from seriatim.box.views.message_places import Stored
-from seriatim.kernel.operators.requeue import Place
+from seriatim.kernel.operators.requeue import RequeuePosition
 from seriatim.operations.bulk import Refused, put_back
 from seriatim.operations.listing import listed
 
@@ -22,7 +22,7 @@ __all__ = [
     "DeadLetter",
     "ErrorCount",
     "Page",
-    "Place",
+    "RequeuePosition",
     "Requeued",
     "dead_letters",
     "dead_letters_by_error",

@@ -34,10 +34,7 @@ __all__ = ["Finding", "State", "examine", "is_project"]
 _GIB = 2**30
 _LEAST_PYTHON = (3, 11)
 #: What is needed in this Python: the least version, and the first that doesn't work any more.
-_PACKAGES = (
-    ("numpy", (1, 26), None),
-    ("psycopg", (3, 2), None),
-)
+_PACKAGES = (("numpy", (1, 26), None), ("psycopg", (3, 2), None))
 #: The same of each extra.
 _EXTRAS = {
     "spark": (

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views import find as views
-from seriatim.box.views.find import FindFilter, Found, FoundMessage, Similar
+from seriatim.box.views.find import FindFilter, FoundMessage, SearchResult, Similar
 from seriatim.operations.listing import listed
 
-__all__ = ["Found", "FoundMessage", "Similar", "find"]
+__all__ = ["FoundMessage", "SearchResult", "Similar", "find"]
 
 
 @listed(FindFilter)
-def find(transaction: Transaction, chosen: FindFilter) -> Found:
+def find(transaction: Transaction, chosen: FindFilter) -> SearchResult:
     """Find what a box knows of a text: in queues, done (as far as it is kept), set aside, dead, unrouted, and in faults.
 
     Groups and faults are looked up by indexes. Ids and properties of messages have none, because every publisher would pay

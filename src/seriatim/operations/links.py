@@ -9,7 +9,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
 from seriatim.box.links import transmission as rounds
 from seriatim.box.links.certificates import public_key_in
-from seriatim.box.links.transmission import LinkRound, Roads
+from seriatim.box.links.transmission import LinkExchange, Roads
 from seriatim.box.operators import links as operators
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.postgres.translate import translated
@@ -19,7 +19,7 @@ from seriatim.operations.listing import listed
 from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.text.section import likely
 
-__all__ = ["LinkRound", "LinkView", "StreamView", "accept", "add", "remove", "status", "transmission", "transmit"]
+__all__ = ["LinkExchange", "LinkView", "StreamView", "accept", "add", "remove", "status", "transmission", "transmit"]
 
 
 def add(box: MessageBox, link: Link) -> LinkView:
@@ -63,7 +63,8 @@ def accept(
 ) -> LinkView:
     """Let a role of PostgreSQL, or the holder of the private key of a certificate, speak as another box. They may do nothing else here.
 
-    A role may call two functions of the schema, three with `trace`. A key is for ``seriatim serve --listen``; a certificate that is renewed with the same key needs nothing.
+    A role may call two functions of the schema, three with `trace`. A key is for ``seriatim serve --listen``; a certificate that is renewed
+    with the same key needs nothing.
 
     Args:
         box: the box.
@@ -72,8 +73,8 @@ def accept(
         certificate: the path of the certificate by which the other box calls, PEM; None: it logs in by a role. Only its public key is kept.
         other: the id of the other box.
         queues: the queues into which it may send; the former ones are replaced.
-        trace: whether it may ask what became of its messages here: their places, times, and what handlers failed at, but no bodies. As the queues, what
-            was said before is replaced.
+        trace: whether it may ask what became of its messages here: their places, times, and what handlers failed at, but no bodies. As the
+            queues, what was said before is replaced.
         replace: whether the box may have another role or key from now on.
         actor: the operator's name.
         reason: why; both are written to the operator log.
@@ -152,7 +153,7 @@ def _links(transaction: Transaction, name: str | None) -> list[LinkView]:
     return mine
 
 
-def transmit(box: MessageBox, link: str | None = None, *, at_once: bool = False) -> list[LinkRound]:
+def transmit(box: MessageBox, link: str | None = None, *, at_once: bool = False) -> list[LinkExchange]:
     """Make one round over each link whose address this box has: send, fetch, and carry the acknowledgements of both boxes.
 
     `Transmitter` does it again and again. What goes wrong at another box is told in its round, and tried again later.

@@ -30,9 +30,7 @@ def listed(
         defaults: defaults of fields that differ from those of the list.
     """
 
-    def made(
-        read: Callable[[Transaction, _Chosen], _Rows],
-    ) -> Callable[Concatenate[MessageBox, _Given], _Rows]:
+    def made(read: Callable[[Transaction, _Chosen], _Rows]) -> Callable[Concatenate[MessageBox, _Given], _Rows]:
         @wraps(read)
         def of_box(box: MessageBox, chosen: _Chosen) -> _Rows:
             with box.access.transaction() as transaction:

@@ -141,13 +141,7 @@ def take_out(
 
 
 def retry(
-    box: MessageBox,
-    message_ids: str | Iterable[str],
-    *,
-    queue: str,
-    body: bytes | None = None,
-    actor: str,
-    reason: str,
+    box: MessageBox, message_ids: str | Iterable[str], *, queue: str, body: bytes | None = None, actor: str, reason: str
 ) -> list[Operation]:
     """Retry messages that stop themselves alone, in an `Unordered` queue: they are faulted, postponed, or wait for their next
     attempt. All of them, or none, in one transaction. Where messages stop their groups, retry the groups.

@@ -16,7 +16,7 @@ from seriatim.box.operators.set_aside import REQUEUED, SET_ASIDE, ListPlace, Put
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
 from seriatim.errors import UsageError
-from seriatim.kernel.operators.requeue import Place
+from seriatim.kernel.operators.requeue import RequeuePosition
 from seriatim.operations.bulk import Refused, put_back
 from seriatim.operations.listing import listed
 
@@ -24,9 +24,9 @@ __all__ = [
     "REQUEUED",
     "SET_ASIDE",
     "ListPlace",
-    "Place",
     "PutBack",
     "Refused",
+    "RequeuePosition",
     "SetAside",
     "delete",
     "requeue_each",

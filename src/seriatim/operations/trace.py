@@ -20,8 +20,8 @@ def trace_message(
 ) -> list[Step]:
     """Trace a message: received, routed, held, released, each failed attempt, operators' actions, its end.
 
-    Steps that the box doesn't keep are listed with the kind ``unknown``. A message that was sent to another box is traced there, too, where this box has
-    that one's address, and that one has granted it (``seriatim link accept --trace``).
+    Steps that the box doesn't keep are listed with the kind ``unknown``. A message that was sent to another box is traced there, too, where
+    this box has that one's address, and that one has granted it (``seriatim link accept --trace``).
 
     Args:
         box: the box.

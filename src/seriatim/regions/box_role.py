@@ -1,4 +1,4 @@
-"""What a box knows of itself as a region: which one it is, which queues are the regions', and whether it votes."""
+"""The role of a box as a region: which region it is, which queues belong to the regions, and whether it votes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from seriatim.errors import UsageError
 
 __all__ = ["VOTES", "Role", "begin", "role_of", "take_queues"]
 
-#: A box that has taken over what the others know votes.
+#: The value of `learned` at which a box votes: it has taken over the numbers of the others.
 VOTES = 2
 
 
@@ -19,13 +19,13 @@ class Role:
     """The role of a box."""
 
     region: str
-    #: Of the region, higher after each restore of its box.
+    #: The incarnation of the region, higher after each restore of its box.
     incarnation: int
     #: 2: it votes; 0: it was restored, or stands in for a box that is lost; 1: it has taken over the journal's numbers since.
     learned: int
     #: The incarnation of the other region from which on its votes count.
     fence: int
-    #: Whether the box has gone back in time since, so that it first has to begin a new incarnation.
+    #: Whether the box has gone back in time since, so that it must first begin a new incarnation.
     is_restored: bool
     #: The ids of the queues of the regions in the box.
     queue_ids: frozenset[int] = frozenset()
@@ -38,30 +38,28 @@ class Role:
 
 def role_of(transaction: Transaction, name: str, region: str, *, holds: bool = False) -> Role:
     """The role of the box under a name."""
-    found = transaction.maybe("region_role_held" if holds else "region_role", of_name=name)
-    if found is None:
+    role = transaction.maybe("region_role_held" if holds else "region_role", of_name=name)
+    if role is None:
         raise UsageError(
             f"the box isn't region {region} of {name!r}", where=transaction.access.place,
             remedy="Regions.define(…), or seriatim regions apply FILE",
         )  # fmt: skip
-    if found.region != region:
+    if role.region != region:
         raise UsageError(
-            f"the box is region {found.region} of {name!r}, and was given as region {region}",
+            f"the box is region {role.region} of {name!r}, and was given as region {region}",
             where=transaction.access.place, remedy="give the primary first, as when they were defined",
         )  # fmt: skip
-    return Role(
-        found.region, found.incarnation, found.learned, found.fence, found.is_restored, frozenset(found.queue_ids)
-    )
+    return Role(role.region, role.incarnation, role.learned, role.fence, role.is_restored, frozenset(role.queue_ids))
 
 
 def begin(transaction: Transaction, name: str, region: str, known: int) -> Role:
-    """Let the box be a region, where it isn't one yet."""
+    """Make the box a region, if it isn't one yet."""
     transaction.do("region_begin", of_name=name, as_region=region, known=known)
     return role_of(transaction, name, region)
 
 
 def take_queues(transaction: Transaction, name: str, queues: Iterable[str]) -> None:
-    """Let queues be those of the regions."""
+    """Make queues belong to the regions."""
     wrong = transaction.maybe("region_take_queues", of_name=name, queues=list(queues))
     if wrong is None:
         return

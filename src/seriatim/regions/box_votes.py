@@ -1,7 +1,7 @@
-"""What one box does with messages of sessions: vote on their numbers and take them in, in one transaction.
+"""A box's work with messages of sessions: vote on their numbers and take them in, in one transaction.
 
-The sessions are locked in one order, and read with all that is known of the numbers; the kernel decides; what it decided is written as sets. So any
-number of messages takes the same number of round trips.
+The sessions are locked in one order, and read with all that is known of the numbers; the kernel decides; the decisions are written as sets.
+So any number of messages takes the same number of round trips.
 """
 
 from __future__ import annotations
@@ -28,24 +28,23 @@ from seriatim.kernel.regions.votes import Vote
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.message import Message
 from seriatim.regions.box_role import Role, role_of
-from seriatim.regions.numbered import Numbered, Place, places_of, units_of
+from seriatim.regions.numbered import Numbered, SessionNumber, places_of, units_of
 
 __all__ = ["BoxVotes", "LedElsewhere", "Sight", "Way", "led_alike", "route_in", "see", "strike", "vote", "withdraw"]
 
 _LOG = logging.getLogger("seriatim.regions")
-#: So often the definitions may change while messages are routed by them.
+#: How often the definitions may change while messages are routed by them.
 _TRIES = 5
 _Key = tuple[int, str]
 
 
 class LedElsewhere(UsageError):
-    """The definitions of a box lead a message elsewhere than those by which it was sent."""
+    """The definitions of a box route a message to other queues or numbers than those by which it was sent."""
 
 
 class Way(Enum):
-    """How messages come to a box.
-
-    `SENT`: a sender asks for its vote. `RESERVED`: the journal has given out the number, and will say whose it is. `COPY`: the other box has it.
+    """The way of messages into a box. `SENT`: a sender asks for its vote. `RESERVED`: the journal has given out the number, and will say
+    whose it is. `COPY`: the other box has it.
     """
 
     SENT = "sent"
@@ -55,14 +54,14 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BoxVotes:
-    """What a box says to messages."""
+    """The answer of a box to messages."""
 
     #: Whether the box knows the message under its numbers, for each message.
     votes: list[bool]
     incarnation: int
     #: False: the box doesn't vote now, because it was restored.
     is_asked: bool = True
-    #: Whether a vote of the other box is counted from before its restore.
+    #: Whether the call counts a vote that the other box gave before its restore.
     stale: bool = False
     #: Why a message is refused, for people; by its place.
     why: Mapping[int, str] = field(default_factory=dict)
@@ -70,9 +69,9 @@ class BoxVotes:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a box knows of sessions, and of messages that have numbers already."""
+    """A box's knowledge of sessions, and of messages that have numbers already."""
 
-    #: The highest number of each session; those that it doesn't know aren't there.
+    #: The highest number of each session; unknown sessions are missing.
     through: Mapping[tuple[str, str], int]
     #: The numbers of messages, by id, then by queue and session.
     numbers: Mapping[str, Mapping[tuple[str, str], int]]
@@ -81,12 +80,12 @@ class Sight:
 
 
 @dataclass(slots=True)
-class _Row:
+class _NumberedMessage:
     """A message at one of its numbers."""
 
     at: int
     queue_id: int
-    place: Place
+    place: SessionNumber
 
     @property
     def key(self) -> _Key:
@@ -95,7 +94,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the box has under a number."""
+    """A box's entry under a number."""
 
     message_id: str
     voted: bool
@@ -104,7 +103,7 @@ class _Known:
 
 
 def route_in(transaction: Transaction | None, messages: Sequence[Message], definitions: Definitions) -> Routed:
-    """Route messages by definitions. Filters that ask for the time read the box's clock; without a transaction this process's."""
+    """Route messages by definitions. Filters on the time read the box's clock; without a transaction this process's clock."""
     router = router_of(definitions)
     moment = None
     if router.needs_time:
@@ -143,22 +142,22 @@ def vote(
 def led_alike(
     transaction: Transaction, name: str, region: str, messages: Sequence[Numbered]
 ) -> tuple[list[int], dict[int, str]]:
-    """Which copies a box leads to the queues and numbers that they have in the other box; and why it doesn't, for the others."""
+    """Return the copies that a box routes to the queues and numbers of the other box; and for the others the reasons."""
     role = role_of(transaction, name, region)
     definitions = transaction.access.known.current(transaction)
     alike: list[int] = []
-    others: dict[int, str] = {}
-    for at, one in enumerate(messages):
+    elsewhere: dict[int, str] = {}
+    for at, item in enumerate(messages):
         try:
-            (here,) = places_of(route_in(transaction, [one.message], definitions), definitions, role.queue_ids)
+            (here,) = places_of(route_in(transaction, [item.message], definitions), definitions, role.queue_ids)
         except UsageError as error:
-            others[at] = str(error)
+            elsewhere[at] = str(error)
         else:
-            if here == one.places:
+            if here == item.places:
                 alike.append(at)
             else:
-                others[at] = f"it leads to {_told(here)} here, and to {_told(one.places)} there"
-    return alike, others
+                elsewhere[at] = f"it leads to {_told(here)} here, and to {_told(item.places)} there"
+    return alike, elsewhere
 
 
 def see(
@@ -167,29 +166,29 @@ def see(
     """Read what the box knows of sessions, and of messages by their ids, without locks."""
     role = role_of(transaction, name, region)
     definitions = transaction.access.known.current(transaction)
-    numbers = {queue: one.queue_id for queue, one in definitions.queues.items() if one.queue_id in role.queue_ids}
+    numbers = {queue: bound.queue_id for queue, bound in definitions.queues.items() if bound.queue_id in role.queue_ids}
     names = {queue_id: queue for queue, queue_id in numbers.items()}
-    asked = [(numbers[queue], session) for queue, session in sessions if queue in numbers]
+    pairs = [(numbers[queue], session) for queue, session in sessions if queue in numbers]
     rows = transaction.rows(
-        "region_through", of_queues=[one for one, _ in asked], of_sessions=[one for _, one in asked]
+        "region_through", of_queues=[queue_id for queue_id, _ in pairs], of_sessions=[queue_id for _, queue_id in pairs]
     )
     through = {(names[row.queue_id], row.session): row.through for row in rows}
-    found: dict[str, dict[tuple[str, str], int]] = {}
+    sights: dict[str, dict[tuple[str, str], int]] = {}
     for row in transaction.rows("region_known", of_queues=[], of_sessions=[], of_numbers=[], of_messages=list(ids)):
         if not row.withdrawn and row.queue_id in names:
-            mine = found.setdefault(row.message_id, {})
+            throughs = sights.setdefault(row.message_id, {})
             key = names[row.queue_id], row.session
-            mine[key] = max(row.number, mine.get(key, row.number))
-    return Sight(through, found, role.votes)
+            throughs[key] = max(row.number, throughs.get(key, row.number))
+    return Sight(through, sights, role.votes)
 
 
 def strike(transaction: Transaction, name: str, ids: Sequence[str]) -> None:
-    """Strike messages off the outbox: the other box has them, or their numbers are over."""
+    """Remove messages from the outbox: the other box has them, or their numbers are over."""
     transaction.do("region_strike", of_name=name, of_messages=list(ids))
 
 
 def withdraw(transaction: Transaction, name: str, ids: Sequence[str]) -> None:
-    """Take messages back that the journal has barred from their numbers. The votes stay."""
+    """Withdraw messages that the journal has barred from their numbers. The votes stay."""
     transaction.do("region_withdraw", of_name=name, of_messages=list(ids))
 
 
@@ -202,23 +201,25 @@ class _Writing:
     ) -> None:  # fmt: skip
         self._transaction, self._name, self._role, self._way = transaction, name, role, way
         self._definitions = definitions
-        self._messages = [one.message for one in messages]
+        self._messages = [item.message for item in messages]
         routed = route_in(transaction, self._messages, definitions)
         ours = places_of(routed, definitions, role.queue_ids)
-        for one, here in zip(messages, ours, strict=True):
-            if one.places != here:
+        for item, here in zip(messages, ours, strict=True):
+            if item.places != here:
                 raise LedElsewhere(
-                    f"the box leads it to {_told(here)}, and it was sent to {_told(one.places)}",
-                    where=f"{transaction.access.place}: message {one.message.message_id}",
+                    f"the box leads it to {_told(here)}, and it was sent to {_told(item.places)}",
+                    where=f"{transaction.access.place}: message {item.message.message_id}",
                     remedy="define the same in both boxes: seriatim regions check FILE",
                 )
-        queue_ids = {queue: one.queue_id for queue, one in definitions.queues.items()}
-        self._rows = [_Row(at, queue_ids[place.queue], place) for at, places in enumerate(ours) for place in places]
+        queue_ids = {queue: bound.queue_id for queue, bound in definitions.queues.items()}
+        self._rows = [
+            _NumberedMessage(at, queue_ids[place.queue], place) for at, places in enumerate(ours) for place in places
+        ]
         self._units = units_of(ours)
         self._floors = {
-            one.queue_id: _floor(one.declared.policy)
-            for one in definitions.queues.values()
-            if one.queue_id in role.queue_ids
+            bound.queue_id: _floor(bound.declared.policy)
+            for bound in definitions.queues.values()
+            if bound.queue_id in role.queue_ids
         }
         #: Whether the box knows each message under its numbers now.
         self.granted: list[bool] = []
@@ -233,13 +234,20 @@ class _Writing:
         """Lock the sessions, read what is known of the numbers, and decide."""
         through = self._locked()
         known, elsewhere = self._known()
-        mine = [
-            next((one for one in known.get((*row.key, row.place.number), ()) if one.message_id == self._id(row)), None)
+        own = [
+            next(
+                (
+                    known_row
+                    for known_row in known.get((*row.key, row.place.number), ())
+                    if known_row.message_id == self._id(row)
+                ),
+                None,
+            )
             for row in self._rows
         ]
         dropped = self._check_elsewhere(elsewhere, renumbers=renumbers or self._way is Way.COPY)
         if self._way is Way.SENT:
-            votes = self._asked(through, mine, is_stale=is_stale)
+            votes = self._asked(through, own, is_stale=is_stale)
             granted = [vote in (Vote.GRANTED, Vote.HELD) for vote in votes]
             self._votes = granted
         else:
@@ -247,28 +255,28 @@ class _Writing:
             self._votes = self._votes_of_copies(through)
         self.granted = [True] * len(self._messages)
         has = [False] * len(self._messages)
-        for row, one, its in zip(self._rows, mine, granted, strict=True):
-            self.granted[row.at] &= its
-            has[row.at] |= one is not None
-            if not its and row.at not in self.why:
-                others = [other for other in known.get((*row.key, row.place.number), ()) if other is not one]
+        for row, own_row, rows in zip(self._rows, own, granted, strict=True):
+            self.granted[row.at] &= rows
+            has[row.at] |= own_row is not None
+            if not rows and row.at not in self.why:
+                strangers = [other for other in known.get((*row.key, row.place.number), ()) if other is not own_row]
                 self.why[row.at] = (
-                    f"there, message {others[0].message_id} has number {row.place.number}" if others
+                    f"there, message {strangers[0].message_id} has number {row.place.number}" if strangers
                     else f"there, the highest number is {through[row.key]}"
                 )  # fmt: skip
         self._taken = [
             at for at in range(len(self._messages)) if self.granted[at] and not has[at] and at not in dropped
         ]
-        taken: set[tuple[int, str, int]] = set()
+        taken_places: set[tuple[int, str, int]] = set()
         for row in self._rows:
             place = (*row.key, row.place.number)
-            there = place in taken or any(not one.beside for one in known.get(place, ()))
+            there = place in taken_places or any(not known_row.beside for known_row in known.get(place, ()))
             self._besides.append(there)
             if not there:
-                taken.add(place)
+                taken_places.add(place)
 
     def take_in(self, delays: Sequence[int | None], ages: Sequence[int]) -> bool:
-        """Store the messages that are new, and note their numbers; False, and nothing is done: the definitions have changed."""
+        """Store the new messages, and note their numbers; False, and nothing is done: the definitions have changed."""
         if self._barred:
             withdraw(self._transaction, self._name, self._barred)
         if not self._taken:
@@ -305,27 +313,27 @@ class _Writing:
         )  # fmt: skip
         return True
 
-    def _id(self, row: _Row) -> str:
+    def _id(self, row: _NumberedMessage) -> str:
         return self._messages[row.at].message_id
 
     def _locked(self) -> dict[_Key, int]:
         """The highest number of each session, under its lock."""
         keys = sorted({row.key for row in self._rows}, key=lambda key: (key[0], key[1].encode()))
-        found = self._transaction.rows(
-            "region_lock", of_queues=[one for one, _ in keys], of_sessions=[one for _, one in keys],
-            floors=[self._floors[one] for one, _ in keys],
+        rows = self._transaction.rows(
+            "region_lock", of_queues=[queue_id for queue_id, _ in keys], of_sessions=[queue_id for _, queue_id in keys],
+            floors=[self._floors[queue_id] for queue_id, _ in keys],
         )  # fmt: skip
-        return {(row.queue_id, row.session): max(row.through, row.over_through or row.through) for row in found}
+        return {(row.queue_id, row.session): max(row.through, row.over_through or row.through) for row in rows}
 
     def _known(self) -> tuple[dict[tuple[int, str, int], list[_Known]], dict[str, list[tuple[int, str, int]]]]:
-        """What the box has under these numbers; and the numbers that the messages have, by their ids."""
+        """Return the entries of the box under these numbers; and the numbers of the messages, by their ids."""
         known: dict[tuple[int, str, int], list[_Known]] = {}
         numbers: dict[str, list[tuple[int, str, int]]] = {}
         for row in self._transaction.rows(
             "region_known", of_queues=[row.queue_id for row in self._rows],
             of_sessions=[row.place.session for row in self._rows],
             of_numbers=[row.place.number for row in self._rows],
-            of_messages=[one.message_id for one in self._messages],
+            of_messages=[message.message_id for message in self._messages],
         ):  # fmt: skip
             place = row.queue_id, row.session, row.number
             known.setdefault(place, []).append(_Known(row.message_id, row.voted, row.beside, row.withdrawn))
@@ -334,17 +342,19 @@ class _Writing:
         return known, numbers
 
     def _check_elsewhere(self, elsewhere: Mapping[str, Sequence[tuple[int, str, int]]], *, renumbers: bool) -> set[int]:
-        """What has another number here already. A message that has a higher one was barred from this one; and the other way round."""
+        """Return the messages that have another number here already. A message with a higher number was barred from this one, and vice
+        versa.
+        """
         dropped: set[int] = set()
-        asked = {self._id(row): row for row in self._rows}
-        for row in asked.values():
-            numbers = {(*one.key, one.place.number) for one in self._rows if one.at == row.at}
+        rows = {self._id(row): row for row in self._rows}
+        for row in rows.values():
+            numbers = {(*other.key, other.place.number) for other in self._rows if other.at == row.at}
             for queue_id, session, number in elsewhere.get(self._id(row), ()):
                 if (queue_id, session, number) in numbers:
                     continue
-                same = next((one for one in numbers if one[:2] == (queue_id, session)), None)
+                same = next((other for other in numbers if other[:2] == (queue_id, session)), None)
                 if same is None and self._way is Way.COPY:
-                    dropped.add(row.at)  # its id is another message's here
+                    dropped.add(row.at)  # its id belongs to another message here
                     continue
                 if not renumbers or same is None:
                     raise UsageError(
@@ -358,46 +368,45 @@ class _Writing:
                     self._barred.append(self._id(row))
         return dropped
 
-    def _asked(self, through: Mapping[_Key, int], mine: Sequence[_Known | None], *, is_stale: bool) -> list[int]:
+    def _asked(self, through: Mapping[_Key, int], own: Sequence[_Known | None], *, is_stale: bool) -> list[int]:
         """The kernel's votes."""
         order = sorted(range(len(self._rows)), key=lambda nth: (self._units[self._rows[nth].at], nth))
         rows = [self._rows[nth] for nth in order]
-        found = rules.voted(
-            rules.Asked(
+        verdicts = rules.voted(
+            rules.VoteRequests(
                 np.array([self._units[row.at] for row in rows], np.int64),
                 np.array([row.place.number for row in rows], np.int64),
                 np.array([through[row.key] for row in rows], np.int64),
-                np.array([_is_same(mine[nth]) for nth in order], np.bool_),
+                np.array([_is_same(own[nth]) for nth in order], np.bool_),
                 np.full(len(rows), is_stale, np.bool_),
             )
         ).tolist()
         votes = [0] * len(rows)
-        for nth, one in zip(order, found, strict=True):
-            votes[nth] = one
+        for nth, vote in zip(order, verdicts, strict=True):
+            votes[nth] = vote
         return votes
 
     def _votes_of_copies(self, through: Mapping[_Key, int]) -> list[bool]:
-        """Whether what the box gets unasked is its vote: only a copy above all that it knows, and only of a box that votes.
-
-        That is narrower than the rule of `kernel/regions/votes.py`. A hole may have been skipped in the journal, and the box not know it yet: such a
-        number is below one that the box has.
+        """Return whether the box's copies are its votes: only a copy above all its numbers, and only if the box votes. That is narrower
+        than the rule of `kernel/regions/votes.py`. A hole may have been skipped in the journal, and the box not know it yet: such a number
+        is below one that the box has.
         """
-        highest, found = dict(through), []
+        highest, votes = dict(through), []
         for row in self._rows:
             is_next = self._way is Way.COPY and self._role.votes and row.place.number > highest[row.key]
             highest[row.key] = max(highest[row.key], row.place.number)
-            found.append(is_next)
-        return found
+            votes.append(is_next)
+        return votes
 
     def _without_besides(self, routed: Routed) -> Routed:
-        """The messages without the entries under whose numbers others lie in the queue."""
+        """Return the messages without the entries whose numbers other messages have in the queue."""
         besides = {
             (self._messages[row.at].message_id, row.queue_id)
             for row, beside in zip(self._rows, self._besides, strict=True) if beside
         }  # fmt: skip
         if not besides:
             return routed
-        ids, entries = [one.message_id for one in routed.typed.messages], routed.entries
+        ids, entries = [message.message_id for message in routed.typed.messages], routed.entries
         kept = [
             at for at, (place, queue_id) in enumerate(zip(entries.places, entries.queue_ids, strict=True))
             if (ids[place], queue_id) not in besides
@@ -405,14 +414,14 @@ class _Writing:
         return replace(routed, entries=entries.take(kept))
 
     def _stored(self, messages: Sequence[Message], routed: Routed) -> set[str] | None:
-        """Store messages; the ids of those that are left out, None: the definitions have changed."""
+        """Store messages; return the ids of those that are left out; None: the definitions have changed."""
         numbers: dict[str, int] = {}
         for row in self._rows:
             numbers[self._id(row)] = numbers.get(self._id(row), 0) + 1
         known: set[str] = set()
         for begin, end in portions(messages):
             parameters = parameters_of(routed, begin, end)
-            parameters["destinations"] = [numbers[one.message_id] for one in messages[begin:end]]
+            parameters["destinations"] = [numbers[message.message_id] for message in messages[begin:end]]
             answer = self._transaction.value(
                 "take_in", **written(parameters), visible_at=None, delay=None, by_itself=False, flushed=False
             )
@@ -422,15 +431,15 @@ class _Writing:
         return known
 
 
-def _is_same(one: _Known | None) -> bool:
-    return one is not None and one.voted and not one.withdrawn
+def _is_same(known: _Known | None) -> bool:
+    return known is not None and known.voted and not known.withdrawn
 
 
 def _floor(policy: Policy) -> int:
     """The number before the first one."""
-    standard = cast("Standard", policy)  # as `RegionalQueue` has it
+    standard = cast("Standard", policy)  # as `RegionalQueue` makes it
     return int(standard.start) - standard.increment
 
 
-def _told(places: Sequence[Place]) -> str:
-    return ", ".join(f"{one.number} of session {shown(one.session, 80)} in {one.queue!r}" for one in places)
+def _told(places: Sequence[SessionNumber]) -> str:
+    return ", ".join(f"{place.number} of session {shown(place.session, 80)} in {place.queue!r}" for place in places)

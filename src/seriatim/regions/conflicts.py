@@ -1,6 +1,6 @@
-"""Two messages that came to a box under one number: the one that the journal has goes on, the other one is set aside when the number is over.
+"""Two messages in a box under one number: the one that the journal has goes on, the other is set aside when the number is over.
 
-The box keeps both, because it can't know whose the number is. One has an entry in the queue, the others lie beside it.
+The box keeps both, because it can't know which has the number. One has an entry in the queue, the others are kept beside it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from seriatim.regions.pair import Pair
 __all__ = ["settle"]
 
 _LOG = logging.getLogger("seriatim.regions")
-#: So many are looked at in one round: there are few, or senders do something wrong.
+#: The most conflicts that one pass settles: there are few, unless senders make mistakes.
 _PORTION = 1_000
 _PATIENCE_MS = 50
 _BY = Operator("seriatim regions", "the journal has this message under its number")
 
 
 def settle(pair: Pair, region: str) -> int:
-    """Let the messages that the journal has take their places, and set aside those whose numbers are over."""
+    """Give the messages that the journal has their places, and set aside those whose numbers are over."""
 
     def read(transaction: Transaction) -> list[Any]:
         role_of(transaction, pair.name, region)
@@ -66,7 +66,7 @@ def settle(pair: Pair, region: str) -> int:
 
 
 def _settle(transaction: Transaction, row: Any, *, is_over: bool) -> bool:
-    """Settle one message, if nobody works on its session."""
+    """Settle one message, if no worker has its session."""
     queue = read_definitions(transaction).queue(row.queue)
     if not Turns(transaction).lock(queue, 1, row.session, _PATIENCE_MS).keys:
         return False

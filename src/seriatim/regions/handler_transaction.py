@@ -1,4 +1,4 @@
-"""`HandlerTransaction`: what the handler of a region's worker gets: a transaction of the journal's database, and nothing else."""
+"""`HandlerTransaction`: the object that a handler of a region's worker gets: a transaction of the journal's database."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def key_of(queue: str, session: str, number: int) -> str:
 class HandlerTransaction:
     """The transaction of one call of a handler. It is begun by its first statement; the completion of the message is its last.
 
-    What is written elsewhere, the box of the region included, is written at least once: before the completion, under `key`, with `token`.
+    Writes elsewhere, the box of the region included, happen at least once: before the completion, under `key`, with `token`.
 
     Args:
         transaction: of the journal's database.
@@ -41,7 +41,7 @@ class HandlerTransaction:
 
     @property
     def connection(self) -> psycopg.Connection:
-        """The psycopg connection to the journal's database: what is written by it commits with the completion.
+        """The psycopg connection to the journal's database: its writes commit with the completion.
 
         Raises:
             LeaseLost: the claim is over.
@@ -59,7 +59,9 @@ class HandlerTransaction:
 
     @property
     def token(self) -> Token:
-        """What tells a write from one of an earlier claim, for systems elsewhere that compare it: the incarnation of the journal, then the claim's version."""
+        """The token that tells a write from one of an earlier claim, for systems elsewhere that compare it: the incarnation of the journal,
+        then the claim's version.
+        """
         return self._claim.token
 
     def end(self) -> None:

@@ -12,13 +12,13 @@ from seriatim.kernel.regions.votes import NO_NUMBER
 from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.pipeline.types.message import Message
 
-__all__ = ["Numbered", "Place", "places_of", "units_of"]
+__all__ = ["Numbered", "SessionNumber", "places_of", "units_of"]
 
 _NO_SEQUENCE = REASONS[Reason.SEQUENCE_MISSING]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class SessionNumber:
     """A number of a session in a queue."""
 
     queue: str
@@ -28,17 +28,17 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A message with its numbers, one in each queue that it goes to."""
+    """A message with its numbers, one in each of its queues."""
 
     message: Message
-    places: tuple[Place, ...]
+    places: tuple[SessionNumber, ...]
 
 
-def places_of(routed: Routed, definitions: Definitions, queue_ids: Iterable[int]) -> list[tuple[Place, ...]]:
-    """The numbers of messages, as the definitions of a box lead them."""
-    names = {one.queue_id: name for name, one in definitions.queues.items()}
+def places_of(routed: Routed, definitions: Definitions, queue_ids: Iterable[int]) -> list[tuple[SessionNumber, ...]]:
+    """Return the numbers of messages, by the definitions of a box."""
+    names = {bound.queue_id: name for name, bound in definitions.queues.items()}
     ours, messages, entries = frozenset(queue_ids), routed.typed.messages, routed.entries
-    found: list[list[Place]] = [[] for _ in messages]
+    by_message: list[list[SessionNumber]] = [[] for _ in messages]
     for place, queue_id, group, sequence, problem in zip(
         entries.places, entries.queue_ids, entries.groups, entries.sequences, entries.problems, strict=True
     ):
@@ -55,33 +55,33 @@ def places_of(routed: Routed, definitions: Definitions, queue_ids: Iterable[int]
                 remedy=f"give it its session ({definitions.queues[queue].declared.group.by!r}) and a number "
                 f"({definitions.queues[queue].declared.sequence!r})",
             )  # fmt: skip
-        found[place].append(Place(queue, str(group), NO_NUMBER if sequence is None else sequence))
-    for message, places, wrong in zip(messages, found, routed.typed.problems, strict=True):
+        by_message[place].append(SessionNumber(queue, str(group), NO_NUMBER if sequence is None else sequence))
+    for message, places, wrong in zip(messages, by_message, routed.typed.problems, strict=True):
         if not places:
             why = f": {wrong}" if wrong else ", because no subscription matches it"
             raise UsageError(
                 f"the message would reach no queue of the regions{why}", where=f"message {message.message_id}",
                 remedy="Subscription(…, to=a RegionalQueue)",
             )  # fmt: skip
-    _check_once(messages, found)
-    return [tuple(sorted(places)) for places in found]
+    _check_once(messages, by_message)
+    return [tuple(sorted(places)) for places in by_message]
 
 
-def _check_once(messages: Sequence[Message], found: Sequence[Sequence[Place]]) -> None:
-    seen: dict[Place, Message] = {}
-    for message, places in zip(messages, found, strict=True):
-        for one in places:
-            if one.number != NO_NUMBER and (other := seen.setdefault(one, message)) is not message:
+def _check_once(messages: Sequence[Message], by_message: Sequence[Sequence[SessionNumber]]) -> None:
+    seen: dict[SessionNumber, Message] = {}
+    for message, places in zip(messages, by_message, strict=True):
+        for place in places:
+            if place.number != NO_NUMBER and (other := seen.setdefault(place, message)) is not message:
                 raise UsageError(
-                    f"two messages have the number {one.number}: {shown(other.message_id, 80)} and "
+                    f"two messages have the number {place.number}: {shown(other.message_id, 80)} and "
                     f"{shown(message.message_id, 80)}",
-                    where=f"queue {one.queue!r}, session {shown(one.session, 80)}",
+                    where=f"queue {place.queue!r}, session {shown(place.session, 80)}",
                     remedy="give each message of a session its own number",
                 )
 
 
-def units_of(all_places: Sequence[Sequence[Place]]) -> list[int]:
-    """Which messages stand or fall together: those of a session, and those that share one with them. A unit's number for each message, from 0."""
+def units_of(all_places: Sequence[Sequence[SessionNumber]]) -> list[int]:
+    """Return each message's unit, from 0. Messages of a session are one unit, and so are all that share a session with them."""
     parent: dict[tuple[str, str], tuple[str, str]] = {}
 
     def root(key: tuple[str, str]) -> tuple[str, str]:
@@ -91,7 +91,7 @@ def units_of(all_places: Sequence[Sequence[Place]]) -> list[int]:
 
     for places in all_places:
         first = root((places[0].queue, places[0].session))
-        for one in places[1:]:
-            parent[root((one.queue, one.session))] = first
+        for place in places[1:]:
+            parent[root((place.queue, place.session))] = first
     numbers: dict[tuple[str, str], int] = {}
     return [numbers.setdefault(root((places[0].queue, places[0].session)), len(numbers)) for places in all_places]

@@ -1,4 +1,4 @@
-"""The numbers of messages that are sent to two regions: their own, those that they have already, or the next ones, by what two of the three know."""
+"""Number messages that are sent to two regions: by their own numbers, earlier ones, or the next ones that two of three parties know."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from seriatim.regions.box_votes import Sight, route_in, see
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Numbered as OfJournal
 from seriatim.regions.journal.values import digest_of
-from seriatim.regions.numbered import Numbered, Place, places_of
+from seriatim.regions.numbered import Numbered, SessionNumber, places_of
 from seriatim.regions.pair import REGIONS, Pair, Routing
 
 __all__ = ["Numbering", "of_journal", "routed", "with_number"]
@@ -32,26 +32,27 @@ class Numbering:
     def numbered(self, messages: Sequence[Message], enough: int) -> list[Numbered]:
         """Messages with their own numbers, or with the next ones."""
         routing, places = routed(self._pair, messages)
-        without = [at for at, its in enumerate(places) if any(one.number == NO_NUMBER for one in its)]
+        without = [at for at, numbers in enumerate(places) if any(place.number == NO_NUMBER for place in numbers)]
         if not without:
-            return [Numbered(one, its) for one, its in zip(messages, places, strict=True)]
+            return [Numbered(message, numbers) for message, numbers in zip(messages, places, strict=True)]
         if enough == 1:
             raise UsageError(
-                'confirm="one" needs numbers of the sender\'s own: one box alone can\'t say which is next',
-                where=f"message {messages[without[0]].message_id}", remedy='number them, or leave out confirm="one"',
-            )  # fmt: skip
+                "confirm=\"one\" needs numbers of the sender's own: one box alone can't say which is next",
+                where=f"message {messages[without[0]].message_id}",
+                remedy='number them, or leave out confirm="one"',
+            )
         _check_unnumbered(messages, places, without)
         self.gives = True
-        given = self.next([messages[at] for at in without], [places[at][0] for at in without])
-        found = [Numbered(one, its) for one, its in zip(messages, places, strict=True)]
-        for at, number in zip(without, given, strict=True):
-            found[at] = with_number(messages[at], places[at][0], number, routing)
-        return found
+        fresh = self.next([messages[at] for at in without], [places[at][0] for at in without])
+        numbered = [Numbered(message, numbers) for message, numbers in zip(messages, places, strict=True)]
+        for at, number in zip(without, fresh, strict=True):
+            numbered[at] = with_number(messages[at], places[at][0], number, routing)
+        return numbered
 
-    def next(self, messages: Sequence[Message], places: Sequence[Place], *, anew: bool = False) -> list[int]:
+    def next(self, messages: Sequence[Message], places: Sequence[SessionNumber], *, anew: bool = False) -> list[int]:
         """The numbers that messages have, or the next ones."""
-        sessions = sorted({(one.queue, one.session) for one in places})
-        ids = [one.message_id for one in messages]
+        sessions = sorted({(number.queue, number.session) for number in places})
+        ids = [item.message_id for item in messages]
         sights: list[Sight | None] = [self.seen(region, sessions, ids) for region in REGIONS]
         if None in sights:
             sights.append(self._journal_sees(messages, places))
@@ -61,38 +62,42 @@ class Numbering:
         increments = np.array([increment for _, increment in steps], np.int64)
         begins = [start - increment for start, increment in steps]
         following = rules.next_numbers(
-            [_throughs(one, sessions, begins) for one in sights],
-            [np.full(len(sessions), one is not None, np.bool_) for one in sights],
+            [_throughs(sight, sessions, begins) for sight in sights],
+            [np.full(len(sessions), sight is not None, np.bool_) for sight in sights],
             increments,
-        ).tolist()  # fmt: skip
+        ).tolist()
         if following[0] == NO_NUMBER:
             raise Unavailable(
                 "two of the three are away: nobody can say which number is next", remedy="publish the same again later"
             )
-        found = []
+        numbers = []
         for message, place in zip(messages, places, strict=True):
             key = place.queue, place.session
-            had = [one.numbers.get(message.message_id, {}).get(key) for one in sights if one is not None]
-            known = [one for one in had if one is not None]
+            had = [sight.numbers.get(message.message_id, {}).get(key) for sight in sights if sight is not None]
+            known = [number for number in had if number is not None]
             if known and not anew:
-                found.append(max(known))
+                numbers.append(max(known))
                 continue
-            found.append(following[rows[key]])
+            numbers.append(following[rows[key]])
             following[rows[key]] += int(increments[rows[key]])
-        return found
+        return numbers
 
     def seen(self, region: str, sessions: list[tuple[str, str]], ids: list[str]) -> Sight | None:
-        """What a box knows; None: it is away, or doesn't vote."""
+        """Return a box's knowledge; None: it is away, or doesn't vote."""
         try:
-            sight = self._pair.in_box(region, lambda one: see(one, self._pair.name, region, sessions, ids))
+            sight = self._pair.in_box(
+                region, lambda transaction: see(transaction, self._pair.name, region, sessions, ids)
+            )
             if not sight.votes and self._restore(region):
-                sight = self._pair.in_box(region, lambda one: see(one, self._pair.name, region, sessions, ids))
+                sight = self._pair.in_box(
+                    region, lambda transaction: see(transaction, self._pair.name, region, sessions, ids)
+                )
         except Unavailable:
             return None
         return sight if sight.votes else None
 
-    def _journal_sees(self, messages: Sequence[Message], places: Sequence[Place]) -> Sight | None:
-        """What the journal knows, in place of a box; None: it is away."""
+    def _journal_sees(self, messages: Sequence[Message], places: Sequence[SessionNumber]) -> Sight | None:
+        """Return the journal's knowledge, in place of a box; None: it is away."""
         by_queue: dict[str, list[tuple[str, str]]] = {}
         for message, place in zip(messages, places, strict=True):
             by_queue.setdefault(place.queue, []).append((place.session, message.message_id))
@@ -100,10 +105,10 @@ class Numbering:
         def read(journal: Journal) -> Sight:
             through: dict[tuple[str, str], int] = {}
             numbers: dict[str, dict[tuple[str, str], int]] = {}
-            for queue, its in by_queue.items():
-                found = journal.through(self._pair.name, queue, sorted({session for session, _ in its}))
-                through |= {(queue, session): number for session, number in found.items()}
-                for (session, ident), number in journal.numbers_of(self._pair.name, queue, its).items():
+            for queue, pairs in by_queue.items():
+                throughs = journal.through(self._pair.name, queue, sorted({session for session, _ in pairs}))
+                through |= {(queue, session): number for session, number in throughs.items()}
+                for (session, ident), number in journal.numbers_of(self._pair.name, queue, pairs).items():
                     numbers.setdefault(ident, {})[queue, session] = number
             return Sight(through, numbers)
 
@@ -113,30 +118,35 @@ class Numbering:
             return None
 
 
-def routed(pair: Pair, messages: Sequence[Message]) -> tuple[Routing, list[tuple[Place, ...]]]:
-    """The numbers of messages, `NO_NUMBER` for those without, by the definitions that this process knows, or else by those of now."""
+def routed(pair: Pair, messages: Sequence[Message]) -> tuple[Routing, list[tuple[SessionNumber, ...]]]:
+    """Return the numbers of messages, `NO_NUMBER` for those without, by the definitions that this process knows, or else by the present
+    ones.
+    """
     anew = False
     while True:
         routing = pair.routing(anew=anew)
         try:
-            found = route_in(None, messages, routing.definitions)
-            return routing, places_of(found, routing.definitions, routing.queue_ids)
+            routed = route_in(None, messages, routing.definitions)
+            return routing, places_of(routed, routing.definitions, routing.queue_ids)
         except UsageError:
             if anew:
                 raise
             anew = True
 
 
-def _check_unnumbered(messages: Sequence[Message], places: Sequence[Sequence[Place]], without: Sequence[int]) -> None:
+def _check_unnumbered(
+    messages: Sequence[Message], places: Sequence[Sequence[SessionNumber]], without: Sequence[int]
+) -> None:
     """Refuse messages that can't be given numbers."""
-    own = {(one.queue, one.session) for its in places for one in its if one.number != NO_NUMBER}
+    own = {(place.queue, place.session) for numbers in places for place in numbers if place.number != NO_NUMBER}
     for at in without:
         where = f"message {messages[at].message_id}"
         if len(places[at]) > 1:
             raise UsageError(
-                "a message for several queues can't be given a number: it would need one in each", where=where,
+                "a message for several queues can't be given a number: it would need one in each",
+                where=where,
                 remedy="give it its own number in each, or publish a message for each queue",
-            )  # fmt: skip
+            )
         if (places[at][0].queue, places[at][0].session) in own:
             raise UsageError(
                 "some messages of the session have numbers, and this one has none",
@@ -145,21 +155,21 @@ def _check_unnumbered(messages: Sequence[Message], places: Sequence[Sequence[Pla
             )
 
 
-def with_number(message: Message, place: Place, number: int, routing: Routing) -> Numbered:
+def with_number(message: Message, place: SessionNumber, number: int, routing: Routing) -> Numbered:
     """A message with a number, as its queue reads it."""
     name = str(routing.definitions.queues[place.queue].declared.sequence)
     return Numbered(
-        with_context(message, {**message.context, name: number}), (Place(place.queue, place.session, number),)
+        with_context(message, {**message.context, name: number}), (SessionNumber(place.queue, place.session, number),)
     )
 
 
-def of_journal(message: Message, place: Place) -> OfJournal:
-    """A message with a number, as the journal knows it."""
+def of_journal(message: Message, place: SessionNumber) -> OfJournal:
+    """Return a message with a number in the journal's form."""
     digest = digest_of(message.type, message.content_type, message.body)
     return OfJournal(place.session, place.number, message.message_id, digest)
 
 
 def _throughs(sight: Sight | None, sessions: Sequence[tuple[str, str]], begins: Sequence[int]) -> Ints:
-    """The highest number of each session, as a party knows it; what it doesn't know hasn't begun."""
+    """Return the highest number of each session that a party knows; an unknown session hasn't begun."""
     known = {} if sight is None else sight.through
     return np.array([known.get(key, begin) for key, begin in zip(sessions, begins, strict=True)], np.int64)

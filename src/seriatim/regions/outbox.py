@@ -1,7 +1,9 @@
-"""Work off the outboxes: copy what the other box lacks, under the same ids and numbers, and strike it off. Any process may do that, at any time.
+"""Work off the outboxes: copy the messages that the other box lacks, under the same ids and numbers, and remove them.
 
-A copy is written as a sender writes: in one transaction, under the locks of its sessions, left out where the box has it. So it doesn't matter how
-many processes do it at once, or who is killed when: the row in the outbox goes after the copy was committed.
+Any process may do that, at any time.
+A copy is written like a new message: in one transaction, under the locks of its sessions, and left out where the box has it. So any number
+of
+processes may do it at once, and be killed at any moment: the row in the outbox is removed after the copy was committed.
 """
 
 from __future__ import annotations
@@ -18,12 +20,12 @@ from seriatim.pipeline.types.message import Message, Part
 from seriatim.regions.box_role import role_of
 from seriatim.regions.box_votes import Way, led_alike, strike, vote
 from seriatim.regions.journal.journal import Journal
-from seriatim.regions.numbered import Numbered, Place
+from seriatim.regions.numbered import Numbered, SessionNumber
 from seriatim.regions.pair import Pair, other_than
 
 __all__ = ["Copied", "copy_outbox", "report"]
 
-#: So many messages are copied at once.
+#: How many messages are copied at once.
 PORTION = 500
 _US = 1_000_000
 
@@ -59,24 +61,24 @@ class _Outgoing:
     numbered: Numbered | None
 
 
-def copy_outbox(pair: Pair, found: Copied, progress: Callable[[], object] | None = None) -> Copied:
+def copy_outbox(pair: Pair, copied: Copied, progress: Callable[[], object] | None = None) -> Copied:
     """Copy all that is in the outbox of a region now into the other box."""
-    region, behind = found.region, 0
+    region, behind = copied.region, 0
     try:
         while rows := pair.in_box(region, partial(_outgoing, name=pair.name, region=region, behind=behind)):
             behind = rows[-1].outbox_id
-            _copy(pair, region, rows, found)
+            _copy(pair, region, rows, copied)
             if progress is not None:
                 progress()
     except Unavailable as error:
-        found.why = str(error)
-    return found
+        copied.why = str(error)
+    return copied
 
 
 def report(pair: Pair, region: str) -> bool:
-    """Report to the journal how old the oldest message is that a region still has, so that it may forget sessions."""
+    """Report to the journal the age of a region's oldest message, so that the journal may forget sessions."""
     # In this order: a copy may be on its way between the two looks.
-    others = pair.journal.call(lambda journal: journal.others_outbox(pair.name, region))
+    waiting = pair.journal.call(lambda journal: journal.others_outbox(pair.name, region))
 
     def look(transaction: Transaction) -> tuple[Any, Any]:
         return role_of(transaction, pair.name, region), transaction.one("region_ages", of_name=pair.name)
@@ -91,7 +93,7 @@ def report(pair: Pair, region: str) -> bool:
             role.incarnation,
             outbox_age=ages.outbox_age / _US,
             queue_age=ages.queue_age / _US,
-            others=others,
+            others=waiting,
         )
     )
 
@@ -104,9 +106,10 @@ def _outgoing(transaction: Transaction, name: str, region: str, behind: int) -> 
     parts: dict[tuple[int, int], list[Part]] = {}
     if with_parts:
         for row in transaction.rows(
-            "region_parts", of_arrivals=[row.arrival_id for row in with_parts],
+            "region_parts",
+            of_arrivals=[row.arrival_id for row in with_parts],
             of_positions=[row.position for row in with_parts],
-        ):  # fmt: skip
+        ):
             parts.setdefault((row.arrival_id, row.position), []).append(Part(row.name, row.content_type, row.body))
     return [_read(row, parts.get((row.arrival_id, row.position), ())) for row in rows]
 
@@ -119,50 +122,51 @@ def _read(row: Any, parts: Iterable[Part]) -> _Outgoing:
         content_type=row.content_type, parts=tuple(parts),
     )  # fmt: skip
     places = tuple(
-        Place(queue, session, number)
+        SessionNumber(queue, session, number)
         for queue, session, number in zip(row.queues, row.sessions, row.numbers, strict=True)
     )
     return _Outgoing(row.outbox_id, row.message_id, row.age, Numbered(message, places))
 
 
-def _copy(pair: Pair, region: str, rows: Sequence[_Outgoing], found: Copied) -> None:
+def _copy(pair: Pair, region: str, rows: Sequence[_Outgoing], copied: Copied) -> None:
     """Copy some messages, and strike them off."""
-    here = [one for one in rows if one.numbered is not None]
+    here = [row for row in rows if row.numbered is not None]
     done = _over(pair, here)
-    over = [one for one in rows if one.numbered is None or _is_over(one.numbered, done)]
-    going = [one for one in here if one not in over]
+    over = [row for row in rows if row.numbered is None or _is_over(row.numbered, done)]
+    going = [row for row in here if row not in over]
     other = other_than(region)
 
     def write(transaction: Transaction) -> tuple[list[int], dict[int, str]]:
-        alike, others = led_alike(transaction, pair.name, other, [one.numbered for one in going if one.numbered])
+        alike, elsewhere = led_alike(transaction, pair.name, other, [row.numbered for row in going if row.numbered])
         chosen = [going[at] for at in alike]
         delays = [
-            pair.delay(other, one.numbered.places[0].session, is_first=False, age_us=one.age_us)
-            for one in chosen if one.numbered
-        ]  # fmt: skip
+            pair.delay(other, row.numbered.places[0].session, is_first=False, age_us=row.age_us)
+            for row in chosen
+            if row.numbered
+        ]
         if chosen:
             vote(
-                transaction, pair.name, other, [one.numbered for one in chosen if one.numbered], way=Way.COPY, delays=delays,
-                ages=[one.age_us for one in chosen],
+                transaction, pair.name, other, [row.numbered for row in chosen if row.numbered], way=Way.COPY, delays=delays,
+                ages=[row.age_us for row in chosen],
             )  # fmt: skip
-        return alike, others
+        return alike, elsewhere
 
     alike: list[int] = []
     if going:
-        alike, others = pair.in_box(other, write)
-        found.waiting |= {going[at].message_id: why for at, why in others.items()}
-    ids = [one.message_id for one in over] + [going[at].message_id for at in alike]
+        alike, elsewhere = pair.in_box(other, write)
+        copied.waiting |= {going[at].message_id: why for at, why in elsewhere.items()}
+    ids = [row.message_id for row in over] + [going[at].message_id for at in alike]
     if ids:
-        pair.in_box(region, lambda one: strike(one, pair.name, ids))
-    found.copied += len(alike)
-    found.over += len(over)
+        pair.in_box(region, lambda transaction: strike(transaction, pair.name, ids))
+    copied.copied += len(alike)
+    copied.over += len(over)
 
 
 def _over(pair: Pair, rows: Sequence[_Outgoing]) -> dict[tuple[str, str], int]:
-    """Through which number sessions are over; nothing is known while the journal is away."""
+    """Return through which number sessions are over; nothing is known while the journal is away."""
     by_queue: dict[str, set[str]] = {}
-    for one in rows:
-        for place in one.numbered.places if one.numbered else ():
+    for row in rows:
+        for place in row.numbered.places if row.numbered else ():
             by_queue.setdefault(place.queue, set()).add(place.session)
 
     def read(journal: Journal) -> dict[tuple[str, str], int]:
@@ -178,8 +182,8 @@ def _over(pair: Pair, rows: Sequence[_Outgoing]) -> dict[tuple[str, str], int]:
         return {}
 
 
-def _is_over(one: Numbered, done: dict[tuple[str, str], int]) -> bool:
+def _is_over(item: Numbered, done: dict[tuple[str, str], int]) -> bool:
     return all(
         (through := done.get((place.queue, place.session))) is not None and place.number <= through
-        for place in one.places
+        for place in item.places
     )

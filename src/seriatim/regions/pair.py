@@ -1,4 +1,4 @@
-"""`Pair`: the two boxes and the journal, as those that send and copy have them in hand."""
+"""`Pair`: the two boxes and the journal, for sending and copying."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """By what messages are led to queues: the definitions of one of the boxes, and the queues of the regions there."""
+    """The definitions of one of the boxes, and the queues of the regions there, for routing."""
 
     definitions: Definitions
     queue_ids: frozenset[int]
 
     def step(self, queue: str) -> tuple[int, int]:
-        """The first number of a queue's sessions, and from one number to the next."""
-        policy = cast("Standard", self.definitions.queues[queue].declared.policy)  # as `RegionalQueue` has it
+        """Return the first number of a queue's sessions, and the step from one number to the next."""
+        policy = cast("Standard", self.definitions.queues[queue].declared.policy)  # as `RegionalQueue` makes it
         return int(policy.start), policy.increment
 
 
@@ -51,13 +51,13 @@ class Pair:
         self._routing: Routing | None = None
 
     def forget(self) -> None:
-        """Forget by what messages are led: it was defined anew."""
+        """Forget the definitions: they have changed."""
         self._routing = None
 
     def in_box(
         self, region: str, work: Callable[[Transaction], _Result], *, patience_s: float | None = None
     ) -> _Result:
-        """Do something in one transaction of a box."""
+        """Do work in one transaction of a box."""
 
         def within(box: MessageBox) -> _Result:
             with box.access.transaction() as transaction:
@@ -66,7 +66,7 @@ class Pair:
         return self.boxes[region].call(within, patience_s=patience_s)
 
     def routing(self, *, anew: bool = False) -> Routing:
-        """By what messages are led, as either box has it; read once, and anew when it doesn't fit any more."""
+        """Return the definitions for routing, from either box; read once, and `anew` when they don't fit any more."""
         if self._routing is None or anew:
             self._routing = self._read_routing()
         return self._routing

@@ -1,4 +1,4 @@
-"""`Party`: one of the three that know numbers. A call that takes too long counts as a party that is away, and it isn't asked again for a while."""
+"""`Party`: one of the three that know numbers. A call that takes too long counts as absent; it isn't asked again for a while."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["Party", "Resource"]
 
 Resource = TypeVar("Resource")
 _Result = TypeVar("_Result")
-#: A party that wasn't asked for so many seconds is asked, so that its connection stays open.
+#: A party that wasn't asked for this long is asked, so that its connection stays open, seconds.
 _WARM_S = 5.0
 
 
 class _Call:
-    """One call: what is to be done, and what came of it."""
+    """One call: its work, and its result."""
 
     def __init__(self, work: Callable[[], object], patience_s: float) -> None:
         self.work = work
@@ -33,7 +33,7 @@ class _Call:
 
     def run(self, interruption: Interruption) -> None:
         try:
-            # An idle connection that was dropped leaves time for another one.
+            # A dropped idle connection leaves time for another one.
             with interruption.calling(self), asked_within(self._patience_s / 3):
                 self.result = self.work()
         except BaseException as error:  # noqa: BLE001 -- raised where the call was made
@@ -43,7 +43,7 @@ class _Call:
 
 
 class _Thread:
-    """A thread that does one call after another; a daemon, because a server that is frozen would hold up the process's end."""
+    """A thread that makes one call after another; a daemon, because a frozen server would delay the process's end."""
 
     def __init__(self, name: str) -> None:
         self.calls: queue.Queue[_Call | None] = queue.Queue()
@@ -90,11 +90,11 @@ class Party(Generic[Resource]):
         return time.monotonic() < self._away_until
 
     def ask_again(self) -> None:
-        """Ask it at the next call, also if it didn't answer a moment ago."""
+        """Ask it at the next call, even if it didn't answer a moment ago."""
         self._away_until = 0.0
 
     def keep_warm(self, touch: Callable[[Resource], object]) -> None:
-        """Call `touch` with it, without waiting, if it wasn't asked for a while: so it is open, and its connection works, when it is needed."""
+        """Call `touch` with it, without waiting, if it wasn't asked for a while: so its connection works when it is needed."""
         with self._lock:
             if self.is_away or self._is_closed or time.monotonic() - self._asked_at < _WARM_S:
                 return
@@ -102,7 +102,7 @@ class Party(Generic[Resource]):
         threading.Thread(target=self._warm, args=[touch], name=f"seriatim {self.name}", daemon=True).start()
 
     def _warm(self, touch: Callable[[Resource], object]) -> None:
-        with suppress(SeriatimError):  # whoever needs it is told
+        with suppress(SeriatimError):  # the next caller gets the error
             self.call(touch)
 
     def call(
@@ -132,20 +132,20 @@ class Party(Generic[Resource]):
         return call.result  # type: ignore[return-value]
 
     def close(self) -> None:
-        """Close it; a call that is under way ends by itself."""
+        """Close it; a call under way ends by itself."""
         with self._lock:
             idle, self._idle = self._idle, []
-        for one in idle:
-            one.calls.put(None)
+        for resource in idle:
+            resource.calls.put(None)
         if not self._opening.acquire(timeout=self._patience_s):
             return  # a call is opening it, and its server doesn't answer
         try:
             self._is_closed = True
-            found, self._resource = self._resource, None
+            opened, self._resource = self._resource, None
         finally:
             self._opening.release()
-        if found is not None:
-            self._close(found)
+        if opened is not None:
+            self._close(opened)
 
     def _taken(self) -> _Thread:
         with self._lock:

@@ -1,7 +1,7 @@
-"""Recover the journal after a restore, or a failover that has lost something: it learns from both boxes which numbers are known, and which are over.
+"""Recover the journal after a restore, or a failover with a loss: it learns from both boxes which numbers are known, and which are over.
 
-A box has heard from the journal what is over, so it may know more than a journal that went back in time. Sessions are read and raised in portions, each a
-transaction; a number only ever goes up, so a recovery that was interrupted is repeated as a whole.
+A box has learned from the journal what is over, so it may know more than a journal that went back in time. Sessions are read and raised in
+portions, each a transaction; a number only ever rises, so an interrupted recovery is repeated as a whole.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from seriatim.regions.pair import REGIONS, Pair
 
 __all__ = ["Progress", "recover"]
 
-#: So many sessions are read from each box at once.
+#: How many sessions are read from each box at once.
 _PORTION = 10_000
-#: Each step may take so long: a box with many sessions has much to tell.
+#: The longest time of each step: a box with many sessions has much to report.
 _PATIENCE_S = 60.0
 
 #: Called after each portion: how many sessions were read from the boxes so far, and how many they have.
@@ -33,24 +33,24 @@ def recover(
     pair: Pair, *, actor: str, reason: str, without: Sequence[str] = (),
     known: Mapping[str, Mapping[str, int]] | None = None, progress: Progress | None = None,
 ) -> Recovery:  # fmt: skip
-    """Recover the journal by what the boxes know."""
-    for one in without:
-        if one not in REGIONS:
-            raise NotFound(f"there is no region {shown(one, 80)}", remedy='"a" (the primary) or "b"')
-    asked = [one for one in REGIONS if one not in without]
-    told = {region: _asks(pair, region, partial(_told, pair.name, region)) for region in asked}
-    sizes = {region: queues for region, (_, queues) in told.items()}
+    """Recover the journal from the boxes."""
+    for lost in without:
+        if lost not in REGIONS:
+            raise NotFound(f"there is no region {shown(lost, 80)}", remedy='"a" (the primary) or "b"')
+    reached = [region for region in REGIONS if region not in without]
+    reports = {region: _asks(pair, region, partial(_told, pair.name, region)) for region in reached}
+    sizes = {region: queues for region, (_, queues) in reports.items()}
     total = sum(sum(queues.values()) for queues in sizes.values())
     done = pair.journal.call(
         lambda journal: journal.begin_recovery(pair.name, **_who(actor, reason)), patience_s=_PATIENCE_S
     )
-    for region, (incarnation, _) in told.items():
+    for region, (incarnation, _) in reports.items():
         pair.journal.call(partial(_fence, pair.name, region, incarnation))
     raised = 0
-    for queue, its in (known or {}).items():
-        raised += _raise(pair, queue, {key: KnownByBox(over, over) for key, over in its.items()})
+    for queue, known_sessions in (known or {}).items():
+        raised += _raise(pair, queue, {key: KnownByBox(over, over) for key, over in known_sessions.items()})
     read = 0
-    for queue in sorted({one for queues in sizes.values() for one in queues}):
+    for queue in sorted({queue for queues in sizes.values() for queue in queues}):
         readers = [
             partial(_portion, pair, region, queue) for region, queues in sizes.items() if queue in queues
         ]  # fmt: skip
@@ -59,9 +59,9 @@ def recover(
             read += rows
             if progress is not None:
                 progress(read, total)
-    found = Recovery(done.incarnation, done.stopped, raised, tuple(asked))
-    pair.journal.call(lambda journal: journal.end_recovery(pair.name, found, **_who(actor, reason)))
-    return found
+    recovery = Recovery(done.incarnation, done.stopped, raised, tuple(reached))
+    pair.journal.call(lambda journal: journal.end_recovery(pair.name, recovery, **_who(actor, reason)))
+    return recovery
 
 
 def _who(actor: str, reason: str) -> dict[str, str]:
@@ -81,39 +81,39 @@ def _asks(pair: Pair, region: str, work: Callable[[Transaction], Any]) -> Any:
 
 
 def _told(name: str, region: str, transaction: Transaction) -> tuple[int, dict[str, int]]:
-    """The incarnation of a region, and its queues, each with the number of its sessions."""
+    """Return the incarnation of a region, and its queues, each with the number of its sessions."""
     role = role_of(transaction, name, region)
     rows = transaction.rows("region_session_counts", of_name=name)
     return role.incarnation, {row.queue: row.sessions for row in rows}
 
 
 def _fence(name: str, region: str, incarnation: int, journal: Journal) -> None:
-    """Votes that a box gave before it was restored don't count, also where the journal had forgotten that."""
+    """Make the journal refuse votes that a box gave before it was restored, even if the journal had forgotten the restore."""
     journal.fence(name, region, incarnation)
 
 
 def _portion(pair: Pair, region: str, queue: str, behind: str) -> list[Any]:
-    """The sessions of a queue in a box behind one of them, by their keys."""
+    """Return the sessions of a queue in a box after one of them, by their keys."""
 
     def read(transaction: Transaction) -> list[Any]:
         return transaction.rows(
             "region_sessions_behind", of_name=pair.name, of_queue=queue, behind=behind, at_most=_PORTION
         )
 
-    found: list[Any] = _asks(pair, region, read)
-    return found
+    rows: list[Any] = _asks(pair, region, read)
+    return rows
 
 
 def _merged(readers: Sequence[Callable[[str], list[Any]]]) -> Iterator[tuple[int, dict[str, KnownByBox]]]:
-    """Sessions as all boxes together know them, portion after portion; with each, how many rows of boxes it has."""
+    """Yield the sessions of all boxes together, portion after portion; with each, the number of its rows."""
     behind = ""
     while True:
-        found = [one(behind) for one in readers]
-        # What one box has behind the last row of the other comes with the next portion.
-        bound = min((rows[-1].session for rows in found if len(rows) == _PORTION), default=None)
+        portions = [reader(behind) for reader in readers]
+        # Rows of one box after the last row of the other belong to the next portion.
+        bound = min((rows[-1].session for rows in portions if len(rows) == _PORTION), default=None)
         merged: dict[str, KnownByBox] = {}
         count = 0
-        for rows in found:
+        for rows in portions:
             for row in rows:
                 if bound is None or row.session <= bound:
                     merged[row.session] = _higher(merged.get(row.session), KnownByBox(row.through, row.over_through))
@@ -124,13 +124,13 @@ def _merged(readers: Sequence[Callable[[str], list[Any]]]) -> Iterator[tuple[int
         behind = bound
 
 
-def _higher(one: KnownByBox | None, other: KnownByBox) -> KnownByBox:
-    if one is None:
+def _higher(own: KnownByBox | None, other: KnownByBox) -> KnownByBox:
+    if own is None:
         return other
-    overs = [over for over in (one.over, other.over) if over is not None]
-    return KnownByBox(max(one.through, other.through), max(overs, default=None))
+    overs = [over for over in (own.over, other.over) if over is not None]
+    return KnownByBox(max(own.through, other.through), max(overs, default=None))
 
 
 def _raise(pair: Pair, queue: str, portion: Mapping[str, KnownByBox]) -> int:
-    """Tell the journal; of how many sessions it knew less to be over."""
+    """Tell the journal; return how many sessions it raised."""
     return pair.journal.call(lambda journal: journal.raise_known(pair.name, queue, portion), patience_s=_PATIENCE_S)

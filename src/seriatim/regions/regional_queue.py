@@ -1,4 +1,4 @@
-"""`RegionalQueue`: a queue of sessions that come into the boxes of two regions; the journal decides on them, the boxes decide nothing."""
+"""`RegionalQueue`: a queue of sessions in the boxes of two regions; the journal decides on them, the boxes decide nothing."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ class RegionalQueue(Declaration):
         start: the first number of each session.
         increment: from one number to the next, at least 1.
         attempts: how often a message is handed to a handler, in both regions together, before it has failed for good.
-        errors: what happens then: ``"suspend"`` (the session stands in both regions) or ``"continue"`` (its number is over, and the session goes on).
+        errors: what happens then: ``"suspend"`` (the session stands in both regions) or ``"continue"`` (its number is over, and the session
+            goes on).
         retry_delay: seconds (or ``"30s"``) before the next attempt.
         hole_timeout: seconds (or ``"5m"``) after which a number is skipped that no region has; None: never.
         priority: as of `Queue`: the property with a message's priority.
@@ -87,16 +88,16 @@ class RegionalQueue(Declaration):
         return UsageError(what, where=f"queue {self.name!r}", remedy=remedy, argument=argument)
 
     def rules(self) -> QueueRules:
-        """What the journal keeps of it."""
+        """Return the part that the journal keeps."""
         return QueueRules(
             start=self.start, increment=self.increment, attempts=self.attempts, errors=self.errors,
             retry_delay=self.retry_delay, hole_timeout=self.hole_timeout,
         )  # fmt: skip
 
     def queue(self) -> Queue:
-        """What the boxes keep of it: an order, and nothing that decides what is over.
+        """Return the part that the boxes keep: an order, without rules that decide what is over.
 
-        What comes late is over, and is handed out to be completed; and no number of workers that died is the last.
+        A late message is over, and is handed out to be completed; and no number of workers that died is the last.
         """
         return Queue(
             self.name, Standard(start=self.start, increment=self.increment, late="deliver", restart_after=0), self.group,
@@ -105,39 +106,39 @@ class RegionalQueue(Declaration):
 
 
 class Declared(NamedTuple):
-    """What is defined in both boxes, and the rules of their queues by name, for the journal."""
+    """The definitions of both boxes, and the rules of their queues by name, for the journal."""
 
     definitions: tuple[Definition, ...]
     rules: dict[str, QueueRules]
 
 
 def declared_of(things: Iterable[object]) -> Declared:
-    """Split what a user declares into what the boxes and the journal keep."""
+    """Split a user's declarations into the parts for the boxes and the journal."""
     definitions: list[Definition] = []
     rules: dict[str, QueueRules] = {}
-    for one in things:
-        if isinstance(one, RegionalQueue):
-            definitions.append(one.queue())
-            rules[one.name] = one.rules()
-        elif isinstance(one, Queue):
-            regional = _plain(one)
+    for definition in things:
+        if isinstance(definition, RegionalQueue):
+            definitions.append(definition.queue())
+            rules[definition.name] = definition.rules()
+        elif isinstance(definition, Queue):
+            regional = _plain(definition)
             # As of `RegionalQueue.queue`.
             definitions.append(
-                replace(one, policy=replace(cast("Standard", one.policy), late="deliver"), retry=_ENDLESS)
+                replace(definition, policy=replace(cast("Standard", definition.policy), late="deliver"), retry=_ENDLESS)
             )
-            rules[one.name] = regional.rules()
-        elif isinstance(one, Subscription):
-            if one.starts is not None:
+            rules[definition.name] = regional.rules()
+        elif isinstance(definition, Subscription):
+            if definition.starts is not None:
                 raise UsageError(
                     "starts can't be used in two regions: instances live in one box",
-                    where=f"subscription {one.name!r}", remedy="leave it out",
+                    where=f"subscription {definition.name!r}", remedy="leave it out",
                 )  # fmt: skip
-            definitions.append(one)
-        elif isinstance(one, Location | MessageType | BoxSettings):
-            definitions.append(one)
+            definitions.append(definition)
+        elif isinstance(definition, Location | MessageType | BoxSettings):
+            definitions.append(definition)
         else:
             raise UsageError(
-                f"{type(one).__name__} can't be defined in two regions",
+                f"{type(definition).__name__} can't be defined in two regions",
                 remedy="locations, message types, queues (RegionalQueue), subscriptions and BoxSettings can",
             )
     return Declared(tuple(definitions), rules)
@@ -146,7 +147,7 @@ def declared_of(things: Iterable[object]) -> Declared:
 def _plain(queue: Queue) -> RegionalQueue:
     """A queue of a box as one of two regions."""
     check_decides_nothing(queue)
-    policy = cast("Standard", queue.policy)  # it is one, which was checked
+    policy = cast("Standard", queue.policy)  # checked before
     return RegionalQueue(
         queue.name, str(queue.group.by), str(queue.sequence), start=int(policy.start), increment=policy.increment,
         priority=queue.priority, keep=queue.keep,

@@ -57,13 +57,14 @@ class Regions(Closing):
         secondary: the box of region ``b``.
         journal: the DSN of the journal's database, which both regions reach, or an open `Journal`.
         name: the name of the regions; a journal can serve several, and a box can be in several.
-        prefer: seconds (or ``"15s"``) for which region ``a`` has a message alone: the copy in the other box is handed out after that. None: both
-            regions are active, and each session has its home in one.
+        prefer: seconds (or ``"15s"``) for which region ``a`` has a message alone: the copy in the other box is handed out after that. None:
+            both regions are active, and each session has its home in one.
         patience: seconds (or ``"1s"``) for which a box or the journal may take for one step, before it counts as away.
         retry_after: seconds for which a party that was away isn't asked again.
-        numbers: None: messages bring their numbers, or one sender of a session at a time gets the next ones. ``"journal"``: the journal gives them out, to
-            several senders of a session.
-        confirm: ``"two"``: `publish` returns when two of the three know a number; ``"one"``: when one box does, with numbers of the sender's own.
+        numbers: None: messages bring their numbers, or one sender of a session at a time gets the next ones. ``"journal"``: the journal
+            gives them out, to several senders of a session.
+        confirm: ``"two"``: `publish` returns when two of the three know a number; ``"one"``: when one box does, with numbers of the
+            sender's own.
         spread: without `prefer`: seconds (or ``"1s"``) for which the home of a session has a message alone.
         schema: the schema of the boxes that are opened here.
         journal_schema: the schema of the journal that is opened here.
@@ -102,18 +103,18 @@ class Regions(Closing):
         retry_after_s = _period("retry_after", retry_after) / 1_000_000
         if patience_s <= 0:
             raise UsageError("patience can't be 0: no party would be there", remedy="such as 1 second")
-        for what, given in (("primary", primary), ("secondary", secondary)):
-            if not isinstance(given, str | MessageBox):
-                raise UsageError(f"{what} is {type(given).__name__}", remedy="give a DSN, or a MessageBox")
+        for noun, party in (("primary", primary), ("secondary", secondary)):
+            if not isinstance(party, str | MessageBox):
+                raise UsageError(f"{noun} is {type(party).__name__}", remedy="give a DSN, or a MessageBox")
         if not isinstance(journal, str | Journal):
             raise UsageError(f"journal is {type(journal).__name__}", remedy="give a DSN, or a Journal")
         self._boxes = {
-            region: _party_of_box(f"region {region}", given, schema, patience_s, retry_after_s)
-            for region, given in zip(REGIONS, (primary, secondary), strict=True)
+            region: _party_of_box(f"region {region}", party, schema, patience_s, retry_after_s)
+            for region, party in zip(REGIONS, (primary, secondary), strict=True)
         }
         self._journal = _party_of_journal(journal, journal_schema, patience_s, retry_after_s)
         self._pair = Pair(name, self._boxes, self._journal, prefer_us, spread_us)
-        #: What waited in the last round, so that it is logged once.
+        #: The copies that waited in the last pass, so that they are logged once.
         self._waiting: dict[str, set[str]] = {}
 
     @classmethod
@@ -159,7 +160,7 @@ class Regions(Closing):
         is_unsure = False
         for region, party in self._boxes.items():
             try:
-                if party.call(lambda one: one.id, anyway=True) == box.id:
+                if party.call(lambda box: box.id, anyway=True) == box.id:
                     return region
             except Unavailable:
                 is_unsure = True
@@ -171,7 +172,7 @@ class Regions(Closing):
         )  # fmt: skip
 
     def rules(self, queue: str) -> QueueRules:
-        """What both regions say of a queue, as the journal has it.
+        """Return both regions' reports on a queue, as the journal has them.
 
         Raises:
             UsageError: the journal doesn't know it.
@@ -180,17 +181,19 @@ class Regions(Closing):
         return self._journal.call(lambda journal: journal.rules(self._name, queue), anyway=True)
 
     def define(self, *things: object) -> dict[str, list[Change]]:
-        """Define the same in both boxes, and the rules of queues in the journal. A repeated call changes nothing. All three have to be there.
+        """Define the same in both boxes, and the rules of queues in the journal. A repeated call changes nothing. All three have to be
+        there.
 
         Args:
-            things: `RegionalQueue`, `Subscription`, `MessageType`, `Location` and `BoxSettings`; a `Queue` that decides nothing is one, too.
+            things: `RegionalQueue`, `Subscription`, `MessageType`, `Location` and `BoxSettings`; a `Queue` that decides nothing is one,
+                too.
 
         Returns:
-            what has changed in each box, by region.
+            the changes in each box, by region.
 
         Raises:
-            UsageError: something can't be defined in two regions; a queue would decide in one box; both regions are one box; or a queue begins
-                otherwise in the journal.
+            UsageError: something can't be defined in two regions; a queue would decide in one box; both regions are one box; or a queue
+                begins otherwise in the journal.
             Unavailable: a box or the journal is away.
         """
         declared = declared_of(things)
@@ -199,41 +202,44 @@ class Regions(Closing):
         def in_journal(journal: Journal) -> dict[str, int]:
             for queue, rules in declared.rules.items():
                 journal.define(self._name, queue, rules)
-            return {one.region: one.incarnation for one in journal.regions(self._name)}
+            return {region.region: region.incarnation for region in journal.regions(self._name)}
 
         known = self._journal.call(in_journal, patience_s=_DEFINING_S, anyway=True)
-        found = {}
+        defined = {}
         for region, party in self._boxes.items():
             changes, incarnation = party.call(
                 partial(self._define_in, region, declared.definitions, list(declared.rules), known.get(region, 0)),
                 patience_s=_DEFINING_S,
                 anyway=True,
             )
-            found[region] = changes
+            defined[region] = changes
             if region not in known:
                 self._journal.call(partial(_fence, name=self._name, region=region, incarnation=incarnation))
-        self._pair.forget()  # what this process knew of the definitions is old
-        return found
+        self._pair.forget()  # this process's definitions are old
+        return defined
 
     def publish(
         self, messages: Message | Iterable[Message], *, connection: psycopg.Connection | None = None
     ) -> list[Sent]:
         """Publish messages to both regions. It returns when two of the three know the number of each: box a, box b, the journal.
 
-        The messages of a session are sent together or not at all. After `Unavailable` some may be sent: publish the same again, under the same ids.
+        The messages of a session are sent together or not at all. After `Unavailable` some may be sent: publish the same again, under the
+        same ids.
 
         Args:
-            messages: a message, or messages in the order of their sessions. Either all of a session have their numbers, or none; then they get the next ones.
-            connection: the caller's psycopg connection to the database of one of the boxes. The messages, with numbers of their own or of the journal, are then a part of
-                the caller's transaction, and come to the other box after its commit; nothing is promised before. A number of the journal is kept for 10 s: a message
-                whose transaction commits later gets another one, and all of them are handed out when somebody has tended the regions.
+            messages: a message, or messages in the order of their sessions. Either all of a session have their numbers, or none; then they
+                get the next ones.
+            connection: the caller's psycopg connection to the database of one of the boxes. The messages, with numbers of their own or of
+                the journal, are then a part of the caller's transaction, and come to the other box after its commit; nothing is promised
+                before. A number of the journal is kept for 10 s: a message whose transaction commits later gets another one, and all of
+                them are handed out when somebody has tended the regions.
 
         Returns:
             for each message its number, and who knows it, in the order of the messages.
 
         Raises:
-            UsageError: a message isn't one, or goes to no queue of the regions or to another one; a session is null; a session has a number twice; a
-                message id has another number.
+            UsageError: a message isn't one, or goes to no queue of the regions or to another one; a session is null; a session has a number
+                twice; a message id has another number.
             NumberRefused: another message has the number, or a higher one: is another sender at work on the session?
             Unavailable: two of the three are away.
         """
@@ -241,23 +247,23 @@ class Regions(Closing):
         if connection is not None:
             return self._publish_in(fresh, connection)
         parties: tuple[Party[Any], ...] = (*self._boxes.values(), self._journal)
-        believed_away = [one for one in parties if one.is_away]
+        believed_away = [party for party in parties if party.is_away]
         try:
-            found = self._publish(fresh)
+            published = self._publish(fresh)
         except Unavailable:
             if not believed_away:
                 raise
-            for one in believed_away:  # they may be back; and messages are known by their ids, so none is sent twice
-                one.ask_again()
-            found = self._publish(fresh)
+            for party in believed_away:  # they may be back; messages have ids, so none is sent twice
+                party.ask_again()
+            published = self._publish(fresh)
         self._journal.keep_warm(Journal.touch)
-        return found
+        return published
 
     def _publish(self, messages: Sequence[Message]) -> list[Sent]:
         try:
             return self._sending().send(messages)
         except LedElsewhere:
-            self._pair.routing(anew=True)  # defined otherwise since this process looked
+            self._pair.routing(anew=True)  # the definitions have changed since this process read them
             return self._sending().send(messages)
 
     def _publish_in(self, messages: Sequence[Message], connection: psycopg.Connection) -> list[Sent]:
@@ -286,10 +292,11 @@ class Regions(Closing):
         )
 
     def tend(self, *, progress: Callable[[], object] | None = None) -> list[Copied]:
-        """Do once what is to be done between the regions: let a restored box learn, copy what the other box lacks, settle which of two messages with
-        one number goes on, and report to the journal.
+        """Do once what is to be done between the regions: let a restored box learn, copy what the other box lacks, settle which of two
+        messages with one number goes on, and report to the journal.
 
-        ``seriatim regions run`` and ``seriatim serve --regions`` do it each second. Any number of processes may. A party that is away is tried the next time.
+        ``seriatim regions run`` and ``seriatim serve --regions`` do it each second. Any number of processes may. A party that is away is
+        tried the next time.
 
         Args:
             progress: is called after each portion that was copied.
@@ -299,14 +306,14 @@ class Regions(Closing):
         """
         for region in REGIONS:
             restore(self._pair, region, patience_s=_DEFINING_S)
-        found = [self._copied(region, progress) for region in REGIONS]
-        for one in found:
+        copied = [self._copied(region, progress) for region in REGIONS]
+        for part in copied:
             try:
-                settle(self._pair, one.region)
-                report(self._pair, one.region)
+                settle(self._pair, part.region)
+                report(self._pair, part.region)
             except Unavailable as error:
-                one.why = one.why or str(error)
-        return found
+                part.why = part.why or str(error)
+        return copied
 
     def recover(
         self,
@@ -319,14 +326,15 @@ class Regions(Closing):
     ) -> Recovery:
         """Recover the journal after a restore, or a failover that lost something: before workers go on.
 
-        All claims end, a new incarnation begins, and the journal learns from both boxes which numbers are known, and which are over. A recovery that was
-        interrupted is repeated. For many sessions give the regions a `patience` of some seconds.
+        All claims end, a new incarnation begins, and the journal learns from both boxes which numbers are known, and which are over. A
+        recovery that was interrupted is repeated. For many sessions give the regions a `patience` of some seconds.
 
         Args:
             actor: who does it, for the operator log.
             reason: why.
-            without: regions whose boxes are gone, or away, and aren't asked. What only such a box knows to be over may be handed out once more.
-            known: what is known to be over besides: for each queue, through which number of each session.
+            without: regions whose boxes are gone, or away, and aren't asked. Numbers that only such a box knows to be over may be handed
+                out once more.
+            known: numbers that are known to be over besides: for each queue, through which number of each session.
             progress: is called after each portion: how many sessions were read so far, and how many there are.
 
         Raises:
@@ -357,7 +365,8 @@ class Regions(Closing):
         return resubmit(self._pair, self.publish, message_id, queue, number, Operator(actor, reason))
 
     def status(self, *, limit: int = 100) -> RegionsStatus:
-        """See both regions and the journal: what waits for the other region, and for how long; sessions by state; and what sessions that stand wait for.
+        """See both regions and the journal: the messages that wait for the other region, and their age; sessions by state; and what
+        sessions that stand wait for.
 
         Args:
             limit: the largest number of standing sessions to return.
@@ -368,10 +377,10 @@ class Regions(Closing):
         """Compare the message types, queues and subscriptions of both boxes, and the rules of queues in the journal.
 
         Args:
-            things: what should be defined in both, as for `define`; none: only what is there is compared.
+            things: the definitions of both, as for `define`; none: only what is there is compared.
 
         Returns:
-            what isn't defined alike.
+            the differences.
 
         Raises:
             Unavailable: a box or the journal is away.
@@ -381,19 +390,19 @@ class Regions(Closing):
 
     def _copied(self, region: str, progress: Callable[[], object] | None) -> Copied:
         """Send what applications have committed, and copy the outbox of a region."""
-        found = Copied(region)
+        copied = Copied(region)
         try:
-            send_waiting(self._pair, region, found)
+            send_waiting(self._pair, region, copied)
         except Unavailable as error:
-            found.why = str(error)
-        copy_outbox(self._pair, found, progress)
-        if found.waiting and found.waiting.keys() != self._waiting.get(region):
+            copied.why = str(error)
+        copy_outbox(self._pair, copied, progress)
+        if copied.waiting and copied.waiting.keys() != self._waiting.get(region):
             _LOG.warning(
-                "%d messages of region %s wait: %s", len(found.waiting), region, next(iter(found.waiting.values())),
-                extra=fields("region_copies_wait", region=region, messages=len(found.waiting)),
+                "%d messages of region %s wait: %s", len(copied.waiting), region, next(iter(copied.waiting.values())),
+                extra=fields("region_copies_wait", region=region, messages=len(copied.waiting)),
             )  # fmt: skip
-        self._waiting[region] = set(found.waiting)
-        return found
+        self._waiting[region] = set(copied.waiting)
+        return copied
 
     def _sending(self) -> Sending | Reserving:
         if self._numbers == "journal":
@@ -441,27 +450,27 @@ def _fence(journal: Journal, name: str, region: str, incarnation: int) -> None:
     journal.fence(name, region, incarnation)
 
 
-def _period(what: str, value: float | str) -> int:
-    found = micros(value)
-    if found < 0:
-        raise UsageError(f"{what} can't be negative", remedy='seconds, or such as "1s"')
-    return found
+def _period(noun: str, value: float | str) -> int:
+    period = micros(value)
+    if period < 0:
+        raise UsageError(f"{noun} can't be negative", remedy='seconds, or such as "1s"')
+    return period
 
 
 def _party_of_box(
-    name: str, given: str | MessageBox, schema: str, patience_s: float, retry_after_s: float
+    name: str, box_or_dsn: str | MessageBox, schema: str, patience_s: float, retry_after_s: float
 ) -> Party[MessageBox]:
-    if isinstance(given, MessageBox):
-        return Party(name, lambda: given, lambda _: None, patience_s, retry_after_s)
+    if isinstance(box_or_dsn, MessageBox):
+        return Party(name, lambda: box_or_dsn, lambda _: None, patience_s, retry_after_s)
     return Party(
-        name, lambda: MessageBox.open(given, schema=schema), lambda box: box.close(), patience_s, retry_after_s
+        name, lambda: MessageBox.open(box_or_dsn, schema=schema), lambda box: box.close(), patience_s, retry_after_s
     )
 
 
-def _party_of_journal(given: str | Journal, schema: str, patience_s: float, retry_after_s: float) -> Party[Journal]:
-    if isinstance(given, Journal):
-        return Party("the journal", lambda: given, lambda _: None, patience_s, retry_after_s)
+def _party_of_journal(journal: str | Journal, schema: str, patience_s: float, retry_after_s: float) -> Party[Journal]:
+    if isinstance(journal, Journal):
+        return Party("the journal", lambda: journal, lambda _: None, patience_s, retry_after_s)
     return Party(
-        "the journal", lambda: Journal.open(given, schema=schema, patience=patience_s), lambda one: one.close(), patience_s,
+        "the journal", lambda: Journal.open(journal, schema=schema, patience=patience_s), lambda resource: resource.close(), patience_s,
         retry_after_s,
     )  # fmt: skip

@@ -26,7 +26,7 @@ _Declared = TypeVar("_Declared")
 
 @dataclass(frozen=True, slots=True)
 class RegionsFile:
-    """What a regions file says."""
+    """The content of a regions file."""
 
     arguments: Mapping[str, Any]
     definitions: tuple[object, ...]
@@ -37,18 +37,18 @@ def load(path: str | Path, environment: Mapping[str, str] = os.environ) -> Regio
     path = Path(path)
     problems = Problems(path)
     table = read(path, problems, environment, language=_FILE)
-    found = _read(Section(table, problems)) if table else None
+    entries = _read(Section(table, problems)) if table else None
     faults = problems.found()
     if len(faults) == 1:
         raise faults[0]
-    if faults or found is None:
+    if faults or entries is None:
         listed = "".join(f"\n  {fault}" for fault in faults)
         raise DeclarationError(f"the file has {len(faults)} faults:{listed}", where=str(path))
-    return found
+    return entries
 
 
 def _read(file: Section) -> RegionsFile:
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "name": file.text("name"),
         "primary": file.text("primary", required=True),
         "secondary": file.text("secondary", required=True),
@@ -61,7 +61,7 @@ def _read(file: Section) -> RegionsFile:
         "schema": file.text("schema"),
         "journal_schema": file.text("journal_schema"),
     }
-    arguments = {key: value for key, value in given.items() if value is not None}
+    arguments = {key: value for key, value in values.items() if value is not None}
     if file.has("prefer"):
         both = file.plain("prefer") == "none"
         arguments["prefer"] = None if both else file.duration_s("prefer")
@@ -76,13 +76,13 @@ def _read(file: Section) -> RegionsFile:
 
 
 def _entries(section: Section | None, reader: Callable[[Section, str], _Declared | None]) -> list[_Declared]:
-    found = []
+    entries = []
     for name in section.names() if section else ():
         entry = section.section(name, required=True) if section else None
-        one = reader(entry, name) if entry else None
-        if one is not None:
-            found.append(one)
-    return found
+        item = reader(entry, name) if entry else None
+        if item is not None:
+            entries.append(item)
+    return entries
 
 
 def _location(entry: Section, name: str) -> Location | None:

@@ -1,6 +1,7 @@
 """Send messages under numbers that the journal gives out, so that several senders of a session can send at once: reserve, write, confirm.
 
-The journal's word is the one that counts: a number that isn't confirmed before its reservation ends is void. So the boxes ask for no order here.
+The journal's word is the one that counts: a number that isn't confirmed before its reservation ends is void. So the boxes ask for no order
+here.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from seriatim.pipeline.types.message import Message
 from seriatim.regions.box_votes import Sight, Way, see, strike, vote, withdraw
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Holder, Reservation
-from seriatim.regions.numbered import Numbered, Place
+from seriatim.regions.numbered import Numbered, SessionNumber
 from seriatim.regions.numbering import of_journal, routed, with_number
 from seriatim.regions.pair import REGIONS, Pair, Routing
 from seriatim.regions.sending import Sent
@@ -38,7 +39,7 @@ class _One:
     error: SeriatimError | None = None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> SessionNumber:
         return self.numbered.places[0]
 
     @property
@@ -59,64 +60,66 @@ class Reserving:
             return []
         routing, places = routed(self._pair, messages)
         check_one_number(messages, places)
-        ones = self._reserved(messages, [its[0] for its in places], routing)
+        ones = self._reserved(messages, [numbers[0] for numbers in places], routing)
         self._write(ones)
         self._confirm(ones)
         self._finish(ones)
         return _told(ones)
 
-    def _reserved(self, messages: Sequence[Message], places: Sequence[Place], routing: Routing) -> list[_One]:
-        """Messages with the numbers that they have, or with reserved ones."""
+    def _reserved(self, messages: Sequence[Message], places: Sequence[SessionNumber], routing: Routing) -> list[_One]:
+        """Return messages with the numbers that they have, or with reserved ones."""
         had = self._numbers_had(messages, places)
         holders = self._holders(list(had.values()))
-        found: dict[int, _One] = {}
+        reserved: dict[int, _One] = {}
         again: list[str] = []
         for at, (message, place) in enumerate(zip(messages, places, strict=True)):
             if message.message_id not in had:
                 continue
-            mine = had[message.message_id]
-            holder = holders[mine]
+            own = had[message.message_id]
+            holder = holders[own]
             if holder.message_id == message.message_id:
-                found[at] = _One(
-                    with_number(message, place, mine.number, routing),
+                reserved[at] = _One(
+                    with_number(message, place, own.number, routing),
                     None,
                     [Reply.NOT_ASKED, Reply.NOT_ASKED, Reply.FOR],
                 )
             elif holder.is_void or holder.message_id is not None:
-                again.append(message.message_id)  # nobody ever claims it under this number
+                again.append(message.message_id)  # no claim ever has it under this number
             else:
                 raise Unavailable(
-                    f"number {mine.number} of message {message.message_id} is reserved, and isn't confirmed",
-                    where=f"session {shown(mine.session, 80)}",
+                    f"number {own.number} of message {message.message_id} is reserved, and isn't confirmed",
+                    where=f"session {shown(own.session, 80)}",
                     remedy=f"is its sender at work? If not, publish it again after {RESERVED_S:g} s",
                 )
         self._withdraw(again)
         counts: dict[str, dict[str, int]] = {}
         for at, place in enumerate(places):
-            if at not in found:
+            if at not in reserved:
                 counts.setdefault(place.queue, {}).setdefault(place.session, 0)
                 counts[place.queue][place.session] += 1
 
         def reserve(journal: Journal) -> dict[tuple[str, str], list[Reservation]]:
             return {
-                (queue, session): its
+                (queue, session): reservations
                 for queue, sessions in counts.items()
-                for session, its in journal.reserve(self._pair.name, queue, sessions, lease=RESERVED_S).items()
+                for session, reservations in journal.reserve(self._pair.name, queue, sessions, lease=RESERVED_S).items()
             }
 
         kept = self._pair.journal.call(reserve) if counts else {}
         for at, (message, place) in enumerate(zip(messages, places, strict=True)):
-            if at not in found:
+            if at not in reserved:
                 mine_now = kept[place.queue, place.session].pop(0)
-                found[at] = _One(with_number(message, place, mine_now.number, routing), mine_now, [Reply.NOT_ASKED] * 3)
-        return [found[at] for at in range(len(messages))]
+                reserved[at] = _One(
+                    with_number(message, place, mine_now.number, routing), mine_now, [Reply.NOT_ASKED] * 3
+                )
+        return [reserved[at] for at in range(len(messages))]
 
-    def _numbers_had(self, messages: Sequence[Message], places: Sequence[Place]) -> dict[str, Place]:
-        """The numbers that messages have already, as the journal and the boxes that are there know."""
+    def _numbers_had(self, messages: Sequence[Message], places: Sequence[SessionNumber]) -> dict[str, SessionNumber]:
+        """Return the numbers that messages have already, by the journal and the boxes in reach."""
         keys = {
             message.message_id: (place.queue, place.session) for message, place in zip(messages, places, strict=True)
         }
-        found: dict[str, Place] = {}
+        numbers: dict[str, SessionNumber] = {}
         away = 0
         for region in REGIONS:
             try:
@@ -129,44 +132,44 @@ class Reserving:
                     f"message {waiting[0]} was committed in a transaction of region {region}, and its number isn't confirmed yet",
                     remedy="somebody has to tend the regions: seriatim regions run FILE; then publish it again",
                 )
-            for ident, its in sight.numbers.items():
-                if (number := its.get(keys[ident])) is not None and (
-                    ident not in found or number > found[ident].number
+            for ident, own in sight.numbers.items():
+                if (number := own.get(keys[ident])) is not None and (
+                    ident not in numbers or number > numbers[ident].number
                 ):
-                    found[ident] = Place(*keys[ident], number)
+                    numbers[ident] = SessionNumber(*keys[ident], number)
         if away == len(REGIONS):
             raise Unavailable("both regions are away", remedy="publish the same again later, under the same ids")
         by_queue: dict[str, list[tuple[str, str]]] = {}
         for ident, (queue, session) in keys.items():
             by_queue.setdefault(queue, []).append((session, ident))
 
-        def read(journal: Journal) -> dict[str, Place]:
+        def read(journal: Journal) -> dict[str, SessionNumber]:
             return {
-                ident: Place(queue, session, number)
-                for queue, its in by_queue.items()
-                for (session, ident), number in journal.numbers_of(self._pair.name, queue, its).items()
+                ident: SessionNumber(queue, session, number)
+                for queue, pairs in by_queue.items()
+                for (session, ident), number in journal.numbers_of(self._pair.name, queue, pairs).items()
             }
 
-        return found | self._pair.journal.call(read)  # what it has confirmed counts
+        return numbers | self._pair.journal.call(read)  # confirmed numbers count
 
     def _seen(self, transaction: Transaction, region: str, ids: list[str]) -> tuple[Sight, list[str]]:
-        """What a box knows of messages; and those that a transaction has left there (`waiting.py`)."""
+        """Return a box's knowledge of messages; and those that a transaction has left there (`waiting.py`)."""
         waiting = transaction.rows("region_waiting_numbers", of_name=self._pair.name, of_messages=ids)
         return see(transaction, self._pair.name, region, [], ids), sorted(row.message_id for row in waiting)
 
-    def _holders(self, places: Sequence[Place]) -> dict[Place, Holder]:
-        """Whose numbers are."""
-        by_queue: dict[str, list[Place]] = {}
-        for one in places:
-            by_queue.setdefault(one.queue, []).append(one)
+    def _holders(self, places: Sequence[SessionNumber]) -> dict[SessionNumber, Holder]:
+        """Return the holders of numbers."""
+        by_queue: dict[str, list[SessionNumber]] = {}
+        for number in places:
+            by_queue.setdefault(number.queue, []).append(number)
 
-        def ask(journal: Journal) -> dict[Place, Holder]:
+        def ask(journal: Journal) -> dict[SessionNumber, Holder]:
             return {
                 place: holder
-                for queue, its in by_queue.items()
+                for queue, pairs in by_queue.items()
                 for place, holder in zip(
-                    its,
-                    journal.holders(self._pair.name, queue, [(one.session, one.number) for one in its]),
+                    pairs,
+                    journal.holders(self._pair.name, queue, [(place.session, place.number) for place in pairs]),
                     strict=True,
                 )
             }
@@ -174,15 +177,15 @@ class Reserving:
         return self._pair.journal.call(ask) if by_queue else {}
 
     def _write(self, ones: Sequence[_One]) -> None:
-        """Write messages to the boxes that are there."""
+        """Write messages to the boxes in reach."""
         whys = []
         for at, region in enumerate(REGIONS):
             age_us = round((time.monotonic() - self._began) * 1_000_000)
-            is_first = not any(Reply.FOR in one.replies[:2] for one in ones)
-            delays = [self._pair.delay(region, one.place.session, is_first=is_first, age_us=age_us) for one in ones]
-            messages = [one.numbered for one in ones]
+            is_first = not any(Reply.FOR in message.replies[:2] for message in ones)
+            delays = [self._pair.delay(region, item.place.session, is_first=is_first, age_us=age_us) for item in ones]
+            messages = [item.numbered for item in ones]
             try:
-                found = self._pair.in_box(
+                written = self._pair.in_box(
                     region,
                     partial(
                         vote, name=self._pair.name, region=region, messages=messages, way=Way.RESERVED, delays=delays,
@@ -192,12 +195,12 @@ class Reserving:
             except Unavailable as error:
                 whys.append(str(error))
                 continue
-            if not found.is_asked:
+            if not written.is_asked:
                 whys.append(f"region {region} was restored, and hasn't learned yet")
                 self._restore(region)
                 continue
-            for one in ones:
-                one.replies[at] = Reply.FOR
+            for message in ones:
+                message.replies[at] = Reply.FOR
         if len(whys) == len(REGIONS):
             raise Unavailable(
                 f"both regions are away: {'; '.join(whys)}", remedy="publish the same again later, under the same ids"
@@ -206,52 +209,60 @@ class Reserving:
     def _confirm(self, ones: Sequence[_One]) -> None:
         """Confirm numbers."""
         by_queue: dict[str, list[_One]] = {}
-        for one in ones:
-            if one.reservation is not None:
-                by_queue.setdefault(one.place.queue, []).append(one)
+        for item in ones:
+            if item.reservation is not None:
+                by_queue.setdefault(item.place.queue, []).append(item)
 
         def confirm(journal: Journal) -> tuple[set[Reservation], dict[tuple[str, str, str], int]]:
             void: set[Reservation] = set()
-            others: dict[tuple[str, str, str], int] = {}
-            for queue, its in by_queue.items():
+            elsewhere: dict[tuple[str, str, str], int] = {}
+            for queue, messages in by_queue.items():
                 kept = [
-                    (one.reservation, of_journal(one.numbered.message, one.place)) for one in its if one.reservation
+                    (item.reservation, of_journal(item.numbered.message, item.place))
+                    for item in messages
+                    if item.reservation
                 ]
                 lost = journal.confirm(self._pair.name, queue, kept)
                 void.update(lost)
-                asked = [(one.place.session, one.message_id) for one in its if one.reservation in lost]
-                found = journal.numbers_of(self._pair.name, queue, asked)
-                others |= {(queue, session, ident): number for (session, ident), number in found.items()}
-            return void, others
+                pairs = [(item.place.session, item.message_id) for item in messages if item.reservation in lost]
+                numbers = journal.numbers_of(self._pair.name, queue, pairs)
+                elsewhere |= {(queue, session, ident): number for (session, ident), number in numbers.items()}
+            return void, elsewhere
 
-        void, others = self._pair.journal.call(confirm) if by_queue else (set(), {})
-        for one in ones:
-            where = f"queue {one.place.queue!r}, session {shown(one.place.session, 80)}"
-            other = others.get((one.place.queue, one.place.session, one.message_id))
-            if one.reservation not in void:
-                one.replies[2] = Reply.FOR
+        void, elsewhere = self._pair.journal.call(confirm) if by_queue else (set(), {})
+        for item in ones:
+            where = f"queue {item.place.queue!r}, session {shown(item.place.session, 80)}"
+            other = elsewhere.get((item.place.queue, item.place.session, item.message_id))
+            if item.reservation not in void:
+                item.replies[2] = Reply.FOR
             elif other is not None:
-                one.error = Unavailable(
-                    f"another call has sent message {one.message_id} at the same time, under number {other}", where=where,
+                item.error = Unavailable(
+                    f"another call has sent message {item.message_id} at the same time, under number {other}",
+                    where=where,
                     remedy="publish it again: it keeps that number",
-                )  # fmt: skip
+                )
             else:
-                one.error = NumberRefused(
-                    f"number {one.place.number} wasn't confirmed within {RESERVED_S:g} s, and is void", where=where,
+                item.error = NumberRefused(
+                    f"number {item.place.number} wasn't confirmed within {RESERVED_S:g} s, and is void",
+                    where=where,
                     remedy="publish the message again: it gets another number",
-                )  # fmt: skip
+                )
 
     def _finish(self, ones: Sequence[_One]) -> None:
-        """Take back what is void, and strike off what both boxes have."""
-        self._withdraw([one.message_id for one in ones if isinstance(one.error, NumberRefused)])
-        both = [one.message_id for one in ones if one.error is None and one.replies[0] == one.replies[1] == Reply.FOR]
-        self._in_both(lambda one: strike(one, self._pair.name, both), both)
+        """Take back void messages, and remove those that both boxes have."""
+        self._withdraw([message.message_id for message in ones if isinstance(message.error, NumberRefused)])
+        both = [
+            message.message_id
+            for message in ones
+            if message.error is None and message.replies[0] == message.replies[1] == Reply.FOR
+        ]
+        self._in_both(lambda transaction: strike(transaction, self._pair.name, both), both)
 
     def _withdraw(self, ids: Sequence[str]) -> None:
-        self._in_both(lambda one: withdraw(one, self._pair.name, ids), ids)
+        self._in_both(lambda transaction: withdraw(transaction, self._pair.name, ids), ids)
 
     def _in_both(self, work: Callable[..., None], ids: Sequence[str]) -> None:
-        """Do something in the boxes that are there; what isn't done is found by the worker, or when it would be copied."""
+        """Do work in the boxes in reach; a worker, or the copying, makes up for the others."""
         for region in REGIONS if ids else ():
             try:
                 self._pair.in_box(region, work)
@@ -259,27 +270,28 @@ class Reserving:
                 continue
 
 
-def check_one_number(messages: Sequence[Message], places: Sequence[Sequence[Place]]) -> None:
+def check_one_number(messages: Sequence[Message], places: Sequence[Sequence[SessionNumber]]) -> None:
     """Refuse messages to which the journal can't give a number."""
-    for message, its in zip(messages, places, strict=True):
-        if len(its) > 1 or its[0].number != NO_NUMBER:
+    for message, numbers in zip(messages, places, strict=True):
+        if len(numbers) > 1 or numbers[0].number != NO_NUMBER:
             raise UsageError(
                 'numbers="journal" gives each message one number, and it has its own or goes to several queues',
-                where=f"message {message.message_id}", remedy='leave the number out, or numbers="journal"',
-            )  # fmt: skip
+                where=f"message {message.message_id}",
+                remedy='leave the number out, or numbers="journal"',
+            )
 
 
 def _told(ones: Sequence[_One]) -> list[Sent]:
-    """What became of messages."""
-    failed = [one.error for one in ones if one.error is not None]
+    """Return the result for each message."""
+    failed = [message.error for message in ones if message.error is not None]
     if failed:
         first, sent = failed[0], len(ones) - len(failed)
-        others = f"; {sent} of {len(ones)} messages are sent" if sent else ""
-        raise type(first)(f"{first.what}{others}", where=first.where, remedy=first.remedy)
+        rest = f"; {sent} of {len(ones)} messages are sent" if sent else ""
+        raise type(first)(f"{first.what}{rest}", where=first.where, remedy=first.remedy)
     return [
         Sent(
-            one.message_id, one.place.session, one.place.number,
-            tuple(who for who, reply in zip((*REGIONS, "journal"), one.replies, strict=True) if reply == Reply.FOR),
+            item.message_id, item.place.session, item.place.number,
+            tuple(party for party, reply in zip((*REGIONS, "journal"), item.replies, strict=True) if reply == Reply.FOR),
         )
-        for one in ones
+        for item in ones
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""A restored box, or one that comes in place of a lost one: it takes over the journal's numbers, then those of the other box, and votes again.
+"""A restored box, or the replacement of a lost one: it takes over the journal's numbers, then those of the other box, and votes again.
 
 The journal, and then the other box, first note its new incarnation: from then on they refuse calls that count a vote of an earlier one.
 """
@@ -18,23 +18,23 @@ from seriatim.regions.pair import Pair, other_than
 __all__ = ["restore"]
 
 _LOG = logging.getLogger("seriatim.regions")
-#: So many sessions are read, and written, at once.
+#: How many sessions are read, and written, at once.
 _PORTION = 10_000
 _Session = tuple[str, str, int, int | None]
 
 
 def restore(pair: Pair, region: str, *, patience_s: float | None = None) -> bool:
-    """Let a box take over what the others know, where it doesn't vote."""
+    """Make a box take over the knowledge of the others, if it doesn't vote."""
     try:
-        role = pair.in_box(region, lambda one: role_of(one, pair.name, region))
+        role = pair.in_box(region, lambda transaction: role_of(transaction, pair.name, region))
         if role.votes:
             return True
         if role.is_restored:
             known = pair.journal.call(
-                lambda journal: {one.region: one.incarnation for one in journal.regions(pair.name)}.get(region, 0)
+                lambda journal: {row.region: row.incarnation for row in journal.regions(pair.name)}.get(region, 0)
             )
-            pair.in_box(region, lambda one: one.do("region_restored", of_name=pair.name, known=known))
-            role = pair.in_box(region, lambda one: role_of(one, pair.name, region))
+            pair.in_box(region, lambda transaction: transaction.do("region_restored", of_name=pair.name, known=known))
+            role = pair.in_box(region, lambda transaction: role_of(transaction, pair.name, region))
         if role.learned == 0:
             _learn_from_journal(pair, region, role.incarnation, patience_s)
         if role.learned < VOTES:
@@ -69,7 +69,7 @@ def _learn_from_journal(pair: Pair, region: str, incarnation: int, patience_s: f
 
 def _learn_from_box(pair: Pair, region: str, incarnation: int, patience_s: float | None) -> None:
     other = other_than(region)
-    pair.in_box(other, lambda one: one.do("region_fence", of_name=pair.name, incarnation=incarnation))
+    pair.in_box(other, lambda transaction: transaction.do("region_fence", of_name=pair.name, incarnation=incarnation))
 
     def portion(after: tuple[str, str]) -> list[_Session]:
         def read(transaction: Transaction) -> list[_Session]:
@@ -90,7 +90,7 @@ def _learn_from_box(pair: Pair, region: str, incarnation: int, patience_s: float
 
 
 def _all(portion: object) -> Iterator[list[_Session]]:
-    """Portion after portion, each behind the one before."""
+    """Yield portion after portion, each following the one before."""
     after = ("", "")
     while rows := portion(after):  # type: ignore[operator]  # a function of this module
         yield rows
@@ -100,12 +100,12 @@ def _all(portion: object) -> Iterator[list[_Session]]:
 def _take_over(pair: Pair, region: str, portions: Iterable[list[_Session]], patience_s: float | None) -> None:
     for rows in portions:
         columns = {
-            "queues": [one[0] for one in rows], "of_sessions": [one[1] for one in rows],
-            "throughs": [one[2] for one in rows], "overs": [one[3] for one in rows],
+            "queues": [row[0] for row in rows], "of_sessions": [row[1] for row in rows],
+            "throughs": [row[2] for row in rows], "overs": [row[3] for row in rows],
         }  # fmt: skip
 
-        def write(transaction: Transaction, given: dict[str, list[object]] = columns) -> None:  # type: ignore[assignment]
-            transaction.do("region_take_over", of_name=pair.name, **given)
+        def write(transaction: Transaction, values: dict[str, list[object]] = columns) -> None:  # type: ignore[assignment]
+            transaction.do("region_take_over", of_name=pair.name, **values)
 
         pair.in_box(region, write, patience_s=patience_s)
 

@@ -57,14 +57,14 @@ def resubmit(
     by: Operator,
 ) -> Resubmitted:  # fmt: skip
     """Publish a dead letter again, then delete it. A call that was interrupted is repeated."""
-    found, away = {}, {}
+    letters_of, away = {}, {}
     for region in REGIONS:
         try:
-            found[region] = pair.in_box(region, partial(_read, pair.name, region, message_id))
+            letters_of[region] = pair.in_box(region, partial(_read, pair.name, region, message_id))
         except Unavailable as error:
             away[region] = str(error)
-    queues = sorted({name for its in found.values() for name in its} if queue is None else {queue})
-    ours = {region: its[queues[0]] for region, its in found.items() if queues and queues[0] in its}
+    queues = sorted({name for letters in letters_of.values() for name in letters} if queue is None else {queue})
+    ours = {region: letters[queues[0]] for region, letters in letters_of.items() if queues and queues[0] in letters}
     if not ours:
         raise NotFound(
             f"no region has a dead letter {shown(message_id)}"
@@ -84,9 +84,9 @@ def resubmit(
         ),
         anyway=True,
     )  # fmt: skip
-    for region, one in ours.items():
+    for region, letter in ours.items():
         try:
-            pair.in_box(region, lambda transaction, one=one: delete(transaction, [one.entry_id], by))  # type: ignore[misc]
+            pair.in_box(region, lambda transaction, one=letter: delete(transaction, [one.entry_id], by))  # type: ignore[misc]
         except Unavailable as error:
             away[region] = str(error)
     left = "; ".join(f"region {region} is away: {why}" for region, why in away.items()) or None
@@ -115,13 +115,13 @@ def _read(name: str, region: str, message_id: str, transaction: Transaction) -> 
     }
 
 
-def _anew(found: _Found, queue: str, number: int | None) -> Message:
+def _anew(resent: _Found, queue: str, number: int | None) -> Message:
     """The content of a dead letter as another message, for its queue only."""
-    message = found.message
+    message = resent.message
     context: dict[str, Property] = {**message.context, "to": queue}
-    context.pop(found.sequence, None)
+    context.pop(resent.sequence, None)
     if number is not None:
-        context[found.sequence] = number
+        context[resent.sequence] = number
     return Message(
         message_id=str(uuid5(NAMESPACE_OID, f"seriatim/{queue}/{message.message_id}")), type=message.type,
         content_type=message.content_type, context=context, body=message.body, parts=message.parts,

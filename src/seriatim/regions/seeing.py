@@ -1,4 +1,4 @@
-"""What people see of two regions: how far each is behind the other, what waits, and which definitions differ."""
+"""Views of two regions: how far each is behind the other, waiting messages, and differing definitions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class RegionStatus:
         outbox: how many of its messages the other box lacks; None: it is away.
         lag_s: for how many seconds the oldest of them waits; None: there is none, or the region is away.
         beside: how many messages lie beside its queues, because another one has their number.
-        reported_at: when somebody has tended it last: `regions run`, or `serve --regions`; by the clock of the journal. None: nobody has, or the journal is away.
+        reported_at: when somebody has tended it last: `regions run`, or `serve --regions`; by the clock of the journal. None: nobody has,
+            or the journal is away.
         why: why it is away, or not defined.
     """
 
@@ -91,39 +92,47 @@ class Difference:
 
 
 def status_of(pair: Pair, limit: int) -> RegionsStatus:
-    """See two regions; what is away is told."""
+    """Return the state of two regions; it names a party that is away."""
     regions = tuple(_region(pair, region) for region in pair.boxes)
 
     def read(journal: Journal) -> tuple[SessionCounts, tuple[SessionView, ...], dict[str, datetime | None]]:
-        reports = {one.region: one.reported_at for one in journal.regions(pair.name)}
+        reports = {region.region: region.reported_at for region in journal.regions(pair.name)}
         return journal.counts(pair.name), tuple(journal.sessions(name=pair.name, stands=True, limit=limit)), reports
 
     try:
         sessions, standing, reports = pair.journal.call(read)
     except Unavailable as error:
         return RegionsStatus(pair.name, regions, None, why=str(error))
-    regions = tuple(replace(one, reported_at=reports.get(one.region)) for one in regions)
+    regions = tuple(replace(view, reported_at=reports.get(view.region)) for view in regions)
     return RegionsStatus(pair.name, regions, sessions, standing)
 
 
 def differences(
     pair: Pair, declared: Iterable[object] = (), declared_rules: Mapping[str, QueueRules] = _NO_RULES
 ) -> list[Difference]:
-    """What isn't defined alike: in both boxes, in what is declared, and in the journal."""
-    found = {region: pair.in_box(region, partial(_defined, name=pair.name, region=region)) for region in pair.boxes}
-    said = {
-        (kind_of(one).value, one.name): one for one in declared if isinstance(one, MessageType | Queue | Subscription)
+    """Return the differences of definitions: between the boxes, from the declarations, and from the journal."""
+    definitions = {
+        region: pair.in_box(region, partial(_defined, name=pair.name, region=region)) for region in pair.boxes
     }
-    (first, its), (second, others) = found.items()
+    lines = {
+        (kind_of(definition).value, definition.name): definition
+        for definition in declared
+        if isinstance(definition, MessageType | Queue | Subscription)
+    }
+    (first, own), (second, theirs) = definitions.items()
     differing = [
-        Difference(kind, name, what)
-        for kind, name in sorted(its.keys() | others.keys() | said.keys())
-        for what in _compared(
-            (f"region {first}", its.get((kind, name))), (f"region {second}", others.get((kind, name))),
-            said.get((kind, name)), is_said=bool(said),
+        Difference(kind, name, line)
+        for kind, name in sorted(own.keys() | theirs.keys() | lines.keys())
+        for line in _compared(
+            (f"region {first}", own.get((kind, name))), (f"region {second}", theirs.get((kind, name))),
+            lines.get((kind, name)), is_said=bool(lines),
         )
     ]  # fmt: skip
-    queues = {name: one for (kind, name), one in its.items() if kind == "queue" and isinstance(one, Queue)}
+    queues = {
+        name: definition
+        for (kind, name), definition in own.items()
+        if kind == "queue" and isinstance(definition, Queue)
+    }
 
     def rules(journal: Journal) -> dict[str, QueueRules | None]:
         return {name: _rules_or_none(journal, pair.name, name) for name in sorted(queues)}
@@ -155,33 +164,37 @@ def _region(pair: Pair, region: str) -> RegionStatus:
 
 
 def _defined(transaction: Transaction, name: str, region: str) -> dict[tuple[str, str], Definition]:
-    """What a box has for the regions: their queues, the subscriptions that lead there, and all message types."""
+    """Return a box's definitions for the regions: their queues, the subscriptions that lead to these, and all message types."""
     role = role_of(transaction, name, region)
     known: Definitions = transaction.access.known.current(transaction)
-    queues = {one.declared.name: one.declared for one in known.queues.values() if one.queue_id in role.queue_ids}
-    subscriptions = [one.declared for one in known.subscriptions.values() if one.declared.to in queues]
+    queues = {
+        queue.declared.name: queue.declared for queue in known.queues.values() if queue.queue_id in role.queue_ids
+    }
+    subscriptions = [
+        subscription.declared for subscription in known.subscriptions.values() if subscription.declared.to in queues
+    ]
     every: list[Definition] = [*known.types.values(), *queues.values(), *subscriptions]
-    return {(kind_of(one).value, one.name): one for one in every}
+    return {(kind_of(definition).value, definition.name): definition for definition in every}
 
 
 def _compared(
     first: tuple[str, Definition | None],
     second: tuple[str, Definition | None],
-    said: Definition | None,
+    known: Definition | None,
     *,
     is_said: bool,
 ) -> Iterator[str]:
-    """How a definition differs between two boxes, and from what is said."""
-    (here, one), (there, other) = first, second
-    if is_said and said is not None:
-        for place, its in (first, second):
-            if its is None:
+    """Yield the differences of a definition between two boxes, and from its declaration."""
+    (here, definition), (there, other) = first, second
+    if is_said and known is not None:
+        for place, declared in (first, second):
+            if declared is None:
                 yield f"it isn't in {place}"
-            elif changed := changed_fields(its, _kept(said, its)):
+            elif changed := changed_fields(declared, _kept(known, declared)):
                 yield f"{', '.join(changed)} differ in {place}"
-    elif one is None or other is None:
+    elif definition is None or other is None:
         yield f"it is in {here if other is None else there} only"
-    elif changed := changed_fields(one, other):
+    elif changed := changed_fields(definition, other):
         yield f"{', '.join(changed)} differ between {here} and {there}"
 
 
@@ -192,17 +205,17 @@ def _kept(said: Definition, its: Definition) -> Definition:
     return said
 
 
-def _changed_rules(known: QueueRules, said: QueueRules) -> list[str]:
-    """The rules in which the journal differs from what is said, by the names that a `RegionalQueue` has for them."""
+def _changed_rules(known: QueueRules, rules: QueueRules) -> list[str]:
+    """Return the rules in which the journal differs from the declaration, by their names in `RegionalQueue`."""
     return [
         named
-        for named, its, other in (
-            ("attempts", known.attempts, said.attempts),
-            ("errors", known.errors, said.errors),
-            ("retry_delay", micros(known.retry_delay), micros(said.retry_delay)),
-            ("hole_timeout", micros(known.hole_timeout or 0), micros(said.hole_timeout or 0)),
+        for named, own, other in (
+            ("attempts", known.attempts, rules.attempts),
+            ("errors", known.errors, rules.errors),
+            ("retry_delay", micros(known.retry_delay), micros(rules.retry_delay)),
+            ("hole_timeout", micros(known.hole_timeout or 0), micros(rules.hole_timeout or 0)),
         )
-        if its != other
+        if own != other
     ]
 
 

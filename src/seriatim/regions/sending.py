@@ -1,6 +1,7 @@
-"""Send messages to both boxes: who votes for their numbers, and when a sender has its answer. The kernel decides each step.
+"""Send messages to both boxes: which party votes for their numbers, and when a sender has its answer. The kernel decides each step.
 
-All messages of a call go through the steps together: a step asks one of the three parties once, for all messages for which it is to be asked.
+All messages of a call go through the steps together: a step asks one of the three parties once, for all messages for which it is to be
+asked.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Sent:
     #: Its session; of several queues, that of the first one by name.
     session: str
     number: int
-    #: Who is known to know the number: ``a``, ``b`` and ``journal``.
+    #: The parties that are known to know the number: ``a``, ``b`` and ``journal``.
     known_by: tuple[str, ...]
 
 
@@ -59,21 +60,26 @@ class Sending:
             self._renumber(refused)
             self._ask(refused)
             refused = self._refusals.withdrawn(units)
-        for one in refused:
-            one.error = NumberRefused(
-                f"number {one.messages[0].places[0].number} isn't free: {one.why}", where=one.where,
+        for unit in refused:
+            unit.error = NumberRefused(
+                f"number {unit.messages[0].places[0].number} isn't free: {unit.why}",
+                where=unit.where,
                 remedy='is another sender at work on this session? One at a time, or numbers="journal"',
-            )  # fmt: skip
+            )
         self._strike(units)
         return told(messages, units)
 
     def _renumber(self, units: Sequence[Unit]) -> None:
         """Give refused messages other numbers."""
         routing = self._pair.routing()
-        ours = [one for unit in units for one in unit.messages]
-        numbers = iter(self._numbering.next([one.message for one in ours], [one.places[0] for one in ours], anew=True))
+        ours = [message for unit in units for message in unit.messages]
+        numbers = iter(
+            self._numbering.next([item.message for item in ours], [item.places[0] for item in ours], anew=True)
+        )
         for unit in units:
-            unit.messages = [with_number(one.message, one.places[0], next(numbers), routing) for one in unit.messages]
+            unit.messages = [
+                with_number(item.message, item.places[0], next(numbers), routing) for item in unit.messages
+            ]
             unit.replies, unit.first, unit.why = [Reply.NOT_ASKED] * 3, None, ""
 
     # ---- votes
@@ -81,52 +87,55 @@ class Sending:
     def _ask(self, units: Sequence[Unit]) -> None:
         """Ask for votes until there are enough, or no more."""
         for at, region in enumerate(REGIONS):
-            asked = [
-                one for one, step in zip(units, steps(units, self._enough), strict=True) if step == SendStep.ASK_BOX
+            wanted = [
+                unit for unit, step in zip(units, steps(units, self._enough), strict=True) if step == SendStep.ASK_BOX
             ]
-            if asked:
-                self._ask_box(at, region, asked)
-        asked = [
-            one for one, step in zip(units, steps(units, self._enough), strict=True) if step == SendStep.ASK_JOURNAL
+            if wanted:
+                self._ask_box(at, region, wanted)
+        wanted = [
+            unit for unit, step in zip(units, steps(units, self._enough), strict=True) if step == SendStep.ASK_JOURNAL
         ]
-        if asked:
-            self._ask_journal(asked)
-        for one, step in zip(units, steps(units, self._enough), strict=True):
-            if step == SendStep.GIVE_UP and one.error is None:
-                one.error = Unavailable(
-                    "two of the three are away, so the message isn't sent for good", where=one.where,
+        if wanted:
+            self._ask_journal(wanted)
+        for unit, step in zip(units, steps(units, self._enough), strict=True):
+            if step == SendStep.GIVE_UP and unit.error is None:
+                unit.error = Unavailable(
+                    "two of the three are away, so the message isn't sent for good",
+                    where=unit.where,
                     remedy="publish the same again later, under the same ids",
-                )  # fmt: skip
+                )
 
     def _ask_box(self, at: int, region: str, units: Sequence[Unit]) -> None:
-        messages = [one for unit in units for one in unit.messages]
+        messages = [message for unit in units for message in unit.messages]
         age_us = round((time.monotonic() - self._began) * 1_000_000)
         delays = [
-            self._pair.delay(region, one.places[0].session, is_first=unit.first is None, age_us=age_us)
-            for unit in units for one in unit.messages
-        ]  # fmt: skip
+            self._pair.delay(region, item.places[0].session, is_first=unit.first is None, age_us=age_us)
+            for unit in units
+            for item in unit.messages
+        ]
         counted = self._counted.get(other_than(region))
         try:
-            found = self._voted(region, messages, counted, delays, age_us)
-            if not found.is_asked and self._restore(region):
-                found = self._voted(region, messages, counted, delays, age_us)
+            votes = self._voted(region, messages, counted, delays, age_us)
+            if not votes.is_asked and self._restore(region):
+                votes = self._voted(region, messages, counted, delays, age_us)
         except Unavailable:
-            found = BoxVotes([], 0, is_asked=False)
-        if not found.is_asked:
+            votes = BoxVotes([], 0, is_asked=False)
+        if not votes.is_asked:
             for unit in units:
                 unit.replies[at] = Reply.AWAY
             return
-        self._counted[region] = found.incarnation
+        self._counted[region] = votes.incarnation
         begin = 0
         for unit in units:
             end = begin + len(unit.messages)
-            is_for = all(found.votes[begin:end])
+            is_for = all(votes.votes[begin:end])
             unit.replies[at] = Reply.FOR if is_for else Reply.AGAINST
             if is_for:
                 unit.first = unit.first or region
             else:
                 why = next(
-                    (found.why[one] for one in range(begin, end) if one in found.why), "a box was restored meanwhile"
+                    (votes.why[place] for place in range(begin, end) if place in votes.why),
+                    "a box was restored meanwhile",
                 )
                 unit.why = f"region {region} refuses it; {why}"
             begin = end
@@ -136,8 +145,8 @@ class Sending:
     ) -> BoxVotes:
         return self._pair.in_box(
             region,
-            lambda one: vote(
-                one, self._pair.name, region, messages, way=Way.SENT, counted=counted, delays=delays,
+            lambda transaction: vote(
+                transaction, self._pair.name, region, messages, way=Way.SENT, counted=counted, delays=delays,
                 ages=[age_us] * len(messages),
                 renumbers=self._numbering.gives,
             ),
@@ -155,25 +164,25 @@ class Sending:
             return granted
 
         try:
-            found = self._pair.journal.call(ask)
+            votes = self._pair.journal.call(ask)
         except Unavailable:
-            for one in units:
-                one.replies[_JOURNAL] = Reply.AWAY
+            for unit in units:
+                unit.replies[_JOURNAL] = Reply.AWAY
             return
-        for nth, one in enumerate(units):
-            one.replies[_JOURNAL] = Reply.FOR if found[nth] else Reply.AGAINST
-            if not found[nth]:
-                one.why = "the journal refuses it: another message has this number, or a higher one"
+        for nth, unit in enumerate(units):
+            unit.replies[_JOURNAL] = Reply.FOR if votes[nth] else Reply.AGAINST
+            if not votes[nth]:
+                unit.why = "the journal refuses it: another message has this number, or a higher one"
 
     def _strike(self, units: Sequence[Unit]) -> None:
-        """Strike off what both boxes have."""
+        """Remove messages that both boxes have from the outboxes."""
         ids = [
-            ident for one in units if one.error is None and one.replies[0] == one.replies[1] == Reply.FOR
-            for ident in one.ids
+            ident for unit in units if unit.error is None and unit.replies[0] == unit.replies[1] == Reply.FOR
+            for ident in unit.ids
         ]  # fmt: skip
         for region in REGIONS if ids else ():
             try:
-                self._pair.in_box(region, lambda one: strike(one, self._pair.name, ids))
+                self._pair.in_box(region, lambda transaction: strike(transaction, self._pair.name, ids))
             except Unavailable:
                 continue  # it is struck off when it would be copied
 
@@ -181,48 +190,51 @@ class Sending:
 def send_in(transaction: Transaction, pair: Pair, region: str, messages: Sequence[Message]) -> list[Sent]:
     """Send messages in a transaction of the caller's: with its commit the box has voted for them, and the outbox has them."""
     _, places = routed(pair, messages)
-    for message, its in zip(messages, places, strict=True):
-        if any(one.number == NO_NUMBER for one in its):
+    for message, numbers in zip(messages, places, strict=True):
+        if any(place.number == NO_NUMBER for place in numbers):
             raise UsageError(
-                "in a transaction of yours a message needs a number of its own", where=f"message {message.message_id}",
+                "in a transaction of yours a message needs a number of its own",
+                where=f"message {message.message_id}",
                 remedy="number it, or publish after the commit",
-            )  # fmt: skip
-    numbered = [Numbered(one, its) for one, its in zip(messages, places, strict=True)]
-    delays = [pair.delay(region, one.places[0].session, is_first=True) for one in numbered]
+            )
+    numbered = [Numbered(message, numbers) for message, numbers in zip(messages, places, strict=True)]
+    delays = [pair.delay(region, item.places[0].session, is_first=True) for item in numbered]
     with transaction.connection.transaction():
-        found = vote(transaction, pair.name, region, numbered, way=Way.SENT, delays=delays)
-        if not found.is_asked:
+        votes = vote(transaction, pair.name, region, numbered, way=Way.SENT, delays=delays)
+        if not votes.is_asked:
             raise Unavailable(
                 f"region {region} was restored, and hasn't learned from the others yet", remedy="repeat it later"
             )
-        refused = next((at for at, is_for in enumerate(found.votes) if not is_for), None)
+        refused = next((at for at, is_for in enumerate(votes.votes) if not is_for), None)
         if refused is not None:
             place = places[refused][0]
             raise NumberRefused(
-                f"number {place.number} isn't free: region {region} refuses it; {found.why.get(refused, '')}",
+                f"number {place.number} isn't free: region {region} refuses it; {votes.why.get(refused, '')}",
                 where=f"queue {place.queue!r}, session {shown(place.session, 80)}",
                 remedy="is another sender at work on this session?",
             )
-    return [Sent(one.message.message_id, one.places[0].session, one.places[0].number, (region,)) for one in numbered]
+    return [
+        Sent(item.message.message_id, item.places[0].session, item.places[0].number, (region,)) for item in numbered
+    ]
 
 
 def told(messages: Sequence[Message], units: Iterable[Unit]) -> list[Sent]:
-    """What became of messages, in their order."""
-    found: dict[str, Sent] = {}
+    """Return the result for each message, in their order."""
+    sent_by_id: dict[str, Sent] = {}
     errors = []
     for unit in units:
         if unit.error is not None:
             errors.append(unit.error)
             continue
         known_by = tuple(
-            who for who, reply in zip((*REGIONS, "journal"), unit.replies, strict=True) if reply == Reply.FOR
+            party for party, reply in zip((*REGIONS, "journal"), unit.replies, strict=True) if reply == Reply.FOR
         )
-        for one in unit.messages:
-            place = one.places[0]
-            found[one.message.message_id] = Sent(one.message.message_id, place.session, place.number, known_by)
+        for item in unit.messages:
+            place = item.places[0]
+            sent_by_id[item.message.message_id] = Sent(item.message.message_id, place.session, place.number, known_by)
     if errors:
         first = errors[0]
         more = f"; {len(errors) - 1} more sessions failed" if len(errors) > 1 else ""
-        others = f"; {len(found)} messages of other sessions are sent" if found else ""
-        raise type(first)(f"{first.what}{more}{others}", where=first.where, remedy=first.remedy)
-    return [found[one.message_id] for one in messages]
+        rest = f"; {len(sent_by_id)} messages of other sessions are sent" if sent_by_id else ""
+        raise type(first)(f"{first.what}{more}{rest}", where=first.where, remedy=first.remedy)
+    return [sent_by_id[message.message_id] for message in messages]

@@ -1,4 +1,4 @@
-"""What stands or falls together of the messages that are sent to two regions, and what a sender has heard of it."""
+"""Units of messages that are sent to two regions together, and the replies to a sender."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ __all__ = ["Unit", "as_units", "numbers_by_queue", "steps"]
 
 @dataclass(slots=True)
 class Unit:
-    """Messages that stand or fall together: those of a session.
-
-    `replies`: of the two boxes and the journal. `first`: the first box that has them. `why`: why they were refused. `is_sent`: the journal has them, whatever
-    the boxes say.
+    """Messages that are sent or refused together: those of a session. `replies`: of the two boxes and the journal. `first`: the first box
+    that has them. `why`: why they were refused. `is_sent`: the journal has them, whatever the boxes say.
     """
 
     messages: list[Numbered]
@@ -34,36 +32,36 @@ class Unit:
 
     @property
     def where(self) -> str:
-        """The queue and the session of its first message, for people."""
+        """The queue and the session of its first message, in words."""
         place = self.messages[0].places[0]
         return f"queue {place.queue!r}, session {shown(place.session, 80)}"
 
     @property
     def ids(self) -> list[str]:
         """The ids of its messages."""
-        return [one.message.message_id for one in self.messages]
+        return [item.message.message_id for item in self.messages]
 
 
 def steps(units: Sequence[Unit], enough: int) -> list[int]:
-    """What comes next for each unit, a `SendStep`."""
-    first, second, journal = (np.array([one.replies[party] for one in units], np.int64) for party in range(3))
-    found: list[int] = rules.send_steps(first, second, journal, enough).tolist()
-    return found
+    """Return the next step for each unit, a `SendStep`."""
+    first, second, journal = (np.array([unit.replies[party] for unit in units], np.int64) for party in range(3))
+    chosen: list[int] = rules.send_steps(first, second, journal, enough).tolist()
+    return chosen
 
 
 def as_units(messages: Sequence[Numbered]) -> list[Unit]:
-    """Messages by what stands or falls together, each with its numbers ascending."""
-    found: dict[int, Unit] = {}
-    for unit, one in zip(units_of([one.places for one in messages]), messages, strict=True):
-        found.setdefault(unit, Unit([])).messages.append(one)
-    return list(found.values())
+    """Return the units of messages, each with its numbers ascending."""
+    units: dict[int, Unit] = {}
+    for unit, message in zip(units_of([item.places for item in messages]), messages, strict=True):
+        units.setdefault(unit, Unit([])).messages.append(message)
+    return list(units.values())
 
 
 def numbers_by_queue(units: Sequence[Unit]) -> dict[str, list[tuple[int, OfJournal]]]:
     """The numbers of messages by their queues, each with the place of its unit."""
-    found: dict[str, list[tuple[int, OfJournal]]] = {}
+    numbers: dict[str, list[tuple[int, OfJournal]]] = {}
     for nth, unit in enumerate(units):
-        for one in unit.messages:
-            for place in one.places:
-                found.setdefault(place.queue, []).append((nth, of_journal(one.message, place)))
-    return found
+        for item in unit.messages:
+            for place in item.places:
+                numbers.setdefault(place.queue, []).append((nth, of_journal(item.message, place)))
+    return numbers

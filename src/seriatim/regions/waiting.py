@@ -1,8 +1,10 @@
-"""Messages in a transaction of the application, under numbers that the journal gives out: reserve, keep, commit; and afterwards confirm, and take in.
+"""Messages in a transaction of the application, under numbers of the journal: reserve, keep, commit; and afterwards confirm, and take in.
 
-Whoever tends the regions sees what was committed, and has its number confirmed. Until then the message is in no queue, so no region can have handled it: where
-the transaction took longer than its reservation, the number is void, and the message gets another one. The row in the box says which number it is: it is changed
-by comparison, and only what it says is confirmed. So any number of processes may do that at once.
+The process that tends the regions reads the committed messages, and has their numbers confirmed. Until then the message is in no queue, so
+no
+region can have handled it: if the transaction took longer than its reservation, the number is void, and the message gets another one. The
+row
+in the box has the number: it is changed by comparison, and only its number is confirmed. So any number of processes may do that at once.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from seriatim.regions.box_role import role_of
 from seriatim.regions.box_votes import Way, route_in, see, vote
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Reservation
-from seriatim.regions.numbered import Numbered, Place
+from seriatim.regions.numbered import Numbered, SessionNumber
 from seriatim.regions.numbering import of_journal, routed, with_number
 from seriatim.regions.outbox import PORTION, Copied
 from seriatim.regions.pair import Pair, Routing
@@ -30,7 +32,7 @@ from seriatim.regions.sending import Sent
 
 __all__ = ["send_waiting", "wait_in"]
 
-#: So often what got another number is looked at again at once.
+#: How often messages with another number are retried at once.
 _TRIES = 3
 _COLUMNS = (
     "message_ids", "types", "content_types", "contexts", "property_types", "bodies", "part_places", "part_names",
@@ -50,89 +52,91 @@ def wait_in(transaction: Transaction, pair: Pair, region: str, messages: Sequenc
         )
     routing, places = routed(pair, messages)
     check_one_number(messages, places)
-    had = _had(transaction, pair, region, messages, [its[0] for its in places])
-    fresh = [at for at, one in enumerate(messages) if one.message_id not in had]
+    had = _had(transaction, pair, region, messages, [place[0] for place in places])
+    fresh = [at for at, message in enumerate(messages) if message.message_id not in had]
     kept = _reserve(pair, [places[at][0] for at in fresh])
     numbered = [
-        with_number(messages[at], places[at][0], its.number, routing) for at, its in zip(fresh, kept, strict=True)
+        with_number(messages[at], places[at][0], reservation.number, routing)
+        for at, reservation in zip(fresh, kept, strict=True)
     ]
     if numbered:
-        taken = _keep(transaction, pair.name, numbered, kept)
-        had |= {one.message.message_id: one.places[0] for one in numbered}
-        had |= _waiting_numbers(transaction, pair.name, taken)  # another transaction was faster
+        ids = _keep(transaction, pair.name, numbered, kept)
+        had |= {item.message.message_id: item.places[0] for item in numbered}
+        had |= _waiting_numbers(transaction, pair.name, ids)  # another transaction was faster
     return [
-        Sent(one.message_id, had[one.message_id].session, had[one.message_id].number, (region,)) for one in messages
+        Sent(message.message_id, had[message.message_id].session, had[message.message_id].number, (region,))
+        for message in messages
     ]
 
 
 def _had(
-    transaction: Transaction, pair: Pair, region: str, messages: Sequence[Message], places: Sequence[Place]
-) -> dict[str, Place]:
+    transaction: Transaction, pair: Pair, region: str, messages: Sequence[Message], places: Sequence[SessionNumber]
+) -> dict[str, SessionNumber]:
     """The numbers that messages have already."""
-    ids = [one.message_id for one in messages]
-    found = _waiting_numbers(transaction, pair.name, ids)
-    of = {ident: place for ident, place in zip(ids, places, strict=True) if ident not in found}
+    ids = [message.message_id for message in messages]
+    numbers = _waiting_numbers(transaction, pair.name, ids)
+    of = {ident: place for ident, place in zip(ids, places, strict=True) if ident not in numbers}
     by_queue: dict[str, list[tuple[str, str]]] = {}
     for ident, place in of.items():
         by_queue.setdefault(place.queue, []).append((place.session, ident))
 
-    def read(journal: Journal) -> dict[str, Place]:
+    def read(journal: Journal) -> dict[str, SessionNumber]:
         return {
-            ident: Place(queue, session, number)
-            for queue, its in by_queue.items()
-            for (session, ident), number in journal.numbers_of(pair.name, queue, its).items()
+            ident: SessionNumber(queue, session, number)
+            for queue, pairs in by_queue.items()
+            for (session, ident), number in journal.numbers_of(pair.name, queue, pairs).items()
         }
 
-    found |= pair.journal.call(read) if by_queue else {}
+    numbers |= pair.journal.call(read) if by_queue else {}
     sight = see(transaction, pair.name, region, [], list(of))
     for ident in sight.numbers:
-        if ident not in found:
+        if ident not in numbers:
             raise Unavailable(
                 f"message {ident} lies in region {region} under a number that isn't confirmed",
                 where=f"session {shown(of[ident].session, 80)}",
                 remedy="is its sender at work? If not, publish it once more without a connection",
             )
-    return found
+    return numbers
 
 
-def _waiting_numbers(transaction: Transaction, name: str, ids: Sequence[str]) -> dict[str, Place]:
+def _waiting_numbers(transaction: Transaction, name: str, ids: Sequence[str]) -> dict[str, SessionNumber]:
     if not ids:
         return {}
     rows = transaction.rows("region_waiting_numbers", of_name=name, of_messages=list(ids))
-    return {row.message_id: Place(row.queue, row.session, row.number) for row in rows}
+    return {row.message_id: SessionNumber(row.queue, row.session, row.number) for row in rows}
 
 
-def _reserve(pair: Pair, places: Sequence[Place]) -> list[Reservation]:
+def _reserve(pair: Pair, places: Sequence[SessionNumber]) -> list[Reservation]:
     """Numbers for messages, in their order."""
     counts: dict[str, dict[str, int]] = {}
-    for one in places:
-        of_queue = counts.setdefault(one.queue, {})
-        of_queue[one.session] = of_queue.get(one.session, 0) + 1
+    for place in places:
+        of_queue = counts.setdefault(place.queue, {})
+        of_queue[place.session] = of_queue.get(place.session, 0) + 1
 
     def reserve(journal: Journal) -> dict[tuple[str, str], list[Reservation]]:
         return {
-            (queue, session): its
+            (queue, session): reservations
             for queue, sessions in counts.items()
-            for session, its in journal.reserve(pair.name, queue, sessions, lease=RESERVED_S).items()
+            for session, reservations in journal.reserve(pair.name, queue, sessions, lease=RESERVED_S).items()
         }
 
     kept = pair.journal.call(reserve) if counts else {}
-    return [kept[one.queue, one.session].pop(0) for one in places]
+    return [kept[place.queue, place.session].pop(0) for place in places]
 
 
 def _keep(transaction: Transaction, name: str, numbered: Sequence[Numbered], kept: Sequence[Reservation]) -> list[str]:
-    """Keep messages; the ids of those that wait already."""
+    """Keep messages; return the ids of those that wait already."""
     definitions = transaction.access.known.current(transaction)
-    found = route_in(transaction, [one.message for one in numbered], definitions)
-    check_all(found)
-    columns = parameters_of(found, 0, len(numbered))
+    routed = route_in(transaction, [item.message for item in numbered], definitions)
+    check_all(routed)
+    columns = parameters_of(routed, 0, len(numbered))
     with transaction.connection.transaction():
-        taken: list[str] = transaction.value(
-            "region_wait", of_name=name, of_queues=[definitions.queues[one.places[0].queue].queue_id for one in numbered],
-            of_sessions=[one.places[0].session for one in numbered], of_numbers=[one.places[0].number for one in numbered],
-            reservations=[one.id for one in kept], **{key: columns[key] for key in _COLUMNS},
+        ids: list[str] = transaction.value(
+            "region_wait", of_name=name, of_queues=[definitions.queues[item.places[0].queue].queue_id for item in numbered],
+            of_sessions=[item.places[0].session for item in numbered], of_numbers=[item.places[0].number for item in numbered],
+            reservations=[reservation.id for reservation in kept], **{key: columns[key] for key in _COLUMNS},
         )  # fmt: skip
-    return taken
+    return ids
 
 
 # ---- after the commit
@@ -148,7 +152,7 @@ class _Waiting:
     age_us: int
 
     @property
-    def place(self) -> Place:
+    def place(self) -> SessionNumber:
         return self.numbered.places[0]
 
     @property
@@ -156,13 +160,13 @@ class _Waiting:
         return self.numbered.message.message_id
 
 
-def send_waiting(pair: Pair, region: str, found: Copied) -> None:
-    """Have the numbers of messages confirmed whose transactions have committed, and let them come into the queues of the box."""
+def send_waiting(pair: Pair, region: str, copied: Copied) -> None:
+    """Have the numbers of messages confirmed whose transactions have committed, and move them into the queues of the box."""
     for _ in range(_TRIES):
         behind, anew = 0, 0
         while rows := pair.in_box(region, partial(_all_waiting, pair=pair, region=region, behind=behind)):
             behind = rows[-1].waiting_id
-            anew += _send(pair, region, rows, found)
+            anew += _send(pair, region, rows, copied)
         if not anew:
             return
 
@@ -177,114 +181,114 @@ def _read(row: Any) -> _Waiting:
     parts = zip(row.part_names or (), row.part_content_types or (), row.part_bodies or (), strict=True)
     message = Message(
         type=row.type, body=row.body, context=context_of(row.context, row.property_types), message_id=row.message_id,
-        content_type=row.content_type, parts=tuple(Part(*one) for one in parts),
+        content_type=row.content_type, parts=tuple(Part(*fields) for fields in parts),
     )  # fmt: skip
-    place = Place(row.queue, row.session, row.number)
+    place = SessionNumber(row.queue, row.session, row.number)
     return _Waiting(
         row.waiting_id, Numbered(message, (place,)), Reservation(row.session, row.number, row.reservation), row.age
     )
 
 
-def _send(pair: Pair, region: str, rows: Sequence[_Waiting], found: Copied) -> int:
-    """Confirm some messages, and take them in; how many got other numbers instead."""
+def _send(pair: Pair, region: str, rows: Sequence[_Waiting], copied: Copied) -> int:
+    """Confirm some messages, and take them in; return how many got other numbers instead."""
     by_queue: dict[str, list[_Waiting]] = {}
-    for one in rows:
-        by_queue.setdefault(one.place.queue, []).append(one)
+    for row in rows:
+        by_queue.setdefault(row.place.queue, []).append(row)
     confirmed: list[_Waiting] = []
     anew: list[tuple[_Waiting, int, str]] = []
-    for queue, its in by_queue.items():
-        void = _confirm(pair, queue, its, found)
-        gone = {one.waiting_id for one in void}
-        confirmed += [one for one in its if one.waiting_id not in gone]
-        void = [one for one in void if one.message_id not in found.waiting]
+    for queue, messages in by_queue.items():
+        void = _confirm(pair, queue, messages, copied)
+        removed = {row.waiting_id for row in void}
+        confirmed += [row for row in messages if row.waiting_id not in removed]
+        void = [row for row in void if row.message_id not in copied.waiting]
         anew += _renumbered(pair, queue, void)
-    confirmed = [one for one in confirmed if one.message_id not in found.waiting]
+    confirmed = [row for row in confirmed if row.message_id not in copied.waiting]
     if confirmed:
-        _take_in(pair, region, confirmed, found)
+        _take_in(pair, region, confirmed, copied)
     if not anew:
         return 0
     changed: int = pair.in_box(
         region,
-        lambda one: one.value(
-            "region_wait_anew", of_messages=[its.waiting_id for its, _, _ in anew],
-            of_numbers=[its.place.number for its, _, _ in anew], new_numbers=[number for _, number, _ in anew],
+        lambda transaction: transaction.value(
+            "region_wait_anew", of_messages=[item.waiting_id for item, _, _ in anew],
+            of_numbers=[item.place.number for item, _, _ in anew], new_numbers=[number for _, number, _ in anew],
             reservations=[ident for _, _, ident in anew],
         ),
     )  # fmt: skip
     return changed
 
 
-def _confirm(pair: Pair, queue: str, its: Sequence[_Waiting], found: Copied) -> list[_Waiting]:
+def _confirm(pair: Pair, queue: str, rows: Sequence[_Waiting], copied: Copied) -> list[_Waiting]:
     """Confirm numbers; those that are void, or another message's."""
 
     def ask(journal: Journal) -> list[_Waiting]:
-        kept = [(one.reservation, of_journal(one.numbered.message, one.place)) for one in its]
+        kept = [(row.reservation, of_journal(row.numbered.message, row.place)) for row in rows]
         void = set(journal.confirm(pair.name, queue, kept))
-        left = [one for one in its if one.reservation in void]
-        holders = journal.holders(pair.name, queue, [(one.place.session, one.place.number) for one in left])
-        known = journal.numbers_of(pair.name, queue, [(one.place.session, one.message_id) for one in left])
-        gone = []
-        for one, holder in zip(left, holders, strict=True):
-            if holder.message_id == one.message_id:
-                continue  # it was confirmed before
-            gone.append(one)
+        left = [row for row in rows if row.reservation in void]
+        holders = journal.holders(pair.name, queue, [(row.place.session, row.place.number) for row in left])
+        known = journal.numbers_of(pair.name, queue, [(row.place.session, row.message_id) for row in left])
+        removed = []
+        for row, holder in zip(left, holders, strict=True):
+            if holder.message_id == row.message_id:
+                continue  # confirmed before
+            removed.append(row)
             is_forgotten = holder.is_over and holder.message_id is None and not holder.is_void
-            if is_forgotten and (one.place.session, one.message_id) not in known:
-                found.waiting[one.message_id] = (
-                    f"number {one.place.number} of session {shown(one.place.session, 80)} is over, and the journal has forgotten "
+            if is_forgotten and (row.place.session, row.message_id) not in known:
+                copied.waiting[row.message_id] = (
+                    f"number {row.place.number} of session {shown(row.place.session, 80)} is over, and the journal has forgotten "
                     "whose it was"
                 )
-        return gone
+        return removed
 
     return pair.journal.call(ask)
 
 
 def _renumbered(pair: Pair, queue: str, void: Sequence[_Waiting]) -> list[tuple[_Waiting, int, str]]:
-    """Other numbers for messages: those that the journal has for them already, as after a restore of the box, or the next ones."""
+    """Return other numbers for messages: those that the journal has for them already, as after a restore of the box, or the next ones."""
     if not void:
         return []
 
     def read(journal: Journal) -> dict[tuple[str, str], int]:
-        return journal.numbers_of(pair.name, queue, [(one.place.session, one.message_id) for one in void])
+        return journal.numbers_of(pair.name, queue, [(row.place.session, row.message_id) for row in void])
 
     known = pair.journal.call(read)
-    without = [one for one in void if (one.place.session, one.message_id) not in known]
-    fresh = zip(without, _reserve(pair, [one.place for one in without]), strict=True)
+    without = [row for row in void if (row.place.session, row.message_id) not in known]
+    fresh = zip(without, _reserve(pair, [row.place for row in without]), strict=True)
     return [
-        *((one, known[key], "") for one in void if (key := (one.place.session, one.message_id)) in known),
-        *((one, its.number, its.id) for one, its in fresh),
+        *((row, known[key], "") for row in void if (key := (row.place.session, row.message_id)) in known),
+        *((row, reservation.number, reservation.id) for row, reservation in fresh),
     ]
 
 
-def _take_in(pair: Pair, region: str, rows: Sequence[_Waiting], found: Copied) -> None:
-    """Let messages come into the queues of the box; those that it doesn't take are told, and stay."""
+def _take_in(pair: Pair, region: str, rows: Sequence[_Waiting], copied: Copied) -> None:
+    """Move messages into the queues of the box; report those that it refuses, which stay."""
     try:
         routing = pair.routing()
-        found.sent += pair.in_box(region, partial(_write, pair=pair, region=region, rows=rows, routing=routing))
+        copied.sent += pair.in_box(region, partial(_write, pair=pair, region=region, rows=rows, routing=routing))
     except UsageError as error:
         if len(rows) == 1:
-            found.waiting[rows[0].message_id] = str(error)
+            copied.waiting[rows[0].message_id] = str(error)
             return
-        for one in rows:
-            _take_in(pair, region, [one], found)
+        for row in rows:
+            _take_in(pair, region, [row], copied)
 
 
 def _write(transaction: Transaction, pair: Pair, region: str, rows: Sequence[_Waiting], routing: Routing) -> int:
-    mine = {
+    own = {
         waiting_id
         for (waiting_id,) in transaction.rows(
-            "region_waited", of_messages=[one.waiting_id for one in rows], of_numbers=[one.place.number for one in rows]
+            "region_waited", of_messages=[row.waiting_id for row in rows], of_numbers=[row.place.number for row in rows]
         )
     }
-    chosen = [one for one in rows if one.waiting_id in mine]
+    chosen = [row for row in rows if row.waiting_id in own]
     if not chosen:
         return 0
     messages = [
-        with_number(one.numbered.message, one.place, one.place.number, routing) for one in chosen
-    ]  # the property says the number that it has now
-    delays = [pair.delay(region, one.place.session, is_first=True, age_us=one.age_us) for one in chosen]
+        with_number(row.numbered.message, row.place, row.place.number, routing) for row in chosen
+    ]  # the property has its present number
+    delays = [pair.delay(region, row.place.session, is_first=True, age_us=row.age_us) for row in chosen]
     done = vote(
-        transaction, pair.name, region, messages, way=Way.RESERVED, delays=delays, ages=[one.age_us for one in chosen],
+        transaction, pair.name, region, messages, way=Way.RESERVED, delays=delays, ages=[row.age_us for row in chosen],
         renumbers=True,
     )  # fmt: skip
     if not done.is_asked:

@@ -11,7 +11,7 @@ from types import FrameType
 
 __all__ = ["PATIENCE_S", "Stop"]
 
-#: How long a run that was asked to stop may take to finish its batch.
+#: How long a run that was asked to stop may take to finish its batch, seconds.
 PATIENCE_S = 30.0
 
 

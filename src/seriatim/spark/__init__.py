@@ -44,7 +44,7 @@ class _Later:
         return getattr(importlib.import_module(self._module), self._name)
 
     def __set__(self, package: object, module: object) -> None:
-        """Let it be."""
+        """Keep the attribute."""
 
 
 class _Package(ModuleType):

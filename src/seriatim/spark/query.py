@@ -63,21 +63,21 @@ def decided(
     calling: Calling = _UNNOTED,
     stamp_buckets: int | None = None,
 ) -> DataFrame:
-    """Every message of a pipeline, once for each destination, when it is decided; and the operator's reports."""
+    """Return every message of a pipeline, once for each destination, when it is decided; and the operator's reports."""
     later = () if layout.history is None else layout.history.first_numbers
-    begin = [one for one in pipeline.route if one.queue.name not in later]
-    start_from = [_first_numbers(spark, one, one.start_from) for one in begin if one.start_from is not None]
+    begin = [route for route in pipeline.route if route.queue.name not in later]
+    start_from = [_first_numbers(spark, route, route.start_from) for route in begin if route.start_from is not None]
     stamped = stamp_locations(
         receive(spark, pipeline, calling=calling), pipeline.receive, buckets=stamp_buckets or layout.buckets
     )
     worked_on = process(stamped, pipeline, calling=calling)
     entered = process(_entered(worked_on, pipeline), pipeline, routed=True, calling=calling)
     order = _arrival(pipeline)
-    # What only told the order of arrival needn't travel on and be held where tickets tell it.
+    # Columns that only give the order of arrival are dropped where tickets give it.
     entered = entered.drop(*(set(ARRIVAL) - {"location"} - set(order)))
-    by_arrival = any(isinstance(one.queue.policy, Fifo) for one in pipeline.route)
+    by_arrival = any(isinstance(route.queue.policy, Fifo) for route in pipeline.route)
     ordering = Ordering(
-        queues=[*(one.queue for one in pipeline.route), NOWHERE],
+        queues=[*(route.queue for route in pipeline.route), NOWHERE],
         destination="destination",
         invalid="_invalid",
         arrival=order,
@@ -107,8 +107,8 @@ def keep_first_numbers_of(spark: SparkSession, destination: Destination, layout:
 
 def _plan_of_state(pipeline: Pipeline, layout: StateLayout) -> Plan:
     """The plan of a pipeline's operator, as far as its state goes."""
-    queues = [*(one.queue for one in pipeline.route), NOWHERE]
-    told = fingerprint(queues, layout.buckets, pipeline.clock, by_key=layout.by_key, merged=pipeline.merges)
+    queues = [*(route.queue for route in pipeline.route), NOWHERE]
+    plan = fingerprint(queues, layout.buckets, pipeline.clock, by_key=layout.by_key, merged=pipeline.merges)
     judged = tuple(judged_here(queue, merged=pipeline.merges, horizon=pipeline.horizon_s) for queue in queues)
     return Plan(
         queues=judged,
@@ -119,7 +119,7 @@ def _plan_of_state(pipeline: Pipeline, layout: StateLayout) -> Plan:
         arrivals=(),
         output="all",
         reports=True,
-        fingerprint=told,
+        fingerprint=plan,
         buckets=layout.buckets,
         history=layout.history,
         by_key=layout.by_key,
@@ -128,21 +128,15 @@ def _plan_of_state(pipeline: Pipeline, layout: StateLayout) -> Plan:
 
 
 def cut_state(
-    spark: SparkSession,
-    query: Path,
-    pipeline: Pipeline,
-    *,
-    layout: StateLayout,
-    to: int,
-    folder: Path,
+    spark: SparkSession, query: Path, pipeline: Pipeline, *, layout: StateLayout, to: int, folder: Path
 ) -> None:
-    """Write the groups of a stopped pipeline, cut into another number of buckets, which take them over in the next batch."""
+    """Write the groups of a stopped pipeline, cut into another number of buckets; the next batch reads them."""
     before = _plan_of_state(pipeline, layout)
     after = _plan_of_state(pipeline, replace(layout, buckets=to))
-    found = operators(spark, str(query.absolute()))
-    if not found:
+    states = operators(spark, str(query.absolute()))
+    if not states:
         raise UsageError("the checkpoint has no state of resequence", where=str(query))
-    for operator in found:
+    for operator in states:
         move_buckets(spark, str(query.absolute()), operator, before, after, folder)
 
 
@@ -163,12 +157,12 @@ def let_time_run_out(control: Path) -> int:
 
 
 def wake(control: Path, former_buckets: int = 0) -> int:
-    """Let the next batch call every bucket, whether anything arrives for it or not."""
+    """Make the next batch call every bucket, even one for which nothing arrives."""
     return ControlLog.of_checkpoint(control).append([{"kind": WAKE, "former": former_buckets}])
 
 
 def was_commanded(progress: Mapping[str, Any], number: int) -> bool:
-    """Whether the query had read that command when it told of its progress."""
+    """Return whether the query had read a command when it reported its progress."""
     offset = control_offset(progress)
     return offset is not None and bool(offset["log"] >= number)
 
@@ -185,32 +179,32 @@ def rows_read(progress: Mapping[str, Any]) -> int:
 
 
 def behind_in(progress: Mapping[str, Any]) -> int | None:
-    """How many records the query is behind its source, by a progress event: of the partition that is furthest behind.
-
-    None: no source tells that; Kafka's does.
+    """Return how many records the query is behind its source, by a progress event: for the partition that is furthest behind. None: no
+    source tells that; Kafka's does.
     """
-    told = [one["metrics"].get("maxOffsetsBehindLatest") for one in progress["sources"] if one.get("metrics")]
-    found = [int(one) for one in told if one is not None]
-    return max(found) if found else None
+    lags = [source["metrics"].get("maxOffsetsBehindLatest") for source in progress["sources"] if source.get("metrics")]
+    numbers = [int(lag) for lag in lags if lag is not None]
+    return max(numbers) if numbers else None
 
 
 def _entered(messages: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Each message with its destinations, counted before and after routing.
-
-    Code under a destination takes a row for each destination. Without such code the destinations are an array, and
-    `resequence` repeats the message: passing a row from Spark to Python costs more than repeating it there.
+    """Each message with its destinations, counted before and after routing. Code under a destination takes a row for each destination.
+    Without such code the destinations are an array, and `resequence` repeats the message: passing a row from Spark to Python costs more
+    than repeating it there.
     """
     counted = messages.observe(_ROUTER, F.count(F.lit(1)).alias("received"))
     names = [destination.queue.name for destination in pipeline.route]
-    subscriptions = [Subscription(one.queue.name, one.where, one.queue.name) for one in pipeline.route]
+    subscriptions = [Subscription(route.queue.name, route.where, route.queue.name) for route in pipeline.route]
     wanted = F.col("destination")
     counts = [F.count_if(F.array_contains(wanted, name)).alias(f"to_{place}") for place, name in enumerate(names)]
     nowhere = F.count_if(wanted == F.array(F.lit(NOWHERE.name))).alias("nowhere")
-    found = destinations_of(counted, subscriptions)
-    found = found.withColumn("destination", F.when(F.size(wanted) > 0, wanted).otherwise(F.array(F.lit(NOWHERE.name))))
-    found = found.observe(_OBSERVED, nowhere, *counts)
-    each = any(one.process is not None for one in pipeline.route)
-    return found.withColumn("destination", F.explode(wanted)) if each else found
+    destinations = destinations_of(counted, subscriptions)
+    destinations = destinations.withColumn(
+        "destination", F.when(F.size(wanted) > 0, wanted).otherwise(F.array(F.lit(NOWHERE.name)))
+    )
+    destinations = destinations.observe(_OBSERVED, nowhere, *counts)
+    each = any(route.process is not None for route in pipeline.route)
+    return destinations.withColumn("destination", F.explode(wanted)) if each else destinations
 
 
 def arrived_in(progress: Mapping[str, Any], pipeline: Pipeline) -> dict[str, int]:
@@ -235,22 +229,22 @@ def _first_numbers(spark: SparkSession, destination: Destination, source: StartF
     """(destination, group, next) of a file of first numbers."""
     where = f"start_from of {destination.queue.name}"
     reader = spark.read.option("header", "true") if source.format == "csv" else spark.read
-    found = reader.format(source.format).load(str(source.path.absolute()))
+    frame = reader.format(source.format).load(str(source.path.absolute()))
     for column in (source.group, source.next):
-        if column not in found.columns:
-            known = ", ".join(name for name in found.columns if not name.startswith("_"))
+        if column not in frame.columns:
+            known = ", ".join(name for name in frame.columns if not name.startswith("_"))
             raise UsageError(f"{source.path} has no column {column!r}", where=where, remedy=f"it has {known}")
-    numbers = found.select(
+    numbers = frame.select(
         F.lit(destination.queue.name).alias("destination"),
         F.col(f"`{source.group}`").cast("string").alias("group"),
         F.col(f"`{source.next}`").try_cast("bigint").alias("next"),
     )
     bad = numbers.where(F.col("group").isNull() | F.col("next").isNull()).limit(1).collect()
     if bad:
-        what = (
+        problem = (
             f"{source.path}: group {bad[0].group!r} has no first number"
             if bad[0].group
             else f"{source.path}: a row has no group"
         )
-        raise UsageError(what, where=where, remedy=f"{source.group} is text, {source.next} a whole number")
+        raise UsageError(problem, where=where, remedy=f"{source.group} is text, {source.next} a whole number")
     return numbers

@@ -1,4 +1,4 @@
-"""Helpers for your tests: a message box for each test, a clock that can be moved, work until nothing is left, runs of pipelines, feeds with faults.
+"""Helpers for your tests: a message box for each test, a clock to move, work until nothing is left, runs of pipelines, feeds with faults.
 
 The fixtures for pytest are in `seriatim.testing.pytest`.
 """

@@ -29,8 +29,8 @@ _CLOCKS = re.compile(r"\b(now|clock_timestamp)\(\)")
 class Clock:
     """The clock of a test's box. It goes on by itself, and `move` moves it forward.
 
-    The box goes by it: delays, retries, holes and windows, leases, lifetimes and timers of dialogs, retention, recorded times. So does ``now()`` in your own SQL on connections of the box. A call
-    that waits notices a moved clock within about a second.
+    The box goes by it: delays, retries, holes and windows, leases, lifetimes and timers of dialogs, retention, recorded times. So does
+    ``now()`` in your own SQL on connections of the box. A call that waits notices a moved clock within about a second.
 
     Args:
         box: a box of the fixture ``seriatim_box``.
@@ -42,8 +42,8 @@ class Clock:
     def __init__(self, box: MessageBox) -> None:
         self._box = box
         with box.session() as tx:
-            found = tx.connection.execute("SELECT to_regclass('seriatim_clock.moved')").fetchone()
-        if found is None or found[0] is None:
+            row = tx.connection.execute("SELECT to_regclass('seriatim_clock.moved')").fetchone()
+        if row is None or row[0] is None:
             raise UsageError("the clock of this box can't be moved", remedy="use a box of the fixture seriatim_box")
 
     def move(self, by: float | str) -> None:
@@ -77,7 +77,7 @@ def make_movable(dsn: str, schema: str) -> None:
         schema: the schema of the box.
     """
     words = resources.files("seriatim.testing").joinpath("movable_clock.sql").read_text(encoding="utf-8")
-    bound = (one.text for one in routines() if one.is_parsed and _CLOCKS.search(one.text))
+    bound = (routine.text for routine in routines() if routine.is_parsed and _CLOCKS.search(routine.text))
     anew = for_schema(_CLOCKS.sub(r"seriatim_clock.\1()", "\n".join(bound)), schema)
     with psycopg.connect(dsn) as connection:
         connection.execute(sql.SQL(words).format(name=sql.Literal(schema)).as_bytes(connection))

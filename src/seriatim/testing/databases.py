@@ -33,7 +33,7 @@ from seriatim.testing.clock import SEARCH_PATH, make_movable
 
 __all__ = ["Databases", "Define", "fresh_box", "in_memory"]
 
-#: Defines what a box of the tests has.
+#: Defines the content of the tests' boxes.
 Define = Callable[[MessageBox], object]
 _HURRIED = {
     "fsync": "off",
@@ -42,9 +42,9 @@ _HURRIED = {
     "max_wal_size": "128MB",  # it is in memory, too
 }
 _MEMORY, _MUCH = Path("/dev/shm"), 2 * 2**30  # noqa: S108 -- its folders are made for this user alone
-#: What comes before the name of the database in a URI, and the name.
+#: The part before the name of the database in a URI, and the name.
 _PATH = re.compile(r"^(\w+://[^/?]*)(/[^?]*)?")
-#: PostgreSQL waits 100 ms for a connection that is just ending before it drops a database; it is asked first, so often.
+#: PostgreSQL waits 100 ms for a connection that is just ending before it drops a database; so often it is asked first.
 _LOOKS = 100
 
 
@@ -52,26 +52,26 @@ _LOOKS = 100
 def in_memory(otherwise: Path) -> Iterator[Path]:
     """A folder whose files are in memory, and gone at the end; `otherwise` on a machine that has no such place.
 
-    What a run that was killed has left there goes at the next one's start.
+    The next run's start removes the remains of a killed run.
     """
     if not _MEMORY.is_dir() or shutil.disk_usage(_MEMORY).free < _MUCH:
         yield otherwise
         return
-    mine = f"seriatim-tests-{os.getuid()}-"
+    own = f"seriatim-tests-{os.getuid()}-"
     with ExitStack() as stack:
-        with (_MEMORY / f"{mine}lock").open("w") as turn:
+        with (_MEMORY / f"{own}lock").open("w") as turn:
             fcntl.flock(turn, fcntl.LOCK_EX)
-            for left in _MEMORY.glob(f"{mine}*/"):
+            for left in _MEMORY.glob(f"{own}*/"):
                 with suppress(BlockingIOError), _locked(left):
                     shutil.rmtree(left)
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=mine, dir=_MEMORY)))
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=own, dir=_MEMORY)))
             stack.enter_context(_locked(folder))
         yield folder
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Nobody else's as long as this process is in the block, however it ends."""
+    """Lock a folder for this process while the block runs, however it ends."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -98,13 +98,13 @@ def fresh_box(databases: Databases, define: Define) -> Iterator[MessageBox]:
 
 
 def _forget_identities(dsn: str) -> None:
-    """Take their ids from the boxes of a template, so that each clone has a box of its own, and no disabled copy of one."""
+    """Remove the ids of the boxes in a template, so that each clone has its own box, and no disabled copy of one."""
     with psycopg.connect(dsn) as connection:
-        found = connection.execute(
+        rows = connection.execute(
             "SELECT space.nspname FROM pg_proc AS known JOIN pg_namespace AS space ON space.oid = known.pronamespace"
             " WHERE known.proname = 'forget_identity'"
         ).fetchall()
-        for (schema,) in found:
+        for (schema,) in rows:
             Statements(connection, schema).do("forget_identity")
 
 
@@ -181,7 +181,7 @@ class Databases:
                 where=place_of(self.dsn, DEFAULT_SCHEMA),
                 remedy='ALTER ROLE … CREATEDB; or name a server in SERIATIM_TEST_DSN; or pip install "seriatim[embedded]"',
             ) from error
-        if search_path is not None:  # no clone has the settings of its template
+        if search_path is not None:  # a clone doesn't have the settings of its template
             self._execute(
                 sql.SQL("ALTER DATABASE {} SET search_path = {}").format(sql.Identifier(database), sql.SQL(search_path))
             )

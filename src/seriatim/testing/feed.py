@@ -110,7 +110,7 @@ class Feed:
         each = max(1, -(-len(self.arrivals) // files))
         written = []
         for number, start in enumerate(range(0, len(self.arrivals), each), start=begin):
-            lines = [one.line for one in self.arrivals[start : start + each]]
+            lines = [arrival.line for arrival in self.arrivals[start : start + each]]
             hidden = root / f".{uuid.uuid4().hex}"
             hidden.write_bytes(b"\n".join(lines) + b"\n")
             os.utime(hidden, (_FIRST_FILE_S + number,) * 2)
@@ -171,7 +171,7 @@ def faulty_feed(
         if chance.random() < repeated:
             fates.repeated.append(place)
             placed.append((chance.uniform(moment, len(lines)), Arrival(place, line)))
-    placed.sort(key=lambda one: one[0])
+    placed.sort(key=lambda item: item[0])
     arrivals = tuple(arrival for _, arrival in placed)
     return Feed(arrivals, fates.truth(arrivals))
 
@@ -199,13 +199,13 @@ class _Fates:
         overtaken: list[int] = []
         seen: set[int] = set()
         furthest = -1
-        for one in arrivals:
-            if one.place not in seen and one.place < furthest:
-                overtaken.append(one.place)
-            seen.add(one.place)
-            furthest = max(furthest, one.place)
-        found = (self.dropped, self.broken, self.repeated, self.delayed, sorted(overtaken))
-        return Truth(*map(tuple, found))
+        for arrival in arrivals:
+            if arrival.place not in seen and arrival.place < furthest:
+                overtaken.append(arrival.place)
+            seen.add(arrival.place)
+            furthest = max(furthest, arrival.place)
+        faults = (self.dropped, self.broken, self.repeated, self.delayed, sorted(overtaken))
+        return Truth(*map(tuple, faults))
 
 
 def _line(message: Message, place: int) -> bytes:

@@ -30,7 +30,7 @@ _BY_FILE = frozenset({"multiline", "wholetext"})
 
 @dataclass(frozen=True, slots=True)
 class PipelineResult:
-    """What became of the rows that a pipeline got in a test.
+    """The results of the rows that a pipeline got in a test.
 
     Args:
         released: by destination the delivered rows, by their columns; those of a group in order.
@@ -80,34 +80,36 @@ def run_pipeline(
         raise UsageError(
             "the Spark session has ended, or isn't of this process", remedy="leave spark out", argument="spark"
         )
-    given = rows if isinstance(rows, Mapping) else {one.title: rows for one in pipeline.receive[:1]}
-    if given.keys() != (titles := {one.title for one in pipeline.receive}):
+    frames = rows if isinstance(rows, Mapping) else {source.title: rows for source in pipeline.receive[:1]}
+    if frames.keys() != (titles := {source.title for source in pipeline.receive}):
         raise UsageError(
-            f"the locations of {file} are {', '.join(sorted(titles))}, and rows are given for {', '.join(sorted(given)) or 'none'}",
+            f"the locations of {file} are {', '.join(sorted(titles))}, and rows are given for {', '.join(sorted(frames)) or 'none'}",
             remedy="give rows for each: {location: rows, …}",
             argument="rows",
         )
     with TemporaryDirectory(prefix="seriatim-test-") as name:
         folder = Path(name)
-        here = _in_folder(pipeline, given, folder)
+        here = _in_folder(pipeline, frames, folder)
         summary = run(here, once=True, finish=finish)
         return PipelineResult(
-            {one.queue.name: _delivered(one.deliver) for one in here.route},
+            {route.queue.name: _delivered(route.deliver) for route in here.route},
             list(read_set_aside(folder / "set-aside")),
             summary.longest,
             summary,
         )
 
 
-def _in_folder(pipeline: Pipeline, given: Mapping[str, Rows], folder: Path) -> Pipeline:
+def _in_folder(pipeline: Pipeline, frames: Mapping[str, Rows], folder: Path) -> Pipeline:
     """The pipeline with everything that it reads and writes in a folder."""
     return replace(
         pipeline,
         checkpoint=folder / "checkpoint",
-        receive=tuple(_reading(one, given[one.title], folder / f"in-{n}") for n, one in enumerate(pipeline.receive)),
+        receive=tuple(
+            _reading(source, frames[source.title], folder / f"in-{n}") for n, source in enumerate(pipeline.receive)
+        ),
         route=tuple(
-            one if one.deliver.format == DROP else replace(one, deliver=Deliver("parquet", folder / f"out-{n}"))
-            for n, one in enumerate(pipeline.route)
+            route if route.deliver.format == DROP else replace(route, deliver=Deliver("parquet", folder / f"out-{n}"))
+            for n, route in enumerate(pipeline.route)
         ),
         set_aside=folder / "set-aside",
         unrouted=folder / "unrouted",

@@ -30,16 +30,16 @@ def seriatim_databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dat
 
     Without the extra ``embedded`` there is no private server, and they are in the server of ``SERIATIM_DSN``.
     """
-    if given := os.environ.get(_VARIABLE) or (None if is_chosen("embedded") else os.environ.get(VARIABLE)):
-        with Databases(resolve(given), is_own=False) as found:
-            yield found
+    if address := os.environ.get(_VARIABLE) or (None if is_chosen("embedded") else os.environ.get(VARIABLE)):
+        with Databases(resolve(address), is_own=False) as databases:
+            yield databases
         return
     with (
         in_memory(tmp_path_factory.mktemp("postgresql")) as folder,
         serving(folder / "server") as server,
-        Databases(server.dsn, is_own=True) as found,
+        Databases(server.dsn, is_own=True) as databases,
     ):
-        yield found
+        yield databases
 
 
 @pytest.fixture(scope="session")

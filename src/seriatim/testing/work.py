@@ -44,13 +44,13 @@ def work_off(
     """
     known = _newest_fault(box, queue)
     count = Worker(box, queue, handler, workers=workers, **options).run(until_idle=True)
-    if not fails and (found := faults(box, queue, limit=1)) and found[0].fault_id > known:
-        what = found[0]
+    if not fails and (newest := faults(box, queue, limit=1)) and newest[0].fault_id > known:
+        fault = newest[0]
         raise AssertionError(
-            f"the handler failed at message {what.message_id}: {what.error_class}: {what.error}\n{what.traceback or ''}"
+            f"the handler failed at message {fault.message_id}: {fault.error_class}: {fault.error}\n{fault.traceback or ''}"
         )
     return count
 
 
 def _newest_fault(box: MessageBox, queue: str) -> int:
-    return max((one.fault_id for one in faults(box, queue, limit=1)), default=0)
+    return max((fault.fault_id for fault in faults(box, queue, limit=1)), default=0)

@@ -1,4 +1,4 @@
-"""Traces by OpenTelemetry's API: who wants them elsewhere configures an SDK, as for any other library. `install()` begins it."""
+"""Traces by OpenTelemetry's API: to export them, configure an SDK, as for any other library. `install()` begins it."""
 
 from seriatim.extras import need
 

@@ -1,8 +1,8 @@
-"""The spans: `receive`, one a turn; `process`, one a call of a handler; `settle`, until its transaction has ended.
+"""The spans: `receive` for a turn; `process` for a call of a handler; `settle` until its transaction has ended.
 
-A message that is handled for the first time goes on in the trace of its publisher. A retry, a batch, and what waited behind a hole have another
-cause than their publisher: their spans are in the trace of the turn, and have links to the traces of their messages, and of the message that
-filled the hole.
+A message that is handled for the first time goes on in the trace of its publisher. A retry, a batch, and what waited behind a hole have
+another cause than their publisher: their spans are in the trace of the turn, and have links to the traces of their messages, and of the
+message that filled the hole.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from seriatim.pipeline.types.message import Received
 __all__ = ["Spans", "TurnSpans", "install"]
 
 _PROPAGATOR = TraceContextTextMapPropagator()
-#: A span of many messages has so many links at most.
+#: The most links of a span of many messages.
 _MOST_LINKS = 128
 
 
 def install() -> None:
-    """Trace what this process publishes and handles, by the tracer provider that OpenTelemetry knows."""
+    """Trace the messages that this process publishes and handles, by the tracer provider that OpenTelemetry knows."""
     TRACES.tracing = Spans()
 
 
@@ -44,7 +44,7 @@ class Spans:
         return carrier
 
     def turn(self, queue: str) -> TurnTrace:
-        """The spans of what begins now."""
+        """Return the spans of a turn that begins now."""
         return TurnSpans(queue)
 
 
@@ -79,13 +79,13 @@ class TurnSpans:
         """Begin the span of a turn."""
         self._end()
         self._behind = held_behind(messages)
-        links = [link for one in messages[:_MOST_LINKS] if (link := _link(one)) is not None]
+        links = [link for message in messages[:_MOST_LINKS] if (link := _link(message)) is not None]
         self._receive = self._tracer.start_span(
             f"receive {self._queue}", Context(), SpanKind.CONSUMER, self._attributes("receive", messages), links
         )
 
     def process(self, messages: Sequence[Received]) -> AbstractContextManager[object]:
-        """Around the call of a handler: the span is the current one, so what the handler does is below it."""
+        """Trace the call of a handler: its span is the current one, so the handler's own spans are below it."""
         return self._processed(messages)
 
     def settles(self) -> None:
@@ -99,16 +99,16 @@ class TurnSpans:
 
     @contextmanager
     def _processed(self, messages: Sequence[Received]) -> Iterator[Span]:
-        if self._settle is not None:  # what was settled before is
+        if self._settle is not None:  # the former messages are settled
             self._settle.end()
             self._settle = None
         first = messages[0]
-        behind = [cause for one in messages if (cause := self._behind.get(one.message_id)) is not None]
+        behind = [cause for message in messages if (cause := self._behind.get(message.message_id)) is not None]
         goes_on = len(messages) == 1 and first.attempt == 1 and not behind and _link(first) is not None
         turn = Context() if self._receive is None else trace.set_span_in_context(self._receive, Context())
         context = _PROPAGATOR.extract(_carrier(first), Context()) if goes_on else turn
-        linked = [] if goes_on else [*messages, *{one.message_id: one for one in behind}.values()]
-        links = [link for one in linked[:_MOST_LINKS] if (link := _link(one)) is not None]
+        linked = [] if goes_on else [*messages, *{message.message_id: message for message in behind}.values()]
+        links = [link for message in linked[:_MOST_LINKS] if (link := _link(message)) is not None]
         if goes_on and self._receive is not None:
             links.append(Link(self._receive.get_span_context()))
         attributes = self._attributes("process", messages)
@@ -132,17 +132,17 @@ class TurnSpans:
                 raise
 
     def _attributes(self, operation: str, messages: Sequence[Received]) -> dict[str, str | int | bool]:
-        found: dict[str, str | int | bool] = {
+        attributes: dict[str, str | int | bool] = {
             "messaging.system": "seriatim",
             "messaging.destination.name": self._queue,
             "messaging.operation.name": operation,
             "messaging.operation.type": operation,
         }
         if messages:
-            found["messaging.batch.message_count"] = len(messages)
+            attributes["messaging.batch.message_count"] = len(messages)
             if messages[0].group is not None:
-                found["seriatim.group"] = messages[0].group
-        return found
+                attributes["seriatim.group"] = messages[0].group
+        return attributes
 
     def _end(self) -> None:
         for span in (self._settle, self._receive):
@@ -152,19 +152,19 @@ class TurnSpans:
 
 
 def held_behind(messages: Sequence[Received]) -> dict[str, Received]:
-    """The messages of a turn that waited behind a missing number, by id, and the message that came and filled it.
+    """Return the messages of a turn that waited behind a missing number, by id, and the message that came and filled it.
 
     That is a message which came later, by its ticket at the same location, and left earlier.
     """
-    found: dict[str, Received] = {}
+    causes: dict[str, Received] = {}
     latest: dict[str, Received] = {}
-    for one in messages:
-        last = latest.get(one.ticket.location)
-        if last is not None and last.ticket > one.ticket and not one.late:
-            found[one.message_id] = last
+    for message in messages:
+        last = latest.get(message.ticket.location)
+        if last is not None and last.ticket > message.ticket and not message.late:
+            causes[message.message_id] = last
         else:
-            latest[one.ticket.location] = one
-    return found
+            latest[message.ticket.location] = message
+    return causes
 
 
 def _carrier(message: Received) -> dict[str, str]:
@@ -172,8 +172,8 @@ def _carrier(message: Received) -> dict[str, str]:
 
 
 def _link(message: Received) -> Link | None:
-    """A link to the trace of a message; None: it has none, or one that is no trace."""
+    """Return a link to the trace of a message; None: it has none, or an invalid one."""
     if not isinstance(message.context.get("traceparent"), str):
         return None
-    said = trace.get_current_span(_PROPAGATOR.extract(_carrier(message), Context())).get_span_context()
-    return Link(said) if said.is_valid else None
+    span = trace.get_current_span(_PROPAGATOR.extract(_carrier(message), Context())).get_span_context()
+    return Link(span) if span.is_valid else None

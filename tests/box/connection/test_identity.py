@@ -13,7 +13,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 import seriatim as sq
-from seriatim.box.pipelines.feed import Feed
+from seriatim.box.pipelines.feed import PipelineFeed
 from seriatim.box.pipelines.staging import Staging
 from seriatim.box.views import operations_done
 from seriatim.box.views.operations_done import LogFilter
@@ -103,7 +103,7 @@ USES = {
     "worker": lambda box: sq.Worker(box, "fifo", print).run(until_idle=True),
     "processes": lambda box: Supervisor(box, ["fifo"], "builtins:print", until_idle=True).run(),
     "serve": lambda box: Serve(box).run(),
-    "read by Spark": lambda box: Feed(box.dsn, SCHEMA, queue="fifo").close(),
+    "read by Spark": lambda box: PipelineFeed(box.dsn, SCHEMA, queue="fifo").close(),
     "written by Spark": lambda box: Staging(box.dsn, SCHEMA, queue="fifo").close(),
     "an operator": lambda box: groups.suspend(box, "fifo", "c1", **BY),
 }

@@ -15,8 +15,8 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import seriatim as sq
-from seriatim.box.pipelines.feed import Feed
-from seriatim.box.workers.reader_places import Slots
+from seriatim.box.pipelines.feed import PipelineFeed
+from seriatim.box.workers.reader_slots import Slots
 from seriatim.operations import invariants
 from seriatim.runtime.processes.serve import Serve
 from tests.box.given_up import given_up
@@ -232,7 +232,7 @@ def test_what_needs_a_connection_that_stays_the_same_says_so(box, pooled):
         Slots(pooled)
     with pytest.raises(sq.EnvironmentProblem, match="connection pooler"):
         Serve(pooled).run()
-    feed = Feed(pooled.dsn, pooled.schema, queue="shop")
+    feed = PipelineFeed(pooled.dsn, pooled.schema, queue="shop")
     try:
         with pytest.raises(sq.EnvironmentProblem, match="leads to PostgreSQL itself"):
             feed.next("", 0, None)

@@ -6,11 +6,11 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box.pipelines.feed import Feed
+from seriatim.box.pipelines.feed import PipelineFeed
 from seriatim.box.pipelines.staging import Staging
 
 
-@pytest.mark.parametrize("opened", [Feed, Staging])
+@pytest.mark.parametrize("opened", [PipelineFeed, Staging])
 def test_another_schema_is_never_made(box, opened):
     with pytest.raises(sq.SchemaMismatch, match="seriatim box migrate"):
         opened(box.dsn, "mistyped")

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.box.workers import reader_places
-from seriatim.box.workers.reader_places import Slots
+from seriatim.box.workers import reader_slots
+from seriatim.box.workers.reader_slots import Slots
 from seriatim.cli.main import main
 from seriatim.operations import queues
 from seriatim.operations.grants import grant
@@ -160,17 +160,17 @@ def test_a_role_sees_those_that_it_may_receive_from(team):  # noqa: F811
     )
     name, dsn = role("clerk")
     grant(box, name, receive=["shop"])
-    with sq.MessageBox.open(dsn, schema=box.schema) as mine, Slots(mine) as places:
+    with sq.MessageBox.open(dsn, schema=box.schema) as mine, Slots(mine) as slots:
         assert [one.queue for one in queues.activations(mine)] == ["shop"]
-        assert places.look() == queues.activations(mine)
-        assert places.fill(1, 2) == 2
+        assert slots.look() == queues.activations(mine)
+        assert slots.fill(1, 2) == 2
     other, dsn = role("other")
     grant(box, other, publish=["shop"])
     with sq.MessageBox.open(dsn, schema=box.schema) as theirs, pytest.raises(sq.SeriatimError, match="may not receive"):
         queues.activations(theirs)
 
 
-def test_places_are_one_process_s_at_a_time(box):
+def test_slots_are_one_process_s_at_a_time(box):
     with Slots(box) as first, Slots(box) as second:
         assert first.fill(1, 3) == 3
         assert second.fill(1, 3) == 0
@@ -188,8 +188,8 @@ def test_places_are_one_process_s_at_a_time(box):
         assert first.fill(1, 2) == 2
 
 
-def test_places_of_one_that_is_lost_are_free_after_a_while(box, monkeypatch):
-    monkeypatch.setattr(reader_places, "_IDLE_MS", 300)
+def test_slots_of_one_that_is_lost_are_free_after_a_while(box, monkeypatch):
+    monkeypatch.setattr(reader_slots, "_IDLE_MS", 300)
     with Slots(box) as first, Slots(box) as second:
         assert first.fill(1, 3) == 3
         deadline = time.monotonic() + 60

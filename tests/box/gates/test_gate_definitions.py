@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.box.pipelines.feed import Feed
+from seriatim.box.pipelines.feed import PipelineFeed
 from seriatim.cli.commands.check import check
 from seriatim.operations import invariants
 from seriatim.pipeline.declared.queue import CONVERSATION_GROUP
@@ -125,18 +125,18 @@ def test_no_pipeline_reads_what_is_on_the_way(gated):
         with pytest.raises(
             sq.UsageError, match=f"a pipeline can't read queue '{queue}'.*let the pipeline read the gate"
         ):
-            Feed(gated.dsn, gated.schema, queue=queue)
+            PipelineFeed(gated.dsn, gated.schema, queue=queue)
     gated.publish(order())
     with gated.session() as tx:
         for _ in tx.receive("work"):
             tx.publish(sq.Message(type="out", context={"kind": "x", "to": "audit"}))
-    with Feed(gated.dsn, gated.schema, queue="audit") as feed:
+    with PipelineFeed(gated.dsn, gated.schema, queue="audit") as feed:
         reader, batch, count = feed.next("", 0, None)
         (part,) = feed.parts(reader, 0, batch)
         (read,) = feed.read(0, batch, part, {"kind": "string"})
     assert count == 1
     assert json.loads(read["context"][0].as_py()).keys() == {"kind", "to", "parent_id", "correlation_id"}
-    Feed(gated.dsn, gated.schema, queue="out").close()
+    PipelineFeed(gated.dsn, gated.schema, queue="out").close()
 
 
 def test_check_tells_which_queues_a_pipeline_cannot_read(gated, tmp_path):

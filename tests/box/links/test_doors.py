@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from seriatim.box.links.answers import AnswerSet, Refusal
-from seriatim.kernel.streams import Answer
+from seriatim.box.links.answers import AnswerSet, FrameRefusal
+from seriatim.kernel.streams import StreamAnswer
 from seriatim.operations import links
 from seriatim.operations.links import transmit
 from tests import soak
@@ -72,7 +72,7 @@ def test_what_the_box_says_is_read_by_the_other_implementation(pair: Pair):
     assert (batch.destinations, batch.keys, batch.streams["count"].tolist()) == (["orders"], [b"c1"], [2])
     with _door(pair) as call:
         answers = link_frames.read(call("link_push", asked))
-    assert (answers.answers["answer"].tolist(), answers.answers["received"].tolist()) == ([Answer.THROUGH], [2])
+    assert (answers.answers["answer"].tolist(), answers.answers["received"].tolist()) == ([StreamAnswer.THROUGH], [2])
     messages = [
         (one.encode(), digest.tobytes())
         for one, digest in zip(batch.message_ids, batch.messages["digest"], strict=True)
@@ -100,7 +100,7 @@ def test_a_peer_that_isnt_granted_is_told_nothing(pair: Pair):
     before = _state(pair.far)
     with _door(pair, other) as call:
         answers = link_frames.read(call("link_push", asked))
-        assert answers.answers["answer"].tolist() == [Answer.GONE]
+        assert answers.answers["answer"].tolist() == [StreamAnswer.GONE]
         assert answers.answers["received"].tolist() == [0]
         assert (len(answers.highest), len(answers.lost), answers.reasons) == (0, 0, [""])
         with pair.near.access.transaction() as transaction:
@@ -127,11 +127,11 @@ def test_frames_that_arent_right_change_nothing(pair: Pair):
     with _door(pair) as call:
         for make in recorder.RECORDED.values():
             for function in ("link_push", "link_fetch", "link_trace"):
-                assert isinstance(link_frames.read(call(function, make())), Refusal | AnswerSet)
+                assert isinstance(link_frames.read(call(function, make())), FrameRefusal | AnswerSet)
         for _ in range(rounds):
             function = chance.choice(("link_push", "link_push", "link_fetch", "link_trace"))
             answer = link_frames.read(call(function, mutated(question if function == "link_trace" else asked, chance)))
-            refused += isinstance(answer, Refusal)
+            refused += isinstance(answer, FrameRefusal)
     assert refused > rounds // 2
     # What was taken in was right in itself, such as a stream of another number: no content was changed, and nothing else came in.
     assert {one for (one,) in roles.rows(pair.far, "SELECT body FROM box.spool")} <= {b"1", b"2", b"3", b"4"}

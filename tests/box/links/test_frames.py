@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from seriatim.box.links import layout
-from seriatim.box.links.answers import Refusal
+from seriatim.box.links.answers import FrameRefusal
 from seriatim.box.links.frame import Frame
 from seriatim.errors import LinkProtocolError
 from tests import soak
@@ -191,7 +191,7 @@ def test_what_is_too_large_is_not_written():
 
 def test_a_long_reason_is_cut_at_a_character():
     batch = read(recorder.batch())
-    assert read(written(Refusal(batch.head, "é" * 600))).reason == "é" * 500
+    assert read(written(FrameRefusal(batch.head, "é" * 600))).reason == "é" * 500
 
 
 # ---- by chance

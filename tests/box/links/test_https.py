@@ -18,12 +18,12 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 import seriatim as sq
-from seriatim.box.links.answers import Refusal
+from seriatim.box.links.answers import FrameRefusal
 from seriatim.box.links.certificates import public_key_in
 from seriatim.box.links.https_carrier import HttpsCarrier
 from seriatim.box.links.layout import LARGEST_FRAME
 from seriatim.box.links.transmission import Roads, transmit
-from seriatim.kernel.streams import Answer
+from seriatim.kernel.streams import StreamAnswer
 from seriatim.listening.limits import CONNECTIONS
 from seriatim.network import UNACKNOWLEDGED_S, watch
 from seriatim.operations import links
@@ -176,7 +176,7 @@ def test_a_box_speaks_as_no_other_and_a_key_as_one_box(pair: HttpsPair):
         connection.sendall(request("/link/push", recorder.sealed(bytes(lied[:-32]))))
         status, body = received(connection)
         answers = link_frames.read(body)
-        assert (status, answers.answers["answer"].tolist(), answers.reasons) == (200, [Answer.GONE], [""])
+        assert (status, answers.answers["answer"].tolist(), answers.reasons) == (200, [StreamAnswer.GONE], [""])
         connection.sendall(request("/link/fetch", recorder.sealed(bytes(fetch[:-32]))))
         assert link_frames.read(received(connection)[1]).reason == "nothing is known of this"
     assert _state(pair.far) == before
@@ -402,7 +402,7 @@ def test_frames_that_arent_right_change_nothing_over_https(pair: HttpsPair):
             connection.sendall(request(path, mutated(asked, chance)))
             status, body = received(connection)
             assert status == 200
-            refused += isinstance(link_frames.read(body), Refusal)
+            refused += isinstance(link_frames.read(body), FrameRefusal)
     assert refused > rounds // 2
     assert {one for (one,) in roles.rows(pair.far, "SELECT body FROM box.spool")} <= {b"1", b"2", b"3", b"4"}
     assert roles.rows(pair.far, "SELECT count(*) FROM box.aside") == [(0,)]

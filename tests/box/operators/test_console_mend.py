@@ -7,17 +7,7 @@ import pytest
 import seriatim as sq
 from seriatim.operations import bulk, dead_letters, faults, groups, invariants, messages, retention
 from seriatim.operations.groups import Action
-from tests.box.console import (
-    BY,
-    TRANSIENT,
-    define,
-    deliveries,
-    failing,
-    logged,
-    publish,
-    received,
-    rows,
-)
+from tests.box.console import BY, TRANSIENT, define, deliveries, failing, logged, publish, received, rows
 
 
 def state(box, group="c1"):

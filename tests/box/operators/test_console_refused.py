@@ -11,7 +11,7 @@ import seriatim as sq
 from seriatim.box.faults.faults import fail
 from seriatim.box.faults.lease import claim
 from seriatim.box.operators import actions, requeue
-from seriatim.box.pipelines.feed import Feed
+from seriatim.box.pipelines.feed import PipelineFeed
 from seriatim.kernel.groups.states import GroupState
 from seriatim.kernel.groups.verbs import VERBS, Action, Situation, refusal
 from seriatim.operations import dead_letters, groups, subscriptions
@@ -217,7 +217,7 @@ def test_what_a_pipeline_has_in_hand_stays_its_own(queues):
     )
     for action in Action:
         publish(queues, f"read {action}", 1, 2, 4)
-    with Feed(queues.dsn, queues.schema, queue="read", pipeline="p") as feed:
+    with PipelineFeed(queues.dsn, queues.schema, queue="read", pipeline="p") as feed:
         reader, batch, count = feed.next("", 0, None)
         assert count == 2 * len(Action)
         for action in set(Action) - {Action.REQUEUE}:

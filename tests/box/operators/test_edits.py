@@ -218,10 +218,7 @@ FAULTS = (
     ({"entry_id": "one"}, "entry_id can't be 'one'"),
     ({"colour": "red"}, "there is no field 'colour'"),
     ({"context": []}, r"context can't be \[\] \(an object"),
-    (
-        {"context.version": 7},
-        "property 'version' can't be changed by an edit: queue 'shop' takes the sequence .*anew",
-    ),
+    ({"context.version": 7}, "property 'version' can't be changed by an edit: queue 'shop' takes the sequence .*anew"),
     ({"context.customer": "c9"}, "property 'customer' can't be changed by an edit: queue 'shop' takes the group"),
     ({"context.location": "x"}, "property 'location' can't be changed by an edit: .* where the message is from"),
     ({"context.unique_key": "x"}, "property 'unique_key' can't be changed by an edit"),

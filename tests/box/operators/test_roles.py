@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from psycopg import sql
 
 import seriatim as sq
-from seriatim.box.pipelines.feed import Feed
+from seriatim.box.pipelines.feed import PipelineFeed
 from seriatim.box.pipelines.staging import Staging
 from seriatim.cli.main import main
 from seriatim.operations import set_aside
@@ -105,7 +105,7 @@ def opened(box, dsn):
     return sq.MessageBox.open(dsn, schema=box.schema)
 
 
-@pytest.mark.parametrize("side", [Feed, Staging])
+@pytest.mark.parametrize("side", [PipelineFeed, Staging])
 def test_what_spark_reads_and_writes_is_the_owners(team, side):
     box, role = team
     name, dsn = role("full")

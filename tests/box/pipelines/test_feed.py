@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
-from seriatim.box.pipelines.feed import Feed
+from seriatim.box.pipelines.feed import PipelineFeed
 from seriatim.operations import invariants
 from tests.box.fed import define, feed
 
@@ -143,7 +143,7 @@ def test_a_batch_has_sets_as_a_whole_and_at_most_one_too_many(box, size, limit):
             for order in range(60) for nr in range(size)
         )  # fmt: skip
     found, batch = [], ("", 0)
-    with Feed(box.dsn, box.schema, queue="sets") as reading:
+    with PipelineFeed(box.dsn, box.schema, queue="sets") as reading:
         while (more := reading.next(*batch, limit))[2]:
             found.append(more[2])
             batch = more[:2]

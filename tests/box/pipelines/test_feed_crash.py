@@ -11,7 +11,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.pipelines import feed
-from seriatim.box.pipelines.feed import Feed
+from seriatim.box.pipelines.feed import PipelineFeed
 from seriatim.box.pipelines.incoming import Incoming
 from seriatim.box.pipelines.staging import Staging
 from seriatim.box.server.embedded import EmbeddedServer
@@ -100,7 +100,7 @@ def test_a_part_that_was_staged_before_a_crash_is_no_other_one(crash):
 def test_a_run_sees_that_it_is_not_the_only_one_any_more(crash, monkeypatch):
     monkeypatch.setattr(feed, "_PATIENCE_S", 0.5)  # for which it waits for the other one to end
     box, killed = crash
-    open_feed = partial(Feed, box.dsn, queue="orders", pipeline="capture")
+    open_feed = partial(PipelineFeed, box.dsn, queue="orders", pipeline="capture")
 
     def publish(version):
         with box.session() as tx:

@@ -143,8 +143,7 @@ def test_settings_of_a_role_change_nothing(database):
 
 
 @pytest.mark.parametrize(
-    ("version", "helps"),
-    [(1_090, "pip install --upgrade"), (89, "use the build"), (30, "with the commit 8473f540")],
+    ("version", "helps"), [(1_090, "pip install --upgrade"), (89, "use the build"), (30, "with the commit 8473f540")]
 )
 def test_another_version_is_refused_with_what_helps(box, version, helps):
     newest = migrations()[-1].number

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.box.pipelines.feed import Feed
+from seriatim.box.pipelines.feed import PipelineFeed
 from seriatim.box.pipelines.staging import Staging
 from seriatim.box.publishing import batch as sending
 from seriatim.cli.main import main
@@ -251,10 +251,7 @@ def test_published_from_sql_again_they_are_left_out(queues):
     ],
 )
 def test_what_is_no_part_in_sql(queues, parts, why):
-    with (
-        psycopg.connect(queues.dsn) as connection,
-        pytest.raises(psycopg.errors.InvalidParameterValue, match=why),
-    ):
+    with psycopg.connect(queues.dsn) as connection, pytest.raises(psycopg.errors.InvalidParameterValue, match=why):
         connection.execute(f"SELECT {queues.schema}.publish('t', '', parts => {parts}::{queues.schema}.part[])")
     assert rows(queues) == (0, 0)
 
@@ -320,12 +317,9 @@ def test_a_wrong_part_of_a_batch_is_kept_with_its_message(queues):
 @pytest.mark.parametrize("queue", ["first", "second", None])
 def test_a_batch_has_them(queues, queue):
     publish(queues, message("both", parts=PARTS), message("both"))
-    with Feed(queues.dsn, queues.schema, queue=queue) as feed:
+    with PipelineFeed(queues.dsn, queues.schema, queue=queue) as feed:
         table = pa.Table.from_batches([rows for part in feed.parts_now() for rows in feed.read_now(part, {})])
-        expected = [
-            [{"name": one.name, "content_type": one.content_type, "body": one.body} for one in PARTS],
-            None,
-        ]
+        expected = [[{"name": one.name, "content_type": one.content_type, "body": one.body} for one in PARTS], None]
         assert table.column("parts").to_pylist() == expected
         if queue is None:
             return

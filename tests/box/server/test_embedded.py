@@ -23,16 +23,7 @@ import seriatim as sq
 from seriatim.box.server.binaries import NEWEST, Owner, find_binaries
 from seriatim.box.server.embedded import EmbeddedServer, serving
 from seriatim.operations import queues
-from tests.box.embedding import (
-    User,
-    data_of,
-    has_gone,
-    has_no_supervisor,
-    is_root,
-    put_box,
-    servers_in,
-    supervisor_of,
-)
+from tests.box.embedding import User, data_of, has_gone, has_no_supervisor, is_root, put_box, servers_in, supervisor_of
 from tests.command import command, environment
 
 pytestmark = pytest.mark.dear

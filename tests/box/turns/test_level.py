@@ -214,9 +214,7 @@ def test_what_needs_the_order_of_a_whole_queue(shop):
             sq.Service("S", queue="talk", contracts=["C"]),
         )  # fmt: skip
     with pytest.raises(sq.UsageError, match="an instance gets messages of several"):
-        shop.define(
-            sq.Subscription("start", where="type = 'order'", to="shop", starts="a:b", correlate=["customer"]),
-        )
+        shop.define(sq.Subscription("start", where="type = 'order'", to="shop", starts="a:b", correlate=["customer"]))
 
 
 def test_it_is_kept_and_read_from_files(shop, tmp_path):

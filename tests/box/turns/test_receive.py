@@ -245,10 +245,7 @@ def test_what_a_stopped_subscription_keeps_back_breaks_no_law(queue):
 
 
 def test_without_order(box):
-    box.define(
-        sq.Queue("any", policy=sq.Unordered()),
-        sq.Subscription("all", where="TRUE", to="any"),
-    )
+    box.define(sq.Queue("any", policy=sq.Unordered()), sq.Subscription("all", where="TRUE", to="any"))
     ids = publish(box, *(sq.Message(type="t") for _ in range(5)))
     with box.session() as one, box.session() as two:
         first, second = one.receive("any", limit=2), two.receive("any", limit=10)

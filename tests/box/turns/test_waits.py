@@ -9,7 +9,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.workers.chore import alone
-from seriatim.box.workers.reader_places import Slots
+from seriatim.box.workers.reader_slots import Slots
 from seriatim.operations import invariants, queues, retention, subscriptions
 from seriatim.operations.grants import grant
 from tests.box.shop import define, rows

@@ -229,14 +229,7 @@ def test_the_log_says_which_hole_was_skipped_whole_where_others_were_skipped_by_
 
 @pytest.mark.parametrize(
     "action",
-    [
-        groups.abort,
-        groups.close,
-        groups.skip_hole,
-        groups.resume,
-        groups.skip_message,
-        partial(groups.reset, next=9),
-    ],
+    [groups.abort, groups.close, groups.skip_hole, groups.resume, groups.skip_message, partial(groups.reset, next=9)],
     ids=["abort", "close", "skip_hole", "resume", "skip_message", "reset"],
 )
 def test_a_locked_group_refuses(q, action):

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box.pipelines.feed import Feed
+from seriatim.box.pipelines.feed import PipelineFeed
 from seriatim.operations import groups as operations
 from seriatim.operations import invariants, messages, queues, retention
 
@@ -99,7 +99,7 @@ def waiting(box):
 def test_the_law_behind_the_release_holds(waiting):
     assert [one.status for one in messages.messages(waiting)] == ["done"] * 2 + ["queued"] * 4
     assert invariants.broken(waiting) == []
-    with Feed(waiting.dsn, waiting.schema, queue="orders") as feed:
+    with PipelineFeed(waiting.dsn, waiting.schema, queue="orders") as feed:
         feed.next("", 0, 2)
         assert [one.in_hand for one in operations.groups(waiting)] == [2]
         assert invariants.broken(waiting) == []

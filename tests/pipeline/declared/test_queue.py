@@ -49,10 +49,7 @@ WRONG = [
         {"group": WHOLE_QUEUE, "policy": Unordered()},
         "queue 'q': the whole queue can't be one order, because unordered keeps none",
     ),
-    (
-        lambda: Group(WHOLE_QUEUE, default="x"),
-        "Group: default is for messages without a key, and the whole queue",
-    ),
+    (lambda: Group(WHOLE_QUEUE, default="x"), "Group: default is for messages without a key, and the whole queue"),
     ({"group": ""}, "queue 'q': group can't be ''"),
     ({"policy": Standard()}, "queue 'q': standard needs a sequence"),
     ({"sequence": 3}, "queue 'q': sequence can't be 3"),

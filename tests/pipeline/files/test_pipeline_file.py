@@ -254,11 +254,7 @@ FAULTS = [
     ),
     ("group: key", "group: {by: key, expire_after: 0}", "8:67: expire_after can't be 0.0"),
     ("group: key", "group: {by: key, expire_after: 1y}", "8:67: route[0].resequence.group.expire_after: '1y'"),
-    (
-        "group: key",
-        "group: {by: key, expire_to: nothing}",
-        "8:64: expire_to says what expired groups",
-    ),
+    ("group: key", "group: {by: key, expire_to: nothing}", "8:64: expire_to says what expired groups"),
     (
         "group: key",
         "group: {by: key, expire_after: 1d, expire_to: dust}",
@@ -303,11 +299,7 @@ FAULTS = [
         "policy: unit_of_work, size: key",
         "8:46: route[0].resequence.size: 'key' is string, but has to be",
     ),
-    (
-        "deliver: {format: json, path: out/all}",
-        "deliver: {queue: q, path: out/all}",
-        "9:25: unknown key 'path'",
-    ),
+    ("deliver: {format: json, path: out/all}", "deliver: {queue: q, path: out/all}", "9:25: unknown key 'path'"),
     ("deliver: {format: json, path: out/all}", "", "7:5: route[0].deliver is missing"),
     (
         "path: out/all",

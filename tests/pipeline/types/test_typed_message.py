@@ -22,14 +22,7 @@ from seriatim.pipeline.types.origin import ORIGIN
 from seriatim.pipeline.types.sent_by import LINK
 from seriatim.pipeline.types.typed_message import MessageTypes
 
-ALL = {
-    "s": "string",
-    "n": "long",
-    "d": "double",
-    "m": "decimal(12,2)",
-    "b": "boolean",
-    "t": "timestamp",
-}
+ALL = {"s": "string", "n": "long", "d": "double", "m": "decimal(12,2)", "b": "boolean", "t": "timestamp"}
 MOMENT = datetime(2026, 11, 20, 12, 0, 0, 5, tzinfo=timezone(timedelta(hours=1)))
 
 

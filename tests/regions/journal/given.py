@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from seriatim.kernel.regions.claims import Answer
+from seriatim.kernel.regions.claims import JournalAnswer
 from seriatim.regions.journal.journal import Journal
-from seriatim.regions.journal.values import Asked, Claim, ClaimAnswer, Numbered, digest_of
+from seriatim.regions.journal.values import Claim, ClaimAnswer, Numbered, WantedMessage, digest_of
 
 __all__ = ["NAME", "QUEUE", "answers", "asked", "claim_of", "claimed", "let_pass", "numbered"]
 
@@ -33,20 +33,22 @@ def numbered(session: str, number: int, ident: str = "m", body: bytes = b"") -> 
 
 def asked(
     session: str, *numbers: int, ident: str = "m", body: bytes = b"", age: float = 0, over: int | None = None
-) -> list[Asked]:
+) -> list[WantedMessage]:
     """Messages that a region has."""
     digest = digest_of("status", None, body)
-    return [Asked(session, number, f"{ident}{number}", digest, round(age * 1_000_000), over) for number in numbers]
+    return [
+        WantedMessage(session, number, f"{ident}{number}", digest, round(age * 1_000_000), over) for number in numbers
+    ]
 
 
 def claimed(
-    journal: Journal, region: str, messages: list[Asked], *, mode: str = "session", lease: float = 100.0
+    journal: Journal, region: str, messages: list[WantedMessage], *, mode: str = "session", lease: float = 100.0
 ) -> list[ClaimAnswer]:
     """What a region is answered."""
     return journal.claim(NAME, QUEUE, region, messages, mode=mode, lease=lease)
 
 
-def answers(found: list[ClaimAnswer]) -> list[Answer]:
+def answers(found: list[ClaimAnswer]) -> list[JournalAnswer]:
     """The answers alone."""
     return [one.answer for one in found]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from seriatim.kernel.regions.claims import Answer
+from seriatim.kernel.regions.claims import JournalAnswer
 from seriatim.kernel.regions.votes import Vote
 
 __all__ = ["Held", "Oracle"]
@@ -64,7 +64,7 @@ class Oracle:
 
     def claim(
         self, session: str, asked: list[tuple[int, str]], lease: float, most: int
-    ) -> tuple[list[Answer], Held | None]:
+    ) -> tuple[list[JournalAnswer], Held | None]:
         """What is answered to the messages of one session, ascending."""
         it = self.sessions.setdefault(session, _Session())
         self.settle(it)
@@ -77,9 +77,9 @@ class Oracle:
                 it, number, ident, stopped=stopped, following=it.done + 1 + len(run), full=len(run) >= most
             )
             answers.append(answer)
-            if answer == Answer.TAKEN:
+            if answer == JournalAnswer.TAKEN:
                 run.append((number, ident))
-            stopped = stopped or (number > it.done and answer not in (Answer.TAKEN, Answer.OVER))
+            stopped = stopped or (number > it.done and answer not in (JournalAnswer.TAKEN, JournalAnswer.OVER))
         if not run:
             return answers, None
         self._serial += 1
@@ -90,20 +90,22 @@ class Oracle:
         it.version, it.sent = it.version + 1, max(it.sent, run[-1][0])
         return answers, Held(session, self._serial, run[0][0], run[-1][0])
 
-    def _answer(self, it: _Session, number: int, ident: str, *, stopped: bool, following: int, full: bool) -> Answer:
+    def _answer(
+        self, it: _Session, number: int, ident: str, *, stopped: bool, following: int, full: bool
+    ) -> JournalAnswer:
         known = it.numbers.get(number)
         if known and known.ident not in (None, ident):
-            return Answer.CONFLICT
+            return JournalAnswer.CONFLICT
         if number <= it.done or (known and known.state in _OVER):
-            return Answer.OVER
+            return JournalAnswer.OVER
         if it.state == "suspended":
-            return Answer.SUSPENDED
+            return JournalAnswer.SUSPENDED
         if it.state == "working" and it.until > self.now:
-            return Answer.WORKING
+            return JournalAnswer.WORKING
         if stopped or full or number != following:
-            return Answer.AHEAD
+            return JournalAnswer.AHEAD
         waits = known and (known.state == "reserved" or (known.state == "pending" and (known.due or 0) > self.now))
-        return Answer.LATER if waits else Answer.TAKEN
+        return JournalAnswer.LATER if waits else JournalAnswer.TAKEN
 
     def settle(self, it: _Session) -> None:
         """What the time ends."""

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from seriatim.errors import LeaseLost
-from seriatim.kernel.regions.claims import Answer
+from seriatim.kernel.regions.claims import JournalAnswer
 from seriatim.regions.journal.values import QueueRules
 from tests import soak
 from tests.regions.journal.given import NAME, QUEUE, asked, claimed
@@ -42,7 +42,7 @@ class _Region:
                 self.handle(claim)
             with self.lock:
                 for one, row in zip(found, rows, strict=True):
-                    if one.answer == Answer.OVER and row.number in self.left.get(row.session, ()):
+                    if one.answer == JournalAnswer.OVER and row.number in self.left.get(row.session, ()):
                         self.left[row.session].remove(row.number)
                         if not self.left[row.session]:
                             del self.left[row.session]

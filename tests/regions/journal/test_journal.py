@@ -10,11 +10,11 @@ import pytest
 import seriatim as sq
 from seriatim.box.postgres.statements import statement
 from seriatim.errors import ActionRefused, LeaseLost, UsageError
-from seriatim.kernel.regions.claims import Action, Answer, EntryState
+from seriatim.kernel.regions.claims import Action, EntryState, JournalAnswer
 from seriatim.kernel.regions.votes import Vote
 from seriatim.regions.journal import forgetting, votes
 from seriatim.regions.journal.journal import Journal
-from seriatim.regions.journal.values import Asked, QueueRules, Token, digest_of
+from seriatim.regions.journal.values import QueueRules, Token, WantedMessage, digest_of
 from tests.blocked import wait_until_blocked
 from tests.regions.journal.given import NAME, QUEUE, answers, asked, claim_of, claimed, let_pass, numbered
 
@@ -41,7 +41,7 @@ def _complete(journal, claim, through=None):
 
 def test_a_claim_has_the_numbers_that_follow_and_each_completion_raises_them(journal):
     found = claimed(journal, "a", asked("s", 3, 1, 2, 5))
-    assert answers(found) == [Answer.TAKEN, Answer.TAKEN, Answer.TAKEN, Answer.AHEAD]
+    assert answers(found) == [JournalAnswer.TAKEN, JournalAnswer.TAKEN, JournalAnswer.TAKEN, JournalAnswer.AHEAD]
     claim = claim_of(found)
     assert (claim.first, claim.last, claim.token) == (1, 3, Token(1, 1))
     left = _complete(journal, claim, 1)
@@ -52,13 +52,13 @@ def test_a_claim_has_the_numbers_that_follow_and_each_completion_raises_them(jou
     left = _complete(journal, left, 2)
     assert _complete(journal, left) is None
     assert (_session(journal).done_through, _session(journal).state) == (3, "idle")
-    assert answers(claimed(journal, "b", asked("s", 1, 2, 3, 5))) == [Answer.OVER] * 3 + [Answer.AHEAD]
+    assert answers(claimed(journal, "b", asked("s", 1, 2, 3, 5))) == [JournalAnswer.OVER] * 3 + [JournalAnswer.AHEAD]
 
 
 def test_another_region_waits_for_the_lease_and_takes_over(journal):
     old = claim_of(claimed(journal, "a", asked("s", 1, 2)))
     waits = claimed(journal, "b", asked("s", 1, 2))
-    assert answers(waits) == [Answer.WORKING] * 2
+    assert answers(waits) == [JournalAnswer.WORKING] * 2
     assert 90_000_000 < waits[0].again <= 100_000_000
     assert journal.renew([old]) == []
     let_pass(journal, 101)
@@ -104,16 +104,16 @@ def test_a_completion_is_undone_with_what_the_handler_wrote_before_it(journal):
 
 def test_claims_by_message_have_one_number_and_another_region_may_have_the_next(journal):
     found = claimed(journal, "a", asked("s", 1, 2), mode="message")
-    assert answers(found) == [Answer.TAKEN, Answer.AHEAD]
+    assert answers(found) == [JournalAnswer.TAKEN, JournalAnswer.AHEAD]
     _complete(journal, claim_of(found))
     found = claimed(journal, "b", asked("s", 1, 2), mode="message")
-    assert answers(found) == [Answer.OVER, Answer.TAKEN]
+    assert answers(found) == [JournalAnswer.OVER, JournalAnswer.TAKEN]
 
 
 def test_a_claim_that_is_given_back_is_free_at_once(journal):
     claim = claim_of(claimed(journal, "a", asked("s", 1)))
     journal.give_back([claim])
-    assert answers(claimed(journal, "b", asked("s", 1))) == [Answer.TAKEN]
+    assert answers(claimed(journal, "b", asked("s", 1))) == [JournalAnswer.TAKEN]
     journal.give_back([claim])
     assert _session(journal).region == "b"
 
@@ -126,11 +126,11 @@ def test_a_number_that_isnt_the_claims_is_refused(journal):
 
 def test_a_second_message_under_one_number_conflicts_for_ever(journal):
     claim = claim_of(claimed(journal, "a", asked("s", 1)))
-    assert answers(claimed(journal, "b", asked("s", 1, ident="x"))) == [Answer.CONFLICT]
-    assert answers(claimed(journal, "b", asked("s", 1, body=b"another"))) == [Answer.CONFLICT]
+    assert answers(claimed(journal, "b", asked("s", 1, ident="x"))) == [JournalAnswer.CONFLICT]
+    assert answers(claimed(journal, "b", asked("s", 1, body=b"another"))) == [JournalAnswer.CONFLICT]
     _complete(journal, claim)
-    assert answers(claimed(journal, "b", asked("s", 1, ident="x"))) == [Answer.CONFLICT]
-    assert answers(claimed(journal, "b", asked("s", 1))) == [Answer.OVER]
+    assert answers(claimed(journal, "b", asked("s", 1, ident="x"))) == [JournalAnswer.CONFLICT]
+    assert answers(claimed(journal, "b", asked("s", 1))) == [JournalAnswer.OVER]
     assert _session(journal).conflicts == 3
 
 
@@ -149,7 +149,7 @@ def test_any_number_of_sessions_takes_as_many_statements_as_one(journal):
     one, few = statements(lambda: claimed(journal, "a", asked("one", 1) + asked("other", 1)))
     rows = [row for at in range(300) for row in asked(f"s{at}", 1, 2)]
     many, same = statements(lambda: claimed(journal, "a", rows))
-    assert (few, set(answers(one + many))) == (same, {Answer.TAKEN})
+    assert (few, set(answers(one + many))) == (same, {JournalAnswer.TAKEN})
     held = [found.claim for found in many[::2]]
     assert statements(lambda: journal.renew(held)) == ([], 1)
 
@@ -161,12 +161,12 @@ def test_a_message_that_fails_is_tried_again_and_then_stops_its_session_in_both_
     claim = claim_of(claimed(journal, "a", asked("s", 1, 2)))
     assert journal.fail(claim, 1, "away") == EntryState.PENDING
     waits = claimed(journal, "b", asked("s", 1, 2))
-    assert answers(waits) == [Answer.LATER, Answer.AHEAD]
+    assert answers(waits) == [JournalAnswer.LATER, JournalAnswer.AHEAD]
     assert 40_000_000 < waits[0].again <= 50_000_000
     let_pass(journal, 51)
     claim = claim_of(claimed(journal, "b", asked("s", 1, 2)))
     assert journal.fail(claim, 1, "away again") == EntryState.FAILED
-    assert answers(claimed(journal, "a", asked("s", 1))) == [Answer.SUSPENDED]
+    assert answers(claimed(journal, "a", asked("s", 1))) == [JournalAnswer.SUSPENDED]
     shown = _session(journal)
     assert (shown.state, shown.fault, shown.attempts) == ("suspended", "away again", 2)
     assert shown.waits_for == "message 1 has failed: retry or skip"
@@ -182,7 +182,7 @@ def test_a_message_that_failed_for_good_is_over_where_the_queue_says_so(journal)
     claim = claim_of(claimed(journal, "a", asked("s", 1, 2)))
     assert journal.fail(claim, 1, "bad", passes=False) == EntryState.FAILED
     found = claimed(journal, "b", asked("s", 1, 2))
-    assert answers(found) == [Answer.OVER, Answer.TAKEN]
+    assert answers(found) == [JournalAnswer.OVER, JournalAnswer.TAKEN]
     assert found[0].entry == EntryState.FAILED
     with pytest.raises(LeaseLost):
         journal.fail(claim, 2, "bad")
@@ -192,14 +192,14 @@ def test_a_message_that_failed_for_good_is_over_where_the_queue_says_so(journal)
 
 
 def test_a_hole_is_skipped_when_its_time_has_run_out_unless_the_journal_knows_a_number_in_it(journal):
-    assert answers(claimed(journal, "a", asked("s", 3) + asked("t", 3))) == [Answer.AHEAD] * 2
+    assert answers(claimed(journal, "a", asked("s", 3) + asked("t", 3))) == [JournalAnswer.AHEAD] * 2
     assert "which no region has" in _session(journal).waits_for
     journal.vote(NAME, QUEUE, [numbered("t", 2)])
     let_pass(journal, 151)
-    assert answers(claimed(journal, "b", asked("s", 3) + asked("t", 3))) == [Answer.TAKEN, Answer.AHEAD]
+    assert answers(claimed(journal, "b", asked("s", 3) + asked("t", 3))) == [JournalAnswer.TAKEN, JournalAnswer.AHEAD]
     assert "messages 1 to 2 (m2), which were sent" in _session(journal, "t").waits_for
     found = claimed(journal, "a", asked("s", 1, 2))
-    assert [(one.answer, one.entry) for one in found] == [(Answer.OVER, EntryState.SKIPPED)] * 2
+    assert [(one.answer, one.entry) for one in found] == [(JournalAnswer.OVER, EntryState.SKIPPED)] * 2
     assert [(one.first_number, one.number, one.state) for one in journal.entries(NAME, QUEUE, "s")] == [
         (3, 3, "working"),
         (1, 2, "skipped"),
@@ -208,9 +208,9 @@ def test_a_hole_is_skipped_when_its_time_has_run_out_unless_the_journal_knows_a_
 
 def test_a_hole_is_skipped_also_where_nothing_behind_it_is_claimed(journal):
     assert journal.bar(NAME, QUEUE, [numbered("s", 2)], age=0) == [Vote.GRANTED]  # 2 is nobody's
-    assert answers(claimed(journal, "a", asked("s", 3))) == [Answer.AHEAD]
+    assert answers(claimed(journal, "a", asked("s", 3))) == [JournalAnswer.AHEAD]
     let_pass(journal, 151)
-    assert answers(claimed(journal, "a", asked("s", 2, ident="x"))) == [Answer.OVER]
+    assert answers(claimed(journal, "a", asked("s", 2, ident="x"))) == [JournalAnswer.OVER]
     session = _session(journal)
     assert (session.done_through, session.hole_since) == (1, None)
 
@@ -222,7 +222,7 @@ def test_the_time_of_a_hole_begins_anew_with_the_next_hole(journal):
     assert _session(journal).hole_since is None
     claimed(journal, "a", asked("s", 3))
     let_pass(journal, 100)
-    assert answers(claimed(journal, "a", asked("s", 3))) == [Answer.AHEAD]
+    assert answers(claimed(journal, "a", asked("s", 3))) == [JournalAnswer.AHEAD]
 
 
 def test_a_hole_that_is_told_during_a_claim_is_over_with_it(journal):
@@ -232,7 +232,7 @@ def test_a_hole_that_is_told_during_a_claim_is_over_with_it(journal):
     _complete(journal, _complete(journal, claim, 1))
     assert _session(journal).hole_since is None
     let_pass(journal, 200)
-    assert answers(claimed(journal, "a", asked("s", 4))) == [Answer.AHEAD]  # 3 is missing since now only
+    assert answers(claimed(journal, "a", asked("s", 4))) == [JournalAnswer.AHEAD]  # 3 is missing since now only
     claim = claim_of(claimed(journal, "a", asked("t", 1)))
     journal.tell(NAME, QUEUE, "b", asked("t", 3))
     journal.fail(claim, 1, "a mistake", most=1, goes_on=True)
@@ -242,8 +242,8 @@ def test_a_hole_that_is_told_during_a_claim_is_over_with_it(journal):
 def test_what_a_box_knows_to_be_over_counts_where_the_journal_went_back(journal):
     _complete(journal, claim_of(claimed(journal, "a", asked("s", 1))))
     found = claimed(journal, "b", asked("s", 2, 3, over=3))
-    assert answers(found) == [Answer.OVER] * 2
-    assert answers(claimed(journal, "b", asked("s", 4, 5, over=3))) == [Answer.TAKEN] * 2
+    assert answers(found) == [JournalAnswer.OVER] * 2
+    assert answers(claimed(journal, "b", asked("s", 4, 5, over=3))) == [JournalAnswer.TAKEN] * 2
 
 
 # ---- votes and reservations
@@ -266,7 +266,7 @@ def test_a_claim_is_a_vote_and_a_vote_is_kept_by_a_claim(journal):
     claimed(journal, "a", asked("s", 1))
     assert _votes(journal, numbered("s", 1, "x")) == [Vote.REFUSED]
     _votes(journal, numbered("t", 1), numbered("t", 2))
-    assert answers(claimed(journal, "b", asked("t", 1, ident="x"))) == [Answer.CONFLICT]
+    assert answers(claimed(journal, "b", asked("t", 1, ident="x"))) == [JournalAnswer.CONFLICT]
 
 
 def test_a_vote_of_a_call_from_before_a_restore_is_stale(journal):
@@ -303,9 +303,9 @@ def test_a_message_is_barred_from_a_number_that_isnt_its_own(journal):
     assert journal.bar(NAME, QUEUE, asked_for, age=0) == [Vote.GRANTED, Vote.HELD, Vote.GRANTED, Vote.GRANTED]
     # 1 is void, so that the session goes on at 2, which is the other message's; so is 3 of the other session.
     found = claimed(journal, "a", asked("s", 1, 2) + asked("t", 1, 2, 3))
-    assert answers(found) == [Answer.OVER] + [Answer.TAKEN] * 3 + [Answer.OVER]
+    assert answers(found) == [JournalAnswer.OVER] + [JournalAnswer.TAKEN] * 3 + [JournalAnswer.OVER]
     _complete(journal, found[3].claim)
-    assert answers(claimed(journal, "b", asked("t", 3, 4))) == [Answer.OVER, Answer.TAKEN]
+    assert answers(claimed(journal, "b", asked("t", 3, 4))) == [JournalAnswer.OVER, JournalAnswer.TAKEN]
     assert _votes(journal, numbered("t", 3)) == [Vote.REFUSED]
     journal.fence(NAME, "a", 2)
     assert journal.bar(NAME, QUEUE, [numbered("s", 5)], age=0, counted={"a": 1}) == [Vote.STALE]
@@ -315,15 +315,15 @@ def test_a_reservation_is_confirmed_in_time_or_its_number_is_over(journal):
     kept = journal.reserve(NAME, QUEUE, {"s": 3}, lease=100)["s"]
     assert [one.number for one in kept] == [1, 2, 3]
     assert journal.confirm(NAME, QUEUE, [(kept[1], numbered("s", 2))]) == []
-    assert answers(claimed(journal, "a", asked("s", 1, 2))) == [Answer.LATER, Answer.AHEAD]
+    assert answers(claimed(journal, "a", asked("s", 1, 2))) == [JournalAnswer.LATER, JournalAnswer.AHEAD]
     assert _session(journal).waits_for == "a sender that has reserved 1"
     let_pass(journal, 101)
     assert journal.confirm(NAME, QUEUE, [(kept[0], numbered("s", 1))]) == [kept[0]]
     found = claimed(journal, "a", asked("s", 1, 2, 4))
-    assert answers(found) == [Answer.OVER, Answer.TAKEN, Answer.AHEAD]
+    assert answers(found) == [JournalAnswer.OVER, JournalAnswer.TAKEN, JournalAnswer.AHEAD]
     assert found[0].entry == EntryState.VOID
     _complete(journal, claim_of(found[1:]))
-    assert answers(claimed(journal, "a", asked("s", 4))) == [Answer.TAKEN]  # 3 is void, too
+    assert answers(claimed(journal, "a", asked("s", 4))) == [JournalAnswer.TAKEN]  # 3 is void, too
 
 
 # ---- operators
@@ -335,7 +335,7 @@ def test_an_operator_skips_the_next_number_or_all_through_one(journal):
     assert (done.done_through, done.detail) == (1, "skipped 1")
     done = journal.act(NAME, QUEUE, "s", Action.SKIP, through=5, **_WHO)
     assert (done.done_through, done.detail) == (5, "skipped 2 to 5; known: m2")
-    assert answers(claimed(journal, "a", asked("s", 1, 2, 4, 6))) == [Answer.OVER] * 3 + [Answer.TAKEN]
+    assert answers(claimed(journal, "a", asked("s", 1, 2, 4, 6))) == [JournalAnswer.OVER] * 3 + [JournalAnswer.TAKEN]
     with pytest.raises(ActionRefused, match=r"cannot skip a session that is working \(allowed: release, suspend\)"):
         journal.act(NAME, QUEUE, "s", Action.SKIP, **_WHO)
     assert [one.action for one in journal.log(name=NAME, queue=QUEUE, session="s")] == ["skip", "skip"]
@@ -345,12 +345,12 @@ def test_a_session_whose_messages_are_lost_names_them_and_goes_on_behind_them(jo
     """Region a had claimed 1 to 3 and is gone for good; region b has 5 and 6 only, and the journal knows the ids of those that a had."""
     claimed(journal, "a", asked("s", 1, 2, 3))
     let_pass(journal, 101)
-    assert answers(claimed(journal, "b", asked("s", 6))) == [Answer.AHEAD]
+    assert answers(claimed(journal, "b", asked("s", 6))) == [JournalAnswer.AHEAD]
     assert (
         _session(journal).waits_for
         == "messages 1 to 5 (m1, m2, m3), which were sent, and which no region has: is one away?"
     )
-    assert answers(claimed(journal, "b", asked("s", 5, 6))) == [Answer.AHEAD] * 2
+    assert answers(claimed(journal, "b", asked("s", 5, 6))) == [JournalAnswer.AHEAD] * 2
     shown = _session(journal)
     assert shown.waits_for == "messages 1 to 4 (m1, m2, m3), which were sent, and which no region has: is one away?"
     assert (shown.next_number, shown.hole_through, shown.missing_ids) == (1, 4, ["m1", "m2", "m3"])
@@ -362,7 +362,7 @@ def test_a_session_whose_messages_are_lost_names_them_and_goes_on_behind_them(jo
         4,
         ("m1", "m2", "m3"),
     )
-    assert answers(claimed(journal, "b", asked("s", 5, 6))) == [Answer.TAKEN] * 2
+    assert answers(claimed(journal, "b", asked("s", 5, 6))) == [JournalAnswer.TAKEN] * 2
     assert _session(journal).hole_through is None
     let_pass(journal, 101)
     assert _session(journal).waits_for == "the lease is over: any region takes it over"
@@ -376,9 +376,9 @@ def test_an_operator_takes_a_session_out_of_a_workers_hands(journal):
     with pytest.raises(LeaseLost):
         _complete(journal, claim)
     journal.act(NAME, QUEUE, "s", Action.SUSPEND, **_WHO)
-    assert answers(claimed(journal, "b", asked("s", 1))) == [Answer.SUSPENDED]
+    assert answers(claimed(journal, "b", asked("s", 1))) == [JournalAnswer.SUSPENDED]
     journal.act(NAME, QUEUE, "s", Action.RESUME, **_WHO)
-    assert answers(claimed(journal, "b", asked("s", 1))) == [Answer.TAKEN]
+    assert answers(claimed(journal, "b", asked("s", 1))) == [JournalAnswer.TAKEN]
     with pytest.raises(UsageError, match="no session 'x'"):
         journal.act(NAME, QUEUE, "x", Action.RESUME, **_WHO)
 
@@ -390,7 +390,7 @@ def test_a_recovery_ends_all_claims_and_takes_over_what_the_boxes_know(journal):
     with pytest.raises(LeaseLost):
         _complete(journal, claim)
     found = claimed(journal, "b", asked("s", 4, 5) + asked("t", 3))
-    assert answers(found) == [Answer.OVER, Answer.TAKEN, Answer.TAKEN]
+    assert answers(found) == [JournalAnswer.OVER, JournalAnswer.TAKEN, JournalAnswer.TAKEN]
     assert claim_of(found[1:]).token > claim.token
 
 
@@ -439,12 +439,12 @@ def test_a_session_that_was_forgotten_goes_on_and_what_is_too_old_for_it_is_not_
     let_pass(journal, 1_000)
     _both_report(journal)
     journal.purge(NAME, 500)
-    assert answers(claimed(journal, "a", asked("s", 1, age=2_000))) == [Answer.FORGOTTEN]
+    assert answers(claimed(journal, "a", asked("s", 1, age=2_000))) == [JournalAnswer.FORGOTTEN]
     assert journal.bar(NAME, QUEUE, [numbered("s", 1)], age=2_000) == [Vote.STALE]
     found = claimed(journal, "b", asked("s", 2, over=1))
-    assert answers(found) == [Answer.TAKEN]
+    assert answers(found) == [JournalAnswer.TAKEN]
     assert claim_of(found).token > old.token
-    assert answers(claimed(journal, "b", asked("t", 8, over=7))) == [Answer.TAKEN]
+    assert answers(claimed(journal, "b", asked("t", 8, over=7))) == [JournalAnswer.TAKEN]
 
 
 def test_an_operator_can_forget_without_a_region_that_is_gone(journal):
@@ -466,7 +466,7 @@ def test_the_ids_of_numbers_that_are_over_are_forgotten_and_that_they_are_over_i
     _complete(journal, claim_of(claimed(journal, "a", asked("s", 1, 2))))
     let_pass(journal, 1_000)
     assert journal.purge(NAME, 500).numbers == 2
-    assert answers(claimed(journal, "b", asked("s", 1, ident="x"))) == [Answer.OVER]
+    assert answers(claimed(journal, "b", asked("s", 1, ident="x"))) == [JournalAnswer.OVER]
 
 
 # ---- bad input
@@ -475,12 +475,12 @@ def test_the_ids_of_numbers_that_are_over_are_forgotten_and_that_they_are_over_i
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (lambda: Asked("", 1, "m", bytes(32)), "a session can't be ''"),
-        (lambda: Asked(None, 1, "m", bytes(32)), "a session can't be None"),
-        (lambda: Asked("é" * 600, 1, "m", bytes(32)), "is too long"),
-        (lambda: Asked("s", "1", "m", bytes(32)), "number of a message can't be '1'"),
-        (lambda: Asked("s", 2**63, "m", bytes(32)), "number of a message can't be"),
-        (lambda: Asked("s", 1, "m", b"short"), "no SHA-256"),
+        (lambda: WantedMessage("", 1, "m", bytes(32)), "a session can't be ''"),
+        (lambda: WantedMessage(None, 1, "m", bytes(32)), "a session can't be None"),
+        (lambda: WantedMessage("é" * 600, 1, "m", bytes(32)), "is too long"),
+        (lambda: WantedMessage("s", "1", "m", bytes(32)), "number of a message can't be '1'"),
+        (lambda: WantedMessage("s", 2**63, "m", bytes(32)), "number of a message can't be"),
+        (lambda: WantedMessage("s", 1, "m", b"short"), "no SHA-256"),
         (lambda: QueueRules(increment=0), "increment can't be 0"),
         (lambda: QueueRules(errors="stop"), "errors can't be 'stop'"),
         (lambda: QueueRules(hole_timeout=0), "hole_timeout can't be 0"),
@@ -503,17 +503,17 @@ def test_calls_that_cant_be_answered_are_refused(journal):
         journal.define(NAME, QUEUE, QueueRules(start=10))
     with pytest.raises(UsageError, match="a lease can't be 0"):
         claimed(journal, "a", asked("s", 1), lease=0)
-    assert answers(claimed(journal, "a", asked("s", 0))) == [Answer.INVALID]
+    assert answers(claimed(journal, "a", asked("s", 0))) == [JournalAnswer.INVALID]
     assert claimed(journal, "a", []) == []
 
 
 def test_a_worker_that_dies_has_used_up_an_attempt_of_the_number_in_work(journal):
     for region, attempts in (("a", 0), ("b", 1)):
         found = claimed(journal, region, asked("s", 1, 2))
-        assert answers(found) == [Answer.TAKEN, Answer.TAKEN]
+        assert answers(found) == [JournalAnswer.TAKEN, JournalAnswer.TAKEN]
         assert [one.attempts for one in journal.entries(NAME, QUEUE, "s")] == [0, attempts]
         let_pass(journal, 200)
-    assert answers(claimed(journal, "a", asked("s", 1, 2))) == [Answer.SUSPENDED, Answer.SUSPENDED]
+    assert answers(claimed(journal, "a", asked("s", 1, 2))) == [JournalAnswer.SUSPENDED, JournalAnswer.SUSPENDED]
     last = journal.entries(NAME, QUEUE, "s")[-1]
     assert (last.attempts, last.state, last.fault) == (2, "failed", "its worker in region b died, or lost its claim")
     assert _session(journal).take_overs == 2
@@ -522,7 +522,7 @@ def test_a_worker_that_dies_has_used_up_an_attempt_of_the_number_in_work(journal
 def test_a_lease_that_is_over_counts_nothing_as_long_as_nobody_takes_over(journal):
     claim = claim_of(claimed(journal, "a", asked("s", 1)))
     let_pass(journal, 200)
-    assert answers(claimed(journal, "b", asked("s", 2))) == [Answer.AHEAD]
+    assert answers(claimed(journal, "b", asked("s", 2))) == [JournalAnswer.AHEAD]
     with journal.transaction() as tx:
         tx.complete(claim)
     assert _session(journal).done_through == 1
@@ -532,9 +532,9 @@ def test_a_number_is_postponed_in_both_regions_without_an_attempt(journal):
     claim = claim_of(claimed(journal, "a", asked("s", 1)))
     journal.postpone(claim, 1, "50s")
     (answer,) = claimed(journal, "b", asked("s", 1))
-    assert (answer.answer, answer.entry) == (Answer.LATER, EntryState.PENDING)
+    assert (answer.answer, answer.entry) == (JournalAnswer.LATER, EntryState.PENDING)
     let_pass(journal, 60)
-    assert answers(claimed(journal, "b", asked("s", 1))) == [Answer.TAKEN]
+    assert answers(claimed(journal, "b", asked("s", 1))) == [JournalAnswer.TAKEN]
     assert [one.attempts for one in journal.entries(NAME, QUEUE, "s")] == [0]
     with pytest.raises(sq.LeaseLost):
         journal.postpone(claim, 1, "50s")
@@ -548,11 +548,11 @@ def test_a_failure_may_count_less_attempts_than_the_queue_says_or_let_the_sessio
 
 def test_holes_are_told_without_a_claim(journal):
     (answer,) = journal.tell(NAME, QUEUE, "a", asked("s", 3))
-    assert (answer.answer, answer.through) == (Answer.AHEAD, 0)
+    assert (answer.answer, answer.through) == (JournalAnswer.AHEAD, 0)
     assert _session(journal).hole_since is not None
     let_pass(journal, 200)
     (answer,) = journal.tell(NAME, QUEUE, "a", asked("s", 3))
-    assert (answer.answer, answer.claim, answer.through) == (Answer.AHEAD, None, 2)
+    assert (answer.answer, answer.claim, answer.through) == (JournalAnswer.AHEAD, None, 2)
     session = _session(journal)
     assert (session.state, session.done_through, session.hole_since) == ("idle", 2, None)
 

@@ -162,9 +162,7 @@ def test_deletes_are_in_the_group_of_their_row(outcome):
         for part in (outcome[1] / "out" / "deleted").glob("batch=*/part-*")
     )
     found = sorted((row["location"], row["group"], row["table"]) for row in table.to_pylist())
-    assert found == [
-        *(("canal", "7", "t"), ("files", "5", "orders"), ("kafka", "1", "orders"), ("maxwell", "9", "t")),
-    ]
+    assert found == [*(("canal", "7", "t"), ("files", "5", "orders"), ("kafka", "1", "orders"), ("maxwell", "9", "t"))]
     assert {
         (group, row["op"], row["snapshot"]) for group, rows in rows_of(outcome[1], "upserted").items() for row in rows
     } == {

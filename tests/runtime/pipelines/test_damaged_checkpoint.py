@@ -99,11 +99,7 @@ FILES = [
             remove: "the operator log was cut",
         },
     ),
-    (
-        "operator-log/0000000000",
-        None,
-        {truncate: "damaged", empty: "damaged", remove: "comes before 0000000001"},
-    ),
+    ("operator-log/0000000000", None, {truncate: "damaged", empty: "damaged", remove: "comes before 0000000001"}),
     ("operator-log.json", None, {truncate: "damaged", empty: "damaged", remove: GOES_ON}),
     ("query/metadata", None, {truncate: "damaged", empty: "damaged", remove: GOES_ON}),
     (

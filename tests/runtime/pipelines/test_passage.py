@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seriatim.pipeline.files.pipeline_file import load
-from seriatim.runtime.pipelines.passage import Passage, Refusal, Request
+from seriatim.runtime.pipelines.passage import Passage, PutBackRefusal, Request
 
 FILE = """
 name: orders
@@ -70,7 +70,7 @@ def passage(tmp_path_factory):
 def ways(passage, fields, *, anew=True, edited=(), only=None):
     (found,) = passage.ways([Request(fields, anew, tuple(edited), only)])
     for one in found:
-        if isinstance(one, Refusal):
+        if isinstance(one, PutBackRefusal):
             raise one
     return [(one.destination, one.key, one.sequence, one.size) for one in found]
 
@@ -132,14 +132,14 @@ def test_what_isn_t_in_the_body_is_what_the_line_says(passage):
     ],
 )
 def test_what_is_still_invalid_is_refused(passage, fields, why):
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(PutBackRefusal) as refused:
         ways(passage, ASIDE | fields, edited=("body",))
     assert str(refused.value).startswith(why)
 
 
 def test_what_its_destination_doesn_t_want_any_more_is_refused(passage):
-    with pytest.raises(Refusal, match="destination ordered doesn't want it any more"):
+    with pytest.raises(PutBackRefusal, match="destination ordered doesn't want it any more"):
         ways(passage, LATE | {"kind": "note"}, anew=False, edited=("kind",), only="ordered")
     without_number = ASIDE | {"body": '{"customer": "c", "version": 1, "kind": "ticket"}'}
-    with pytest.raises(Refusal, match="it is still invalid: the sequence is missing"):
+    with pytest.raises(PutBackRefusal, match="it is still invalid: the sequence is missing"):
         ways(passage, without_number, edited=("body",))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import seriatim as sq
-from seriatim.box.workers.reader_places import Slots
+from seriatim.box.workers.reader_slots import Slots
 from seriatim.operations.queues import activate, deactivate, set_queue, turn_off, turn_on
 from seriatim.operations.workers import workers
 from seriatim.runtime.processes import reader_count
@@ -76,7 +76,7 @@ def open_gate(box):
 
 
 def is_running(box, slots=3):
-    """How many of the places for readers are taken."""
+    """How many of the slots for readers are taken."""
     with Slots(box) as free:
         queue_id = box.definitions().queue("shop").queue_id
         return slots - free.fill(queue_id, slots)

@@ -564,11 +564,7 @@ def test_a_law_of_leases(box):
 
 @pytest.mark.parametrize(
     ("options", "what"),
-    [
-        ({"lease": 0.1}, "lease can't"),
-        ({"mode": "rented"}, "mode can't"),
-        ({"lease": "a while"}, "a while"),
-    ],
+    [({"lease": 0.1}, "lease can't"), ({"mode": "rented"}, "mode can't"), ({"lease": "a while"}, "a while")],
 )
 def test_bad_input(box, options, what):
     define(box)

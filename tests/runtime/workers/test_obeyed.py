@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seriatim.box.definitions.queue_settings import QueueSettings
-from seriatim.box.workers.heartbeat import Answer
+from seriatim.box.workers.heartbeat import WorkerOrders
 from seriatim.runtime.workers.obeyed import Obeyed, obeyed, shares
 
 OWN = Obeyed(8, 8, 50, 100.0)
@@ -14,7 +14,7 @@ CAPACITIES = st.lists(st.integers(0, 20), min_size=1, max_size=8)
 
 
 def of(*, is_reader=False, own=OWN, capacities=(), place=0, **settings):
-    return obeyed(own, Answer(QueueSettings(**settings), tuple(capacities), place), is_reader=is_reader)
+    return obeyed(own, WorkerOrders(QueueSettings(**settings), tuple(capacities), place), is_reader=is_reader)
 
 
 def test_what_is_set_counts_before_an_option():

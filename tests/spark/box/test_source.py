@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
-from seriatim.box.pipelines.feed import Feed
+from seriatim.box.pipelines.feed import PipelineFeed
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "amount": "decimal(12,2)"})
 
@@ -153,7 +153,7 @@ def test_what_was_published_through_sql_comes_in_its_place(queue):
         given = """'{"customer": "a", "version": 1}'::jsonb"""
         tx.connection.execute(f"SELECT {queue.schema}.publish('order', {body}, {given})")
     publish(queue, order("a", 2))
-    with Feed(queue.dsn, queue.schema, queue="orders") as feed:
+    with PipelineFeed(queue.dsn, queue.schema, queue="orders") as feed:
         reader, batch, messages = feed.next("", 0, None)
         (part,) = feed.parts(reader, 0, batch)
         (rows,) = feed.read(0, batch, part, {})

@@ -106,10 +106,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     ),
     "a file is cut": (lambda log: (log / "0000000003").write_text("{"), "0000000003: .* is damaged"),
     "a file is empty": (lambda log: (log / "0000000003").write_bytes(b""), "0000000003: .* is damaged"),
-    "a file is deleted": (
-        lambda log: (log / "0000000003").unlink(),
-        "0000000003: .* is missing .* before 0000000004",
-    ),
+    "a file is deleted": (lambda log: (log / "0000000003").unlink(), "0000000003: .* is missing .* before 0000000004"),
     "the first file is deleted": (lambda log: _first(log).unlink(), "0000000002: .* is missing .* before 0000000003"),
     "the last file is deleted": (
         lambda log: (log / "0000000005").unlink(),

@@ -198,10 +198,7 @@ def small_disk(folder, size):
 
 def test_a_full_disk(spark, tmp_path):
     disk = tmp_path / "disk"
-    with (
-        small_disk(disk, "16k"),
-        Delivery(spark, tmp_path, Deliver("json", disk / "out")) as delivery,
-    ):
+    with small_disk(disk, "16k"), Delivery(spark, tmp_path, Deliver("json", disk / "out")) as delivery:
         delivery.batch(0)
         filler = disk / "filler"
         with pytest.raises(OSError, match="No space left"):

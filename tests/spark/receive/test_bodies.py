@@ -25,7 +25,7 @@ from seriatim.spark.receive.gz_files import Shape
 from seriatim.spark.receive.promotion import CsvColumns, Returned
 from seriatim.spark.receive.row_formats import CsvRows, Documents
 from seriatim.spark.receive.split import JsonElements, ReturnedParts
-from seriatim.spark.receive.text_lines import Lines
+from seriatim.spark.receive.text_lines import LineReader
 from seriatim.spark.receive.xml_elements import XmlElements
 
 WRITTEN = dt.datetime(2024, 5, 1, tzinfo=dt.UTC)
@@ -103,7 +103,7 @@ def read(reading, *files):
         [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)],
         names=["body", "path", "block", "received_at"],
     )
-    return [row for one in Lines(reading, "/in", Shape(2**30))([batch]) for row in one.to_pylist()]
+    return [row for one in LineReader(reading, "/in", Shape(2**30))([batch]) for row in one.to_pylist()]
 
 
 def xml(*promote, namespaces=None, split=None):
@@ -226,7 +226,7 @@ def test_a_function_reads_the_properties(code):
     good, *bad = read(reading, ("a", [b"OK|k", b"", b"ERR|x|y", b"OUT", b"LIST|1", b"ODD", b"NAN", b"BIG", b"OK"]))
     assert good["message_id"] == "lab/a:1"
     assert [good[one.name] for one in RETURNED] == [
-        *("k", 7, 0.1, True, dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC), Decimal("1.50"), None),
+        *("k", 7, 0.1, True, dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC), Decimal("1.50"), None)
     ]
     name = "receive_bodies_code:read"
     assert [row["_invalid"] for row in bad] == [
@@ -239,7 +239,7 @@ def test_a_function_reads_the_properties(code):
         f"a:9: {name}: IndexError: list index out of range",
     ]
     assert [[one.name for one in RETURNED if row[one.name] is not None] for row in bad] == [
-        *([], [], [], ["number"], [], [], []),  # one property that is wrong leaves the others
+        *([], [], [], ["number"], [], [], [])  # one property that is wrong leaves the others
     ]
 
 
@@ -269,7 +269,7 @@ def test_a_json_list_is_taken_apart():
         ("crm/a.json:3.1", "crm/a.json:3", 1, 1, b'{"sku": "c"}'),
     ]
     assert [(row["order"], row["sku"], row["pieces"]) for row in found] == [
-        *(("7", "a", 1), ("7", "b", None), ("7", None, None), ("7", None, None), ("8", "c", None)),
+        *(("7", "a", 1), ("7", "b", None), ("7", None, None), ("7", None, None), ("8", "c", None))
     ]
     assert [row["_invalid"] for row in found] == [None, "a.json:2.2: pieces: 'x' is not a long", None, None, None]
     assert [row["_position"] for row in found] == [1, 1, 1, 1, 2]
@@ -343,11 +343,7 @@ def test_parts_put_together_are_the_list(before, parts, indent, plain):
 
 
 def test_xml_elements_are_taken_apart_with_their_namespaces():
-    promote = (
-        Promotion("n", "@n", "long"),
-        Promotion("text", "/o:line"),
-        Promotion("total", "o:total", envelope=True),
-    )
+    promote = (Promotion("n", "@n", "long"), Promotion("text", "/o:line"), Promotion("total", "o:total", envelope=True))
     reading = xml(*promote, namespaces=NAMES, split=XmlElements("//o:line", NAMES))
     one, two = read(reading, ("a.xml", [ORDER]))
     assert (one["message_id"], one["n"], one["text"], one["total"]) == ("crm/a.xml:1.1", 1, "a", " 12.50 ")
@@ -484,7 +480,7 @@ def test_a_message_without_the_list_may_stay_whole(code):
     elements = Reading("crm", elements.promote, elements.rows, elements.split, "whole")
     found = read(elements, ("a", [b'<a n="3"/>', b'<a><b n="4"/></a>']))
     assert [(row["message_id"], row["n"], row["_invalid"]) for row in found] == [
-        *(("crm/a:1", 3, None), ("crm/a:2.1", 4, None)),
+        *(("crm/a:1", 3, None), ("crm/a:2.1", 4, None))
     ]
 
 
@@ -506,7 +502,7 @@ def test_parts_that_are_large_come_in_several_batches():
     types = [pa.binary(), pa.string(), pa.int64(), pa.timestamp("us", "UTC")]
     arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
     batch = pa.RecordBatch.from_arrays(arrays, names=["body", "path", "block", "received_at"])
-    sizes = [one.num_rows for one in Lines(json_lines("$.a"), "/in", Shape(2**30))([batch])]
+    sizes = [one.num_rows for one in LineReader(json_lines("$.a"), "/in", Shape(2**30))([batch])]
     assert sizes == [80, 40]
 
 

@@ -14,11 +14,7 @@ def state_after(packets: tuple[bytes, ...]) -> tuple[bytes | None, dict[int, byt
 
 
 def test_the_order_of_packets_leaves_no_trace() -> None:
-    packets = (
-        packet([("b", 2, 10), ("a", 3, 11)]),
-        packet([("c", 7, 12), ("b", 5, 13)]),
-        packet([("a", 2, 14)]),
-    )
+    packets = (packet([("b", 2, 10), ("a", 3, 11)]), packet([("c", 7, 12), ("b", 5, 13)]), packet([("a", 2, 14)]))
     found = [state_after(order) for order in permutations(packets)]
     index, bodies = found[0]
     assert index is not None

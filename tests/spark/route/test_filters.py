@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from seriatim.errors import ColumnError
-from seriatim.kernel.filters.filter import Expression, Kind, Type
+from seriatim.kernel.filters.filter import Expression, Type, ValueKind
 from seriatim.kernel.filters.filter_eval import column, evaluate
 from seriatim.pipeline.filters.syntax import parsed
 from seriatim.spark.route.filter_expressions import Properties, condition
@@ -31,16 +31,16 @@ def frame(spark: SparkSession, types: dict[str, Type], columns: dict[str, list[A
 
 def _arrow(kind: Type) -> pa.DataType:
     plain = {"string": pa.string(), "long": pa.int64(), "double": pa.float64(), "boolean": pa.bool_()}
-    if kind.kind is Kind.DECIMAL:
+    if kind.kind is ValueKind.DECIMAL:
         return pa.decimal128(kind.precision, kind.scale)
     return plain.get(kind.kind) or pa.timestamp("us", "UTC")
 
 
 def _in_arrow(value: Any, kind: Type) -> Any:
-    if value is not None and kind.kind is Kind.DECIMAL:
+    if value is not None and kind.kind is ValueKind.DECIMAL:
         sign, digits, _ = Decimal(value).as_tuple()
         return Decimal((sign, digits, -kind.scale))
-    if value is not None and kind.kind is Kind.TIMESTAMP:
+    if value is not None and kind.kind is ValueKind.TIMESTAMP:
         return _EPOCH + timedelta(microseconds=value)
     return value
 

@@ -287,12 +287,7 @@ def chained(
     stamped = stamp(source, location, "n", last_number=7, buckets=2)
     queue = Queue("main", Standard(hole_timeout=1000, on_hole="skip"), "place", "ticket")
     ordering = Ordering(
-        queues=[queue],
-        layout=StateLayout(buckets=2),
-        start_from=first,
-        control=control,
-        output="all",
-        **options,
+        queues=[queue], layout=StateLayout(buckets=2), start_from=first, control=control, output="all", **options
     )
     return put_in_order(stamped, ordering)
 

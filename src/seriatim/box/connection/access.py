@@ -39,13 +39,13 @@ class Access:
     publish_notices: PublishNotices
     free_room: FreeRoom = field(default_factory=FreeRoom)
     heads: Heads = field(default_factory=Heads)
-    #: The gates, by their ids, where a turn of this process has released much more than was handed out.
+    #: The ids of gates where a turn of this process has released many more messages than were handed out.
     released: set[int] = field(default_factory=set)
-    #: When it has looked for what is on trial.
+    #: When it has looked for groups on trial.
     trials: TrialLooks = field(default_factory=TrialLooks)
-    #: What this process has logged of the messages of publishers, and of queues of other boxes.
+    #: The messages that this process has logged for publishers, and for queues of other boxes.
     told: ToldOnce = field(default_factory=ToldOnce)
-    #: What `publish` does with messages that reach no queue; None: what the box's settings say.
+    #: How `publish` treats messages that reach no queue; None: by the box's settings.
     unrouted: str | None = None
     #: Set when no receiver shall wait forever any more.
     ending: threading.Event = field(default_factory=threading.Event)
@@ -77,10 +77,10 @@ class Transaction(Statements):
         self.access.identity.check_enabled(self.connection)
 
     def check_sight(self, right: str, queue_id: int | None = None, queue: str | None = None) -> bool:
-        """Whether the transaction's role doesn't own the box, and sees a queue by a right: ``see`` or ``see_bodies``."""
+        """Return whether the transaction's role doesn't own the box, and sees a queue by a right: ``see`` or ``see_bodies``."""
         if self._is_owner is None:
-            found = self.maybe("owner", schema=self.schema)
-            self._is_owner = found is None or found.is_owner
+            owner = self.maybe("owner", schema=self.schema)
+            self._is_owner = owner is None or owner.is_owner
         if not self._is_owner:
             self.do("look", what=right, of_queue=queue_id, named=queue)
         return not self._is_owner
@@ -144,7 +144,7 @@ class _Began:
         return self._around.__exit__(kind, error, trace)
 
 
-#: Publishes what went wrong, in a transaction.
+#: Publishes notices of failures, in a transaction.
 PublishNotices = Callable[[Transaction, Sequence[Notice]], None]
 #: Begins a transaction.
 Begin = Callable[[], AbstractContextManager[Transaction]]

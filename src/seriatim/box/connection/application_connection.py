@@ -24,9 +24,8 @@ _LOCK = type(threading.Lock())
 
 
 class _Joined(psycopg.Connection[Any]):
-    """The application's connection without its own cursors and loaders; Django and SQLAlchemy set such.
-
-    It shares the attributes of the original, so both have the same transaction.
+    """The application's connection without its own cursors and loaders; Django and SQLAlchemy set such. It shares the attributes of the
+    original, so both have the same transaction.
     """
 
     def __init__(self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
@@ -34,7 +33,7 @@ class _Joined(psycopg.Connection[Any]):
 
     @property
     def lock(self) -> AbstractContextManager[Any]:  # type: ignore[override]  # the driver's is an attribute
-        """The driver's, where that is for threads; one of asyncio's is held by the caller, see `for_threads`."""
+        """The driver's lock, on a connection for threads; on one of asyncio's the caller holds the lock, see `for_threads`."""
         lock = self.__dict__["lock"]
         return lock if isinstance(lock, _LOCK) else nullcontext()
 
@@ -61,7 +60,7 @@ def as_ours(connection: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
 def for_threads(
     connection: ApplicationConnection | None,
 ) -> tuple[psycopg.Connection[Any] | None, AbstractAsyncContextManager[Any]]:
-    """An application's connection as a thread uses it, also one for asyncio; and what the event loop holds meanwhile."""
+    """Return an application's connection for use in a thread, also one for asyncio; and the lock that the event loop holds meanwhile."""
     if isinstance(connection, psycopg.AsyncConnection):
         return _Joined(connection), connection.lock
     return connection, nullcontext()

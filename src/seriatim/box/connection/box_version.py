@@ -18,11 +18,11 @@ class BoxVersion:
 
     __slots__ = ("__weakref__", "_dsn", "_found", "_schema")
 
-    def __init__(self, dsn: str, schema: str, found: Applied | None) -> None:
-        self._dsn, self._schema, self._found = dsn, schema, found
+    def __init__(self, dsn: str, schema: str, applied: Applied | None) -> None:
+        self._dsn, self._schema, self._found = dsn, schema, applied
 
     def changed_to(self) -> str | None:
-        """What the box is now, in words; None: what it was, or it can't be read now. Makes a connection of its own."""
+        """Return the box's present state in words; None: it is unchanged, or can't be read now. Makes a separate connection."""
         if self._found is None:
             return None
         try:

@@ -60,12 +60,12 @@ FOLDER = Path(".seriatim/postgres")
 _LONGEST_TURN_MS = 24 * 86_400 * 1000
 #: How long a session that needs a second transaction, and can't use its own, waits for a free connection.
 _SPARE_S = 0.5
-#: How long a receiver that waits forever waits for a connection, before it looks whether its wait was ended.
+#: The wait for a connection, for a receiver that waits forever, before it checks whether its wait was ended, seconds.
 _SOON_S = 1.0
 #: A connection that is idle for this time is closed after the same time again, for other processes: a server has few.
 _IDLE_S = 15.0
-#: For this time a pool tries to make a connection, less and less often, and then begins again if a user waits for one:
-#: so there is about one attempt a second, and one soon after the server is back, however long it was unreachable.
+#: For this time a pool tries to make a connection, less and less often, and then begins again if a user waits for one: so there is
+#: about one attempt a second, and one soon after the server is back, after any absence.
 _TRY_S = 5.0
 #: PostgreSQL takes 63 characters as the name of an application; these are left for the machine's name.
 _LONGEST_MACHINE = 40
@@ -80,7 +80,7 @@ _SETTINGS: dict[str, Any] = {
 }
 
 
-#: Pools of the process that this one was forked from.
+#: Pools of the process that forked this one.
 _OF_OTHERS: list[object] = []
 _FORKED = threading.Lock()
 
@@ -103,7 +103,7 @@ class Closing:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the connections of a process that people look through may do."""
+    """The limits of the connections of a process for people, such as the console."""
 
     reads_only: bool = False
     #: Milliseconds after which PostgreSQL ends a statement; None: never.
@@ -192,10 +192,9 @@ class Connections(Closing):
         unrouted: str | None = None,
         limits: Limits | None = None,
     ) -> Self:
-        """Open the connections; arguments and errors are those of `MessageBox.open`.
-
-        `publish_notices` publishes the notices of transactions. With `owner`, which pipelines need, other roles than the
-        box's owner get `EnvironmentProblem`, and a disabled box is refused with `BoxDisabled`.
+        """Open the connections; arguments and errors are those of `MessageBox.open`. `publish_notices` publishes the notices of
+        transactions. With `owner`, which pipelines need, other roles than the box's owner get `EnvironmentProblem`, and a disabled box is
+        refused with `BoxDisabled`.
         """
         _check_most(most)
         if turn_limit is not None:
@@ -204,19 +203,19 @@ class Connections(Closing):
         try:
             with _connected(dsn, place) as connection:
                 statements = Statements(connection, schema)
-                found = find(statements)
-                if create if found is None else server is not None and not found.is_present:
+                applied = find(statements)
+                if create if applied is None else server is not None and not applied.is_present:
                     migrate(statements)
-                    found = find(statements)
+                    applied = find(statements)
                 else:
-                    check(statements, found)
+                    check(statements, applied)
                 if owner:
                     _check_owner(statements, place)
                 identity, pooled = Identity(schema, place, identity_of(connection, schema)), has_pooler(connection)
                 why_disabled = identity.look(connection)
                 if owner and why_disabled is not None:
                     identity.check_enabled(connection)
-            version = BoxVersion(dsn, schema, found)
+            version = BoxVersion(dsn, schema, applied)
             for named in (place, place_of(dsn, schema)):
                 watch_version(named, version)
             return cls(
@@ -248,10 +247,8 @@ class Connections(Closing):
         return self._most
 
     def transaction(self) -> AbstractContextManager[OwnConnection]:
-        """Begin a transaction: it commits at the end of the block; an exception rolls it back.
-
-        The driver's errors are translated at the begin and the commit, not inside the block. A forked process makes its
-        own connections.
+        """Begin a transaction: it commits at the end of the block; an exception rolls it back. The driver's errors are translated at the
+        begin and the commit, not inside the block. A forked process makes its own connections.
         """
         self._check_open()
         return _Transaction(self._shared, self.place, self._limit_ms)
@@ -263,9 +260,8 @@ class Connections(Closing):
 
     @contextmanager
     def spare(self) -> Iterator[OwnConnection | None]:
-        """Begin a second transaction for a session, on a connection that is free now; None if there is none.
-
-        Always None behind a connection pooler, because a pooler doesn't tell whether it has a free connection.
+        """Begin a second transaction for a session, on a connection that is free now; None if there is none. Always None behind a
+        connection pooler, because a pooler doesn't tell whether it has a free connection.
         """
         self._check_open()
         if self.is_pooled or not self._shared.has_free():
@@ -287,7 +283,7 @@ class Connections(Closing):
         if os.getpid() != self._shared.process:
             with _FORKED:
                 if os.getpid() != self._shared.process:
-                    # The threads of this are the other process's, and so are its connections, which nobody here closes.
+                    # The threads and connections of this pool belong to the other process; this one closes none of them.
                     _OF_OTHERS.append(self._shared)
                     self._finalizer.detach()
                     self._shared = self._shared.here(self._most)
@@ -311,10 +307,10 @@ class SharedPool:
     ) -> None:
         self._dsn, self._place, self._identity, self._limits = dsn, place, identity, limits
         reach = Reach(place)
-        # Asked for each new connection, since the embedded server may have to be found again.
+        # Resolved for each new connection, since the embedded server may have to be found again.
         where: str | Callable[[], str] = dsn if server is None else server.found_again
         set_up = partial(_set_up, identity, reach, is_pooled, limits.reads_only)
-        #: Which of its connections are asked before they are used.
+        #: Which of its connections are checked before they are used.
         self.restedness = Restedness()
         settings = _settings(dsn) | _limiting(dsn, limits)
         self.pool = _pool(where, settings, most, reach.pool_name(), set_up)
@@ -392,7 +388,7 @@ class _Transaction:
                     self._pool.putconn(connection)
                     if not isinstance(error, psycopg.OperationalError):
                         raise
-                else:  # after an error there is another one, and a new one is as it has to be
+                else:  # after an error the connection is replaced, and a new one has the settings
                     if self._interruption is not None:
                         self._interruption.has(connection)
                     return connection
@@ -401,7 +397,7 @@ class _Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         connection = self._connection
-        if os.getpid() != self._process:  # it is the other process's, which goes on with it
+        if os.getpid() != self._process:  # it belongs to the other process, which continues with it
             if error is None:
                 check_process(self._process)
             return
@@ -412,7 +408,7 @@ class _Transaction:
             if error is not None:
                 if is_out_of_step(error) or is_out_of_step(error.__cause__):
                     connection.close()
-                with suppress(psycopg.Error):  # what went wrong first is what is told
+                with suppress(psycopg.Error):  # the first error is the one to report
                     connection.rollback()
             elif connection.pgconn.transaction_status != TransactionStatus.IDLE:
                 try:
@@ -442,24 +438,19 @@ def connected_once(dsn: str | None, schema: str) -> Iterator[tuple[psycopg.Conne
 
 
 def is_away(dsn: str | None) -> bool:
-    """Whether a PostgreSQL that others run gives nobody a connection: it doesn't answer, or starts, or ends.
-
-    A server that refuses this user, or has no such database, isn't away. The embedded PostgreSQL never is: who opens the
-    box starts it.
+    """Return whether a PostgreSQL that others run accepts no connection: it doesn't answer, or is starting, or ending. A server that
+    refuses this user, or has no such database, isn't away. The embedded PostgreSQL never is: who opens the box starts it.
     """
-    given = dsn if dsn is not None else os.environ.get(VARIABLE)
-    if given is None:
+    address = dsn if dsn is not None else os.environ.get(VARIABLE)
+    if address is None:
         return False
-    found = resolve(given)
-    answer = PGconn.ping(make_conninfo(found, **_settings(found)).encode())
+    resolved = resolve(address)
+    answer = PGconn.ping(make_conninfo(resolved, **_settings(resolved)).encode())
     return answer in (Ping.REJECT, Ping.NO_RESPONSE)
 
 
 def kept_connection(dsn: str, place: str) -> psycopg.Connection:
-    """Connect outside any pool and any transaction, for locks and listeners that last as long as the connection.
-
-    Each statement commits.
-    """
+    """Connect outside any pool and any transaction, for locks and listeners that last as long as the connection. Each statement commits."""
     with reached(place, str(conninfo_to_dict(dsn).get("password") or os.environ.get("PGPASSWORD") or "")):
         connection = psycopg.connect(dsn, autocommit=True, **_settings(dsn))
     if has_pooler(connection):
@@ -481,10 +472,10 @@ def through_pooler(place: str) -> EnvironmentProblem:
 
 def _locate(dsn: str | None, schema: str) -> tuple[EmbeddedServer | None, str, str]:
     """The PostgreSQL to use: the embedded server, if it is used; the DSN; the place."""
-    given = dsn if dsn is not None else os.environ.get(VARIABLE)
-    if given is not None:
-        found = resolve(given)
-        return None, found, place_of(found, schema)
+    address = dsn if dsn is not None else os.environ.get(VARIABLE)
+    if address is not None:
+        resolved = resolve(address)
+        return None, resolved, place_of(resolved, schema)
     server = EmbeddedServer(FOLDER)
     return server, server.dsn, f"{FOLDER}, schema {schema}"
 
@@ -506,21 +497,21 @@ def _connected(dsn: str, place: str) -> Iterator[psycopg.Connection]:
 
 
 def _settings(dsn: str) -> dict[str, Any]:
-    given = conninfo_to_dict(dsn)
-    settings = _SETTINGS | {"application_name": _name_here()} | peer_of(given.get("host"))
-    return {name: value for name, value in settings.items() if name not in given}
+    parameters = conninfo_to_dict(dsn)
+    settings = _SETTINGS | {"application_name": _name_here()} | peer_of(parameters.get("host"))
+    return {name: value for name, value in settings.items() if name not in parameters}
 
 
 def _limiting(dsn: str, limits: Limits) -> dict[str, Any]:
     """The setting of a connection that limits its statements; `RESET ALL` leaves it."""
     if limits.statement_ms is None:
         return {}
-    given = str(conninfo_to_dict(dsn).get("options") or "")
-    return {"options": f"{given} -c statement_timeout={limits.statement_ms}".strip()}
+    options = str(conninfo_to_dict(dsn).get("options") or "")
+    return {"options": f"{options} -c statement_timeout={limits.statement_ms}".strip()}
 
 
 def _name_here() -> str:
-    """The name that connections tell the server: by it an operator finds the process that holds a group."""
+    """Return the name under which connections are known to the server: by it an operator finds the process that holds a group."""
     machine = gethostname().encode("ascii", "replace").decode()
     return f"seriatim {machine[:_LONGEST_MACHINE]}:{os.getpid()}"
 
@@ -532,7 +523,7 @@ def _pool(
     name: str,
     configure: Callable[[OwnConnection], None],
 ) -> ConnectionPool[OwnConnection]:
-    # Connections are made when they are needed, so that opening a box costs one and idle ones go.
+    # Connections are made on demand, so that opening a box costs one and idle ones are closed.
     return ConnectionPool(
         where, connection_class=OwnConnection, kwargs=settings, min_size=0, max_size=most, open=True, name=name,
         configure=configure, reconnect_timeout=_TRY_S, reconnect_failed=_try_again, max_idle=_IDLE_S,
@@ -540,7 +531,7 @@ def _pool(
 
 
 def _try_again(pool: ConnectionPool[Any]) -> None:
-    """Ask the pool to make another connection: its waiting users don't ask again."""
+    """Make the pool try another connection: its waiting users don't ask again."""
     if pool.get_stats().get("requests_waiting"):
         pool.check()
 
@@ -572,7 +563,7 @@ def _set_up(identity: Identity, reach: Reach, pooled: bool, reads_only: bool, co
     try:
         identity.look(connection)
         connection.commit()
-    except psycopg.Error:  # whoever uses the connection is told of it, in the words of what it asks for
+    except psycopg.Error:  # the user of the connection gets the error of its own statement
         connection.rollback()
     reach.made()
 

@@ -24,9 +24,9 @@ __all__ = ["place_of", "resolve", "without_secret"]
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _URI = ("postgresql://", "postgres://")
-#: How the addresses of other libraries begin, which name a driver, too: (what is too much)(what is left).
+#: The prefixes of other libraries' addresses, which also name a driver: (the extra part)(the rest).
 _WITH_DRIVER = re.compile(r"(?:(postgres(?:ql)?)(\+\w+)|(jdbc:)(postgresql))://", re.ASCII)
-#: What a DSN may be written as, for remedies.
+#: The forms of a DSN, for remedies.
 _FORMS = 'write "postgresql://user@host/database" or "host=… dbname=… user=…"'
 
 
@@ -45,7 +45,7 @@ def resolve(dsn: str, environment: Mapping[str, str] = os.environ) -> str:
         if not conninfo_to_dict(text):
             raise UsageError("the DSN is empty", remedy=_FORMS)
     except psycopg.ProgrammingError:
-        # What libpq says quotes the text, which may hold a password: neither said nor chained.
+        # libpq's message quotes the text, which may hold a password: neither shown nor chained.
         raise UsageError("the DSN can't be read", remedy=f"{_FORMS}; quote or percent-encode what is special") from None
     return text
 
@@ -69,11 +69,11 @@ def without_secret(dsn: str | None) -> str | None:
 
 def _check_driver(text: str) -> None:
     """Refuse an address as SQLAlchemy or JDBC write it."""
-    if found := _WITH_DRIVER.match(text):
-        surplus = found[2] or found[3]
-        kept = found[1] or found[4]
+    if match := _WITH_DRIVER.match(text):
+        surplus = match[2] or match[3]
+        kept = match[1] or match[4]
         raise UsageError(
-            f"the DSN begins with {found[0]}, which names a driver", remedy=f"remove {surplus!r}: {kept}://…"
+            f"the DSN begins with {match[0]}, which names a driver", remedy=f"remove {surplus!r}: {kept}://…"
         )
 
 
@@ -100,7 +100,7 @@ def _from_file(path: Path) -> str:
                 "the file with the DSN can be read by others", where=str(path), remedy=f"chmod 600 {path}"
             )
         return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:  # which quotes what it can't read
+    except UnicodeDecodeError:  # it quotes the unreadable bytes
         raise EnvironmentProblem(
             "the file with the DSN is not UTF-8", where=str(path), remedy="write it as UTF-8"
         ) from None
@@ -117,11 +117,11 @@ def _with_variables(text: str, environment: Mapping[str, str]) -> str:
         name = match[1]
         if name not in environment:
             raise UsageError(f"the DSN names ${{{name}}}, which isn't set", remedy=f"export {name}=…")
-        found = environment[name]
+        text_found = environment[name]
         if whole:
-            return found
+            return text_found
         if text.startswith(_URI):
-            return quote(found, safe="")
-        return "'" + found.replace("\\", "\\\\").replace("'", "\\'") + "'"
+            return quote(text_found, safe="")
+        return "'" + text_found.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
     return _VARIABLE.sub(value, text)

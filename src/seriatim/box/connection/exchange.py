@@ -35,8 +35,8 @@ __all__ = [
     "value_of",
 ]
 
-#: A statement of ours, and its parameters: bytes or lists of bytes where it says ``%(name)b``; where it says
-#: ``%(name)s`` what PostgreSQL reads as Python writes it: no NUL, and text in place of lists (see `arrays.written`).
+#: A statement of ours, and its parameters: bytes or lists of bytes for ``%(name)b``; for ``%(name)s`` values whose PostgreSQL text is
+#: Python's: no NUL, and text in place of lists (see `arrays.written`).
 Asked = tuple[bytes, Mapping[str, Any]]
 
 _PLACEHOLDER = re.compile(rb"%(?:\((\w+)\)([sb])|%)")
@@ -47,25 +47,25 @@ _NUMBERS = itertools.count(1)
 
 
 class PreparingConnection(RestedConnection):
-    """A connection that knows which statements it has prepared."""
+    """A connection that keeps its prepared statements."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.names: dict[bytes, bytes] = {}
-        #: By the text of a statement that has a name, what makes rows with named columns. Its columns don't change while it has the
-        #: name, and to ask for some twenty names takes longer than to read a row.
+        #: By the text of a named statement, the maker of rows with named columns. Its columns don't change while it has the name, and
+        #: reading some twenty names takes longer than reading a row.
         self.row_makers: dict[bytes, Callable[[Iterable[Any]], Any]] = {}
-        #: Whether each transaction may use another connection to the server, or another server: then neither side may rely on state from
-        #: earlier transactions.
+        #: Whether each transaction may use another connection to the server, or another server: then neither side may rely on state
+        #: from earlier transactions.
         self.is_pooled = False
         self._adapted_to: tuple[bytes | None, bytes | None] | None = None
         self._adapter: abc.Transformer = Transformer(self)
 
     def adapter(self) -> abc.Transformer:
         """The converter of rows and parameters, by the application's settings of the connection."""
-        told = self.pgconn.parameter_status
-        # What values depend on; the server tells of each change.
-        if (settings := (told(b"client_encoding"), told(b"TimeZone"))) != self._adapted_to:
+        status_of = self.pgconn.parameter_status
+        # Values depend on these; the server reports each change.
+        if (settings := (status_of(b"client_encoding"), status_of(b"TimeZone"))) != self._adapted_to:
             self._adapter, self._adapted_to = Transformer(self), settings
         return self._adapter
 
@@ -94,13 +94,13 @@ def exchange(connection: PreparingConnection, sent: Sequence[Sent]) -> tuple[lis
         pgconn = connection.pgconn
         try:
             if len(sent) == 1 and (name := connection.names.get(sent[0].text)) is not None:
-                one = sent[0]  # without a pipeline the driver's own C takes the answer
-                pgconn.send_query_prepared(name, one.values, one.formats, result_format=Format.BINARY)
+                statement = sent[0]  # without a pipeline the driver's C code reads the answer
+                pgconn.send_query_prepared(name, statement.values, statement.formats, result_format=Format.BINARY)
                 results = connection.wait(generators.execute(pgconn))
             else:
                 results = _in_pipeline(connection, sent, fresh)
         except BaseException:
-            pgconn.finish()  # nobody can tell how far it is
+            pgconn.finish()  # its state is unknown
             raise
     failed = _failed(results)
     if failed is None:
@@ -111,20 +111,22 @@ def exchange(connection: PreparingConnection, sent: Sequence[Sent]) -> tuple[lis
 
 
 def _in_pipeline(connection: PreparingConnection, sent: Iterable[Sent], fresh: dict[bytes, bytes]) -> list[PGresult]:
-    """The results of statements; the names of those that were prepared are put into `fresh`."""
+    """Return the results of statements; add the names of prepared ones to `fresh`."""
     pgconn = connection.pgconn
     pgconn.enter_pipeline_mode()
-    for one in sent:
-        if not one.kept or connection.is_pooled:
-            pgconn.send_query_params(one.text, one.values, param_formats=one.formats, result_format=Format.BINARY)
+    for statement in sent:
+        if not statement.kept or connection.is_pooled:
+            pgconn.send_query_params(
+                statement.text, statement.values, param_formats=statement.formats, result_format=Format.BINARY
+            )
             continue
-        if (name := connection.names.get(one.text)) is None:
-            name = fresh[one.text] = b"seriatim_%s_%d" % (_PROCESS, next(_NUMBERS))
-            pgconn.send_prepare(name, one.text)
-        pgconn.send_query_prepared(name, one.values, one.formats, result_format=Format.BINARY)
+        if (name := connection.names.get(statement.text)) is None:
+            name = fresh[statement.text] = b"seriatim_%s_%d" % (_PROCESS, next(_NUMBERS))
+            pgconn.send_prepare(name, statement.text)
+        pgconn.send_query_prepared(name, statement.values, statement.formats, result_format=Format.BINARY)
     pgconn.pipeline_sync()
     results = connection.wait(_answers(pgconn))
-    # Notifications that came along are otherwise heard with the next one only.
+    # Notifications that came with the results would otherwise be noticed only with the next ones.
     while pgconn.notify_handler is not None and (heard := pgconn.notifies()) is not None:
         pgconn.notify_handler(heard)
     if pgconn.status == ConnStatus.OK:
@@ -137,7 +139,7 @@ def execute_alone(connection: PreparingConnection, sent: Sequence[Sent]) -> PGre
     while True:
         results, failed = exchange(connection, sent)
         if failed is None:
-            return next(one for one in results if one.status == ExecStatus.TUPLES_OK)
+            return next(result for result in results if result.status == ExecStatus.TUPLES_OK)
         error = errors.error_from_result(failed, connection.info.encoding)
         if connection.pgconn.transaction_status == TransactionStatus.INERROR:
             connection.rollback()
@@ -149,7 +151,7 @@ def execute_alone(connection: PreparingConnection, sent: Sequence[Sent]) -> PGre
 
 def _failed(results: Iterable[PGresult]) -> PGresult | None:
     """The first error."""
-    return next((one for one in results if one.status == ExecStatus.FATAL_ERROR), None)
+    return next((result for result in results if result.status == ExecStatus.FATAL_ERROR), None)
 
 
 def _answers(pgconn: PGconn) -> abc.PQGen[list[PGresult]]:
@@ -165,12 +167,12 @@ def _answers(pgconn: PGconn) -> abc.PQGen[list[PGresult]]:
                     pgconn.consume_input()
             result = pgconn.get_result()
             if result is None:
-                continue  # it stands between the results of one statement and those of the next
+                continue  # it separates the results of two statements
             if result.status == ExecStatus.PIPELINE_SYNC:
                 break
             results.append(result)
     except psycopg.OperationalError:
-        # Where the server has said why it ends the connection, that is the error.
+        # If the server has given a reason for ending the connection, that is the error.
         if _failed(results) is None:
             raise
     return results
@@ -192,7 +194,7 @@ def value_of(connection: PreparingConnection, result: PGresult) -> Any:
 
 
 def _loaded(connection: PreparingConnection, result: PGresult, make: Callable[[Iterable[Any]], Any]) -> list[Any]:
-    reader = connection.adapter()  # now: what was set for the first transaction only is not for the second
+    reader = connection.adapter()  # now: settings of the first transaction alone don't hold for the second
     reader.set_pgresult(result)
     rows = reader.load_rows(0, result.ntuples, make)
     reader.set_pgresult(None)  # bodies may be large
@@ -206,12 +208,12 @@ def row_class(names: tuple[bytes | None, ...]) -> Any:
     return namedtuple("Row", columns, rename=True)  # noqa: PYI024 -- the columns are known when they come
 
 
-def as_sent(adapter: abc.Transformer, asked: Asked, *, kept: bool = True) -> Sent:
-    """A statement with numbers for the names of its parameters, and their values in that order."""
-    (text, names, formats), given, encoding = _numbered(asked[0]), asked[1], adapter.encoding
-    values = [  # by their types, the frequent ones first: there are some twenty of them with each message
+def as_sent(adapter: abc.Transformer, request: Asked, *, kept: bool = True) -> Sent:
+    """Return a statement with numbers for the names of its parameters, and their values in that order."""
+    (text, names, formats), parameters, encoding = _numbered(request[0]), request[1], adapter.encoding
+    values = [  # by their types, the frequent ones first: a message has some twenty of them
         value
-        if (value := given[name]) is None or (kind := type(value)) is bytes
+        if (value := parameters[name]) is None or (kind := type(value)) is bytes
         else value.encode(encoding)
         if kind is str
         else b"%d" % value
@@ -226,8 +228,8 @@ def as_sent(adapter: abc.Transformer, asked: Asked, *, kept: bool = True) -> Sen
 
 @cache
 def _numbered(text: bytes) -> tuple[bytes, tuple[str, ...], tuple[Format, ...]]:
-    """A statement with numbers for the names of its parameters, these names, and how their values are written."""
+    """Return a statement with numbers for the names of its parameters, these names, and the formats of their values."""
     formats = {name: _FORMATS[letter] for name, letter in _PLACEHOLDER.findall(text) if name}
     places = {name: b"$%d" % place for place, name in enumerate(formats, 1)}
-    numbered = _PLACEHOLDER.sub(lambda found: places[found[1]] if found[1] else b"%", text)
+    numbered = _PLACEHOLDER.sub(lambda match: places[match[1]] if match[1] else b"%", text)
     return numbered, tuple(name.decode() for name in formats), tuple(formats.values())

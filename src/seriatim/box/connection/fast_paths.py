@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 _Facts = TypeVar("_Facts")
-#: Where messages wait for others a shorter look isn't worth that they may be passed over.
+#: The shortest look that is worth passing over messages, where messages wait for others, microseconds.
 _LONG_US = 1_000
 
 
@@ -54,11 +54,11 @@ class FastPath(Generic[_Facts]):
         further: str | None = None,
     ) -> None:
         self.name = name
-        #: By their names, in the order in which they are asked; each may rely on those before it.
+        #: Their names and functions, in the order of the checks; each may rely on those before it.
         self.conditions = conditions
-        #: The number of its record in ``docs/decisions``; None: it has none of its own.
+        #: The number of its record in ``docs/decisions``; None: there is none.
         self.decision = decision
-        #: The function that decides further conditions, which it alone can see, and leaves the work to the general way; None: there are
+        #: The function that checks further conditions, which only it can see, and leaves the work to the general way; None: there are
         #: none.
         self.further = further
         self._holds = tuple(conditions.values())
@@ -76,11 +76,8 @@ class FastPath(Generic[_Facts]):
 
 
 class EndedDelivery(NamedTuple):
-    """A delivery that `Session.commit_and_receive` ends.
-
-    `queue`: its queue, as the process knows it; None: it doesn't know it any more.
-    `is_open`: whether its messages are neither completed nor put back yet.
-    `has_instance`: whether it was handed out for an instance.
+    """A delivery that `Session.commit_and_receive` ends. `queue`: its queue, as the process knows it; None: it doesn't know it any more.
+    `is_open`: whether its messages are neither completed nor put back yet. `has_instance`: whether it was handed out for an instance.
     """
 
     queue: BoxQueue | None
@@ -90,12 +87,9 @@ class EndedDelivery(NamedTuple):
 
 
 class PublishCall(NamedTuple):
-    """A call of publish.
-
-    `own`: the connection, if it is the box's own.
-    `is_transaction`: whether it is a transaction by itself.
-    `portions`: the number of statements that take its messages in.
-    `tells_failures`: whether a subscription wants messages that tell of failures.
+    """A call of publish. `own`: the connection, if it is the box's own. `is_transaction`: whether it is a transaction by itself.
+    `portions`: the number of statements that take its messages in. `tells_failures`: whether a subscription wants messages that tell of
+    failures.
     """
 
     own: OwnConnection | None
@@ -105,13 +99,8 @@ class PublishCall(NamedTuple):
 
 
 class RoutedPart(NamedTuple):
-    """Messages that one statement takes in.
-
-    `messages`: the number of messages.
-    `first`: the first message.
-    `entries`: the number of their entries in queues.
-    `problem`: the reason why the first entry is set aside.
-    `has_keys`: whether messages of the call have unique keys.
+    """Messages that one statement takes in. `messages`: the number of messages. `first`: the first message. `entries`: the number of their
+    entries in queues. `problem`: the reason why the first entry is set aside. `has_keys`: whether messages of the call have unique keys.
     `is_numbered`: whether it gets the number of its place at a gate when it comes in.
     """
 
@@ -124,13 +113,8 @@ class RoutedPart(NamedTuple):
 
 
 class GroupTurn(NamedTuple):
-    """A turn of one group that begins.
-
-    `queue`: its queue.
-    `policy`: the rules of the group.
-    `row`: the data of the turn, as the statement returns them that begins it.
-    `at_most`: the most messages to hand out.
-    `now_us`: the time of the turn, microseconds.
+    """A turn of one group that begins. `queue`: its queue. `policy`: the rules of the group. `row`: the data of the turn, as the statement
+    returns them that begins it. `at_most`: the most messages to hand out. `now_us`: the time of the turn, microseconds.
     """
 
     queue: BoxQueue
@@ -140,13 +124,13 @@ class GroupTurn(NamedTuple):
     now_us: int
 
     def has_simply_arrived(self) -> bool:
-        """Whether all messages have arrived, and may be seen, and nobody has asked for anything else."""
+        """Return whether all messages have arrived and may be seen, and nothing else was requested."""
         row = self.row
         if any(row.codes) or any(row.late) or any(row.waits) or row.request_ids or None in row.sequences:
             return False
         if self.queue.origin_id is not None and row.late_numbers:  # put back on the way to this gate
             return False
-        return not any(one is not None and one > self.now_us for one in row.visible)
+        return not any(visible is not None and visible > self.now_us for visible in row.visible)
 
     def holds_nothing(self) -> bool:
         """Whether the group holds no messages, and has skipped no numbers that it remembers."""
@@ -155,11 +139,8 @@ class GroupTurn(NamedTuple):
 
 
 class EndedMessages(NamedTuple):
-    """Messages of a delivery that are done.
-
-    `messages`: the number of messages.
-    `keep`: what is kept of them.
-    `lates`: whether each is late.
+    """Messages of a delivery that are done. `messages`: the number of messages. `keep`: what is kept of them. `lates`: whether each is
+    late.
     """
 
     messages: int
@@ -184,61 +165,63 @@ class HeadOfQueue(NamedTuple):
 NEXT_DELIVERY = FastPath[EndedDelivery](
     "a commit brings the next delivery along",
     {
-        "the queue hands out": lambda one: one.queue is not None and one.queue.is_open,
-        "the queue serves no dialogs": lambda one: one.queue is not None and not one.queue.serves,
-        "the queue has groups": lambda one: one.queue is not None and one.queue.has_groups,
-        "the queue has no gate": lambda one: one.queue is not None and one.queue.gate_id is None,
-        "the delivery has no instance": lambda one: not one.has_instance,
-        "the delivery is open": lambda one: one.is_open,
-        "the box's own connection, in a transaction": lambda one: is_between(one.connection),
+        "the queue hands out": lambda case: case.queue is not None and case.queue.is_open,
+        "the queue serves no dialogs": lambda case: case.queue is not None and not case.queue.serves,
+        "the queue has groups": lambda case: case.queue is not None and case.queue.has_groups,
+        "the queue has no gate": lambda case: case.queue is not None and case.queue.gate_id is None,
+        "the delivery has no instance": lambda case: not case.has_instance,
+        "the delivery is open": lambda case: case.is_open,
+        "the box's own connection, in a transaction": lambda case: is_between(case.connection),
     },
     28,
 )
 FIFO_IN_SQL = FastPath[tuple[BoxQueue, Definitions]](
     "PostgreSQL hands out first in, first out, by the stored order",
     {
-        "all groups of the queue are Fifo": lambda one: one[0].is_fifo,
-        "all its subscriptions are started": lambda one: one[0].declared.name not in one[1].collecting,
+        "all groups of the queue are Fifo": lambda case: case[0].is_fifo,
+        "all its subscriptions are started": lambda case: case[0].declared.name not in case[1].collecting,
     },
     30,
 )
 SINGLE_ROUND_TRIP = FastPath[PublishCall](
     "a publish is a transaction in one round trip",
     {
-        "the publish is a transaction by itself": lambda one: one.is_transaction,
-        "one statement takes all messages in": lambda one: one.portions == 1,
-        "the box's own connection, without a transaction": lambda one: one.own is not None and is_idle(one.own),
-        "no pooler": lambda one: one.own is not None and not one.own.is_pooled,
-        "no subscription wants failures": lambda one: not one.tells_failures,
+        "the publish is a transaction by itself": lambda case: case.is_transaction,
+        "one statement takes all messages in": lambda case: case.portions == 1,
+        "the box's own connection, without a transaction": lambda case: case.own is not None and is_idle(case.own),
+        "no pooler": lambda case: case.own is not None and not case.own.is_pooled,
+        "no subscription wants failures": lambda case: not case.tells_failures,
     },
 )
 #: Of a publish that is a transaction in one round trip.
 EARLY_COMMIT = FastPath[PublishCall](
     "a publish commits before it is on disk, and waits for the disk afterwards",
-    {"the server can flush, and the role may": lambda one: one.own is not None and can_flush(one.own)},
+    {"the server can flush, and the role may": lambda case: case.own is not None and can_flush(case.own)},
     31,
 )
 SINGLE_MESSAGE = FastPath[RoutedPart](
     "one message is taken in by a function of its own",
     {
-        "one message": lambda one: one.messages == 1,
-        "no parts": lambda one: not one.first.parts,
-        "one entry in one queue": lambda one: one.entries == 1,
-        "the entry is valid": lambda one: one.problem is None,
-        "no unique key": lambda one: not one.has_keys,
-        "no number of a place": lambda one: not one.is_numbered,
+        "one message": lambda case: case.messages == 1,
+        "no parts": lambda case: not case.first.parts,
+        "one entry in one queue": lambda case: case.entries == 1,
+        "the entry is valid": lambda case: case.problem is None,
+        "no unique key": lambda case: not case.has_keys,
+        "no number of a place": lambda case: not case.is_numbered,
     },
 )
 NEXT_NUMBERS = FastPath[GroupTurn](
     "a turn of the next numbers is judged without columns",
     {
-        "the group is Standard": lambda one: isinstance(one.policy, Standard),
-        "the queue has no gate": lambda one: one.queue.gate_id is None,
-        "messages have come, and all may leave at once": lambda one: (
-            one.row.sequences is not None and 0 < len(one.row.sequences) <= one.at_most
+        "the group is Standard": lambda case: isinstance(case.policy, Standard),
+        "the queue has no gate": lambda case: case.queue.gate_id is None,
+        "messages have come, and all may leave at once": lambda case: (
+            case.row.sequences is not None and 0 < len(case.row.sequences) <= case.at_most
         ),
         "nothing else is to be done with them": GroupTurn.has_simply_arrived,
-        "a gate, or no message waits to be routed": lambda one: one.queue.origin_id is not None or not one.row.unrouted,
+        "a gate, or no message waits to be routed": lambda case: (
+            case.queue.origin_id is not None or not case.row.unrouted
+        ),
         "the group holds nothing": GroupTurn.holds_nothing,
     },
     136,
@@ -247,23 +230,22 @@ NEXT_NUMBERS = FastPath[GroupTurn](
 SINGLE_COMPLETION = FastPath[EndedMessages](
     "one message is completed by a function of its own",
     {
-        "one message": lambda one: one.messages == 1,
-        "nothing is kept of it": lambda one: one.keep == "nothing",
-        "it isn't late": lambda one: not one.lates[0],
+        "one message": lambda case: case.messages == 1,
+        "nothing is kept of it": lambda case: case.keep == "nothing",
+        "it isn't late": lambda case: not case.lates[0],
     },
 )
 STRAIGHT_SEND = FastPath[SentMessages](
     "messages of one dialog are sent without a look at each of them",
-    {
-        "one dialog": lambda one: len(set(one.handles)) == 1,
-        "one type": lambda one: len(set(one.types)) == 1,
-    },
+    {"one dialog": lambda case: len(set(case.handles)) == 1, "one type": lambda case: len(set(case.types)) == 1},
     further="send_straight",
 )
 QUEUE_HEAD = FastPath[HeadOfQueue](
     "a process remembers where a queue begins",
     {
-        "messages wait for no others, or the look took long": lambda one: not one.queue.holds or one.took_us > _LONG_US,
+        "messages wait for no others, or the look took long": lambda case: (
+            not case.queue.holds or case.took_us > _LONG_US
+        )
     },
     32,
 )

@@ -23,13 +23,13 @@ from seriatim.errors import BoxDisabled, EnvironmentProblem, UsageError
 
 __all__ = ["HOW_TO_ENABLE", "Identity", "identity_of"]
 
-#: What to do about a box that is disabled; the functions of the schema say the same.
+#: The remedy for a disabled box; the functions of the schema have the same text.
 HOW_TO_ENABLE = (
     "if it was moved here, or the server upgraded: seriatim box enable; if this is a copy: seriatim box new-id"
 )
-#: The name by which a connection keeps, by their schemas, the boxes that it leads to.
+#: The attribute by which a connection keeps, by schema, the boxes that it leads to.
 _KEPT = "_seriatim_boxes"
-#: The name by which a connection keeps the schemas of boxes that were found enabled on it.
+#: The attribute by which a connection keeps the schemas of boxes that were found enabled on it.
 _ENABLED = "_seriatim_enabled"
 
 
@@ -45,16 +45,15 @@ class Identity:
         self.incarnation = 0
 
     def look(self, connection: psycopg.Connection) -> str | None:
-        """Look at the box and its server, on a connection of the box and in its transaction.
-
-        A box without an id takes one. A new timeline of the server is noted as a new incarnation of the box.
+        """Look at the box and its server, on a connection of the box and in its transaction. A box without an id takes one. A new timeline
+        of the server is noted as a new incarnation of the box.
         """
-        found = Statements(connection, self.schema).one("look_at_identity")
-        if found.box_id is not None:
-            self.box_id, self.incarnation = found.box_id, found.incarnation
-        if found.why_disabled is None and found.is_final:
+        row = Statements(connection, self.schema).one("look_at_identity")
+        if row.box_id is not None:
+            self.box_id, self.incarnation = row.box_id, row.incarnation
+        if row.why_disabled is None and row.is_final:
             self._note_enabled(connection)
-        why: str | None = found.why_disabled
+        why: str | None = row.why_disabled
         return why
 
     def check_enabled(self, connection: psycopg.Connection) -> None:
@@ -74,7 +73,7 @@ class Identity:
     def _why_disabled(self, connection: psycopg.Connection) -> str | None:
         """Why the box is disabled; nothing is written in the midst of a transaction."""
         is_own = isinstance(connection, OwnConnection)
-        if is_own and is_idle(connection):  # a standby when it was made, or the operator has acted since
+        if is_own and is_idle(connection):  # a standby when it was made, or an operator has acted since
             why = self.look(connection)
             connection.commit()
             set_for_transactions(connection)  # it may have been promoted
@@ -98,11 +97,11 @@ class Identity:
         kept = vars(connection).get(_KEPT, {})
         if self.schema in kept and kept[self.schema] == self._known:
             return
-        found, settings = _asked(connection, self.schema)
-        if found != self._known:
+        row, settings = _asked(connection, self.schema)
+        if row != self._known:
             with own() as ours:  # the box may have moved since it was opened, to a newer PostgreSQL
                 self._known = identity_of(ours, self.schema)
-        if found != self._known:
+        if row != self._known:
             there = place_of(connection.info.dsn, self.schema)
             raise UsageError(
                 f"the connection leads to another message box, or to none: {there}",
@@ -119,6 +118,6 @@ def identity_of(connection: psycopg.Connection, schema: str) -> str | None:
 
 
 def _asked(connection: psycopg.Connection, schema: str) -> tuple[str | None, tuple[str, str, int]]:
-    """The identity of the box, and the settings that `check_values` reads, in its order."""
+    """Return the identity of the box, and the settings that `check_values` reads, in its order."""
     identity, nulls, equals, digits = Statements(connection, schema).one("identity", schema=schema)
     return None if identity is None else str(identity), (nulls, equals, digits)

@@ -12,10 +12,10 @@ from enum import Enum
 
 from seriatim.errors import InvariantBroken
 
-__all__ = ["TRANSITIONS", "Event", "InHand", "State"]
+__all__ = ["TRANSITIONS", "DeliveryState", "Event", "InHand"]
 
 
-class State(Enum):
+class DeliveryState(Enum):
     """The state of a delivery."""
 
     OPEN = "it has not ended", True, False
@@ -26,7 +26,7 @@ class State(Enum):
     COMMITTED = "its transaction was committed before, and it was put back", False, True
     ELSEWHERE = "somebody else ends it", False, False
 
-    __hash__ = object.__hash__  # that of `Enum` is a call of Python's, of which each message would need several
+    __hash__ = object.__hash__  # `Enum` computes it in a Python call, and each message would need several
 
     def __init__(self, text: str, is_open: bool, is_refused: bool) -> None:
         self.text = text
@@ -49,23 +49,27 @@ class Event(Enum):
     TAKEN_OVER = "a lease takes it over"
 
 
-#: For each state the events that can happen in it, and the state that each leads to.
-TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
-    State.OPEN: {
-        Event.COMPLETED: State.DONE,
-        Event.RETURNED: State.PUT_BACK,
-        Event.ROLLED_BACK: State.LOST,
-        Event.ENDED: State.LEFT,
-        Event.COMMITTED: State.COMMITTED,
-        Event.TAKEN_OVER: State.ELSEWHERE,
+#: The possible events of each state, and the states that they lead to.
+TRANSITIONS: Mapping[DeliveryState, Mapping[Event, DeliveryState]] = {
+    DeliveryState.OPEN: {
+        Event.COMPLETED: DeliveryState.DONE,
+        Event.RETURNED: DeliveryState.PUT_BACK,
+        Event.ROLLED_BACK: DeliveryState.LOST,
+        Event.ENDED: DeliveryState.LEFT,
+        Event.COMMITTED: DeliveryState.COMMITTED,
+        Event.TAKEN_OVER: DeliveryState.ELSEWHERE,
     },
-    # What follows the statement is another transaction, which may end, too.
-    State.LEFT: {Event.RETURNED: State.PUT_BACK, Event.ROLLED_BACK: State.LOST, Event.ENDED: State.LEFT},
-    State.DONE: {Event.ROLLED_BACK: State.LOST, Event.END_ROLLED_BACK: State.OPEN},
-    State.PUT_BACK: {Event.ROLLED_BACK: State.LOST, Event.END_ROLLED_BACK: State.OPEN},
-    State.ELSEWHERE: {Event.ROLLED_BACK: State.LOST, Event.END_ROLLED_BACK: State.OPEN},
-    State.LOST: {Event.ROLLED_BACK: State.LOST, Event.END_ROLLED_BACK: State.OPEN},
-    State.COMMITTED: {Event.ROLLED_BACK: State.LOST},
+    # After the statement there is another transaction, which may end, too.
+    DeliveryState.LEFT: {
+        Event.RETURNED: DeliveryState.PUT_BACK,
+        Event.ROLLED_BACK: DeliveryState.LOST,
+        Event.ENDED: DeliveryState.LEFT,
+    },
+    DeliveryState.DONE: {Event.ROLLED_BACK: DeliveryState.LOST, Event.END_ROLLED_BACK: DeliveryState.OPEN},
+    DeliveryState.PUT_BACK: {Event.ROLLED_BACK: DeliveryState.LOST, Event.END_ROLLED_BACK: DeliveryState.OPEN},
+    DeliveryState.ELSEWHERE: {Event.ROLLED_BACK: DeliveryState.LOST, Event.END_ROLLED_BACK: DeliveryState.OPEN},
+    DeliveryState.LOST: {Event.ROLLED_BACK: DeliveryState.LOST, Event.END_ROLLED_BACK: DeliveryState.OPEN},
+    DeliveryState.COMMITTED: {Event.ROLLED_BACK: DeliveryState.LOST},
 }
 
 
@@ -73,7 +77,7 @@ class InHand:
     """A delivery as the connection that received it knows it."""
 
     def __init__(self) -> None:
-        self.state = State.OPEN
+        self.state = DeliveryState.OPEN
         #: Whether a worker's handler has it: then only the worker may end it.
         self.is_lent = False
 
@@ -87,8 +91,8 @@ class InHand:
         try:
             self.state = TRANSITIONS[self.state][event]
         except KeyError:
-            what = f"a delivery in state {self.state.name} cannot take the event {event.name}"
-            raise InvariantBroken(what) from None
+            problem = f"a delivery in state {self.state.name} cannot take the event {event.name}"
+            raise InvariantBroken(problem) from None
 
     @contextmanager
     def lent(self) -> Iterator[None]:

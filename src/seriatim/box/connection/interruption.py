@@ -23,12 +23,12 @@ _CURRENT: ContextVar[Interruption | None] = ContextVar("seriatim_interruption", 
 
 
 def interruption() -> Interruption | None:
-    """What may interrupt the present call; None: nobody does."""
+    """Return the object that may interrupt the present call; None: there is none."""
     return _CURRENT.get()
 
 
 class Interruption:
-    """What may interrupt the calls of one session, or one call of a box; one call at a time."""
+    """Interrupts the calls of one session, or one call of a box; one call at a time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -39,7 +39,7 @@ class Interruption:
 
     @contextmanager
     def calling(self, call: object) -> Iterator[None]:
-        """Around a call, by which `ask` knows it: it may be interrupted, and what comes after it goes on."""
+        """Run a call that `ask` may interrupt by its name; later calls continue."""
         token = _CURRENT.set(self)
         self._call = call
         try:
@@ -61,7 +61,7 @@ class Interruption:
     def has_not(self, connection: psycopg.Connection) -> None:
         """Note that a connection is given back."""
         with self._lock:
-            self._connections = [one for one in self._connections if one is not connection]
+            self._connections = [other for other in self._connections if other is not connection]
             if isinstance(connection, OwnConnection):
                 connection.is_interrupted = False
                 connection.interrupting = nullcontext()

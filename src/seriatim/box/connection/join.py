@@ -46,12 +46,13 @@ def join(session: Any) -> Any:
     if not hasattr(session, "connection"):
         raise UsageError(
             f"{type(session).__name__} can't be joined",
-            remedy="give a Session or Connection of SQLAlchemy, or its counterpart for asyncio; psycopg's connections go to box.session directly",
+            remedy="give a Session or Connection of SQLAlchemy, or its counterpart for asyncio; psycopg's connections go to "
+            "box.session directly",
         )
     if callable(session.connection):
         session.flush()
         session = session.connection()
-    elif not session.in_transaction():  # as SQLAlchemy does before a statement: or it wouldn't commit
+    elif not session.in_transaction():  # as SQLAlchemy does before a statement: otherwise it wouldn't commit
         session.begin()
     return _of_psycopg(session.connection.driver_connection, psycopg.Connection)
 
@@ -65,10 +66,10 @@ async def _joined(session: Any) -> ApplicationConnection:
     return _of_psycopg((await session.get_raw_connection()).driver_connection, psycopg.AsyncConnection)
 
 
-def _of_psycopg(found: object, kind: type[ApplicationConnection]) -> ApplicationConnection:
-    if not isinstance(found, kind):
+def _of_psycopg(connection: object, kind: type[ApplicationConnection]) -> ApplicationConnection:
+    if not isinstance(connection, kind):
         raise UsageError(
-            f"the driver of this engine is {type(found).__module__.partition('.')[0]}",
+            f"the driver of this engine is {type(connection).__module__.partition('.')[0]}",
             remedy="create_engine('postgresql+psycopg://…'): a box takes part in transactions of psycopg",
         )
-    return found
+    return connection

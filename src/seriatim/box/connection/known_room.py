@@ -7,15 +7,13 @@ import time
 
 __all__ = ["FreeRoom"]
 
-#: Of the room that was counted a process fills so much, for so long, before it counts again.
+#: The share of the counted room that a process fills, and for how long, before it counts again.
 _SHARE, _AGE_S = 10, 1.0
 
 
 class FreeRoom:
-    """The free room in the queues of a box, as a process knows it. Threads may share it.
-
-    A process doesn't count a queue for each message: after a count it fills a tenth of the free room without counting
-    again. So several processes may together exceed the limit a little.
+    """The free room in the queues of a box, as a process knows it. Threads may share it. A process doesn't count a queue for each message:
+    after a count it fills a tenth of the free room without counting again. So several processes may together exceed the limit a little.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""`Misuse`: the code that called is wrong, and the same call fails again. As a fault of a handler it is never retried."""
+"""`Misuse`: the calling code is wrong, and the same call fails again. As a fault of a handler it is never retried."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ __all__ = ["Misuse"]
 
 
 class Misuse(UsageError):
-    """A call that can't succeed, whatever the data and the time."""
+    """A call that can't succeed with any data at any time."""

@@ -51,8 +51,8 @@ _KINDS: dict[type[Any], type[Any]] = {}
 
 
 def seen(kind: type[Any]) -> type[Any]:
-    """Derive a class of cursors whose statements the connection sees before they are sent."""
-    if (found := _KINDS.get(kind)) is None:
-        found = kind if issubclass(kind, _Seen) else type(kind.__name__, (_Seen, kind), {"__slots__": ()})
-        _KINDS[kind] = found
-    return found
+    """Derive a class of cursors whose statements the connection inspects before they are sent."""
+    if (kind_seen := _KINDS.get(kind)) is None:
+        kind_seen = kind if issubclass(kind, _Seen) else type(kind.__name__, (_Seen, kind), {"__slots__": ()})
+        _KINDS[kind] = kind_seen
+    return kind_seen

@@ -6,8 +6,8 @@ hour most of it. So a process asks PostgreSQL now and then where a queue begins,
 again. Messages in hand count, so a message that is put back isn't missed. A message may appear before that place later:
 it was published in a transaction longer than the slack, its lease ran out, or it waited behind a delayed or failed
 message. It is found when the process asks again, or when there is nothing else. In queues whose messages wait for
-others such messages are common, so there a place is only used if finding it took long. What a transaction has completed
-itself no vacuum takes away before its end: it notes how far it has come, see `reach.sql`.
+others such messages are common, so there a place is only used if finding it took long. No vacuum removes the entries
+that a transaction has completed itself before its end: so it notes its progress, see `reach.sql`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from seriatim.box.definitions.definition import BoxQueue
 
 __all__ = ["EVERYTHING", "SHORTEST_S", "Heads", "pause_s"]
 
-#: The rank from which on there is all of a queue.
+#: The rank that lies before all messages of a queue.
 EVERYTHING = -(2**63)
 _SLACK_US = 1_000_000
 #: How much earlier the highest priority makes a message than the middle one: see ``entries.rank``.
@@ -41,9 +41,9 @@ class Heads:
         rank, until = self._known.get(queue.queue_id, (EVERYTHING, 0.0))
         if now < until:
             return rank
-        asked = bool(until)  # not by who looks once
-        self._known[queue.queue_id] = (rank, now + SHORTEST_S)  # meanwhile nobody else has to
-        if asked:
+        is_waiting = bool(until)  # not for a single look
+        self._known[queue.queue_id] = (rank, now + SHORTEST_S)  # meanwhile no other thread has to
+        if is_waiting:
             lowest, took_us = ask(queue)
             rank = EVERYTHING
             if QUEUE_HEAD.applies(HeadOfQueue(queue, took_us)):

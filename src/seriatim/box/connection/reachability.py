@@ -17,9 +17,10 @@ from seriatim.rested import RestedConnection
 __all__ = ["Reach"]
 
 _LOG = logging.getLogger("seriatim.box")
-#: What a pool says of a connection of ours that is closed: it was lost, which its user is told, or closed because it couldn't be used again.
+#: A pool's warning for a closed connection of ours: it was lost, which its user gets as an error, or closed because it couldn't be
+#: used again.
 _CLOSED = "discarding closed connection: %s"
-#: A pool's warnings after one failed attempt, and after several. Warnings with other words aren't removed from the log.
+#: A pool's warnings after one failed attempt, and after several. Warnings with other texts aren't removed from the log.
 _TRY, _TRIES = "error connecting in %r: %s", "reconnection attempt in pool %r failed after %s sec"
 _NUMBERS = count(1)
 

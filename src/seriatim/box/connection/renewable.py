@@ -1,4 +1,4 @@
-"""The transaction of a session on a connection that can be replaced: a receiver outlives restarts of the server so."""
+"""The transaction of a session on a replaceable connection: so a receiver survives restarts of the server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RenewableTransaction:
         connect_soon: Callable[[], AbstractContextManager[psycopg.Connection]],
     ) -> None:
         self._connect = connect
-        #: The same, for another connection; it doesn't wait long.
+        #: The same, for another connection, without a long wait.
         self._connect_soon = connect_soon
 
     def __enter__(self) -> Self:

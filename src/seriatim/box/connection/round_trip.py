@@ -56,7 +56,7 @@ __all__ = [
     "transact",
 ]
 
-#: After this statement everything that was committed before it is on disk: the function appends a record and flushes the log.
+#: After this statement everything that was committed before is on disk: the function appends a record and flushes the log.
 _FLUSH = b"SELECT pg_catalog.pg_logical_emit_message(FALSE, 'seriatim', '', TRUE)"
 _MAY_FLUSH = (
     b"SELECT coalesce(has_function_privilege("
@@ -64,36 +64,34 @@ _MAY_FLUSH = (
 )
 
 
-#: As PostgreSQL sends them; nothing else that is a byte long is asked for.
+#: PostgreSQL's booleans; no other requested type is a byte long.
 _BOOLEANS = {b"\0": False, b"\1": True}
 _BEGIN, _COMMIT, _FLUSHED = (
     Sent(text, [], ()) for text in (b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", b"COMMIT", _FLUSH)
 )
 _CHAIN = Sent(b"COMMIT AND CHAIN", [], (), kept=False)
-#: Without names, which may be forgotten: where that is found out, it isn't known what was executed.
+#: Without names, which may be forgotten: when that is noticed, it isn't known what was executed.
 _BEGIN_FIRST, _COMMIT_LAST = _BEGIN._replace(kept=False), _COMMIT._replace(kept=False)
 
 
 class OwnConnection(PreparingConnection):
-    """A connection that a box has made, with its state.
-
-    It refuses to commit while a delivery is open: the group would go on as if the messages had been handed out.
-    From `begin_anew` to `given_back` a session uses it, and an application may execute SQL on it. Then it refuses
-    everything that would end the transaction, or roll it back to a savepoint, unseen: such statements as text, and
-    ``autocommit``.
+    """A connection that a box has made, with its state. It refuses to commit while a delivery is open: the group would go on as if the
+    messages had been handed out. From `begin_anew` to `given_back` a session uses it, and an application may execute SQL on it. Then it
+    refuses everything that would end the transaction, or roll it back to a savepoint, unseen: such statements as text, and ``autocommit``.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         #: The result of `can_flush`; None before the first call.
         self.may_flush: bool | None = None
-        #: From where to search for messages published through SQL, and until when to use that: see `publishing/unrouted_range.py`.
+        #: The beginning of the search for messages published through SQL, and until when it is valid: see
+        #: `publishing/unrouted_range.py`.
         self.settled: tuple[Any, float] | None = None
         self.reads_only = False
         #: Whether nothing further is sent, because another thread has cancelled the call, until it is rolled back; see
         #: `interruption.py`.
         self.is_interrupted = False
-        #: Held while the server is told to cancel.
+        #: Held during the request to cancel.
         self.interrupting: AbstractContextManager[Any] = nullcontext()
         #: The last delivery that was received in its transaction; None if there is none.
         self.in_hand: InHand | None = None
@@ -138,7 +136,7 @@ class OwnConnection(PreparingConnection):
         self.cursor_factory = psycopg.Cursor
         self.server_cursor_factory = psycopg.ServerCursor
         has_limit, self.turn_limit_ms = self.turn_limit_ms, limit_ms
-        if self.is_pooled:  # each transaction says what it needs when it begins
+        if self.is_pooled:  # each transaction makes its own settings when it begins
             self._is_changed = False
         elif self._is_changed or not is_set(self):
             set_anew(self, limit_ms)
@@ -178,7 +176,7 @@ class OwnConnection(PreparingConnection):
         return answer
 
     def _tidy_up(self) -> None:
-        """Let what ends a cancelled call be sent, when the server has been told to cancel what was under way: that is for nothing else."""
+        """Allow the statements that end a cancelled call, after the request to cancel the one under way."""
         if self.is_interrupted:
             with self.interrupting:
                 self.is_interrupted = False
@@ -210,7 +208,7 @@ class OwnConnection(PreparingConnection):
             return _decoded(query)
         if isinstance(query, Composable):
             return query.as_string(self)
-        return " ? ".join(getattr(query, "strings", ()))  # a template, whose values are sent apart
+        return " ? ".join(getattr(query, "strings", ()))  # a template, whose values are sent separately
 
     @property
     def autocommit(self) -> bool:
@@ -240,13 +238,13 @@ class OwnConnection(PreparingConnection):
     def commit(self) -> None:
         """Commit, like the driver's method."""
         check_process(self._process)
-        if not self._blocks:  # there the driver refuses it
+        if not self._blocks:  # outside a block the driver refuses it
             self._check_ended()
         super().commit()
         self._committed = self.in_hand
 
     def rollback(self) -> None:
-        """Roll back, like the driver's method; deliveries of the transaction are lost. What tidies up a cancelled call may follow."""
+        """Roll back, like the driver's method; deliveries of the transaction are lost. Statements that end a cancelled call may follow."""
         self._tidy_up()
         super().rollback()
         self._go_back_to(None)
@@ -281,7 +279,7 @@ class OwnConnection(PreparingConnection):
             )
 
     def _go_back_to(self, before: InHand | None, *, was_open: bool = False) -> None:
-        """After a rollback to a savepoint: later deliveries are lost, and the earlier delivery is in hand again."""
+        """After a rollback to a savepoint, mark later deliveries as lost, and take the earlier delivery in hand again."""
         if self.in_hand is not None and self.in_hand not in (before, self._committed):
             self.in_hand.happens(Event.ROLLED_BACK)
         if before is not None and was_open and not before.is_open:
@@ -296,7 +294,7 @@ def _decoded(query: bytes) -> str:
 
 
 def has_pooler(connection: psycopg.Connection) -> bool:
-    """Whether a connection pooler stands in between: then the server process that it names isn't the one that answers."""
+    """Return whether a connection pooler stands in between: then the server process that it names isn't the one that answers."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         ((pid,),) = cursor.execute("SELECT pg_backend_pid()").fetchall()
     return bool(pid != connection.info.backend_pid)
@@ -313,9 +311,8 @@ def is_in_transaction(connection: psycopg.Connection) -> bool:
 
 
 def is_between(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:
-    """Whether `commit_between` can be called: a transaction has begun, and the driver sends nothing else meanwhile.
-
-    False if each transaction has to make its own settings first.
+    """Whether `commit_between` can be called: a transaction has begun, and the driver sends nothing else meanwhile. False if each
+    transaction has to make its own settings first.
     """
     pgconn = connection.pgconn
     return (
@@ -327,9 +324,8 @@ def is_between(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:
 
 
 def is_unbegun(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:
-    """Whether `begin_with` can be called: no transaction has begun, and the driver sends nothing else meanwhile.
-
-    False if each transaction has to make its own settings first, or was told to begin otherwise.
+    """Whether `begin_with` can be called: no transaction has begun, and the driver sends nothing else meanwhile. False if each transaction
+    has to make its own settings first, or was told to begin otherwise.
     """
     pgconn = connection.pgconn
     return (
@@ -348,10 +344,10 @@ def can_flush(connection: OwnConnection) -> bool:
     return connection.may_flush
 
 
-def transact(connection: OwnConnection, asked: Asked, *, flush: bool = False) -> Any:
+def transact(connection: OwnConnection, request: Asked, *, flush: bool = False) -> Any:
     """Execute one statement that is a transaction by itself."""
-    sent = [as_sent(connection.adapter(), asked)]
-    if flush:  # what comes after the commit is another transaction, and all is answered at once
+    sent = [as_sent(connection.adapter(), request)]
+    if flush:  # after the commit another transaction begins, and all is answered at once
         sent = [_BEGIN, *sent, _COMMIT, _FLUSHED]
     answer = execute_alone(connection, sent)
     value = answer.get_value(0, 0)
@@ -370,13 +366,13 @@ def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list
 def _rows_of_first(
     connection: OwnConnection, first: Asked, then: Sent, results: list[PGresult], failed: PGresult | None
 ) -> list[tuple[Any, ...]]:
-    """The rows of the first statement of a transaction, which was sent as `then` behind what went before."""
+    """Return the rows of the first statement of a transaction, which was sent as `then` after the earlier ones."""
     if failed is None:
         return rows_of(connection, results[-1], then.text)
     error = errors.error_from_result(failed, connection.info.encoding)
     if failed is not results[-1]:
         raise error
-    # What was to be committed is. The name goes, for its plan may be what failed.
+    # The commit succeeded. The name is dropped, because its plan may be the one that failed.
     connection.forget(then.text)
     if not isinstance(error, errors.InvalidSqlStatementName):
         raise error
@@ -384,9 +380,9 @@ def _rows_of_first(
     connection.forget()
     connection.rollback()
     with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
-        found = cursor.execute(*first).fetchall()
+        rows = cursor.execute(*first).fetchall()
         names = tuple(column.name.encode() for column in cursor.description or ())
-    return list(map(row_class(names)._make, found))
+    return list(map(row_class(names)._make, rows))
 
 
 def begin_with(connection: OwnConnection, first: Asked) -> list[tuple[Any, ...]]:
@@ -402,14 +398,14 @@ def commit_alone(connection: OwnConnection, command: bytes) -> None:
         raise errors.error_from_result(failed, connection.info.encoding)
 
 
-def commit_with(connection: OwnConnection, asked: Asked, *, ahead: bytes | None = None, chain: bool = False) -> Any:
-    """Execute the last statement of a transaction, and commit, in one round trip; where none has begun it is one by itself."""
+def commit_with(connection: OwnConnection, request: Asked, *, ahead: bytes | None = None, chain: bool = False) -> Any:
+    """Execute the last statement of a transaction, and commit, in one round trip; without a transaction it is one by itself."""
     while True:
         sent = [] if ahead is None else [_command(ahead)]
-        sent += [as_sent(connection.adapter(), asked), _CHAIN if chain else _COMMIT_LAST]
+        sent += [as_sent(connection.adapter(), request), _CHAIN if chain else _COMMIT_LAST]
         results, failed = exchange(connection, [_BEGIN_FIRST, *sent] if is_idle(connection) else sent)
         if failed is None:
-            return value_of(connection, next(one for one in results if one.status == ExecStatus.TUPLES_OK))
+            return value_of(connection, next(result for result in results if result.status == ExecStatus.TUPLES_OK))
         error = errors.error_from_result(failed, connection.info.encoding)
         if not isinstance(error, errors.InvalidSqlStatementName):
             raise error

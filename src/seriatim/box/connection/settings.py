@@ -26,8 +26,8 @@ __all__ = [
     "settings_of",
 ]
 
-#: What values look like as text, and what a transaction is unless it says so itself. `search_path` is not among them: an
-#: application finds its own tables by it, and each statement of the box names its schema.
+#: The form of values as text, and the defaults of a transaction. `search_path` is not among them: an application finds its own tables
+#: by it, and each statement of the box names its schema.
 _RELIED_ON: Mapping[str, str] = {
     "client_encoding": "UTF8",
     "DateStyle": "ISO",
@@ -42,7 +42,7 @@ _RELIED_ON: Mapping[str, str] = {
     "default_transaction_read_only": "off",
     "default_transaction_deferrable": "off",
 }
-#: PostgreSQL tells of these by itself, also of each change.
+#: Settings that PostgreSQL reports by itself, and each of their changes.
 _TOLD: Mapping[bytes, bytes] = {
     b"client_encoding": b"UTF8",
     b"DateStyle": b"ISO",
@@ -50,7 +50,8 @@ _TOLD: Mapping[bytes, bytes] = {
     b"standard_conforming_strings": b"on",
 }
 _LIMIT = "idle_in_transaction_session_timeout"
-#: Of a whole transaction, since PostgreSQL 17: a turn has a limit of its own, and a role's would end its messages again and again.
+#: The limit of a whole transaction, since PostgreSQL 17: a turn has a limit of its own, and a role's limit would end its messages
+#: again and again.
 _TRANSACTION_LIMIT, _SINCE = "transaction_timeout", 170_000
 _RESET = sql.SQL("RESET SESSION AUTHORIZATION; RESET ALL; UNLISTEN *; ")
 
@@ -78,7 +79,7 @@ def begins_as_set(connection: psycopg.Connection) -> bool:
 
 
 def is_standby(connection: psycopg.Connection) -> bool:
-    """Whether the server is a standby, as it said with its last answer; sends nothing."""
+    """Return whether the server is a standby, by its last answer; sends nothing."""
     return connection.pgconn.parameter_status(b"in_hot_standby") == b"on"
 
 
@@ -108,9 +109,9 @@ def is_set(connection: psycopg.Connection) -> bool:
 
 
 @lru_cache
-def _fit(*told: bytes | None) -> bool:
-    """Whether these are the necessary settings, in the order of `_TOLD`; they are nearly always the same."""
-    return all((is_so or b"").startswith(wanted) for is_so, wanted in zip(told, _TOLD.values(), strict=True))
+def _fit(*values: bytes | None) -> bool:
+    """Return whether these are the necessary settings, in the order of `_TOLD`; they are nearly always the same."""
+    return all((is_so or b"").startswith(wanted) for is_so, wanted in zip(values, _TOLD.values(), strict=True))
 
 
 def check_encoding(connection: psycopg.Connection) -> None:

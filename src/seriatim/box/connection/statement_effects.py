@@ -19,15 +19,15 @@ class Effect(Flag):
     """The effect of an SQL text on the transaction in which it is executed."""
 
     NONE = 0
-    #: It begins or ends one: ``BEGIN``, ``COMMIT``, ``END``, ``ROLLBACK``, ``ABORT``, ``PREPARE TRANSACTION``.
+    #: Begins or ends one: ``BEGIN``, ``COMMIT``, ``END``, ``ROLLBACK``, ``ABORT``, ``PREPARE TRANSACTION``.
     ENDS = auto()
-    #: It goes back to a savepoint.
+    #: Goes back to a savepoint.
     GOES_BACK = auto()
-    #: It sets something for the connection, which holds after the transaction: ``SET``, ``RESET``, ``DISCARD``, ``LISTEN``.
+    #: Makes a setting of the connection, which holds after the transaction: ``SET``, ``RESET``, ``DISCARD``, ``LISTEN``.
     SETS = auto()
 
 
-#: In a text without any of these there is nothing to find.
+#: A text without any of these has no such statement.
 _ANY = re.compile(
     r"abort|begin|commit|discard|end|\blisten|prepare|reset|rollback|\bset\b|set_config|start", re.IGNORECASE
 )
@@ -46,10 +46,10 @@ _TOKEN = re.compile(
 _COMMENT_ENDS = re.compile(r"/\*|\*/")
 #: Texts up to this length are remembered, a thousand of them: an application executes the same few again and again.
 _REMEMBERED_CHARACTERS = 4096
-#: Of longer texts, such as those that list groups, up to this length a few are remembered: to read one takes milliseconds.
+#: A few longer texts up to this length are remembered, such as those that list groups: reading one takes milliseconds.
 _LONG_CHARACTERS, _LONG_TEXTS = 65_536, 64
 _CALL = re.compile("set_config", re.IGNORECASE)
-#: A call that sets something for the transaction only, and says so.
+#: A call that makes a setting of the transaction only, by its argument.
 _FOR_TRANSACTION = re.compile(r"set_config\s*\([^()]*,\s*true\s*\)", re.IGNORECASE)
 #: A ``SET`` with one of these words lasts until the end of the transaction.
 _OF_TRANSACTION = frozenset({"LOCAL", "TRANSACTION", "CONSTRAINTS"})
@@ -65,12 +65,12 @@ def effect_of(text: str) -> Effect:
 def _effect_of(text: str) -> Effect:
     if _ANY.search(text) is None:
         return Effect.NONE
-    found = Effect.NONE
+    effect = Effect.NONE
     for words in _statements(text):
-        found |= _effect_of_one(words)
+        effect |= _effect_of_one(words)
         if "SET_CONFIG" in words and len(_FOR_TRANSACTION.findall(text)) < len(_CALL.findall(text)):
-            found |= Effect.SETS
-    return found
+            effect |= Effect.SETS
+    return effect
 
 
 _remembered = lru_cache(maxsize=1024)(_effect_of)
@@ -117,24 +117,24 @@ def _statements(text: str) -> Iterator[list[str]]:
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
     """The words of a text, and the ends of its statements."""
     at = 0
-    while (found := _TOKEN.match(text, at)) is not None:
-        at = found.end()
-        match found.lastgroup:
+    while (token := _TOKEN.match(text, at)) is not None:
+        at = token.end()
+        match token.lastgroup:
             case "comment":
                 at = _behind_comment(text, at)
             case "dollar":
-                closed = text.find(found[0], at)
-                at = len(text) if closed < 0 else closed + len(found[0])
+                closed = text.find(token[0], at)
+                at = len(text) if closed < 0 else closed + len(token[0])
             case "word" | "stop" as kind:
-                yield kind, found[0]
+                yield kind, token[0]
 
 
 def _behind_comment(text: str, at: int) -> int:
     """The end of a comment that began before `at`; comments may be nested."""
     depth = 1
     while depth:
-        if (found := _COMMENT_ENDS.search(text, at)) is None:
+        if (comment_end := _COMMENT_ENDS.search(text, at)) is None:
             return len(text)
-        depth += 1 if found[0] == "/*" else -1
-        at = found.end()
+        depth += 1 if comment_end[0] == "/*" else -1
+        at = comment_end.end()
     return at

@@ -1,4 +1,4 @@
-"""What a process has logged already, so that it logs it once."""
+"""The texts that a process has logged already, so that it logs each once."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Hashable
 
 __all__ = ["ToldOnce"]
 
-#: So many different things are logged; after that none is.
+#: How many different texts are logged; after that none is.
 _MOST = 1_000
 
 
 class ToldOnce:
-    """Which things a process has logged of a box. Threads may share it."""
+    """The events that a process has logged of a box. Threads may share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._told: set[Hashable] = set()
 
-    def is_first(self, what: Hashable) -> bool:
-        """Whether `what` is to be logged now: it wasn't before, and there weren't too many others."""
+    def is_first(self, key: Hashable) -> bool:
+        """Return whether `key` is to be logged now: it wasn't before, and there weren't too many others."""
         with self._lock:
-            if what in self._told or len(self._told) >= _MOST:
+            if key in self._told or len(self._told) >= _MOST:
                 return False
-            self._told.add(what)
+            self._told.add(key)
             return True

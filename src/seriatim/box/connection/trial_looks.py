@@ -1,4 +1,4 @@
-"""Remember when a process has looked last for what is on trial, which comes behind the others: under load it looks once a second."""
+"""When a process has last looked for groups on trial, which come after the others: under load it looks once a second."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TrialLooks:
         self._next: dict[int, float] = {}
 
     def is_due(self, queue_id: int) -> bool:
-        """Whether it is time to look; if so, the next time is a second later. The first time is a second after the first call."""
+        """Return whether it is time to look; if so, the next time is a second later. The first time is a second after the first call."""
         now = time.monotonic()
         due = self._next.setdefault(queue_id, now + _PAUSE_S)
         if now < due:

@@ -1,4 +1,4 @@
-"""A ``with`` of the wrong kind is refused in words, in place of Python's TypeError. Type checkers don't see these methods."""
+"""A ``with`` of the wrong kind is refused with a clear error, in place of Python's TypeError. Type checkers don't see these methods."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ class OnlyAsyncWith:
 
         def __enter__(self) -> None:
             raise UsageError(
-                f"`with` can't enter the asyncio face, and this is a {type(self).__name__}",
-                remedy="write `async with`",
+                f"`with` can't enter the asyncio face, and this is a {type(self).__name__}", remedy="write `async with`"
             )
 
         __exit__ = __enter__

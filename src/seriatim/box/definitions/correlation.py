@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from seriatim.box.definitions.definition import BoxSubscription, Definitions
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import UsageError
-from seriatim.kernel.filters.filter import Kind, Type
+from seriatim.kernel.filters.filter import Type, ValueKind
 from seriatim.kernel.groups.policy import UnitOfWork, Unordered
 from seriatim.kernel.groups.sequence import key_problem
 from seriatim.pipeline.text.section import likely
@@ -135,11 +135,11 @@ class Correlation:
 def key(value: Any, kind: Type) -> str:
     """A value of a column as text, in the form of a group's key."""
     match kind.kind:
-        case Kind.STRING:
+        case ValueKind.STRING:
             return str(value)
-        case Kind.BOOLEAN:
+        case ValueKind.BOOLEAN:
             return str(value).lower()
-        case Kind.DECIMAL:
+        case ValueKind.DECIMAL:
             return f"{Decimal(value).scaleb(-kind.scale):f}"
     return str(value)
 
@@ -153,8 +153,8 @@ def key_of(value: Any, kind: Type) -> str | None:
     except (ValueError, ArithmeticError):
         return None
     match kind.kind:
-        case Kind.DECIMAL:
+        case ValueKind.DECIMAL:
             converted = int(converted.scaleb(kind.scale, _EXACT))
-        case Kind.TIMESTAMP:
+        case ValueKind.TIMESTAMP:
             converted = (converted - _EPOCH) // _MICROSECOND
     return key(converted, kind)

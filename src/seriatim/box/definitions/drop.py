@@ -89,12 +89,7 @@ def check_collected(statements: Statements, before: Definitions, name: str, doin
 
 
 def check_running(
-    statements: Statements,
-    before: Definitions,
-    name: str,
-    doing: str,
-    *,
-    having: str | None = None,
+    statements: Statements, before: Definitions, name: str, doing: str, *, having: str | None = None
 ) -> None:
     """Refuse to remove a starting subscription while instances of it run: their messages would have no handler."""
     one = before.subscriptions.get(name)

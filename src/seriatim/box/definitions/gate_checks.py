@@ -161,7 +161,8 @@ def _check_through(after: Definitions, name: str, where: str) -> None:
 def way_refused(name: str, origin: BoxQueue) -> UsageError:
     """The error for a pipeline that is to read a queue whose messages are on the way to a gate."""
     return UsageError(
-        f"a pipeline can't read queue {name!r}: its messages are on the way to gate {origin.declared.gate_name!r}, and workers work on them",
+        f"a pipeline can't read queue {name!r}: its messages are on the way to gate {origin.declared.gate_name!r}, and workers "
+        "work on them",
         where=f"queue {name!r}",
         remedy="let the pipeline read the gate: its ordinals are the sequence",
     )

@@ -251,10 +251,7 @@ class Router:
         """The destinations of a single message that only filters lead; cached, because many messages have the same few values."""
         if len(typed.messages) != 1 or typed.problems[0] is not None or look is not None or "to" in typed.contexts[0]:
             return None
-        values = (
-            typed.messages[0].type == FAILURE,
-            *[found[name].values[0] for name in self._matcher.properties],
-        )
+        values = (typed.messages[0].type == FAILURE, *[found[name].values[0] for name in self._matcher.properties])
         if (bound := self._remembered.get(values)) is None:
             bound, _ = self._bound(typed, found, None)
             if len(self._remembered) >= _MOST_REMEMBERED:

@@ -14,7 +14,7 @@ from seriatim.kernel.dialog import CLOSED_KEPT_S
 
 __all__ = ["fire", "fire_due", "forget_closed"]
 
-#: Dialogs of one transaction.
+#: The dialogs of one transaction.
 _DIALOGS = 256
 
 

@@ -1,6 +1,4 @@
-"""Checks of dialog messages before a receiver gets them: whether the message fits its type, whether it is the first in
-its dialog, and whether it was rolled back too often.
-"""
+"""Check dialog messages before a receiver gets them: their type, the first message of a dialog, and the number of rollbacks."""
 
 from __future__ import annotations
 
@@ -40,9 +38,9 @@ def accept(transaction: Transaction, delivery: Delivery, definitions: Definition
     begun = []
     if delivery.mark is None:  # else it has been seen to
         begun = [
-            one.dialog.handle
-            for one in delivery.messages
-            if one.dialog is not None and one.dialog.sequence == 0 and not one.dialog.is_initiator
+            message.dialog.handle
+            for message in delivery.messages
+            if message.dialog is not None and message.dialog.sequence == 0 and not message.dialog.is_initiator
         ]
     queue = definitions.queues.get(delivery.queue)
     if queue is not None and queue.counts_rollbacks and delivery.group is not None:

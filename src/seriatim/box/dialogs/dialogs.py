@@ -46,7 +46,7 @@ class Dialogs:
 
     def __init__(self, transaction: Transaction, ended: set[UUID] | None = None) -> None:
         self._transaction = transaction
-        #: Where to note the sides that end; None: nobody asks.
+        #: The set of the sides that end; None: it isn't needed.
         self._ended = set() if ended is None else ended
 
     def begin(
@@ -64,7 +64,7 @@ class Dialogs:
         is_monolog: bool,
     ) -> UUID:
         """Begin a dialog or a monolog. Arguments and errors are those of `Session.begin_dialog`."""
-        if isinstance(to_services, str) or not all(isinstance(one, str) for one in (from_service, *to_services)):
+        if isinstance(to_services, str) or not all(isinstance(name, str) for name in (from_service, *to_services)):
             raise UsageError("a service is given by its name", remedy="a string; for a monolog a list of strings")
         if isinstance(priority, bool) or not isinstance(priority, int) or not 1 <= priority <= 10:
             raise UsageError(f"a priority can't be {shown(priority)}", remedy="an integer from 1 to 10")
@@ -74,7 +74,7 @@ class Dialogs:
             )
         parameters = {
             "from_service": _text(from_service),
-            "to_services": [_text(one) for one in to_services],
+            "to_services": [_text(to_service) for to_service in to_services],
             "by_contract": _text(contract),
             "lifetime": None if lifetime is None else _period(lifetime, "a lifetime"),
             "encryption": False,
@@ -102,13 +102,13 @@ class Dialogs:
             bodies.append(body)
             content_types.append(None if content_type is None else _text(content_type))
         if STRAIGHT_SEND.applies(SentMessages(handles, types)):
-            told = {"handle": handles[0], "kind": types[0]}
+            parameters = {"handle": handles[0], "kind": types[0]}
             if len(bodies) == 1:
-                _raise(*self._row("send_one", told | {"body": bodies[0], "content_type": content_types[0]}))
+                _raise(*self._row("send_one", parameters | {"body": bodies[0], "content_type": content_types[0]}))
                 return
-            unsaid = all(one is None for one in content_types)
+            unsaid = all(content_type is None for content_type in content_types)
             columns = {"bodies": bodies, "content_types": None if unsaid else content_types}
-            _raise(*self._row("try_send_run", told | columns))
+            _raise(*self._row("try_send_run", parameters | columns))
         elif handles:
             columns = {"bodies": bodies, "content_types": content_types}
             _raise(*self._row("try_send", {"handles": handles, "kinds": types} | columns))
@@ -125,8 +125,12 @@ class Dialogs:
         code, text = _error(error) if error is not None else (None, None)
         verb = Verb.CLEAN_UP if cleanup else Verb.END if error is None else Verb.END_WITH_ERROR
         ours = handle_of(handle)
-        mine = [one.message_id for one in in_hand if one.dialog is not None and one.dialog.handle == ours]
-        parameters = {"of_handle": ours, "what_verb": verb.value, "code": code, "why": text, "in_hand": mine}
+        ids = [
+            received.message_id
+            for received in in_hand
+            if received.dialog is not None and received.dialog.handle == ours
+        ]
+        parameters = {"of_handle": ours, "what_verb": verb.value, "code": code, "why": text, "in_hand": ids}
         _raise(*self._row("try_end", parameters))
         self._ended.add(ours)
 
@@ -144,7 +148,7 @@ class Dialogs:
         parameters = {
             "of_handle": handle_of(handle),
             "to_group": handle_of(group, "a conversation group"),
-            "in_hand": [one.message_id for one in in_hand],
+            "in_hand": [received.message_id for received in in_hand],
         }
         _raise(*self._row("try_move", parameters))
 
@@ -168,37 +172,37 @@ class Dialogs:
         return self._transaction.one(name, **parameters)
 
 
-def handle_of(given: object, what: str = "a handle") -> UUID:
+def handle_of(handle: object, noun: str = "a handle") -> UUID:
     """Parse a handle, or the id of a conversation group."""
-    if isinstance(given, UUID):
-        return given
+    if isinstance(handle, UUID):
+        return handle
     try:
-        return UUID(str(given)) if isinstance(given, str) else UUID(None)
+        return UUID(str(handle)) if isinstance(handle, str) else UUID(None)
     except (ValueError, TypeError):
-        raise UsageError(f"{shown(given, 80)} is not {what}", remedy="a UUID, as begin_dialog gives it") from None
+        raise UsageError(f"{shown(handle, 80)} is not {noun}", remedy="a UUID, as begin_dialog gives it") from None
 
 
-def _text(given: object) -> str:
-    if not isinstance(given, str) or not fits_text(given):
-        raise UsageError(f"{given!r:.80} is not a name", remedy="text without NUL")
-    return given
+def _text(text: object) -> str:
+    if not isinstance(text, str) or not fits_text(text):
+        raise UsageError(f"{text!r:.80} is not a name", remedy="text without NUL")
+    return text
 
 
-def _period(given: float | str, what: str) -> timedelta:
-    period_us = micros(given)
+def _period(period: float | str, noun: str) -> timedelta:
+    period_us = micros(period)
     if not 0 <= period_us <= _LONGEST_US:
-        raise UsageError(f"{what} can't be {shown(given)}", remedy="from 0 to 10,000 days")
+        raise UsageError(f"{noun} can't be {shown(period)}", remedy="from 0 to 10,000 days")
     return timedelta(microseconds=period_us)
 
 
-def _error(given: object) -> tuple[int, str]:
-    match given:
+def _error(error: object) -> tuple[int, str]:
+    match error:
         case (int() as code, str() as text) if not isinstance(code, bool) and 0 < code < 2**31 and "\0" not in text:
             return code, text
-    raise UsageError(f"an error can't be {shown(given, 80)}", remedy="(code, text): a code above 0, and why")
+    raise UsageError(f"an error can't be {shown(error, 80)}", remedy="(code, text): a code above 0, and why")
 
 
-def _raise(refused: str | None, what: str | None, remedy: str | None) -> None:
+def _raise(refused: str | None, problem: str | None, remedy: str | None) -> None:
     if refused is not None:
         kind = UsageError if refused == "usage" else ActionRefused
-        raise kind(what or refused, remedy=remedy or "")
+        raise kind(problem or refused, remedy=remedy or "")

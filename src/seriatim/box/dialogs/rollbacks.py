@@ -41,11 +41,11 @@ def take_in_hand(
         suspends = other.value("note_rollback", **counting)
         if suspends:
             message, times = delivery.messages[0], queue.declared.retry.rollbacks or 0
-            what = Failed(
+            failed = Failed(
                 delivery.queue, delivery.group, kind="poison", error_class="RolledBack",
                 error=f"it was rolled back {times} times in a row", attempts=times, ordinal=message.ordinal,
             )  # fmt: skip
-            other.notice(MessageFailed(message, what))
+            other.notice(MessageFailed(message, failed))
     if suspends:
         _LOG.error(
             "queue %r, group %r is suspended after %d rollbacks in a row", delivery.queue, delivery.group,

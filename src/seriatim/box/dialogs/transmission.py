@@ -26,7 +26,7 @@ def transmit_to(transaction: Transaction, queue: BoxQueue, apart: Begin) -> int:
 
 def transmit_defined(transaction: Transaction, changes: Sequence[Change]) -> None:
     """Deliver the messages that waited for services and queues that were defined now."""
-    if any(one.kind in (Kind.SERVICE, Kind.QUEUE) and one.what != "dropped" for one in changes):
+    if any(change.kind in (Kind.SERVICE, Kind.QUEUE) and change.what != "dropped" for change in changes):
         transmit(transaction)
 
 

@@ -22,7 +22,7 @@ class DialogVerbs(ABC):
     """The methods of a session for dialogs."""
 
     _place: str
-    #: The sides that this session ended while it had some of their messages in hand, which it still has.
+    #: The sides that this session ended while it had some of their messages in hand.
     _ended_dialogs: set[UUID]
 
     @property
@@ -110,9 +110,9 @@ class DialogVerbs(ABC):
 
     def send_many(self, messages: Iterable[Sequence[Any]]) -> None:
         """Send messages in dialogs, all or none, in order: (handle, type, body) or (handle, type, body, content type)."""
-        given = [_whole(one) for one in messages]
+        rows = [_whole(message) for message in messages]
         with translated(self._place):
-            self._dialogs.send(given)
+            self._dialogs.send(rows)
 
     def next_group(self, queue: str, *, wait: float | str | None = None) -> UUID | None:
         """Lock the next conversation group with messages, without receiving them. Arguments and errors are those of `receive`.
@@ -154,14 +154,14 @@ class DialogVerbs(ABC):
             return self._dialogs.history(handle)
 
 
-def _whole(given: object) -> tuple[Any, Any, Any, Any]:
+def _whole(message: object) -> tuple[Any, Any, Any, Any]:
     """Complete a message to (handle, type, body, content type)."""
-    match given:
+    match message:
         case (handle, kind, body):
             return handle, kind, body, None
         case (handle, kind, body, content_type):
             return handle, kind, body, content_type
     raise UsageError(
-        f"{shown(given, 80)} is not a message: one is given as (handle, type, body)",
+        f"{shown(message, 80)} is not a message: one is given as (handle, type, body)",
         remedy="with the content type behind, if need be",
     )

@@ -1,4 +1,4 @@
-"""How a receiver ends a delivery other than by completing it or putting it back: it postpones or dead-letters messages."""
+"""The early ends of a delivery, other than completion and putting it back: messages are postponed or dead-lettered."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class EarlyEnds:
         """Complete the first `done` messages, dead-letter the next one (of a set all), and put the others back."""
         is_set = self._is_set(delivery, done)
         name = f"{socket.gethostname()}:{os.getpid()}"
-        what = Fault(FaultKind.BUSINESS, "DeadLetter", reason, name, is_dead=True)
-        fail(self._transaction, delivery, done, len(delivery) - done if is_set else 1, what)
+        fault = Fault(FaultKind.BUSINESS, "DeadLetter", reason, name, is_dead=True)
+        fail(self._transaction, delivery, done, len(delivery) - done if is_set else 1, fault)
 
     def _is_set(self, delivery: Delivery, done: int) -> bool:
         """Whether the delivery is a set."""

@@ -25,21 +25,19 @@ def reap(transaction: Transaction, queue: BoxQueue, apart: Begin) -> int:
     if not expired:
         return 0
     taken = 0
-    for one in expired:
-        if one.is_of_turn:  # the group is looked at again
+    for lease in expired:
+        if lease.is_of_turn:  # the group is looked at again
             with apart() as own:
                 taken += own.value(
-                    "drop_lease", of_queue=queue.queue_id, of_token=one.token, expired=True, patience_ms=50
+                    "drop_lease", of_queue=queue.queue_id, of_token=lease.token, expired=True, patience_ms=50
                 )
             continue
-        error = (
-            f"the lease {one.token} of {one.worker} ran out: its process is gone or frozen, or couldn't reach the box"
-        )
-        what = Fault(FaultKind.POISON, "LeaseExpired", error, one.worker)
-        lost = LostTurn(queue.declared.name, one.group, one.entry_id, one.token, has_expired=True)
+        error = f"the lease {lease.token} of {lease.worker} ran out: its process is gone or frozen, or couldn't reach the box"
+        fault = Fault(FaultKind.POISON, "LeaseExpired", error, lease.worker)
+        lost = LostTurn(queue.declared.name, lease.group, lease.entry_id, lease.token, has_expired=True)
         with apart() as own:
-            result = note_lost(own, lost, what, _PATIENCE_S)
+            result = note_lost(own, lost, fault, _PATIENCE_S)
         if result is not None:
             taken += 1
-            FAILURES.tell(lost.queue, lost.group, what, result)
+            FAILURES.tell(lost.queue, lost.group, fault, result)
     return taken

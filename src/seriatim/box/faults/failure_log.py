@@ -1,6 +1,6 @@
 """Failures of handlers in the log: a line each, up to a limit a second, and the number of those left out.
 
-The table of faults has all of them. The log is for who looks at a process: what failed, and what happens next; at the last
+The table of faults has all of them. The log is for a look at one process: the failure, and the next step; at the last
 attempt with the traceback. A line is written when the fault is committed.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["FAILURES", "FailureLog"]
 _LOG = logging.getLogger("seriatim.failures")
 _MOST, _PERIOD_S = 10, 1.0
 _LONGEST_ERROR, _LONGEST_TRACEBACK = 500, 8_000
-#: What could do something to a terminal, or begin another line.
+#: Characters that could control a terminal, or begin another line.
 _CONTROLS = {code: repr(chr(code))[1:-1] for code in (*range(32), *range(127, 160), 0x2028, 0x2029)}
 _WITHIN_LINES = {code: text for code, text in _CONTROLS.items() if code not in (9, 10)}
 
@@ -32,18 +32,18 @@ class FailureLog:
     def __init__(
         self, most: int = _MOST, period_s: float = _PERIOD_S, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        #: The largest number of lines a period: of failures that are tried again, and as many of others.
+        #: The largest number of lines a period: of failures that are retried, and as many of others.
         self._most = most
         self._period_s = period_s
         self._clock = clock
         self._lock = threading.Lock()
         self._began = clock()
-        #: How many there were in this period, by whether they are tried again.
+        #: The numbers in this period, by whether the failures are retried.
         self._count = {True: 0, False: 0}
 
-    def tell(self, queue: str, group: str | None, what: Fault, result: FaultResult) -> None:
+    def tell(self, queue: str, group: str | None, fault: Fault, result: FaultResult) -> None:
         """Log a failure."""
-        MEASURES.count(Measure.FAULTS, queue, what.kind.value)
+        MEASURES.count(Measure.FAULTS, queue, fault.kind.value)
         if result.then is Then.DEAD:
             MEASURES.set_aside(queue, ["dead"])
         self.look()
@@ -55,13 +55,16 @@ class FailureLog:
         _LOG.log(
             logging.WARNING if result.will_retry else logging.ERROR,
             "%s, message %s: attempt %d%s failed (%s): %s; %s%s",
-            _place(queue, group), result.message_id.translate(_CONTROLS), result.attempts, of, what.kind.value, _error(what),
-            _next(queue, group, result), "" if result.will_retry else _traceback(what.traceback),
-            extra=fields("attempt_failed", queue=queue, group=group, message_id=result.message_id, attempt=result.attempts, kind=what.kind.value, error_class=what.error_class, error=_error(what), will_retry=result.will_retry),
+            _place(queue, group), result.message_id.translate(_CONTROLS), result.attempts, of, fault.kind.value, _error(fault),
+            _next(queue, group, result), "" if result.will_retry else _traceback(fault.traceback),
+            extra=fields(
+                "attempt_failed", queue=queue, group=group, message_id=result.message_id, attempt=result.attempts,
+                kind=fault.kind.value, error_class=fault.error_class, error=_error(fault), will_retry=result.will_retry,
+            ),
         )  # fmt: skip
 
     def look(self, *, ends: bool = False) -> None:
-        """Say how many failures were left out, if the period is over; from time to time, also where nothing fails."""
+        """Log how many failures were left out, if the period is over; called from time to time, even without failures."""
         with self._lock:
             took_s = self._clock() - self._began
             if took_s < self._period_s and not ends:
@@ -79,8 +82,8 @@ def _place(queue: str, group: str | None) -> str:
     return f"queue {queue!r}" if group is None else f"queue {queue!r}, group {group!r}"
 
 
-def _error(what: Fault) -> str:
-    text = f"{what.error_class}: {' '.join(what.error.split())}".translate(_CONTROLS)
+def _error(fault: Fault) -> str:
+    text = f"{fault.error_class}: {' '.join(fault.error.split())}".translate(_CONTROLS)
     return text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]}…"
 
 
@@ -104,12 +107,12 @@ def _next(queue: str, group: str | None, result: FaultResult) -> str:
 
 
 def _traceback(text: str) -> str:
-    """The traceback below the line, if there is one; of a long one the end."""
+    """Return the traceback below the line, if there is one; the end of a long one."""
     if not text:
         return ""
     kept = text.rstrip() if len(text) <= _LONGEST_TRACEBACK else f"…{text.rstrip()[-_LONGEST_TRACEBACK:]}"
     return f"\n{kept.translate(_WITHIN_LINES)}"
 
 
-#: That of this process.
+#: The failures of this process.
 FAILURES = FailureLog()

@@ -45,12 +45,12 @@ class Fault:
     traceback: str = ""
     #: The delay that the handler requests, microseconds; None: the queue's delay.
     retry_after: int | None = None
-    #: Whether the handler wants a dead letter, whatever the queue says; no further attempt is made.
+    #: Whether the handler wants a dead letter, whatever rule the queue has; no further attempt is made.
     is_dead: bool = False
 
 
 class Then(StrEnum):
-    """What happens after a fault."""
+    """The effect of a fault."""
 
     #: The message is tried again.
     RETRY = "retry"
@@ -98,38 +98,37 @@ class LostTurn:
 
 
 def fail(
-    transaction: Transaction, delivery: Delivery, done: int, size: int, what: Fault, *, alone: bool = True
+    transaction: Transaction, delivery: Delivery, done: int, size: int, fault: Fault, *, alone: bool = True
 ) -> FaultResult:
     """Record a handler's fault, in the transaction of its turn, and end the delivery."""
     noting = _Noting(transaction, transaction.access.known.definitions.queue(delivery.queue), delivery.group)
     message, entry_ids = delivery.messages[done], list(delivery.entry_ids[done : done + size])
     delivery.done_through(done)
     attempt = message.attempt
-    delay = noting.delay(what, attempt) if alone else 0
-    noting.note(entry_ids, what, delay or 0)
-    then = Then.RETRY if delay is not None else noting.give_up(entry_ids, what, message.message_id)
-    told = failure_message.Failed(
-        delivery.queue, message.group, kind=what.kind, error_class=what.error_class, error=what.error, attempts=attempt,
+    delay = noting.delay(fault, attempt) if alone else 0
+    noting.note(entry_ids, fault, delay or 0)
+    then = Then.RETRY if delay is not None else noting.give_up(entry_ids, fault, message.message_id)
+    failed = failure_message.Failed(
+        delivery.queue, message.group, kind=fault.kind, error_class=fault.error_class, error=fault.error, attempts=attempt,
         ordinal=message.ordinal, will_retry=delay is not None, dead_letter=then is Then.DEAD,
     )  # fmt: skip
-    transaction.notice(MessageFailed(message, told))
+    transaction.notice(MessageFailed(message, failed))
     transaction.publish_notices()
-    return FaultResult(message.message_id, attempt, noting.most(what), then, delay or 0)
+    return FaultResult(message.message_id, attempt, noting.most(fault), then, delay or 0)
 
 
 def note_lost(
-    transaction: Transaction, lost: LostTurn, what: Fault, patience_s: float, delivery: Delivery | None = None
+    transaction: Transaction, lost: LostTurn, fault: Fault, patience_s: float, delivery: Delivery | None = None
 ) -> FaultResult | None:
-    """Record an attempt of a worker that died or was stopped, so that its transaction was rolled back.
-
-    If another worker has the group already, this waits for it. If the message is done by then, nothing is recorded.
+    """Record an attempt of a worker that died or was stopped, so that its transaction was rolled back. If another worker has the group
+    already, this waits for it. If the message is done by then, nothing is recorded.
     """
     with translated(transaction.access.place):
-        return _note_lost(transaction, lost, what, patience_s, delivery)
+        return _note_lost(transaction, lost, fault, patience_s, delivery)
 
 
 def _note_lost(
-    transaction: Transaction, lost: LostTurn, what: Fault, patience_s: float, delivery: Delivery | None
+    transaction: Transaction, lost: LostTurn, fault: Fault, patience_s: float, delivery: Delivery | None
 ) -> FaultResult | None:
     queue = transaction.access.known.current(transaction).queue(lost.queue)
     noting = _Noting(transaction, queue, lost.group)
@@ -142,22 +141,22 @@ def _note_lost(
         return None
     if delivery is not None:
         noting.put_back(delivery)
-    delay = None if lost.attempt is None else noting.delay(what, lost.attempt)
-    noted = noting.note([lost.entry_id], what, delay or 0)
+    delay = None if lost.attempt is None else noting.delay(fault, lost.attempt)
+    noted = noting.note([lost.entry_id], fault, delay or 0)
     if noted is None:
         return None
     attempts, message_id = noted
-    gives_up = noting.delay(what, attempts) is None
-    # Once more it may have been tried behind others; whatever is wrong with it then, it comes to an end.
+    gives_up = noting.delay(fault, attempts) is None
+    # It may have been tried once more behind others; with any problem then, this is its last attempt.
     entry_ids = noting.first(lost.entry_id, anyway=attempts > queue.declared.retry.attempts + 1) if gives_up else []
-    then = noting.give_up(entry_ids, what, message_id) if entry_ids else Then.RETRY
-    told = failure_message.Failed(
-        lost.queue, lost.group, kind=what.kind, error_class=what.error_class, error=what.error, attempts=attempts,
+    then = noting.give_up(entry_ids, fault, message_id) if entry_ids else Then.RETRY
+    failed = failure_message.Failed(
+        lost.queue, lost.group, kind=fault.kind, error_class=fault.error_class, error=fault.error, attempts=attempts,
         will_retry=not entry_ids, dead_letter=then is Then.DEAD,
     )  # fmt: skip
-    transaction.notice(EntryFailed(lost.entry_id, told))
+    transaction.notice(EntryFailed(lost.entry_id, failed))
     transaction.publish_notices()
-    return FaultResult(message_id, attempts, noting.most(what), then, delay or 0)
+    return FaultResult(message_id, attempts, noting.most(fault), then, delay or 0)
 
 
 class _Noting:
@@ -173,7 +172,7 @@ class _Noting:
         self._named = {"of_queue": queue.queue_id, "of_group": None if queue.numbers else group or ""}
 
     def lock(self, patience_s: float) -> bool:
-        """Lock the group. In a queue without groups there is only the message to lock, which `note` does."""
+        """Lock the group. In a queue without groups only the message is locked, by `note`."""
         if self._group is None:
             return True
         patience_ms = max(1, round(patience_s * 1000))
@@ -190,41 +189,38 @@ class _Noting:
         if row is not None and row.ordinal >= last:
             self._transaction.do("put_back", **DeliveryEnds.of_delivery(self.queue, delivery).back())
 
-    def delay(self, what: Fault, attempt: int) -> int | None:
-        """The pause before a retry, microseconds; None: there is none."""
-        if what.is_dead:
+    def delay(self, fault: Fault, attempt: int) -> int | None:
+        """Return the pause before a retry, microseconds; None: there is none."""
+        if fault.is_dead:
             return None
         chance = random.random()  # noqa: S311 -- nobody gains by guessing it
-        return retry_delay(self.queue.declared.retry, what.kind, attempt, what.retry_after, chance)
+        return retry_delay(self.queue.declared.retry, fault.kind, attempt, fault.retry_after, chance)
 
-    def most(self, what: Fault) -> int:
+    def most(self, fault: Fault) -> int:
         """The largest number of attempts after such a fault."""
-        return attempts_of(self.queue.declared.retry, what.kind)
+        return attempts_of(self.queue.declared.retry, fault.kind)
 
-    def note(self, entry_ids: list[int], what: Fault, delay_us: int) -> tuple[int, str] | None:
-        """Write it down and count the attempt: how many there were, and the id of the message; None: it isn't there.
-
-        With a delay of 0 the message is tried again at once, or isn't by itself.
+    def note(self, entry_ids: list[int], fault: Fault, delay_us: int) -> tuple[int, str] | None:
+        """Record it and count the attempt; return the number of attempts, and the id of the message; None: it is gone. With a delay of 0
+        the message is tried again at once, or isn't by itself.
         """
         noted = self._transaction.one(
             "note_fault",
             **self._named,
             of_entries=entry_ids,
-            its_kind=what.kind,
-            its_class=_kept(what.error_class),
-            its_error=_kept(what.error),
-            its_traceback=_kept(what.traceback),
-            of_worker=_kept(what.worker),
+            its_kind=fault.kind,
+            its_class=_kept(fault.error_class),
+            its_error=_kept(fault.error),
+            its_traceback=_kept(fault.traceback),
+            of_worker=_kept(fault.worker),
             delay=timedelta(microseconds=delay_us) if delay_us > 0 else None,
         )
         self._locked = LockedGroups(self._locked.keys, noted.now_us, -1)
         return None if noted.attempts is None else (int(noted.attempts), noted.message_id)
 
     def first(self, entry_id: int, *, anyway: bool = False) -> list[int]:
-        """The messages that stop the group, if this entry is the first of them; they are judged before.
-
-        Earlier messages of a lost turn are queued before it again: then it can't stop the group yet, unless it has
-        failed for good anyway.
+        """The messages that stop the group, if this entry is the first of them; they are judged before. Earlier messages of a lost turn are
+        queued before it again: then it can't stop the group yet, unless it has failed for good anyway.
         """
         if not self.queue.has_groups:
             return [entry_id]
@@ -234,18 +230,18 @@ class _Noting:
             "turn_entries", of_queue=self.queue.queue_id, of_groups=self._locked.keys, at_most=self.queue.at_most(1),
             most_arrived=0, most_held=0,
         )  # fmt: skip
-        queued = [one for one, code in zip(row.entry_ids or (), row.codes or (), strict=True) if code == 2]
+        queued = [entry_id for entry_id, code in zip(row.entry_ids or (), row.codes or (), strict=True) if code == 2]
         if queued[:1] == [entry_id]:
             return queued
         return [entry_id] if anyway else []
 
-    def give_up(self, entry_ids: list[int], what: Fault, which: str) -> Then:
-        """The handler has failed for good: do what the queue says."""
+    def give_up(self, entry_ids: list[int], failure: Fault, which: str) -> Then:
+        """End the attempts of the message by the rule of its queue."""
         errors = self.queue.declared.errors
         leaves = errors == "continue" or (errors == "suspend" and self._group is None and not self.queue.numbers)
-        if leaves or what.is_dead:
-            failed = f"{REASONS[Reason.DEAD_LETTERED]}: {what.error_class}: {what.error}"
-            why = f"its handler made it a dead letter: {what.error}" if what.is_dead else failed
+        if leaves or failure.is_dead:
+            failed = f"{REASONS[Reason.DEAD_LETTERED]}: {failure.error_class}: {failure.error}"
+            why = f"its handler made it a dead letter: {failure.error}" if failure.is_dead else failed
             self._transaction.do("set_dead", **self._named, of_entries=entry_ids, why=_kept(why))
             return Then.DEAD
         if self._group is not None:
@@ -255,8 +251,8 @@ class _Noting:
         elif self.queue.numbers:
             self._transaction.do("fault_messages", of_queue=self.queue.queue_id, of_entries=entry_ids)
         if errors == "stop":
-            why = f"the handler failed for good at {which}: {what.error_class}: {what.error}"
-            named = self._named | {"of_worker": _kept(what.worker)[:256], "why": _kept(why)[:4_000]}
+            why = f"the handler failed for good at {which}: {failure.error_class}: {failure.error}"
+            named = self._named | {"of_worker": _kept(failure.worker)[:256], "why": _kept(why)[:4_000]}
             self._transaction.do("stop_queue", **named)
             return Then.STOPPED
         return Then.SUSPENDED

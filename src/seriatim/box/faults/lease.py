@@ -38,7 +38,7 @@ __all__ = [
     "renew",
 ]
 
-#: A lease that is taken away waits so long for a completion that is just committing.
+#: How long the removal of a lease waits for a completion that is just committing.
 _PATIENCE_MS = 10_000
 
 
@@ -53,11 +53,11 @@ class Lease:
         self.token = token
         self.queue = queue
         self.delivery = delivery
-        #: The number of its messages that are done, from the first on.
+        #: The number of its finished messages, from the first on.
         self.done = 0
         #: Set when the worker knows that the lease was revoked, or ran out.
         self.lost = threading.Event()
-        #: Whether the worker itself ends the lease, so that nobody has lost it when it is gone.
+        #: Whether the worker itself ends the lease, so that its absence isn't a loss.
         self.is_ending = False
         self._size = size
         self._ends = DeliveryEnds.of_delivery(queue, delivery, incarnation)
@@ -82,8 +82,9 @@ class Lease:
         where = f"queue {self.queue.declared.name!r}, group {self.delivery.group!r}"
         return LeaseLost(
             f"the lease {self.token} is lost: it ran out, or was taken away",
-            where=where, remedy="another worker gets the message; give long handlers a longer lease",
-        )  # fmt: skip
+            where=where,
+            remedy="another worker gets the message; give long handlers a longer lease",
+        )
 
     def check(self, transaction: Transaction) -> None:
         """Check that the lease is valid; it may be lost a moment later."""
@@ -106,7 +107,7 @@ class Lease:
         self.done += count
 
     def take_back(self, transaction: Transaction) -> Delivery:
-        """End the lease, and take the remaining messages back, to record in the transaction what becomes of them."""
+        """End the lease, and take the remaining messages back, to record their fate in the transaction."""
         if not drop(transaction, self.queue, self.token):
             raise self.error()
         self.is_ending = True
@@ -120,13 +121,14 @@ class Lease:
 
         return Delivery(
             self.delivery.queue, self.delivery.group, self.messages, complete=lambda: end_after(self.left),
-            put_back=lambda: end_after(0), end_after=end_after, entry_ids=self.delivery.entry_ids[begin : self._size], place=self.access.place,
+            put_back=lambda: end_after(0), end_after=end_after, entry_ids=self.delivery.entry_ids[begin : self._size],
+            place=self.access.place,
         )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class ExpiredLease:
-    """An expired lease: its token, its group, the message that its handler had, and its worker; `is_of_turn`: nobody's, for a turn failed."""
+    """An expired lease: its token, group, the message of its handler, and its worker; `is_of_turn`: it has no holder: a turn failed."""
 
     token: int
     group: str | None
@@ -155,11 +157,12 @@ def claim(
 def check_leasable(queue: BoxQueue, *, is_led: bool) -> None:
     """Refuse a queue where handing out a message changes more than the message."""
     if queue.serves or is_led:
-        what = "serves dialogs" if queue.serves else "is led to by starting subscriptions"
+        problem = "serves dialogs" if queue.serves else "is led to by starting subscriptions"
         raise UsageError(
-            f"a queue that {what} isn't worked on in leases", where=f"queue {queue.declared.name!r}",
+            f"a queue that {problem} isn't worked on in leases",
+            where=f"queue {queue.declared.name!r}",
             remedy='leave mode="transactional", and hand what takes long to another queue',
-        )  # fmt: skip
+        )
 
 
 def renew(transaction: Transaction, queue: BoxQueue, tokens: Iterable[int], period_us: int) -> frozenset[int]:
@@ -169,28 +172,27 @@ def renew(transaction: Transaction, queue: BoxQueue, tokens: Iterable[int], peri
 
 
 def drop(
-    transaction: Transaction, queue: BoxQueue, token: int, *, expired: bool = False,
-    patience_ms: int = _PATIENCE_MS,
-) -> bool:  # fmt: skip
+    transaction: Transaction, queue: BoxQueue, token: int, *, expired: bool = False, patience_ms: int = _PATIENCE_MS
+) -> bool:
     """Remove a lease: its messages are queued as before, and this transaction locks their group."""
     parameters = {"of_queue": queue.queue_id, "of_token": token, "expired": expired, "patience_ms": patience_ms}
     return bool(transaction.value("drop_lease", **parameters))
 
 
 def give_back(transaction: Transaction, queue: str, token: int) -> bool:
-    """Remove the lease of a worker that ends: messages that aren't done are free when the transaction ends, and no attempt is counted."""
+    """Remove the lease of a worker that ends: unfinished messages are free when the transaction ends, and no attempt is counted."""
     with translated(transaction.access.place):
         return drop(transaction, transaction.access.known.current(transaction).queue(queue), token)
 
 
 def fence(transaction: Transaction, queue: str, group: str, entry_id: int, worker: str) -> int | None:
-    """Keep a group from everybody but the turn that has it now, until `note_lost` takes the lease away, which counts from the
-    commit on; it runs out by itself. So who ends that turn can count its attempt before the next one begins.
+    """Keep a group from all turns but the present one, until `note_lost` removes the lease; it counts from the commit on, and runs out by
+    itself. So the ender of that turn can count its attempt before the next one begins.
     """
     with translated(transaction.access.place):
-        found = transaction.access.known.current(transaction).queue(queue)
+        bound = transaction.access.known.current(transaction).queue(queue)
         token = transaction.value(
-            "fence_group", of_queue=found.queue_id, of_group=group, of_entry=entry_id, of_worker=worker,
+            "fence_group", of_queue=bound.queue_id, of_group=group, of_entry=entry_id, of_worker=worker,
             period=timedelta(milliseconds=2 * _PATIENCE_MS),
         )  # fmt: skip
         return None if token is None else int(token)
@@ -199,8 +201,8 @@ def fence(transaction: Transaction, queue: str, group: str, entry_id: int, worke
 def fence_off(transaction: Transaction, queue: BoxQueue, group: str) -> bool:
     """Take a group from the worker that has it in a lease; the worker can't complete its messages any more. For the owner."""
     parameters = {"queue_id": queue.queue_id, "group_key": group}
-    found = transaction.maybe("lease_of_group", **parameters)
-    return found is not None and drop(transaction, queue, found[0])
+    row = transaction.maybe("lease_of_group", **parameters)
+    return row is not None and drop(transaction, queue, row[0])
 
 
 def expired_in(transaction: Transaction, queue: BoxQueue) -> list[ExpiredLease]:

@@ -1,8 +1,8 @@
-"""Trials: what a rolled-back transaction had in hand comes behind the others, and is then handed out one at a time.
+"""Trials: messages of a rolled-back transaction come after the others, and are then handed out one at a time.
 
-A process that is killed writes nothing, but its transaction leaves a mark (``xmax``) on the group, or on the message. That is a
-suspicion only: rollbacks, deadlocks and restarts leave the same. So a worker commits that it begins with a message on trial before it
-calls the handler. Who finds that later, and nobody at work, counts an attempt. Where there is no mark, nothing is written.
+A killed process writes nothing, but its transaction leaves a mark (``xmax``) on the group, or on the message. That is only a suspicion:
+rollbacks, deadlocks and restarts leave the same mark. So a worker commits that it begins with a message on trial before it calls the
+handler. A process that finds this record later, and no worker, counts an attempt. Without a mark nothing is written.
 """
 
 from __future__ import annotations
@@ -19,23 +19,25 @@ if TYPE_CHECKING:
 
 __all__ = ["next_trial"]
 
-#: Who has the group at this moment has found the same, and ends soon.
+#: The present holder of the group has found the same, and ends soon.
 _PATIENCE_S = 10.0
-#: A call looks at no more of them: others wait, too.
+#: The most of them that a call checks: other groups wait, too.
 _MOST = 100
 
 
 def next_trial(transaction: Transaction, queue: BoxQueue, apart: Begin) -> tuple[str | None, int | None] | None:
-    """Find the next group, or message, to hand out on trial; attempts that never ended are counted before, each in a separate transaction."""
+    """Find the next group, or message, to hand out on trial, after counting attempts that never ended, each in a separate transaction."""
     for _ in range(_MOST):
-        found = transaction.one("next_trial", of_queue=queue.queue_id, has_groups=queue.has_groups)
-        if found.token is None:
-            return None if found.group_key is None and found.entry_id is None else (found.group_key, found.entry_id)
-        error = f"{found.worker} began with it, and its turn never ended: its process was killed, or its connection was ended"
-        what = Fault(FaultKind.POISON, "WorkerDied", error, found.worker)
-        lost = LostTurn(queue.declared.name, found.group_key, found.entry_id, found.token)
+        row = transaction.one("next_trial", of_queue=queue.queue_id, has_groups=queue.has_groups)
+        if row.token is None:
+            return None if row.group_key is None and row.entry_id is None else (row.group_key, row.entry_id)
+        error = (
+            f"{row.worker} began with it, and its turn never ended: its process was killed, or its connection was ended"
+        )
+        fault = Fault(FaultKind.POISON, "WorkerDied", error, row.worker)
+        lost = LostTurn(queue.declared.name, row.group_key, row.entry_id, row.token)
         with apart() as own:
-            result = note_lost(own, lost, what, _PATIENCE_S)
+            result = note_lost(own, lost, fault, _PATIENCE_S)
         if result is not None:
-            FAILURES.tell(lost.queue, lost.group, what, result)
+            FAILURES.tell(lost.queue, lost.group, fault, result)
     return None

@@ -144,12 +144,12 @@ class Instance:
             "new_state": text if self.is_new or text != self._text else None,
             "properties": [name for name, _ in self._adding], "new_values": [value for _, value in self._adding],
         }  # fmt: skip
-        kept, taken = transaction.one("keep_instance", **named)
+        kept, taken_by = transaction.one("keep_instance", **named)
         if not kept:
             raise self._changed()
-        if taken is not None:
-            what = f"{taken} leads to another instance of queue {self.queue!r} already"
-            raise ActionRefused(what, where=self._where, remedy="a value is one instance's until that ends")
+        if taken_by is not None:
+            problem = f"{taken_by} leads to another instance of queue {self.queue!r} already"
+            raise ActionRefused(problem, where=self._where, remedy="a value is one instance's until that ends")
 
     def _delete(self, transaction: Transaction) -> None:
         parameters = {"of_instance": self.id, "of_queue": self._queue_id, "known_version": self._version}
@@ -159,11 +159,11 @@ class Instance:
     def _written(self) -> str:
         try:
             text = json.dumps(self._state, allow_nan=False, ensure_ascii=False)
-            text.encode()  # which no half of a surrogate pair can be, and nobody could show one
+            text.encode()  # which no half of a surrogate pair can be, and no page could show one
         except (TypeError, ValueError, RecursionError) as error:
-            what = f"the state can't be kept as JSON: {error}"
+            problem = f"the state can't be kept as JSON: {error}"
             raise UsageError(
-                what, where=self._where, remedy="texts, finite numbers, booleans, None, lists, mappings"
+                problem, where=self._where, remedy="texts, finite numbers, booleans, None, lists, mappings"
             ) from error
         return text
 
@@ -197,17 +197,17 @@ class Instances:
         instance = self._instance(group, message, row)
         if self._own_group(message) == group:
             return instance, False
-        # It came by a value. One that the group's instance doesn't have was another's, which ran there before.
+        # It came by a value. If the group's instance doesn't have the value, the message was for a former instance there.
         if instance is not None and instance.leads(message):
             return instance, False
         named = parameters | {
             "of_message": message.message_id, "of_entry": delivery.entry_ids[0], "of_ordinal": message.ordinal, "why": _ENDED
         }  # fmt: skip
         self._transaction.do("set_stray_aside", **named)
-        what = replace(
+        other = replace(
             dead(self._queue.declared.name, group, _ENDED), attempts=message.attempt - 1, ordinal=message.ordinal
         )
-        self._transaction.notice(MessageFailed(message, what))
+        self._transaction.notice(MessageFailed(message, other))
         delivery.done()
         return None, True
 
@@ -216,7 +216,7 @@ class Instances:
         definitions = self._definitions
         if version is None:
             starting = definitions.starting[self._queue.declared.name]
-            name = next((one for one in message.subscriptions if one in starting), None)
+            name = next((subscription for subscription in message.subscriptions if subscription in starting), None)
             if name is None or self._own_group(message) != group:
                 return None
             return Instance(
@@ -232,8 +232,8 @@ class Instances:
         for name, value in pairs or ():
             added.setdefault(name, set()).add(value)
         if subscription_id not in definitions.names:
-            what = "the subscriptions have changed while the message was received"
-            raise Unavailable(what, where=f"instance {number}", remedy="roll back and repeat")
+            problem = "the subscriptions have changed while the message was received"
+            raise Unavailable(problem, where=f"instance {number}", remedy="roll back and repeat")
         made_by = definitions.subscriptions[definitions.names[subscription_id]]
         return Instance(
             number, self._queue, group, starting=made_by, definitions=definitions, kept=(state, version), added=added

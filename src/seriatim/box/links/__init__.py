@@ -1,1 +1,1 @@
-"""Links: what two boxes say to each other as bytes, and over which connections."""
+"""Links: the bytes between two boxes, and the connections that carry them."""

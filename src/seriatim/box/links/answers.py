@@ -9,18 +9,16 @@ import numpy as np
 from seriatim.box.links import layout
 from seriatim.box.links.frame import Frame, Head, Rows, check, check_ranges, distinct, heap_parts, is_text
 from seriatim.box.links.layout import FrameKind
-from seriatim.kernel.streams import Answer
+from seriatim.kernel.streams import StreamAnswer
 
-__all__ = ["AnswerSet", "Refusal"]
+__all__ = ["AnswerSet", "FrameRefusal"]
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerSet:
-    """The answers to a batch.
-
-    `lost`: records `RANGE`, streams that are over for the sender of the batch and that this box doesn't know. `answers`: records `ANSWER`.
-    `highest`: records `HIGHEST`, one an incarnation. `reasons`: of each answer, for people, or with `through` by what the queue groups; empty where there is
-    nothing to say.
+    """The answers to a batch. `lost`: records `RANGE`, streams that are over for the sender of the batch and that this box doesn't know.
+    `answers`: records `ANSWER`. `highest`: records `HIGHEST`, one an incarnation. `reasons`: of each answer, for people, or with `through`
+    by what the queue groups; empty where there is nothing to say.
     """
 
     head: Head
@@ -36,14 +34,14 @@ class AnswerSet:
         check(not frame.most_bytes, "answers ask for bytes")
         (lost, answers, highest), heap = frame.tables(layout.RANGE, layout.ANSWER, layout.HIGHEST)
         check_ranges(lost)
-        check((answers["answer"] <= max(Answer)).all(), "an answer is none that there is")
+        check((answers["answer"] <= max(StreamAnswer)).all(), "an answer is none that there is")
         for rows in (answers, highest):
             numbers = np.stack([rows[name] for name in ("incarnation", "number")]).astype(np.uint64)
             check(
                 ((numbers > 0) & (numbers <= layout.LARGEST_NUMBER)).all(), "a stream has a number that none can have"
             )
         check((answers["received"] <= layout.LARGEST_NUMBER).all(), "a message has a number that none can have")
-        waits, lacks = answers["answer"] == Answer.WAIT, answers["answer"] == Answer.MISSING
+        waits, lacks = answers["answer"] == StreamAnswer.WAIT, answers["answer"] == StreamAnswer.MISSING
         check((answers["wait_ms"][~waits] == 0).all(), "an answer that isn't `wait` says when to ask again")
         check((answers["fragment"][~lacks] == 0).all(), "an answer that isn't `missing` names a fragment")
         most = layout.LARGEST_BODY // layout.FRAGMENT
@@ -56,14 +54,14 @@ class AnswerSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """The word of a box that has used nothing of a frame, and why, for people. It says nothing of any stream."""
+class FrameRefusal:
+    """The answer of a box that has used nothing of a frame, and the reason, in words. It says nothing of any stream."""
 
     head: Head
     reason: str
 
     @classmethod
-    def read(cls, frame: Frame) -> Refusal:
+    def read(cls, frame: Frame) -> FrameRefusal:
         """The refusal of a frame."""
         check(frame.kind == FrameKind.REFUSAL, "a frame that should be a refusal is something else")
         check(not any(frame.counts) and not frame.most_bytes, "a refusal has records")

@@ -16,11 +16,9 @@ _NOTICE_END_S = 0.1
 
 
 def await_work(access: Access, most_s: float, ends: Callable[[], bool], *, looks: bool) -> None:
-    """Wait until something may be sent, for so many seconds at most, or until the wait shall end.
-
-    `looks`: whether to look for what came since the last round; not where a round has found that, and could do nothing with it.
-
-    Behind a connection pooler nobody is notified; then it waits for the whole time.
+    """Wait until something may be sent, for at most `most_s` seconds, or until the wait is ended. `looks`: whether to look for what came
+    since the last exchange; not where an exchange has found that, and could do nothing with it. Behind a connection pooler nobody is
+    notified; then it waits for the whole time.
     """
     until = time.monotonic() + most_s
     with access.transaction() as transaction:
@@ -33,7 +31,7 @@ def await_work(access: Access, most_s: float, ends: Callable[[], bool], *, looks
         connection.execute(sql.SQL("LISTEN {}").format(channel))
         transaction.do("register_transmitter")
         transaction.commit()
-        # What came before the registration notifies nobody.
+        # A message from before the registration notifies nobody.
         due_s = transaction.value("link_due") if looks else None
         transaction.commit()
         until = min(until, time.monotonic() + (most_s if due_s is None else max(due_s, 0.0)))

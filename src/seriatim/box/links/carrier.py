@@ -14,22 +14,16 @@ from psycopg.abc import PQGen
 from seriatim.box.connection.dsn import place_of
 from seriatim.box.links.transport import carrier_dsn
 from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable
-from seriatim.network import (
-    KEEPALIVE_COUNT,
-    KEEPALIVE_IDLE_S,
-    KEEPALIVE_INTERVAL_S,
-    SILENT_S,
-    UNACKNOWLEDGED_S,
-)
+from seriatim.network import KEEPALIVE_COUNT, KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, SILENT_S, UNACKNOWLEDGED_S
 from seriatim.pipeline.declared.link import Link
 from seriatim.rested import RestedConnection, Restedness
 
 __all__ = ["Carrier"]
 
 _CONNECT_S = 10
-#: Longer than a statement may take there, with the way of the largest frame.
+#: Longer than a statement may take there, with the transfer of the largest frame, seconds.
 _ANSWER_S = 120.0
-#: A statement of the other box ends before nobody waits for it any more: the last part of a large body, which is stored then, takes longest.
+#: A statement of the other box ends before this side gives up: the last part of a large body, which is stored then, takes longest.
 _SETTINGS = (
     "-c statement_timeout=110s -c idle_in_transaction_session_timeout=60s "
     f"-c tcp_keepalives_idle={KEEPALIVE_IDLE_S} -c tcp_keepalives_interval={KEEPALIVE_INTERVAL_S} "
@@ -38,9 +32,8 @@ _SETTINGS = (
 
 
 class _Patient(RestedConnection):
-    """A connection that waits for an answer for a while only: a way that swallows what passes, and is still open, breaks nothing else.
-
-    An answer that has begun has to go on.
+    """A connection that waits for an answer for a limited time: a route that drops packets silently can't block it for ever. An answer that
+    has begun has to go on.
     """
 
     most_s, silent_s = _ANSWER_S, SILENT_S
@@ -92,15 +85,17 @@ class Carrier:
         return connection
 
     def push(self, frame: bytes) -> bytes:
-        """Give a batch or answers to the other box; returns what it answers. The errors are the same as for the class."""
+        """Send a batch or answers to the other box; return its answer. The errors are the same as for the class."""
         return self._call("link_push", frame)
 
     def fetch(self, request: bytes) -> bytes:
-        """Ask the other box for what waits there. The errors are the same as for the class."""
+        """Fetch the messages that wait in the other box. The errors are the same as for the class."""
         return self._call("link_fetch", request)
 
     def trace(self, question: bytes) -> bytes:
-        """Ask the other box what became of a message. The errors are the same as for the class; a box without this door is one without links."""
+        """Ask the other box for the steps of a message. The errors are the same as for the class; a box without this door is one without
+        links.
+        """
         return self._call("link_trace", question)
 
     def close(self) -> None:
@@ -126,14 +121,16 @@ class Carrier:
                 row = cursor.execute(call, [frame]).fetchone()
         except (errors.UndefinedFunction, errors.InvalidSchemaName) as error:
             raise SchemaMismatch(
-                f"there is no message box with links: {error.diag.message_primary}", where=f"{self._place}, {self._to}",
+                f"there is no message box with links: {error.diag.message_primary}",
+                where=f"{self._place}, {self._to}",
                 remedy="is it the right database? there: seriatim box migrate",
-            ) from error  # fmt: skip
+            ) from error
         except errors.InsufficientPrivilege as error:
             raise EnvironmentProblem(
-                f"the other box refuses the role: {error.diag.message_primary}", where=f"{self._place}, {self._to}",
+                f"the other box refuses the role: {error.diag.message_primary}",
+                where=f"{self._place}, {self._to}",
                 remedy="there: seriatim link accept NAME --role ROLE --box ID",
-            ) from error  # fmt: skip
+            ) from error
         except psycopg.Error as error:
             raise Unavailable(
                 f"the other box can't be asked: {error}", where=f"{self._place}, {self._to}", remedy="it is tried again"

@@ -1,4 +1,4 @@
-"""Certificates of links: the files of a side, the TLS that they make, and the public key by which a peer is known."""
+"""Certificates of links: the files of a side, its TLS contexts, and the public key by which a peer is known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["CertificateFiles", "names_of", "public_key_in", "public_key_of"]
 
 _BLOCK = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _SEQUENCE, _NUMBER, _VERSION = 0x30, 0x02, 0xA0
-#: Of a certificate, before its public key.
+#: The parts of a certificate before its public key.
 _BEFORE_KEY = (_NUMBER, _SEQUENCE, _SEQUENCE, _SEQUENCE, _SEQUENCE)
 
 
@@ -24,19 +24,19 @@ _BEFORE_KEY = (_NUMBER, _SEQUENCE, _SEQUENCE, _SEQUENCE, _SEQUENCE)
 class CertificateFiles:
     """The files of one side."""
 
-    #: The path of its certificate, with those between it and the authority behind it.
+    #: The path of its certificate, followed by those between it and the authority.
     certificate: str
     key: str
-    #: The path of the certificates by which the other side has to be signed.
+    #: The path of the certificates of the authority that signs the other side.
     authority: str
     place: str
 
     def for_client(self) -> ssl.SSLContext:
-        """TLS of the side that connects: the other one has to be signed, and to have the name that it is called by."""
+        """Return the TLS context of the connecting side: the other side's certificate must be signed, and have the called name."""
         return self._loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
 
     def for_server(self) -> ssl.SSLContext:
-        """TLS of the side that listens: it asks for a certificate, and takes no connection without. The errors are the same."""
+        """Return the TLS context of the listening side: it demands a certificate. The errors are the same."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.verify_mode = ssl.CERT_REQUIRED
         # A session that is resumed wouldn't show its certificate again.
@@ -44,13 +44,13 @@ class CertificateFiles:
         return self._loaded(context)
 
     def stamp(self) -> tuple[object, ...]:
-        """What differs when a file was replaced; a file that is away differs, too."""
+        """Return a value that changes when a file is replaced or missing."""
         return tuple(map(_stamp, (self.certificate, self.key, self.authority)))
 
     def _loaded(self, context: ssl.SSLContext) -> ssl.SSLContext:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.hostname_checks_common_name = False
-        # An authority may be one that another has signed, and that signs for links alone.
+        # An authority may be an intermediate one that signs for links alone.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         context.set_alpn_protocols(["http/1.1"])
         self._check_readable(self.certificate, "certificate")
@@ -63,21 +63,21 @@ class CertificateFiles:
         try:
             context.load_cert_chain(self.certificate, self.key, self._no_password)
         except ssl.SSLError as error:
-            what = "doesn't belong to the certificate" if error.reason == "KEY_VALUES_MISMATCH" else "can't be used"
+            problem = "doesn't belong to the certificate" if error.reason == "KEY_VALUES_MISMATCH" else "can't be used"
             raise self._wrong(
-                f"{what} ({error.reason or 'not PEM'})", self.key, f"the key of {self.certificate}, both in PEM"
+                f"{problem} ({error.reason or 'not PEM'})", self.key, f"the key of {self.certificate}, both in PEM"
             ) from None
         return context
 
-    def _check_readable(self, path: str, what: str, *, is_secret: bool = False) -> None:
+    def _check_readable(self, path: str, noun: str, *, is_secret: bool = False) -> None:
         try:
             with Path(path).open("rb") as file:
-                found = os.fstat(file.fileno())
+                status = os.fstat(file.fileno())
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            raise self._wrong(f"can't be read: {why}", path, f"the path of the {what}") from None
+            raise self._wrong(f"can't be read: {why}", path, f"the path of the {noun}") from None
         # As libpq has it: a key of root's may be readable for a group, by which several services reach it.
-        if is_secret and found.st_mode & (0o027 if found.st_uid == 0 else 0o077):
+        if is_secret and status.st_mode & (0o027 if status.st_uid == 0 else 0o077):
             raise self._wrong("has a private key in it that others can read", path, f"chmod 600 {path}")
 
     def _no_password(self) -> NoReturn:
@@ -87,8 +87,8 @@ class CertificateFiles:
             "take one that isn't, of mode 600: openssl pkey -in … -out …",
         )
 
-    def _wrong(self, what: str, path: str, remedy: str) -> EnvironmentProblem:
-        return EnvironmentProblem(f"{path} {what}", where=self.place, remedy=remedy)
+    def _wrong(self, problem: str, path: str, remedy: str) -> EnvironmentProblem:
+        return EnvironmentProblem(f"{path} {problem}", where=self.place, remedy=remedy)
 
 
 def public_key_in(path: str | os.PathLike[str]) -> bytes:
@@ -107,7 +107,7 @@ def public_key_in(path: str | os.PathLike[str]) -> bytes:
 
 
 def public_key_of(certificate: bytes) -> bytes:
-    """The SHA-256 of the public key of a certificate, as it stands there (SubjectPublicKeyInfo)."""
+    """Return the SHA-256 of the public key in a certificate (SubjectPublicKeyInfo)."""
     data = memoryview(certificate)
     begin, _ = _content(data, 0, _SEQUENCE)
     at, end = _content(data, begin, _SEQUENCE)
@@ -122,9 +122,9 @@ def public_key_of(certificate: bytes) -> bytes:
 
 
 def names_of(connection: ssl.SSLObject) -> str:
-    """The names of the peer of a connection, as its certificate's subjectAltName has them, for people."""
-    told: Any = (connection.getpeercert() or {}).get("subjectAltName", ())
-    names = [str(value) for _, value in told]
+    """Return the names of a connection's peer in its certificate's subjectAltName, as text."""
+    alternatives: Any = (connection.getpeercert() or {}).get("subjectAltName", ())
+    names = [str(value) for _, value in alternatives]
     return ", ".join(names[:5])[:300] or "without a name"
 
 
@@ -145,7 +145,7 @@ def _content(data: memoryview, at: int, tag: int) -> tuple[int, int]:
 
 def _stamp(path: str) -> object:
     try:
-        found = Path(path).stat()
+        status = Path(path).stat()
     except (OSError, ValueError):
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino

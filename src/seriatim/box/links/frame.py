@@ -1,4 +1,7 @@
-"""Frames: what all bytes between two boxes have in common. A frame is read strictly: a byte more, less or other, and nothing of it is used."""
+"""Frames: the common form of all bytes between two boxes.
+
+A frame is read strictly: with a byte more, less or changed, nothing of it is used.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ Rows = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Who says something to whom: ids of boxes, and the sender's incarnation. `versions`: which it can read, lowest and highest."""
+    """The sender and the receiver: ids of boxes, and the sender's incarnation. `versions`: the lowest and highest that it can read."""
 
     sender: UUID
     receiver: UUID
@@ -33,7 +36,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame that is whole: its head, and the bytes of its tables and its heap."""
+    """A complete frame: its head, and the bytes of its tables and its heap."""
 
     head: Head
     kind: FrameKind
@@ -80,7 +83,7 @@ class Frame:
         )
 
     def tables(self, *kinds: np.dtype[Any]) -> tuple[list[Rows], memoryview]:
-        """The tables, one after another, and the heap behind them."""
+        """Return the tables, one after another, and the heap after them."""
         ends = list(accumulate((n * kind.itemsize for n, kind in zip(self.counts, kinds, strict=True)), initial=0))
         check(ends[-1] <= len(self.content), "the tables of a frame are longer than the frame")
         tables = [
@@ -91,29 +94,29 @@ class Frame:
 
 
 def heap_parts(heap: memoryview, lengths: list[int]) -> list[memoryview]:
-    """The heap cut into pieces of these lengths, which have to be all of it."""
+    """Cut the heap into pieces of these lengths, which must use all of it."""
     ends = list(accumulate(lengths, initial=0))
     check(ends[-1] == len(heap), f"the heap of a frame has {len(heap):,} bytes, and its records tell of {ends[-1]:,}")
     return [heap[begin:end] for begin, end in pairwise(ends)]
 
 
 def distinct(rows: Rows, *names: str) -> bool:
-    """Whether no two records have the same in these fields."""
+    """Return whether no two records are equal in these fields."""
     return len(np.unique(rows[list(names)])) == len(rows) if len(rows) else True
 
 
-def is_text(piece: memoryview, what: str) -> str:
+def is_text(piece: memoryview, noun: str) -> str:
     """A piece of the heap as text."""
     try:
         return str(piece, "utf-8")
     except UnicodeDecodeError as error:
         raise LinkProtocolError(
-            f"{what} is no UTF-8", where="link", remedy="look at the other box and its version"
+            f"{noun} is no UTF-8", where="link", remedy="look at the other box and its version"
         ) from error
 
 
 def check_ranges(ranges: Rows) -> None:
-    """Refuse ranges that aren't: each from a number to one that isn't lower, ascending, with a gap between any two."""
+    """Refuse invalid ranges: each must go from a number to one that isn't lower, ascending, with a gap between any two."""
     incarnation, first, last = (ranges[name].astype(np.int64) for name in layout.RANGE.names or ())
     in_limits = (incarnation > 0) & (first > 0) & (first <= last) & (last <= layout.LARGEST_NUMBER)
     check(in_limits.all(), "a range of streams has numbers that no stream can have")

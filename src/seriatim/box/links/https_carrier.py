@@ -1,4 +1,4 @@
-"""HTTPS to the process of the other box that listens: it carries frames there and answers back."""
+"""HTTPS to the listening process of the other box: it carries frames there and answers back."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from seriatim.pipeline.declared.link_address import checked_address, with_variab
 
 __all__ = ["ANSWER_S", "FETCH", "MEDIA_TYPE", "PUSH", "TRACE", "HttpsCarrier"]
 
-#: The paths of the three doors, and what a frame is to HTTP.
+#: The paths of the three doors, and the content type of a frame.
 PUSH, FETCH, TRACE = "/link/push", "/link/fetch", "/link/trace"
 MEDIA_TYPE = "application/octet-stream"
-#: The other side has so long until its answer begins: longer than a statement may take there. That it is gone is found out earlier.
+#: The longest time until the other side's answer begins, seconds: longer than a statement may take there. Its absence is noticed
+#: earlier.
 ANSWER_S = 120.0
 _CONNECT_S = 10.0
-#: An idle connection is closed after that; the other side waits longer.
+#: An idle connection is closed after that, seconds; the other side waits longer.
 _IDLE_S = 60.0
-#: What is told of an answer that isn't a frame.
+#: The most characters that are shown of an answer that isn't a frame.
 _MOST_TEXT = 300
-#: What an alert of TLS says where the certificate isn't taken.
+#: The words of a TLS alert for a refused certificate.
 _ALERTS = ("ALERT_CERTIFICATE", "ALERT_UNKNOWN_CA", "ALERT_BAD_CERTIFICATE", "ALERT_UNSUPPORTED_CERTIFICATE")
 
 
 class HttpsCarrier:
-    """A way to the box of a link by HTTPS. Each frame is a request, and its answer comes after the commit there.
-
-    It connects when it is used, and once more when the other side has closed the connection, or a file of this side was replaced.
+    """A way to the box of a link by HTTPS. Each frame is a request, and its answer comes after the commit there. It connects when it is
+    used, and once more when the other side has closed the connection, or a file of this side was replaced.
     """
 
     def __init__(
@@ -53,22 +53,22 @@ class HttpsCarrier:
         host, port = checked_address(url)
         self._to = f"https://{f'[{host}]' if ':' in host else host}:{port}"
         certificate, key, authority = (
-            with_variables(str(one), environment) for one in (link.certificate, link.key, link.authority)
+            with_variables(str(path), environment) for path in (link.certificate, link.key, link.authority)
         )
         self._files = CertificateFiles(certificate, key, authority, self._place)
         self._stamp = self._files.stamp()
         self._pool = self._connections()
 
     def push(self, frame: bytes) -> bytes:
-        """Give a batch or answers to the other box; returns what it answers. The errors are the same as for the class."""
+        """Send a batch or answers to the other box; return its answer. The errors are the same as for the class."""
         return self._call(PUSH, frame)
 
     def fetch(self, request: bytes) -> bytes:
-        """Ask the other box for what waits there. The errors are the same as for the class."""
+        """Fetch the messages that wait in the other box. The errors are the same as for the class."""
         return self._call(FETCH, request)
 
     def trace(self, question: bytes) -> bytes:
-        """Ask the other box what became of a message. The errors are the same as for the class; so is the one of a box without this door."""
+        """Ask the other box for the steps of a message. The errors are the same as for the class, also for a box without this door."""
         return self._call(TRACE, question)
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ class HttpsCarrier:
         self._pool.close()
 
     def _connections(self) -> httpcore.ConnectionPool:
-        # One, so that the answers to a batch go by the connection that it came by.
+        # One connection, so that the answers to a batch use the connection of the batch.
         return httpcore.ConnectionPool(
             ssl_context=self._files.for_client(),
             max_connections=1,
@@ -114,26 +114,27 @@ class HttpsCarrier:
                 )
         return bytes(body)
 
-    def _refused(self, status: int, said: str) -> SeriatimError:
+    def _refused(self, status: int, text: str) -> SeriatimError:
         where = f"{self._place}, {self._to}"
         if status == 403:
             return EnvironmentProblem(
-                "the other box doesn't know the key of this side's certificate", where=where,
+                "the other box doesn't know the key of this side's certificate",
+                where=where,
                 remedy="there: seriatim link accept NAME --certificate FILE --box ID; with --replace if the key is another one",
-            )  # fmt: skip
+            )
         if status in (408, 429, 500, 502, 503, 504):
             return Unavailable(
-                f"the other box can't take it now: {said or status}", where=where, remedy="it is tried again"
+                f"the other box can't take it now: {text or status}", where=where, remedy="it is tried again"
             )
         return LinkProtocolError(
-            f"what answers there isn't a message box, or another version: {status} {said}",
+            f"what answers there isn't a message box, or another version: {status} {text}",
             where=where,
             remedy="mend its url",
         )
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Say what has failed in an exchange."""
+        """Translate the errors of an exchange."""
         where = f"{self._place}, {self._to}"
         try:
             yield
@@ -144,17 +145,19 @@ class HttpsCarrier:
                 remedy="it is tried again",
             ) from error
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:
-            cause = error.args[0] if error.args else None  # of the socket; httpcore takes its cause away
+            cause = error.args[0] if error.args else None  # of the socket; httpcore removes its cause
             if isinstance(cause, ssl.SSLCertVerificationError):
                 raise EnvironmentProblem(
-                    f"the certificate of the other side isn't to be trusted: {cause.verify_message.rstrip('.')}", where=where,
+                    f"the certificate of the other side isn't to be trusted: {cause.verify_message.rstrip('.')}",
+                    where=where,
                     remedy="authority has to have signed it, and its subjectAltName to have the name in url",
-                ) from error  # fmt: skip
-            if isinstance(cause, ssl.SSLError) and any(one in (cause.reason or "") for one in _ALERTS):
+                ) from error
+            if isinstance(cause, ssl.SSLError) and any(alert in (cause.reason or "") for alert in _ALERTS):
                 raise EnvironmentProblem(
-                    f"the other side doesn't take the certificate of this one: {_words(cause.reason)}", where=where,
+                    f"the other side doesn't take the certificate of this one: {_words(cause.reason)}",
+                    where=where,
                     remedy="the authority there has to have signed it, and it must not be over",
-                ) from error  # fmt: skip
+                ) from error
             raise Unavailable(
                 f"the other box can't be reached: {str(error) or type(error).__name__}",
                 where=where,

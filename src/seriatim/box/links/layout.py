@@ -1,7 +1,9 @@
-"""Version 1 of the protocol of links: its records, field by field, and its limits. `docs/reference/link-protocol.md` is the same for people.
+"""Version 1 of the protocol of links: its records, field by field, and its limits.
 
-All that two boxes say to each other is one frame: a head, tables of records of fixed sizes, a heap of bytes whose lengths the records tell, in
-their order, and a SHA-256 of all that. So a reader in any language, SQL too, finds each field by its place, and no byte can change unnoticed.
+`docs/reference/link-protocol.md` is the same as a document.
+All that two boxes say to each other is one frame: a head, tables of records of fixed sizes, a heap of bytes whose lengths the records tell,
+in their order, and a SHA-256 of all that. So a reader in any language, SQL too, finds each field by its place, and no byte can change
+unnoticed.
 """
 
 from __future__ import annotations
@@ -42,10 +44,10 @@ VERSION, VERSIONS = 1, (1, 1)
 
 #: Bytes of the checksum at the end of a frame.
 TRAILER = 32
-#: A body travels in fragments of so many bytes; the last one may be shorter.
+#: The bytes of a fragment of a body; the last one may be shorter.
 FRAGMENT = 1024 * 1024
 LARGEST_FRAME = 16 * 1024 * 1024
-#: As large as a message box takes them.
+#: The largest body that a message box takes.
 LARGEST_BODY = 512 * 1024 * 1024
 LARGEST_HEADER = 1024 * 1024
 LONGEST_DESTINATION = 512
@@ -54,7 +56,7 @@ LONGEST_KEY = 1024
 LONGEST_TEXT = 1000
 #: Of an id space, which has at most 128 characters.
 LONGEST_SPACE = 512
-#: What a box tells of one message.
+#: The most bytes of the steps of one message.
 LARGEST_STEPS = 1024 * 1024
 MOST_STREAMS = 10_000
 MOST_RANGES = 10_000
@@ -63,7 +65,7 @@ LARGEST_NUMBER = 2**53 - 1
 
 
 class FrameKind(IntEnum):
-    """What a frame is."""
+    """The kind of a frame."""
 
     BATCH = 1
     ANSWERS = 2
@@ -73,8 +75,8 @@ class FrameKind(IntEnum):
     STEPS = 6
 
 
-#: The beginning of each frame. The first four fields are the same in every version. `ranges`: streams that are over, or lost.
-#: `rows`: records of the second table; `messages`: of the third.
+#: The beginning of each frame. The first four fields are the same in every version. `ranges`: streams that are over, or lost. `rows`:
+#: records of the second table; `messages`: of the third.
 HEAD = np.dtype(
     [
         ("version", "u1"),
@@ -93,7 +95,7 @@ HEAD = np.dtype(
 )
 #: Numbers of streams, of one incarnation of the box that has opened them.
 RANGE = np.dtype([("incarnation", ">u8"), ("first", ">u8"), ("last", ">u8")])
-#: A stream in a batch. `lacks`: of a broken one, above which number the receiver lacks something.
+#: A stream in a batch. `lacks`: of a broken one, the number above which the receiver lacks messages.
 STREAM = np.dtype(
     [
         ("incarnation", ">u8"),
@@ -108,7 +110,7 @@ STREAM = np.dtype(
         ("key_length", ">u4"),
     ]
 )
-#: A message, or fragments of one. `part_from`: where in its body the part begins. `flags`: 1 is "replayed".
+#: A message, or fragments of one. `part_from`: the offset of the part in its body. `flags`: 1 is "replayed".
 MESSAGE = np.dtype(
     [
         ("digest", "V32"),
@@ -120,9 +122,9 @@ MESSAGE = np.dtype(
         ("flags", ">u4"),
     ]
 )
-#: Which message a trace is asked of: the box into which it was published first, and the lengths of its id and of its id space there.
+#: The message of a trace: the box into which it was published first, and the lengths of its id and of its id space there.
 TRACED = np.dtype([("box", "V16"), ("id_length", ">u4"), ("space_length", ">u4")])
-#: An answer for one stream. `fragment`: of message `received + 1`, the first that is missing. `text_length`: of the reason.
+#: An answer for one stream. `fragment`: of message `received + 1`, the first one missing. `text_length`: of the reason.
 ANSWER = np.dtype(
     [
         ("incarnation", ">u8"),

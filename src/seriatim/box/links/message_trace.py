@@ -1,4 +1,4 @@
-"""The answer of another box to the question what became of a message there."""
+"""The answer of another box for the steps of a message there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["MessageSteps"]
 
 @dataclass(frozen=True, slots=True)
 class MessageSteps:
-    """What became of a message: an object of JSON as it came; an empty one where nothing is known of it."""
+    """The steps of a message: the received JSON object; an empty one for an unknown message."""
 
     head: Head
     content: bytes

@@ -1,8 +1,8 @@
-"""One round over a link: what waits here goes there and is acknowledged, and what waits there comes here.
+"""One exchange over a link: messages that wait here are sent and acknowledged, and messages that wait there are fetched.
 
-Both boxes decide in SQL, by the rules of `kernel/streams.py`; a round carries frames between them. Each step is a transaction of its own that is
-committed before the next one begins: what leaves is noted before, what is acknowledged is on disk before. So a process that ends
-between any two steps leaves nothing that the next round doesn't repair.
+Both boxes decide in SQL, by the rules of `kernel/streams.py`; an exchange carries frames between them. Each step is a transaction of its
+own that is committed before the next one begins: what leaves is noted before, what is acknowledged is on disk before. So a process that
+ends between any two steps leaves nothing that the next exchange doesn't repair.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from seriatim.box.connection.access import Access
-from seriatim.box.links.answers import AnswerSet, Refusal
+from seriatim.box.links.answers import AnswerSet, FrameRefusal
 from seriatim.box.links.carrier import Carrier
 from seriatim.box.links.frame import Frame
 from seriatim.box.links.https_carrier import HttpsCarrier
 from seriatim.box.links.layout import FrameKind
 from seriatim.box.publishing.sql_arrivals import is_unrouted, route_pending
 from seriatim.errors import DeploymentError, EnvironmentProblem, LinkProtocolError, SeriatimError, UsageError, shown
-from seriatim.kernel.streams import Answer
+from seriatim.kernel.streams import StreamAnswer
 from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.files.json_form import from_json
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.text.section import likely
 
-__all__ = ["LinkRound", "Roads", "transmit"]
+__all__ = ["LinkExchange", "Roads", "transmit"]
 
 _LOG = logging.getLogger("seriatim.link")
 _SILENT_S = 60.0
@@ -36,16 +36,16 @@ _LONGEST_REST_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class LinkRound:
-    """What a round over a link did.
+class LinkExchange:
+    """The outcome of an exchange over a link.
 
     Args:
         link: the name of the link.
         sent: messages that left this box.
         acknowledged: messages that the other box has on disk now.
         received: messages that came from it, and are on disk here.
-        more: whether another round would do something now.
-        error: why the round failed, for people; None: it didn't. What hadn't been acknowledged is sent again.
+        more: whether another exchange would do something now.
+        error: why the exchange failed, for people; None: it didn't. Messages that weren't acknowledged are sent again.
     """
 
     link: str
@@ -69,13 +69,15 @@ class Roads:
     def to(self, link: Link) -> Carrier | HttpsCarrier:
         """The connection of a link."""
         if (carrier := self._carriers.get(link)) is None:
-            for other in [one for one in self._carriers if one.name == link.name]:
+            for other in [carrier for carrier in self._carriers if carrier.name == link.name]:
                 self.drop(other)  # it was defined anew
             carrier = self._carriers[link] = Carrier(link) if link.url is None else HttpsCarrier(link)
         return carrier
 
     def is_silent(self, link: Link) -> bool:
-        """Whether nothing has left over a link for a while: then a batch goes even with nothing in it, so that each box sees what the other remembers."""
+        """Return whether nothing has left over a link for a while: then even an empty batch is sent, so that each box sees the other's
+        state.
+        """
         return link not in self._carriers or time.monotonic() - self.left.get(link, 0.0) > _SILENT_S
 
     def rests(self, link: Link) -> bool:
@@ -83,7 +85,7 @@ class Roads:
         return time.monotonic() < self._failed.get(link, (0, 0.0))[1]
 
     def note(self, link: Link, *, failed: bool) -> None:
-        """Note how a round over a link ended."""
+        """Note how an exchange over a link ended."""
         times = self._failed.pop(link, (0, 0.0))[0]
         if failed:
             self._failed[link] = (times + 1, time.monotonic() + min(2.0**times, _LONGEST_REST_S))
@@ -99,35 +101,35 @@ class Roads:
             self.drop(link)
 
 
-def transmit(access: Access, roads: Roads, *, only: str | None = None, at_once: bool = False) -> list[LinkRound]:
-    """Make one round over each link whose address this box has."""
+def transmit(access: Access, roads: Roads, *, only: str | None = None, at_once: bool = False) -> list[LinkExchange]:
+    """Exchange messages once over each link whose address this box has."""
     with access.transaction() as transaction:
         transaction.check_enabled()
         if (owner := transaction.maybe("owner", schema=access.schema)) is not None and not owner.is_owner:
             raise EnvironmentProblem(
                 "only the owner of the box may transmit", where=access.place, remedy="use a DSN of the owner"
             )
-        found = transaction.rows("link_addresses", name=None)
+        rows = transaction.rows("link_addresses", name=None)
         unrouted = is_unrouted(transaction)
     if unrouted:
         route_pending(access)
-    if only is not None and not any(one.name == only for one in found):
+    if only is not None and not any(row.name == only for row in rows):
         raise UsageError(
             f"this box has no link {shown(only)} with an address",
-            remedy=likely(only, [one.name for one in found]) or "seriatim link status",
+            remedy=likely(only, [row.name for row in rows]) or "seriatim link status",
         )
-    rounds = []
-    for one in found:
-        link = from_json(Link, json.loads(one.definition))
+    exchanges = []
+    for row in rows:
+        link = from_json(Link, json.loads(row.definition))
         if only in (None, link.name) and (at_once or not roads.rests(link)):
-            rounds.append(_round(access, roads, link, one, at_once=at_once))
-    return rounds
+            exchanges.append(_exchange(access, roads, link, row, at_once=at_once))
+    return exchanges
 
 
-def _round(access: Access, roads: Roads, link: Link, place: Any, *, at_once: bool) -> LinkRound:
-    """One round over one link; what goes wrong is noted at it."""
+def _exchange(access: Access, roads: Roads, link: Link, place: Any, *, at_once: bool) -> LinkExchange:
+    """Exchange messages once over one link; a failure is noted at the link."""
     try:
-        done = _Round(access, roads, link, place).run(at_once=at_once)
+        done = _Exchange(access, roads, link, place).run(at_once=at_once)
         if place.has_failed:
             with access.transaction() as transaction:
                 transaction.do("note_link_failed", name=link.name, error=None)
@@ -137,13 +139,13 @@ def _round(access: Access, roads: Roads, link: Link, place: Any, *, at_once: boo
         _LOG.warning("link %s: %s", link.name, error, extra=fields("link_failed", link=link.name))
         with access.transaction() as transaction:
             transaction.do("note_link_failed", name=link.name, error=str(error)[:2000])
-        return LinkRound(link.name, error=str(error))
+        return LinkExchange(link.name, error=str(error))
     roads.note(link, failed=False)
     return done
 
 
-class _Round:
-    """A round. Each transaction and each call there takes a moment, and a message that waits for its acknowledgement waits for all of them."""
+class _Exchange:
+    """An exchange. A message that waits for its acknowledgement waits for each transaction and each call in it."""
 
     def __init__(self, access: Access, roads: Roads, link: Link, place: Any) -> None:
         self._access, self._link = access, link
@@ -152,15 +154,15 @@ class _Round:
         self._carrier = roads.to(link)
         self._link_id, self._peer, self._heard = place.link_id, place.peer, place.peer_incarnation
 
-    def run(self, *, at_once: bool) -> LinkRound:
+    def run(self, *, at_once: bool) -> LinkExchange:
         if self._peer is None:
             self._meet()
         sent, acknowledged, more_here = self._push(at_once=at_once)
         received, more_there = self._fetch()
-        return LinkRound(self._link.name, sent, acknowledged, received, more_here or more_there)
+        return LinkExchange(self._link.name, sent, acknowledged, received, more_here or more_there)
 
     def _meet(self) -> None:
-        """The first contact: the other box tells its id."""
+        """Make the first contact: the other box returns its id."""
         with self._access.transaction() as transaction:
             request = transaction.value("link_request", of_link=self._link_id, largest=0)
         peer = Frame.read(self._carrier.fetch(request)).head.sender
@@ -175,11 +177,11 @@ class _Round:
         self._peer = peer
 
     def _push(self, *, at_once: bool) -> tuple[int, int, bool]:
-        """Send what waits here; returns how many messages left, how many are acknowledged, and whether more can be sent."""
+        """Send waiting messages; return how many left, how many are acknowledged, and whether more can be sent."""
         with self._access.transaction() as transaction:
             batch = transaction.one("link_next", of_link=self._link_id, largest=0, at_once=at_once)
             self._request = transaction.value("link_request", of_link=self._link_id, largest=0)
-        if batch.frame is None:  # somebody else is sending
+        if batch.frame is None:  # another process is sending
             return 0, 0, False
         if not (self._is_silent or Frame.read(batch.frame).counts[1]):
             return 0, 0, False
@@ -191,36 +193,40 @@ class _Round:
                 "link_answered", of_link=self._link_id, frame=answers, of_token=batch.of_token
             )
         read = AnswerSet.read(Frame.read(answers))
-        if any(text for text, one in zip(read.reasons, read.answers["answer"], strict=True) if one == Answer.THROUGH):
+        if any(
+            text
+            for text, answer in zip(read.reasons, read.answers["answer"], strict=True)
+            if answer == StreamAnswer.THROUGH
+        ):
             self._warn()
-        lacks = read.answers["answer"] == Answer.MISSING
+        lacks = read.answers["answer"] == StreamAnswer.MISSING
         return batch.messages, acknowledged or 0, (batch.more and bool(acknowledged)) or bool(lacks.any())
 
     def _warn(self) -> None:
-        """Log what streams that have just begun tell of the other box's queues, each once."""
+        """Log what new streams report of the other box's queues, each once."""
         with self._access.transaction() as transaction:
-            told = transaction.value("link_warnings", of_link=self._link_id)
-        for text in told:
+            warnings = transaction.value("link_warnings", of_link=self._link_id)
+        for text in warnings:
             if self._access.told.is_first((self._link.name, text)):
                 _LOG.warning("link %s: %s", self._link.name, text, extra=fields("link_groups", link=self._link.name))
 
     def _fetch(self) -> tuple[int, bool]:
-        """Take what waits there; returns how many messages came, and whether there may be more."""
+        """Fetch the messages that wait there; return how many came, and whether there may be more."""
         batch = self._carrier.fetch(self._request)
         frame = self._check(batch, FrameKind.BATCH)
         if not (self._is_silent or frame.counts[1]):
             return 0, False
         with self._access.transaction() as transaction:
-            taken = transaction.one("link_take", of_link=self._link_id, frame=batch)
-        self._check(self._carrier.push(taken.answers), FrameKind.ANSWERS)
-        lacks = AnswerSet.read(Frame.read(taken.answers)).answers["answer"] == Answer.MISSING
-        return taken.messages, taken.messages > 0 or bool(lacks.any())
+            taken_frame = transaction.one("link_take", of_link=self._link_id, frame=batch)
+        self._check(self._carrier.push(taken_frame.answers), FrameKind.ANSWERS)
+        lacks = AnswerSet.read(Frame.read(taken_frame.answers)).answers["answer"] == StreamAnswer.MISSING
+        return taken_frame.messages, taken_frame.messages > 0 or bool(lacks.any())
 
     def _check(self, data: bytes, kind: FrameKind) -> Frame:
-        """A frame of the other box, if it is of this kind and from the box that this link leads to."""
+        """Return a frame of the other box, if it is of this kind and from the box of this link."""
         frame = Frame.read(data)
         if frame.kind == FrameKind.REFUSAL:
-            raise self._wrong(f"the other box refuses: {Refusal.read(frame).reason}", "what waits is sent again")
+            raise self._wrong(f"the other box refuses: {FrameRefusal.read(frame).reason}", "what waits is sent again")
         if frame.head.sender != self._peer:
             raise self._wrong(
                 f"the box {frame.head.sender} answers in place of {self._peer}",
@@ -236,5 +242,5 @@ class _Round:
             raise self._wrong("the other box answers something else than was asked", "look at its version")
         return frame
 
-    def _wrong(self, what: str, remedy: str) -> LinkProtocolError:
-        return LinkProtocolError(what, where=f"link {self._link.name!r}", remedy=remedy)
+    def _wrong(self, problem: str, remedy: str) -> LinkProtocolError:
+        return LinkProtocolError(problem, where=f"link {self._link.name!r}", remedy=remedy)

@@ -1,7 +1,7 @@
-"""Whether a link's connection can be read or answered by somebody on the way.
+"""Whether a link's connection can be read or answered by a third party on the way.
 
-Between hosts a connection has to encrypt, and to prove which host answers: `sslmode=verify-full`. A weaker mode looks like it and isn't: `require`
-takes any certificate, and `prefer` goes on without encryption. A socket and the loopback address leave no host.
+Between hosts a connection has to encrypt, and to prove which host answers: `sslmode=verify-full`. A weaker mode looks like it and isn't:
+`require` takes any certificate, and `prefer` goes on without encryption. A socket and the loopback address leave no host.
 """
 
 from __future__ import annotations

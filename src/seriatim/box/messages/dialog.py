@@ -11,16 +11,16 @@ from seriatim.pipeline.types.message import Dialog
 __all__ = ["dialog_of"]
 
 
-#: Messages that come together are of the same few dialogs.
+#: Messages that arrive together belong to the same few dialogs.
 _uuid = lru_cache(maxsize=1_000)(UUID)
 
 
 def dialog_of(context: dict[str, Any], kind: str) -> Dialog | None:
     """Remove the dialog from a message's context and return it; None if the message belongs to no dialog."""
-    found = context.get("dialog")
-    if not isinstance(found, dict):
+    dialog = context.get("dialog")
+    if not isinstance(dialog, dict):
         return None
     del context["dialog"]
-    found["handle"] = _uuid(found["handle"])
-    found["conversation_id"] = _uuid(found["conversation_id"])
-    return Dialog(type=kind, **found)
+    dialog["handle"] = _uuid(dialog["handle"])
+    dialog["conversation_id"] = _uuid(dialog["conversation_id"])
+    return Dialog(type=kind, **dialog)

@@ -1,4 +1,4 @@
-"""Bodies and properties that operators have edited. What was published stays in the spool."""
+"""Bodies and properties that operators have edited. The published ones stay in the spool."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ __all__ = ["with_edits"]
 def with_edits(
     transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int], rows: Sequence[Any]
 ) -> Sequence[Any]:
-    """Put the edited bodies and properties into rows of messages that are handed out.
-
-    Only failed messages are edited, so nothing is read for messages that are handed out for the first time.
+    """Put the edited bodies and properties into rows of messages that are handed out. Only failed messages are edited, so nothing is read
+    for messages that are handed out for the first time.
     """
     tried = [entry_id for entry_id, row in zip(entry_ids, rows, strict=True) if row.attempt]
     if not tried:
         return rows
-    edited = {one.entry_id: one for one in transaction.rows("edited", of_queue=queue.queue_id, of_entries=tried)}
+    edited = {
+        edited_row.entry_id: edited_row
+        for edited_row in transaction.rows("edited", of_queue=queue.queue_id, of_entries=tried)
+    }
     if not edited:
         return rows
     return [

@@ -22,12 +22,12 @@ _READ: Mapping[str, Callable[[Any], Property]] = {
 }
 
 
-#: Kept: `json.loads` makes one each time where it is told anything.
+#: Kept: `json.loads` would make one at each call with an option.
 _PROPERTIES = json.JSONDecoder(parse_float=Decimal)
 
 
 def context_of(text: str, types: Mapping[str, str] | None) -> dict[str, Property]:
-    """The properties as they were published, from JSON; `types` has the types that JSON doesn't have."""
+    """Return the properties as they were published, from JSON; `types` has the types that JSON doesn't have."""
     context: dict[str, Any] = _PROPERTIES.raw_decode(text)[0]
     for name, kind in (types or {}).items():
         if context.get(name) is not None:
@@ -37,11 +37,11 @@ def context_of(text: str, types: Mapping[str, str] | None) -> dict[str, Property
 
 def parts_of(transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int]) -> dict[int, tuple[Part, ...]]:
     """The parts of messages, by their entries in a queue; without entries nothing is read."""
-    found: dict[int, tuple[Part, ...]] = {}
+    parts: dict[int, tuple[Part, ...]] = {}
     if entry_ids:
         for entry_id, *fields in transaction.rows("parts_of", of_queue=queue.queue_id, of_entries=list(entry_ids)):
-            found[entry_id] = (*found.get(entry_id, ()), Part(*fields))
-    return found
+            parts[entry_id] = (*parts.get(entry_id, ()), Part(*fields))
+    return parts
 
 
 def received_of(
@@ -74,5 +74,9 @@ def received_of(
         attempt=row.attempt + 1,
         priority=row.priority,
         replayed=properties.get("link_replayed") is True,
-        subscriptions=tuple(definitions.names[one] for one in row.subscription_ids if one in definitions.names),
+        subscriptions=tuple(
+            definitions.names[subscription_id]
+            for subscription_id in row.subscription_ids
+            if subscription_id in definitions.names
+        ),
     )

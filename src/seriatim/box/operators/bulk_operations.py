@@ -1,8 +1,8 @@
 """Bulk operations: note what was seen of many groups, act on them portion by portion, and go on where another process ended.
 
 A portion is one transaction: it claims the operation, acts on its next groups, logs that and notes the results. So each group is acted on
-once, whoever is killed when. Most actions are done to a portion at once, in a number of statements that doesn't depend on its size. Groups
-that somebody has locked, and those of an action that isn't made for that, are acted on one by one, a few in a transaction.
+once, whichever process is killed. Most actions are done to a portion at once, in a number of statements that doesn't depend on its size.
+Groups that somebody has locked, and those of an action that isn't made for that, are acted on one by one, a few in a transaction.
 """
 
 from __future__ import annotations
@@ -20,13 +20,7 @@ from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.notice import EntriesSetAside
-from seriatim.box.operators.actions import (
-    ActionRequest,
-    act,
-    effect_of,
-    noticed_holes,
-    unlocked,
-)
+from seriatim.box.operators.actions import ActionRequest, act, effect_of, noticed_holes, unlocked
 from seriatim.box.operators.failed_message import Stopping, failed_of, see_now, set_dead_each
 from seriatim.box.operators.operator_log import Operator, log, log_each
 from seriatim.box.operators.regional import check_not_regional
@@ -68,7 +62,7 @@ _BRIEFLY_MS = 50
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """What became of some groups: of which operation, and how many were done to, refused, left out because they had changed, and put off."""
+    """The results of some groups of an operation: the numbers done, refused, left out because they had changed, and put off."""
 
     bulk_id: int
     done: int = 0

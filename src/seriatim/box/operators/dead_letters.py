@@ -15,7 +15,7 @@ from seriatim.box.views import listing
 from seriatim.box.views.filters import ErrorCount, Page
 from seriatim.box.views.listing import Listing, When
 from seriatim.errors import NotFound, UsageError, shown
-from seriatim.kernel.operators.requeue import Place
+from seriatim.kernel.operators.requeue import RequeuePosition
 from seriatim.kernel.values.outcome import Disposition
 
 __all__ = [
@@ -118,7 +118,7 @@ class Requeued:
 
     operation_id: int
     letter: DeadLetter
-    place: Place
+    place: RequeuePosition
     warning: str | None
 
 
@@ -167,7 +167,7 @@ def requeue(transaction: Transaction, letters: Sequence[DeadLetter], by: Operato
     known = {one.entry_id: one for one in letters}
     moved = put_back(transaction, letters[0].queue, letters[0].group, list(known), [_DEAD], by)
     return [
-        Requeued(number, known[entry_id], where, _WARNING if where is Place.END else None)
+        Requeued(number, known[entry_id], where, _WARNING if where is RequeuePosition.END else None)
         for number, entry_id, where, _ in moved
     ]
 

@@ -83,12 +83,7 @@ class Reopening:
 
     @classmethod
     def of(
-        cls,
-        transaction: Transaction,
-        turns: Turns,
-        definitions: Definitions,
-        queue: BoxQueue,
-        entry_ids: Sequence[int],
+        cls, transaction: Transaction, turns: Turns, definitions: Definitions, queue: BoxQueue, entry_ids: Sequence[int]
     ) -> Reopening:
         """Lock the gate's groups of entries that are set aside in a queue on the way."""
         origin = definitions.ways.get(queue.declared.name)

@@ -22,7 +22,7 @@ from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import group_of
 from seriatim.errors import Unavailable, shown
 from seriatim.kernel.groups.verbs import Action
-from seriatim.kernel.operators.requeue import Place, place
+from seriatim.kernel.operators.requeue import RequeuePosition, place
 from seriatim.kernel.values.outcome import Disposition
 
 __all__ = ["Moved", "requeue"]
@@ -36,7 +36,7 @@ class Moved(NamedTuple):
 
     operation_id: int
     entry_id: int
-    place: Place
+    place: RequeuePosition
     status: str
 
 
@@ -106,7 +106,7 @@ def requeue(
     }
     who = {"its_actor": by.actor, "its_reason": by.reason, "of_queue": found.queue_id, "of_group": group}
     rows = transaction.rows("log_requeue", **said, **who)
-    return [Moved(number, entry_id, Place(where), status) for number, entry_id, where, status in rows]
+    return [Moved(number, entry_id, RequeuePosition(where), status) for number, entry_id, where, status in rows]
 
 
 def _locked(turns: Turns, queue: BoxQueue, group: str) -> LockedGroups | None:
@@ -122,12 +122,12 @@ def _locked(turns: Turns, queue: BoxQueue, group: str) -> LockedGroups | None:
     return locked
 
 
-def _place(queue: BoxQueue, group: str, one: _Facts, *, ordered: bool, passed: bool) -> Place:
+def _place(queue: BoxQueue, group: str, one: _Facts, *, ordered: bool, passed: bool) -> RequeuePosition:
     """The place of a message that is put back. `passed`: the gate has passed its place there."""
     if not ordered and queue.numbers:
-        return Place.END if passed or one.ordinal is None else Place.ORDINAL
+        return RequeuePosition.END if passed or one.ordinal is None else RequeuePosition.ORDINAL
     if not ordered or not one.is_known:
-        return Place.ARRIVAL
+        return RequeuePosition.ARRIVAL
     intact = (
         not passed
         and not one.forgotten
@@ -140,7 +140,7 @@ def _place(queue: BoxQueue, group: str, one: _Facts, *, ordered: bool, passed: b
 
 
 def _rows(
-    queue: BoxQueue, facts: Sequence[_Facts], places: Sequence[Place]
+    queue: BoxQueue, facts: Sequence[_Facts], places: Sequence[RequeuePosition]
 ) -> dict[str, list[int] | list[int | None] | list[str] | list[bool]]:
     """The entries for ``requeue``: entries that go to the end get the next ordinals, one after another."""
     ordinals: list[int | None] = []
@@ -148,13 +148,15 @@ def _rows(
     for one, where in zip(facts, places, strict=True):
         # Of an unordered queue the numbers are given at the commit.
         end = following if queue.has_groups else None
-        ordinals.append({Place.ARRIVAL: None, Place.ORDINAL: one.ordinal, Place.END: end}[where])
-        following += where is Place.END
+        ordinals.append(
+            {RequeuePosition.ARRIVAL: None, RequeuePosition.ORDINAL: one.ordinal, RequeuePosition.END: end}[where]
+        )
+        following += where is RequeuePosition.END
     arrival = "arrived" if queue.origin_id is None else "placed"
     released = "queued" if queue.has_groups else "arrived"
     return {
         "of_entries": [one.entry_id for one in facts],
-        "its_statuses": [arrival if where is Place.ARRIVAL else released for where in places],
+        "its_statuses": [arrival if where is RequeuePosition.ARRIVAL else released for where in places],
         "its_ordinals": ordinals,
-        "to_the_end": [where is Place.END for where in places],
+        "to_the_end": [where is RequeuePosition.END for where in places],
     }

@@ -11,7 +11,7 @@ from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.requeue import requeue as put_back
 from seriatim.box.views import listing
 from seriatim.box.views.listing import Listing, whole
-from seriatim.kernel.operators.requeue import Place
+from seriatim.kernel.operators.requeue import RequeuePosition
 
 __all__ = [
     "REQUEUED",
@@ -108,7 +108,7 @@ class PutBack:
 
     operation_id: int
     message: SetAside
-    place: Place
+    place: RequeuePosition
     status: str
 
 

@@ -19,7 +19,7 @@ __all__ = ["COLUMNS", "FETCHED", "ORDER_COLUMNS", "batches_of"]
 
 _TICKET = pa.struct([("location", pa.string()), ("epoch", pa.int64()), ("number", pa.int64())])
 _PART = pa.struct([("name", pa.string()), ("content_type", pa.string()), ("body", pa.binary())])
-#: What every message has, besides its properties.
+#: The columns of every message, besides its properties.
 COLUMNS: Mapping[str, pa.DataType] = {
     "message_id": pa.string(),
     "type": pa.string(),
@@ -31,7 +31,7 @@ COLUMNS: Mapping[str, pa.DataType] = {
     "body": pa.binary(),
     "parts": pa.list_(_PART),
 }
-#: What it has in a queue.
+#: Its columns in a queue.
 ORDER_COLUMNS: Mapping[str, pa.DataType] = {
     "group": pa.string(),
     "sequence": pa.int64(),
@@ -85,7 +85,7 @@ def _batch(
         fields=list(_TICKET),
     )
     columns["parts"] = [
-        None if each is None else [dict(zip(_PART.names, one, strict=True)) for one in each]
+        None if each is None else [dict(zip(_PART.names, part, strict=True)) for part in each]
         for each in columns["parts"]
     ]
     wanted = {**COLUMNS, **ORDER_COLUMNS} if ordered else COLUMNS
@@ -105,17 +105,17 @@ def _batch(
 
 def _of_dialog(context: Mapping[str, Any]) -> Mapping[str, Any]:
     """The dialog in a message's context, under the names of the columns."""
-    found = context.get("dialog")
-    return {**found, "dialog_sequence": found.get("sequence")} if isinstance(found, dict) else {}
+    dialog = context.get("dialog")
+    return {**dialog, "dialog_sequence": dialog.get("sequence")} if isinstance(dialog, dict) else {}
 
 
 def _property(contexts: Sequence[Mapping[str, Any]], name: str, kind: str) -> pa.Array:
     """A property's column; null if a message doesn't have the property, or its value doesn't fit the type."""
     convert = given_converter(kind)
 
-    def value(found: Any) -> Any:
+    def value(item: Any) -> Any:
         try:
-            return None if found is None else convert(found)
+            return None if item is None else convert(item)
         except (ValueError, ArithmeticError):
             return None
 

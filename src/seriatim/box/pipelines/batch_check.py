@@ -31,16 +31,16 @@ class _Violation(NamedTuple):
 def fail_invalid(transaction: Transaction, queue: BoxQueue, batch: int, entry_ids: Sequence[int]) -> frozenset[int]:
     """Fail the dialogs whose messages don't fit their types."""
     kinds = {name: kind for name, kind in transaction.access.known.definitions.types.items() if kind.checks_bodies}
-    found = _violations(transaction, kinds, entry_ids) if kinds else {}
-    if not found:
+    violations = _violations(transaction, kinds, entry_ids) if kinds else {}
+    if not violations:
         return frozenset()
     parameters = {
         "of_queue": queue.queue_id,
         "in_batch": batch,
-        "handles": list(found),
-        "message_ids": [one.message_id for one in found.values()],
-        "sequences": [one.sequence for one in found.values()],
-        "whys": [one.why for one in found.values()],
+        "handles": list(violations),
+        "message_ids": [violation.message_id for violation in violations.values()],
+        "sequences": [violation.sequence for violation in violations.values()],
+        "whys": [violation.why for violation in violations.values()],
     }
     set_aside = transaction.value("fail_in_batch", **parameters)
     transaction.notice(EntriesSetAside(set_aside))
@@ -51,18 +51,18 @@ def _violations(
     transaction: Transaction, kinds: Mapping[str, MessageType], entry_ids: Sequence[int]
 ) -> dict[str, _Violation]:
     """By the handle of a dialog the first invalid message in it."""
-    found: dict[str, _Violation] = {}
+    violations: dict[str, _Violation] = {}
     for row in _bodies(transaction, kinds, entry_ids):
-        first = found.get(row.handle)
+        first = violations.get(row.handle)
         if first is not None and first.sequence < row.sequence:
             continue
         if (violation := kinds[row.type].violation(row.body)) is not None:
             why = why_failed(row.sequence, row.type, violation)
-            found[row.handle] = _Violation(row.sequence, row.message_id, why)
-    return found
+            violations[row.handle] = _Violation(row.sequence, row.message_id, why)
+    return violations
 
 
 def _bodies(transaction: Transaction, kinds: Mapping[str, MessageType], entry_ids: Sequence[int]) -> Iterator[Any]:
-    """The messages whose bodies have to be checked, in any order, and not all in memory."""
+    """Yield the messages whose bodies have to be checked, in any order, and not all in memory."""
     for rows in transaction.portions("bodies_in_batch", _FETCHED, entry_ids=list(entry_ids), types=list(kinds)):
         yield from rows

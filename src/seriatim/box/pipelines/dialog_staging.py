@@ -31,7 +31,7 @@ __all__ = ["DialogStaging", "Speaker"]
 
 _MESSAGE_TYPES = ("int8", "int8", "text", "text", "text", "text", "text", "text", "bytea", "int4", "text", "int4")
 _KEY_TYPES = ("int8", "int8", "text", "text")
-#: A transaction locks that many dialogs; each lock is a place in a table of the server's that is of one size.
+#: The most dialogs that a transaction locks; each lock is a place in a table of the server's with a fixed size.
 _DIALOGS = 1000
 
 
@@ -132,13 +132,13 @@ class DialogStaging(Staging):
     ) -> int:
         """Stage messages behind the earlier ones, with their keys, without routing."""
         rows, keys = [], []
-        told = zip(placed.messages, placed.groups, placed.problems, strict=True)
-        for place, (message, given, why) in enumerate(told, before):
-            key = str(given) if isinstance(given, int) else given
+        placed_rows = zip(placed.messages, placed.groups, placed.problems, strict=True)
+        for place, (message, group, why) in enumerate(placed_rows, before):
+            key = str(group) if isinstance(group, int) else group
             reason = key_problem(key)
             location, wrong = _location(message.context)
             problem = why or wrong or (REASONS[reason] if reason else None)
-            # Only of those that can't be sent; the others are what their bodies are.
+            # Only for messages that can't be sent; the bodies of the others are complete.
             kept, _ = fitting(storable({name: value for name, value in message.context.items() if name != "location"}))
             fields = (
                 message.message_id,

@@ -40,9 +40,9 @@ from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.box_properties import DIALOG, declared
 from seriatim.pipeline.types.origin import ORIGIN
 
-__all__ = ["Feed", "Part"]
+__all__ = ["Part", "PipelineFeed"]
 
-#: A turn locks that many groups; each lock is a place in a table of the server's that is of one size.
+#: The most groups that a turn locks; each lock is a place in a table of the server's with a fixed size.
 _GROUPS = 1000
 _MOST = 2**31 - 2
 #: The approximate number of messages in a part, and the largest number of parts.
@@ -54,7 +54,7 @@ _PATIENCE_S, _PAUSE_S = 15.0, 0.2
 Part = tuple[Any, Any]
 
 
-class Feed(Closing):
+class PipelineFeed(Closing):
     """A queue of a box, or its spool, for one pipeline."""
 
     def __init__(
@@ -90,24 +90,23 @@ class Feed(Closing):
     # ---- columns
 
     def properties(self) -> dict[str, str]:
-        """The properties that the message types declare, by name, and their types; each has a column.
-
-        Messages for a service have the properties of their dialog instead.
+        """The properties that the message types declare, by name, and their types; each has a column. Messages for a service have the
+        properties of their dialog instead.
         """
         if self._service is not None:
             return dict(DIALOG)
         with self._transaction() as transaction:
             types = self._access.known.current(transaction).types
-        found = dict(sorted(one for kind in types.values() for one in declared(kind).items()))
-        taken = {name.casefold() for name in own_names()}
-        for name in found:
-            if (self._prefix + name).casefold() in taken:
+        properties = dict(sorted(item for kind in types.values() for item in declared(kind).items()))
+        reserved = {name.casefold() for name in own_names()}
+        for name in properties:
+            if (self._prefix + name).casefold() in reserved:
                 raise UsageError(
                     f"the property {name!r} would have the name of another column",
                     where=self._access.place,
                     remedy='give the columns of properties a prefix: .option("prefix", "p_")',
                 )
-        return found
+        return properties
 
     # ---- batches
 
@@ -121,7 +120,7 @@ class Feed(Closing):
             newest, done = self._batches(transaction, reader)
             if batch > done:
                 self._done(transaction, reader, batch)
-        # One that was complete before the run that asked for it ended.
+        # A batch that was complete before the run that requested it ended.
         if newest <= batch:
             newest = batch + 1
             if queue.enabled:
@@ -139,7 +138,7 @@ class Feed(Closing):
             return reader, newest, self._count(transaction, batch, newest)
 
     def waiting(self) -> int:
-        """The number of messages in the queue that aren't done, including held messages; routes all waiting messages first."""
+        """Return the number of messages in the queue that aren't done, including held messages; routes all waiting messages first."""
         queue = self._queue()
         if queue.serves:
             self._look(queue)
@@ -167,7 +166,7 @@ class Feed(Closing):
         with self._transaction() as transaction:
             self._done(transaction, reader, through)
 
-    # ---- what is there now
+    # ---- the present content
 
     def parts_now(self) -> list[Part]:
         """Cut the present content of the queue or the spool into parts."""
@@ -205,7 +204,7 @@ class Feed(Closing):
             reap(transaction, queue, SeparateTransaction(transaction, is_free=True))
 
     def _route(self) -> bool:
-        """Route messages that were published through SQL; later messages aren't judged before. False: the role may not."""
+        """Route messages that were published through SQL; later messages aren't judged before. Return False if the role may not route."""
         with self._transaction() as transaction:
             waits = is_unrouted(transaction)
         if waits:
@@ -219,7 +218,7 @@ class Feed(Closing):
             try:
                 with self._transaction() as transaction:
                     self._batches(transaction, reader)
-                    taken = self._take(transaction, batch, left, pace)
+                    count = self._take(transaction, batch, left, pace)
             except Exception as error:
                 queue = self._queue()
                 if not queue.has_groups or not is_of_turn(error, self._access.place):
@@ -227,14 +226,14 @@ class Feed(Closing):
                 if not set_failing_apart(self._transaction, queue, self._locked):
                     raise
                 continue
-            if not taken:
+            if not count:
                 return
-            left -= max(taken, 0)
-            if taken < 0 and not self._route():
+            left -= max(count, 0)
+            if count < 0 and not self._route():
                 return
 
     def _take(self, transaction: Transaction, batch: int, left: int, pace: _Pace) -> int:
-        """Do one turn; return the number of messages that it put into the batch, -1 if it has only judged, 0 if nothing was to do."""
+        """Do one turn; return the number of messages that it put into the batch, -1 if it has only judged, 0 if there was nothing to do."""
         queue = self._queue()
         if not queue.has_groups:
             return int(
@@ -249,18 +248,18 @@ class Feed(Closing):
         transaction.notice(*judged.notices(self._queue(), locked.keys))
         handed = judged.handed
         pace.see(handed)
-        entry_ids = [one for each in handed for one in each.entry_ids]
+        entry_ids = [entry_id for each in handed for entry_id in each.entry_ids]
         transaction.do(
             "put_in_batch",
             of_queue=self._queue().queue_id,
             in_batch=batch,
             entry_ids=entry_ids,
-            ordinals=[one for each in handed for one in each.ordinals],
-            lates=[one for each in handed for one in each.late],
+            ordinals=[ordinal for each in handed for ordinal in each.ordinals],
+            lates=[late for each in handed for late in each.late],
         )
         if entry_ids and self._queue().serves:
-            gone = fail_invalid(transaction, self._queue(), batch, entry_ids)
-            entry_ids = [one for one in entry_ids if one not in gone]
+            invalid = fail_invalid(transaction, self._queue(), batch, entry_ids)
+            entry_ids = [entry_id for entry_id in entry_ids if entry_id not in invalid]
             transaction.do("talk_in_batch", of_queue=self._queue().queue_id, of_entries=entry_ids)
         return len(entry_ids) or -1
 
@@ -394,9 +393,9 @@ class Feed(Closing):
                 known.read(transaction).queue(self._name)
         if (way := known.definitions.ways.get(self._name)) is not None:
             raise way_refused(self._name, way)
-        found = known.definitions.queues[self._name]
-        found.check_received_here()
-        return found
+        bound = known.definitions.queues[self._name]
+        bound.check_received_here()
+        return bound
 
     def _refresh(self) -> None:
         with self._transaction() as transaction:
@@ -407,7 +406,9 @@ class Feed(Closing):
 
 
 class _Pace:
-    """Choose the number of groups for a turn, so that a batch has at most one set too many. It learns the sizes of sets from earlier turns."""
+    """Chooses the number of groups for a turn, so that a batch has at most one set too many. It learns the sizes of sets from earlier
+    turns.
+    """
 
     def __init__(self, policy: Policy) -> None:
         self._has_sets = isinstance(policy, UnitOfWork)
@@ -421,11 +422,11 @@ class _Pace:
 
     def see(self, handed: Sequence[HandedMessages]) -> None:
         """Learn from the result of a turn."""
-        self._largest = max([self._largest, *(len(one.entry_ids) for one in handed)])
+        self._largest = max([self._largest, *(len(hand_out.entry_ids) for hand_out in handed)])
 
 
 def _lives(statements: Statements) -> bool:
-    """Whether a connection still works: after a restart of the server it is broken, which shows only when it is used."""
+    """Return whether a connection still works: after a restart of the server it is broken, which shows only at its use."""
     try:
         statements.connection.execute("SELECT 1")
     except psycopg.OperationalError:

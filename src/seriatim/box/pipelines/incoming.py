@@ -70,9 +70,9 @@ class PartRows:
 
 def messages_of(rows: pa.RecordBatch, incoming: Incoming, made_up: Callable[[int], str]) -> PartRows:
     """Convert rows to messages. An invalid row also becomes a message, with the fields that can be stored, so that it stops nothing."""
-    given = [column for column in rows.schema.names if column not in incoming.left_out]
+    present = [column for column in rows.schema.names if column not in incoming.left_out]
     wrong: dict[int, dict[str, str]] = {}
-    columns = {name: _values(name, rows.column(name), wrong) for name in given}
+    columns = {name: _values(name, rows.column(name), wrong) for name in present}
     own = {incoming.group, incoming.sequence}
     nothing: list[Any] = [None] * len(rows)
     parts = nothing
@@ -82,17 +82,17 @@ def messages_of(rows: pa.RecordBatch, incoming: Incoming, made_up: Callable[[int
     fields = (columns.get(name, nothing) for name in FIELDS)
     values = zip(*(columns[name] for name in names), strict=True) if names else [()] * len(rows)
     messages, problems = [], []
-    for place, (*own_fields, its, each) in enumerate(zip(*fields, values, parts, strict=True)):
-        row = _Row._make((*own_fields, dict(zip(names, its, strict=True)), each))
-        message, found = _message(row, incoming, partial(made_up, place), wrong.get(place, {}))
+    for place, (*own_fields, properties, each) in enumerate(zip(*fields, values, parts, strict=True)):
+        row = _IncomingRow._make((*own_fields, dict(zip(names, properties, strict=True)), each))
+        message, troubles = _message(row, incoming, partial(made_up, place), wrong.get(place, {}))
         messages.append(message)
-        told = "; ".join(f"column {name!r}: {why}" for name, why in found.items())
-        problems.append(problem_text(told) if found else None)
+        problem = "; ".join(f"column {name!r}: {why}" for name, why in troubles.items())
+        problems.append(problem_text(problem) if troubles else None)
     groups, sequences = columns.get(incoming.group or "", nothing), columns.get(incoming.sequence or "", nothing)
     return PartRows(messages, groups, sequences, problems)
 
 
-class _Row(NamedTuple):
+class _IncomingRow(NamedTuple):
     """A row: the values of `FIELDS`, in their order, the others by name, and the parts."""
 
     message_id: str | None
@@ -111,11 +111,11 @@ def _values(name: str, column: pa.Array, wrong: dict[int, dict[str, str]]) -> li
     try:
         return list(column.to_pylist())
     except (ValueError, ArithmeticError):
-        pass  # one at a time it is seen which
+        pass  # the values are then checked one at a time
     values = []
-    for place, one in enumerate(column):
+    for place, row_values in enumerate(column):
         try:
-            values.append(one.as_py())
+            values.append(row_values.as_py())
         except UnicodeDecodeError as error:
             wrong.setdefault(place, {})[name] = f"not UTF-8 at byte {error.start}"
             values.append(None)
@@ -126,7 +126,7 @@ def _values(name: str, column: pa.Array, wrong: dict[int, dict[str, str]]) -> li
 
 
 def _message(
-    row: _Row, incoming: Incoming, made_up: Callable[[], str], wrong: Mapping[str, str]
+    row: _IncomingRow, incoming: Incoming, made_up: Callable[[], str], wrong: Mapping[str, str]
 ) -> tuple[Message, Mapping[str, str]]:
     """The message of a row, and its problems by column; `wrong`: the problems that are known already."""
     if not wrong:
@@ -134,35 +134,35 @@ def _message(
             return _whole(row, incoming), wrong
         except (UsageError, Unreadable):
             pass
-    found = dict(wrong)
+    problems = dict(wrong)
     message_id, kind, content_type = row.message_id or made_up(), row.type or incoming.type, _escaped(row.content_type)
     if why := _refused(message_id=message_id):
-        found["message_id"], message_id = why, made_up()
+        problems["message_id"], message_id = why, made_up()
     if not kind:
-        found.setdefault("type", 'there is none (.option("type", "…") is that of rows without one)')
+        problems.setdefault("type", 'there is none (.option("type", "…") is that of rows without one)')
     elif why := _refused(type=kind):
-        found["type"], kind = why, None
+        problems["type"], kind = why, None
     if why := _refused(message_id=message_id, content_type=content_type):
-        found["content_type"], content_type = why, None
+        problems["content_type"], content_type = why, None
     context = _given(row)
     try:
         context = {**_read(row.context), **context}
     except Unreadable as error:
-        found["context"], context["context"] = str(error), row.context
+        problems["context"], context["context"] = str(error), row.context
     properties, left_out = fitting(storable(context))
     if left_out is not None:
-        found["context"] = "; ".join(filter(None, (found.get("context"), left_out)))
+        problems["context"] = "; ".join(filter(None, (problems.get("context"), left_out)))
     parts, reasons = _usable(row.parts or ())
     if reasons:
-        found["parts"] = "; ".join(reasons)
+        problems["parts"] = "; ".join(reasons)
     message = Message(
         type=kind or UNTYPED, body=row.body or b"", context=properties, message_id=message_id,
         content_type=content_type, parts=parts,
     )  # fmt: skip
-    return _cut(message, found), found
+    return _cut(message, problems), problems
 
 
-def _whole(row: _Row, incoming: Incoming) -> Message:
+def _whole(row: _IncomingRow, incoming: Incoming) -> Message:
     """The message of a valid row."""
     message = Message(
         type=row.type or incoming.type or "",
@@ -170,22 +170,22 @@ def _whole(row: _Row, incoming: Incoming) -> Message:
         context={**_read(row.context), **_given(row)},
         message_id=row.message_id or new_message_id(),
         content_type=_escaped(row.content_type),
-        parts=[_part(one) for one in row.parts] if row.parts else (),
+        parts=[_part(part) for part in row.parts] if row.parts else (),
     )
     publish.check_size(message)
     return message
 
 
-def _cut(message: Message, found: dict[str, str]) -> Message:
-    """A message without its too large field: its body, or else its parts; the problem is noted in `found`, by column."""
+def _cut(message: Message, problems: dict[str, str]) -> Message:
+    """A message without its too large field: its body, or else its parts; the problem is noted in `problems`, by column."""
     most = publish.MOST_BODY_BYTES
     if len(message.body) > most:
-        found["body"] = f"{len(message.body):,} bytes, of which at most {most:,} can be kept: left out"
+        problems["body"] = f"{len(message.body):,} bytes, of which at most {most:,} can be kept: left out"
         message = replace(message, body=b"")
     room, size = most - len(message.body), sum(len(part.body) for part in message.parts)
     if size > room:
         left_out = f"{size:,} bytes, of which at most {room:,} can be kept beside the body: left out"
-        found["parts"] = "; ".join(filter(None, (found.get("parts"), left_out)))
+        problems["parts"] = "; ".join(filter(None, (problems.get("parts"), left_out)))
         message = replace(message, parts=())
     return message
 
@@ -199,7 +199,7 @@ def _refused(**fields: Any) -> str | None:
     return None
 
 
-def _given(row: _Row) -> dict[str, Any]:
+def _given(row: _IncomingRow) -> dict[str, Any]:
     return {name: value for name, value in row.given.items() if value is not None}
 
 
@@ -207,32 +207,32 @@ def _escaped(content_type: str | None) -> str | None:
     return content_type.replace("\0", "\\0") if content_type is not None and "\0" in content_type else content_type
 
 
-def _part(given: Mapping[str, Any] | None) -> Part:
+def _part(part: Mapping[str, Any] | None) -> Part:
     """Convert a part. Raises `UsageError` if it is invalid."""
-    if given is None:
+    if part is None:
         raise UsageError("a part is null", remedy="leave it out")
-    body = given["body"]
-    return Part(given["name"], given.get("content_type"), body.encode() if isinstance(body, str) else body or b"")
+    body = part["body"]
+    return Part(part["name"], part.get("content_type"), body.encode() if isinstance(body, str) else body or b"")
 
 
-def _usable(given: Sequence[Mapping[str, Any] | None]) -> tuple[list[Part], list[str]]:
+def _usable(parts: Sequence[Mapping[str, Any] | None]) -> tuple[list[Part], list[str]]:
     """The parts that can be stored, and the problems of the others; parts without a usable name get generated names."""
-    found: dict[str, Part] = {}
+    kept: dict[str, Part] = {}
     reasons = []
-    for number, one in enumerate(given, 1):
-        if one is None:
+    for number, candidate in enumerate(parts, 1):
+        if candidate is None:
             reasons.append(f"part {number} is null")
             continue
         try:
-            part = _part(one)
+            part = _part(candidate)
         except UsageError as error:
             reasons.append(f"part {number}: {error.what} ({error.remedy})")
-            part = _part({"name": f"part {number}", "body": one["body"]})
-        if part.name in found:
+            part = _part({"name": f"part {number}", "body": candidate["body"]})
+        if part.name in kept:
             reasons.append(f"part {number}: another one is named {part.name!r}, too")
-            part = replace(part, name=next(name for name in _names(number) if name not in found))
-        found[part.name] = part
-    return list(found.values()), reasons
+            part = replace(part, name=next(name for name in _names(number) if name not in kept))
+        kept[part.name] = part
+    return list(kept.values()), reasons
 
 
 def _names(number: int) -> Iterator[str]:
@@ -244,11 +244,11 @@ def _read(context: str | None) -> dict[str, Property]:
     """The properties of a context. Raises `Unreadable` if it is no JSON object."""
     if context is None:
         return {}
-    found = _JSON(context)
-    if not isinstance(found, dict):
-        shown = "a list" if isinstance(found, list) else shortened(context.strip())
+    content = _JSON(context)
+    if not isinstance(content, dict):
+        shown = "a list" if isinstance(content, list) else shortened(context.strip())
         raise Unreadable(f"{shown} is not a JSON object")
-    return found
+    return content
 
 
 def storable(context: Mapping[str, Any]) -> dict[str, Property]:
@@ -259,14 +259,14 @@ def storable(context: Mapping[str, Any]) -> dict[str, Property]:
 def fitting(context: Mapping[str, Property]) -> tuple[Mapping[str, Property], str | None]:
     """Properties without the largest ones, if all together can't be stored; and the reason, or None."""
     most = publish.MOST_CONTEXT_BYTES
-    # Looked at for every row: no character has more than six bytes, and names and what isn't text are short.
+    # Checked for every row: no character has more than six bytes, and names and values that aren't text are short.
     texts = [value for value in context.values() if type(value) is str]
     if 6 * sum(map(len, texts)) + 2_000 * len(context) <= most:
         return context, None
     sizes = {name: len(json.dumps({name: str(value)}, ensure_ascii=False).encode()) for name, value in context.items()}
     size = left = sum(sizes.values())
     too_large = []
-    for name in sorted(sizes, key=lambda one: sizes[one], reverse=True):
+    for name in sorted(sizes, key=lambda name: sizes[name], reverse=True):
         if left <= most:
             break
         left -= sizes[name]

@@ -50,11 +50,11 @@ _MESSAGE_TYPES = ("int8", "int8", "text", "text", "text", "text", "text", "text"
 _PART_TYPES = ("int8", "int8", "int8", "text", "text", "bytea")
 _ENTRY_TYPES = ("int8", "int8", "int4", "text", "int8", "int8", "int4", "text", "int4[]")
 _PORTION = 5_000
-#: Among all ids that are made of names, those of ours.
+#: The namespace of the ids that are made from names.
 _MADE_UP = UUID("5e21a711-0000-5000-8000-000000000001")
-#: A batch waits that long for room, and looks for it after naps from so long to so long: a look may read all of it.
+#: How long a batch waits for room, and the shortest and longest pause between two looks: a look may read all of it.
 _PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.05, 1.0
-#: Of whoever runs the query; in Spark's data source that is the driver's standard error.
+#: The log of the process that runs the query; for Spark's data source that is the driver's standard error.
 _LOG = logging.getLogger(__name__)
 
 #: A part that is staged: its id, and how many messages it has.
@@ -172,8 +172,8 @@ class Staging(Closing):
             nap_s = min(2 * nap_s, _LONG_NAP_S)
 
     def _is_done(self, transaction: Transaction, writer: str, batch: int) -> bool:
-        found = self._run(transaction, "last_batch", writer=writer)
-        return bool(found) and batch <= found[0].batch
+        last = self._run(transaction, "last_batch", writer=writer)
+        return bool(last) and batch <= last[0].batch
 
     def discard(self, parts: Iterable[StagedPart]) -> None:
         """Delete parts that no batch contains. Merged parts don't exist any more."""
@@ -193,31 +193,27 @@ class Staging(Closing):
     def _versions(self, transaction: Transaction, parts: Sequence[StagedPart]) -> dict[int, int]:
         """Check that all parts exist and are whole; return the version of the definitions by which each was routed."""
         part_ids = [part_id for part_id, _ in parts]
-        found = {row.part_id: row for row in self._run(transaction, "staged_parts", part_ids=part_ids)}
+        versions = {row.part_id: row for row in self._run(transaction, "staged_parts", part_ids=part_ids)}
         for part_id, messages in parts:
-            part = found.get(part_id)
+            part = versions.get(part_id)
             if part is None or not messages == part.messages == part.found:
                 raise Unavailable(
                     "a staged part of the batch is gone, as after a restart of the server",
                     where=self._access.place,
                     remedy="start the pipeline again: the batch is staged anew",
                 )
-        return {part_id: part.version for part_id, part in found.items()}
+        return {part_id: part.version for part_id, part in versions.items()}
 
     def _stage_again(self, transaction: Transaction, part_id: int, definitions: Definitions) -> None:
         """Route a part again, because the definitions have changed since it was staged."""
-        found: list[Any] = []
+        staged: list[Any] = []
         while rows := self._run(
-            transaction,
-            "staged_messages",
-            part_id=part_id,
-            after=found[-1].place if found else -1,
-            at_most=_PORTION,
+            transaction, "staged_messages", part_id=part_id, after=staged[-1].place if staged else -1, at_most=_PORTION
         ):
-            found += rows
+            staged += rows
         transaction.do("empty_part", part_id=part_id)
-        for begin in range(0, len(found), _PORTION):
-            rows = found[begin : begin + _PORTION]
+        for begin in range(0, len(staged), _PORTION):
+            rows = staged[begin : begin + _PORTION]
             messages = [
                 Message(
                     message_id=row.message_id,
@@ -228,11 +224,11 @@ class Staging(Closing):
                         "location": row.location,
                     },
                     body=row.body,
-                    parts=[Part(*one) for one in row.parts] if row.parts else (),
+                    parts=[Part(*part) for part in row.parts] if row.parts else (),
                 )
                 for row in rows
             ]
-            # What is wrong stays wrong: of such a message not everything is kept as it was.
+            # An invalid message stays invalid: its original isn't kept in full.
             placed = PartRows(
                 messages, [row.group_key for row in rows], [row.sequence for row in rows], [row.problem for row in rows]
             )
@@ -255,15 +251,15 @@ class Staging(Closing):
         if columns["part_counts"] is not None:
             beside = zip(columns["part_names"], columns["part_content_types"], columns["part_bodies"], strict=True)
             parts = (
-                (part_id, before + place - 1, number, *one)
-                for number, (place, one) in enumerate(zip(columns["part_places"], beside, strict=True))
+                (part_id, before + place - 1, number, *part)
+                for number, (place, part) in enumerate(zip(columns["part_places"], beside, strict=True))
             )
             self._copy(transaction, "stage_message_parts", _PART_TYPES, parts)
         made = routed.entries
         entries = zip(
             [part_id] * len(made.places), [before + place for place in made.places], made.queue_ids, made.groups,
             made.sequences, made.sizes, made.priorities, made.problems,
-            [_numbers(one) for one in made.subscriptions], strict=True,
+            [_numbers(subscription) for subscription in made.subscriptions], strict=True,
         )  # fmt: skip
         self._copy(transaction, "stage_entries", _ENTRY_TYPES, entries)
         return len(made.places)
@@ -283,8 +279,8 @@ class Staging(Closing):
         messages, problems = list(placed.messages), list(placed.problems)
         if self._queue is not None:
             messages = [
-                one if why else replace(one, context={**one.context, "to": self._queue})
-                for one, why in zip(messages, problems, strict=True)
+                message if why else replace(message, context={**message.context, "to": self._queue})
+                for message, why in zip(messages, problems, strict=True)
             ]
         typed = router.typed(messages)
         for row, (message, context) in enumerate(zip(typed.messages, typed.contexts, strict=True)):
@@ -293,13 +289,13 @@ class Staging(Closing):
             problem = typed.problems[row]
             known = context if problem is None else storable(message.context)
             if problem is None and (wrong := router.misaddressed(message.message_id, context.get("to"))) is not None:
-                # Its properties are as they should be: it can be resubmitted when the queue is there.
+                # Its properties are valid: it can be resubmitted when the queue exists.
                 problem = problem_text(wrong.what)
             properties, left_out = fitting(known)
             if problem is not None or left_out is not None:
                 problems[row] = "; ".join(filter(None, (problem, left_out)))
                 messages[row] = replace(message, context=properties)
-        contexts = [{} if why else one for one, why in zip(typed.contexts, problems, strict=True)]
+        contexts = [{} if why else context for context, why in zip(typed.contexts, problems, strict=True)]
         undeclared = [row for row in typed.undeclared if problems[row] is None]
         return Typed(messages, contexts, problems, undeclared)
 
@@ -357,4 +353,4 @@ def _made_up(of_part: str, before: int, place: int) -> str:
 
 def _numbers(written: str) -> list[int]:
     """Parse PostgreSQL's text of an array of numbers."""
-    return [int(one) for one in written[1:-1].split(",") if one]
+    return [int(number) for number in written[1:-1].split(",") if number]

@@ -12,7 +12,7 @@ __all__ = ["numbers", "texts", "written"]
 
 
 def written(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a statement, with the text of an array in place of each list.
+    """Return the parameters of a statement, with the text of an array in place of each list.
 
     The statement has to name the type: ``%(keys)s::text[]``. Lists of bytes stay as they are: the driver sends them
     without converting them to text.
@@ -34,10 +34,10 @@ def _column(values: list[Any]) -> Any:
     first = next((value for value in values if value is not None), None)
     if isinstance(first, bytes):
         return values
-    many = len(values)
-    if many > 1 and values.count(values[0]) == many:  # as most columns are: of one type, location, queue …
-        one = _column(values[:1])[1:-1]
-        return "{" + ",".join([one] * many) + "}"
+    count = len(values)
+    if count > 1 and values.count(values[0]) == count:  # as in most columns: of one type, location, queue …
+        text = _column(values[:1])[1:-1]
+        return "{" + ",".join([text] * count) + "}"
     return texts(values) if isinstance(first, str) else numbers(values)
 
 

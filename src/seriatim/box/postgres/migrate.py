@@ -41,7 +41,7 @@ __all__ = [
 LEAST_POSTGRESQL = 16
 _PACKAGE = "seriatim.box.postgres"
 _NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
-#: The last version before the baseline, from which a box is taken over in place; the SHA-256 of its migrations' checksums, and the last
+#: The last version before the baseline, from which a box is upgraded in place; the SHA-256 of its migrations' checksums, and the last
 #: commit that upgrades an older box to it.
 _FORMER = 89
 _FORMER_CHECKSUM = "d2f5e086bde1a484dd2addcfcfadd520efea44eb34229558b97f1dd847326790"
@@ -87,7 +87,7 @@ class Applied:
 
     @property
     def is_present(self) -> bool:
-        """Whether it is what this seriatim works with."""
+        """Whether it is the schema that this seriatim works with."""
         return self.version == _newest() and self.function_sets[-1:] == (checksum(),) and not self.missing
 
 
@@ -95,53 +95,53 @@ class Applied:
 def migrations() -> tuple[Migration, ...]:
     """All migrations, in order; the first one is the baseline."""
     files = resources.files(_PACKAGE).joinpath("migrations").iterdir()
-    found = (Migration(int(name[1]), name[2]) for name in (_NAME.fullmatch(file.name) for file in files) if name)
-    return BASELINE, *sorted(found, key=lambda one: one.number)
+    every = (Migration(int(name[1]), name[2]) for name in (_NAME.fullmatch(file.name) for file in files) if name)
+    return BASELINE, *sorted(every, key=lambda migration: migration.number)
 
 
 def find(statements: Statements) -> Applied | None:
-    """Read what has made the box in a schema; None if there is no such schema."""
+    """Read the versions that have made the box in a schema; None if there is no such schema."""
     schema = statements.schema
-    found = statements.one("find_schema", schema=schema, names=_names())
-    if not found.is_there:
+    row = statements.one("find_schema", schema=schema, names=_names())
+    if not row.is_there:
         return None
-    if not found.is_box:
+    if not row.is_box:
         raise SchemaMismatch(
             f"the schema {schema} is there, but it is no message box",
             remedy="give another schema to the box, or drop that one",
         )
-    checksums = dict(statements.rows("applied_migrations" if found.has_checksums else "recorded_migrations"))
+    checksums = dict(statements.rows("applied_migrations" if row.has_checksums else "recorded_migrations"))
     sets = (
-        statements.rows("applied_functions" if found.has_function_sets else "recorded_functions")
-        if found.keeps_function_sets
+        statements.rows("applied_functions" if row.has_function_sets else "recorded_functions")
+        if row.keeps_function_sets
         else []
     )
     return Applied(
-        max(checksums, default=0), checksums, tuple(one.checksum for one in sets), sets[-1].names if sets else (),
-        tuple(found.missing),
+        max(checksums, default=0), checksums, tuple(one_set.checksum for one_set in sets), sets[-1].names if sets else (),
+        tuple(row.missing),
     )  # fmt: skip
 
 
-def check(statements: Statements, found: Applied | None) -> None:
-    """Refuse a box that this seriatim can't work with; `found` is the result of `find`."""
+def check(statements: Statements, applied: Applied | None) -> None:
+    """Refuse a box that this seriatim can't work with; `applied` is the result of `find`."""
     _check_server(statements.connection)
     schema = statements.schema
-    if found is None:
+    if applied is None:
         raise SchemaMismatch(f"there is no message box in the schema {schema}", remedy="seriatim box migrate")
-    _refuse(found, schema)
-    if found.version < _newest():
+    _refuse(applied, schema)
+    if applied.version < _newest():
         raise SchemaMismatch(
-            f"the schema {schema} has version {found.version}, and this seriatim works with {_newest()}",
+            f"the schema {schema} has version {applied.version}, and this seriatim works with {_newest()}",
             remedy="seriatim box migrate",
         )
-    if found.missing:
+    if applied.missing:
         raise SchemaMismatch(
-            f"the schema {schema} lacks functions or views of its version {found.version}: {_listed(found.missing)}",
+            f"the schema {schema} lacks functions or views of its version {applied.version}: {_listed(applied.missing)}",
             remedy="seriatim box migrate, which makes them again",
         )
-    if not found.is_present:
+    if not applied.is_present:
         raise SchemaMismatch(
-            f"the functions of the schema {schema} are of an earlier seriatim of the same version {found.version}",
+            f"the functions of the schema {schema} are of an earlier seriatim of the same version {applied.version}",
             remedy="seriatim box migrate",
         )
 
@@ -152,21 +152,21 @@ def migrate(statements: Statements) -> list[Migration]:
     _check_server(connection)
     locks = MigrationLocks(statements)
     locks.hold_schema()
-    found = find(statements)
-    if found is None:
+    applied = find(statements)
+    if applied is None:
         connection.execute(for_schema(_everything(), schema))
         return list(migrations())
-    _refuse(found, schema)
-    pending = [one for one in migrations() if one.number > found.version]
-    if not found.is_present:
+    _refuse(applied, schema)
+    pending = [migration for migration in migrations() if migration.number > applied.version]
+    if not applied.is_present:
         locks.lock_out()
-    replacement = Replacement(statements, found.names)
+    replacement = Replacement(statements, applied.names)
     replacement.make_table_functions()
     if pending:
         replacement.take_down_parsed()
-    for one in pending:
-        former = one == BASELINE  # it has these tables
-        text = template(_PACKAGE, "schema/take_over.sql") if former else one.text
+    for migration in pending:
+        former = migration == BASELINE  # it has these tables
+        text = template(_PACKAGE, "schema/take_over.sql") if former else migration.text
         connection.execute(for_schema(text, schema))
     replacement.make_all()
     connection.execute(for_schema("\n".join([*rules(), _rights(), _records(pending)]), schema))
@@ -182,22 +182,22 @@ def fresh_sql(schema: str) -> str:
 def _everything() -> str:
     """The template that makes a box."""
     steps = [
-        "CREATE SCHEMA {schema};", *(one.text for one in of_tables()), *(one.text for one in migrations()),
-        *(one.text for one in routines()), *rules(), _rights(), _records(migrations()),
+        "CREATE SCHEMA {schema};", *(routine.text for routine in of_tables()), *(migration.text for migration in migrations()),
+        *(routine.text for routine in routines()), *rules(), _rights(), _records(migrations()),
     ]  # fmt: skip
     return "\n".join(steps)
 
 
 def _rights() -> str:
-    """The template that gives the roles that have rights, and nobody else, what they may call."""
+    """Return the template that gives only the roles with rights their functions."""
     return "".join(
         f"{template(_PACKAGE, f'sql/schema/{name}.sql').strip()};\n" for name in ("shut_all_out", "let_in_again")
     )
 
 
 def _records(applied: Sequence[Migration]) -> str:
-    """The template that records what has made the box."""
-    rows = ",\n    ".join(f"({one.number}, '{one.name}', '{one.checksum}')" for one in applied)
+    """Return the template that records the versions of the box."""
+    rows = ",\n    ".join(f"({migration.number}, '{migration.name}', '{migration.checksum}')" for migration in applied)
     names = ", ".join(f"'{name}'" for name in _names())
     migrated = f"INSERT INTO {{schema}}.migrations (number, name, checksum) VALUES\n    {rows};\n" if rows else ""
     return (
@@ -207,7 +207,7 @@ def _records(applied: Sequence[Migration]) -> str:
 
 
 def _names() -> list[str]:
-    return [one.name for one in routines()]
+    return [routine.name for routine in routines()]
 
 
 def _newest() -> int:
@@ -219,37 +219,37 @@ def _tables() -> tuple[str, ...]:
     return tuple(sorted(file.name for file in resources.files(_PACKAGE).joinpath("schema/tables").iterdir()))
 
 
-def _refuse(found: Applied, schema: str) -> None:
+def _refuse(applied: Applied, schema: str) -> None:
     """Refuse a box that can't be brought up to date."""
     newest = _newest()
-    if found.version > newest:
+    if applied.version > newest:
         raise BoxMigrated(
-            f"the schema {schema} has version {found.version}, and this seriatim knows {newest} at most",
+            f"the schema {schema} has version {applied.version}, and this seriatim knows {newest} at most",
             remedy="a newer seriatim migrated it: pip install --upgrade seriatim",
         )
-    if checksum() in found.function_sets[:-1]:
+    if checksum() in applied.function_sets[:-1]:
         raise BoxMigrated(
-            f"the functions of the schema {schema} are of a newer seriatim of the same version {found.version}",
+            f"the functions of the schema {schema} are of a newer seriatim of the same version {applied.version}",
             remedy="a newer seriatim migrated it: pip install --upgrade seriatim",
         )
-    if found.version < _FORMER:
+    if applied.version < _FORMER:
         raise SchemaMismatch(
-            f"the schema {schema} has version {found.version}, and this seriatim upgrades those from {_FORMER} on",
+            f"the schema {schema} has version {applied.version}, and this seriatim upgrades those from {_FORMER} on",
             remedy=f"upgrade it with the commit {_FORMER_COMMIT} of seriatim first, and then with this one",
         )
-    if found.version == _FORMER:
-        marks = "".join(f"{number} {mark}\n" for number, mark in sorted(found.checksums.items()))
+    if applied.version == _FORMER:
+        marks = "".join(f"{number} {mark}\n" for number, mark in sorted(applied.checksums.items()))
         if hashlib.sha256(marks.encode()).hexdigest() != _FORMER_CHECKSUM:
             raise _of_another_build(schema, f"its migrations up to {_FORMER} were other texts there")
         return
-    ours = {one.number: one for one in migrations() if one.number <= found.version}
-    for number in sorted(ours.keys() | found.checksums.keys()):
-        one = ours.get(number)
-        if one is None or number not in found.checksums:
-            which = "which this one hasn't" if one is None else "which was not applied there"
+    ours = {migration.number: migration for migration in migrations() if migration.number <= applied.version}
+    for number in sorted(ours.keys() | applied.checksums.keys()):
+        migration = ours.get(number)
+        if migration is None or number not in applied.checksums:
+            which = "which this one hasn't" if migration is None else "which was not applied there"
             raise _of_another_build(schema, f"there is a migration {number:04}, {which}")
-        if found.checksums[number] != one.checksum:
-            raise _of_another_build(schema, f"migration {number:04} ({one.name}) was another text there")
+        if applied.checksums[number] != migration.checksum:
+            raise _of_another_build(schema, f"migration {number:04} ({migration.name}) was another text there")
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -257,17 +257,17 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def _of_another_build(schema: str, what: str) -> SchemaMismatch:
+def _of_another_build(schema: str, problem: str) -> SchemaMismatch:
     return SchemaMismatch(
-        f"another build of seriatim has made the schema {schema}: {what}",
+        f"another build of seriatim has made the schema {schema}: {problem}",
         remedy="use the build that made it; or make a new box, in another schema, or in this one after "
         f"DROP SCHEMA {schema} CASCADE, which deletes all that is in it",
     )
 
 
 def _check_server(connection: psycopg.Connection) -> None:
-    found = connection.info.server_version // 10000
-    if found < LEAST_POSTGRESQL:
+    version = connection.info.server_version // 10000
+    if version < LEAST_POSTGRESQL:
         raise EnvironmentProblem(
-            f"PostgreSQL {found} is too old for a message box", remedy=f"use {LEAST_POSTGRESQL} or newer"
+            f"PostgreSQL {version} is too old for a message box", remedy=f"use {LEAST_POSTGRESQL} or newer"
         )

@@ -1,4 +1,4 @@
-"""What a migration sets and locks before it changes anything."""
+"""The settings and locks of a migration before it changes anything."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from seriatim.pipeline.text.log_fields import fields
 
 __all__ = ["SETTINGS", "MigrationLocks"]
 
-#: Settings of a role, a database or a server that would change what a schema becomes, or keep it from being made. The search path
-#: stays: a clock for tests goes by it.
+#: Settings of a role, a database or a server that would change a new schema, or prevent it. The search path stays: a clock for tests
+#: uses it.
 SETTINGS: Mapping[str, str] = {
     "array_nulls": "on",
     "backslash_quote": "safe_encoding",
@@ -35,8 +35,8 @@ SETTINGS: Mapping[str, str] = {
 }
 #: Since PostgreSQL 17.
 _TRANSACTION_TIMEOUT = "transaction_timeout"
-#: Who makes a box takes a while; others of the same box wait for that. All who use it are waited for in all for so long, and without a
-#: pause for a shorter time than after which PostgreSQL looks for a deadlock, since everybody else waits behind that.
+#: How long a migration waits for another one of the same box; for all users of the box; and for these without a pause: shorter than
+#: PostgreSQL's check for deadlocks, since all others wait behind that. Then the pause, seconds.
 _OTHERS_S, _USERS_S, _AT_ONCE_S, _PAUSE_S = 60.0, 90.0, 0.9, 0.5
 _SHOWN = 3
 
@@ -50,8 +50,8 @@ class MigrationLocks:
         self._statements = statements
         is_known = statements.connection.info.server_version >= 170_000
         settings = dict(SETTINGS) | ({_TRANSACTION_TIMEOUT: "0"} if is_known else {})
-        found = statements.one("set_for_migration", names=list(settings), values=list(settings.values()))
-        self._own_s: float | None = found.lock_timeout_ms / 1000 or None
+        row = statements.one("set_for_migration", names=list(settings), values=list(settings.values()))
+        self._own_s: float | None = row.lock_timeout_ms / 1000 or None
 
     def hold_schema(self) -> None:
         """Lock the schema against other migrations of it."""
@@ -62,13 +62,14 @@ class MigrationLocks:
                 self._statements.do("lock_schema", schema=schema)
         except errors.LockNotAvailable as error:
             holders = self._statements.rows("holders_of_schema", schema=schema)
-            who = ", ".join(f"process {pid} of the role {role!r}" for pid, role in holders) or "somebody"
+            holders_named = ", ".join(f"process {pid} of the role {role!r}" for pid, role in holders) or "somebody"
             raise Unavailable(
-                f"{who} has the lock of those who make the schema {schema}", remedy="try again when that has ended"
+                f"{holders_named} has the lock of those who make the schema {schema}",
+                remedy="try again when that has ended",
             ) from error
 
     def lock_out(self) -> None:
-        """Wait until nobody publishes or has messages in hand, and keep all others from it until the transaction ends."""
+        """Wait until no process publishes or has messages in hand, and lock all others out until the transaction ends."""
         end, waits_for = time.monotonic() + (self._own_s or _USERS_S), ""
         while True:
             left = end - time.monotonic()
@@ -77,29 +78,29 @@ class MigrationLocks:
                     self._wait_at_most(max(min(left, _AT_ONCE_S), 0.001))
                     self._statements.do("lock_out")
             except (errors.LockNotAvailable, errors.DeadlockDetected) as error:
-                if (who := self._users()) != waits_for:
-                    waits_for = who
+                if (users := self._users()) != waits_for:
+                    waits_for = users
                     _log.warning(
-                        "%s: the migration waits for %s", self._statements.schema, who,
-                        extra=fields("migration_waits", schema=self._statements.schema, waits_for=who),
+                        "%s: the migration waits for %s", self._statements.schema, users,
+                        extra=fields("migration_waits", schema=self._statements.schema, waits_for=users),
                     )  # fmt: skip
                 if left <= _AT_ONCE_S:
                     raise Unavailable(
-                        f"the schema {self._statements.schema} can't be migrated while it is used by {who}",
+                        f"the schema {self._statements.schema} can't be migrated while it is used by {users}",
                         remedy="try again when that has ended, or end it",
                     ) from error
             else:
                 return
-            time.sleep(min(_PAUSE_S, max(end - time.monotonic(), 0)))  # those who came meanwhile go on
+            time.sleep(min(_PAUSE_S, max(end - time.monotonic(), 0)))  # processes that came meanwhile go on
 
     def _wait_at_most(self, seconds: float) -> None:
         self._statements.do("wait_at_most", milliseconds=int(seconds * 1000))
 
     def _users(self) -> str:
         users = self._statements.rows("users_of_schema")
-        who = [
-            f"process {one.pid} of the role {one.role!r} ({one.program or 'no name'}, for {one.seconds:.0f} s)"
-            for one in users[:_SHOWN]
+        names = [
+            f"process {user.pid} of the role {user.role!r} ({user.program or 'no name'}, for {user.seconds:.0f} s)"
+            for user in users[:_SHOWN]
         ]
         more = [f"{len(users) - _SHOWN} more"] if len(users) > _SHOWN else []
-        return ", ".join([*who, *more]) or "somebody"
+        return ", ".join([*names, *more]) or "somebody"

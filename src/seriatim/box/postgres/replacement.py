@@ -22,7 +22,7 @@ class Replacement:
 
     def __init__(self, statements: Statements, present: Collection[str]) -> None:
         self._statements = statements
-        self._ours = sorted({*present, *(one.name for one in routines())})
+        self._ours = sorted({*present, *(routine.name for routine in routines())})
 
     def make_table_functions(self) -> None:
         """Make or replace the functions that tables use."""
@@ -30,32 +30,32 @@ class Replacement:
 
     def take_down_parsed(self) -> None:
         """Drop the views, and the functions that PostgreSQL has parsed, so that a migration can change the tables that they read."""
-        kept = {one.name for one in of_tables()}
+        kept = {routine.name for routine in of_tables()}
         rows = self._statements.rows("parsed_routines", schema=self._statements.schema, names=self._ours)
         self._take_down([row.name for row in rows if row.name not in kept])
 
     def make_all(self) -> None:
-        """Drop what isn't there any more, or is called with something else, or returns something else; make or replace all."""
+        """Drop functions and views that are gone, or have other arguments or results; make or replace all."""
         known = routines()
-        gone = set(self._ours) - {one.name for one in known}
-        self._take_down([*self._changed(), *gone])
+        removed = set(self._ours) - {routine.name for routine in known}
+        self._take_down([*self._changed(), *removed])
         try:
             with self._statements.connection.transaction():
                 self._make(known)
         except errors.InvalidTableDefinition:  # a view has other columns than before
-            for one in known:
-                self._make_one(one)
+            for routine in known:
+                self._make_one(routine)
 
-    def _make_one(self, one: Routine) -> None:
+    def _make_one(self, routine: Routine) -> None:
         try:
             with self._statements.connection.transaction():
-                self._make([one])
+                self._make([routine])
         except errors.InvalidTableDefinition:
-            self._take_down([one.name])
-            self._make([one])  # what depended on it comes later
+            self._take_down([routine.name])
+            self._make([routine])  # its dependents come later
 
-    def _make(self, some: Iterable[Routine]) -> None:
-        text = "\n".join(one.text for one in some)
+    def _make(self, routines: Iterable[Routine]) -> None:
+        text = "\n".join(routine.text for routine in routines)
         self._statements.connection.execute(for_schema(text, self._statements.schema))
 
     def _changed(self) -> list[str]:
@@ -68,15 +68,13 @@ class Replacement:
     def _take_down(self, names: Sequence[str]) -> None:
         if not names:
             return
-        found = self._statements.rows(
-            "dependents", schema=self._statements.schema, names=sorted(names), ours=self._ours
-        )
-        if foreign := [one.described for one in found if not one.is_ours]:
+        rows = self._statements.rows("dependents", schema=self._statements.schema, names=sorted(names), ours=self._ours)
+        if foreign := [row.described for row in rows if not row.is_ours]:
             more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
             raise SchemaMismatch(
                 f"functions or views of the schema {self._statements.schema} have to change, and these depend on them: "
                 f"{', '.join(foreign[:_SHOWN])}{more}; nothing was changed",
                 remedy="drop them, migrate the box, and make them again",
             )
-        drops = [f"DROP {one.type} IF EXISTS {one.identity} CASCADE;" for one in found]
+        drops = [f"DROP {row.type} IF EXISTS {row.identity} CASCADE;" for row in rows]
         self._statements.connection.execute(sql.SQL("\n".join(drops)))

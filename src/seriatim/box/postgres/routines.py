@@ -1,9 +1,10 @@
 """The functions and views of a schema: one present text each, in a file of its own; a migration of the box applies all of them.
 
-A file of ``schema/functions/ROOM/`` has a comment, a line ``-- is: …`` where the function has attributes, and its SQL without them.
-A file of ``schema/views/`` is SQL. What several have in common is a part, a file in ``schema/parts/``. A file of ``schema/rules/`` writes the rows of a table that has the kernel's rules. The functions
-that tables use, in defaults and triggers, are listed in ``schema/table_functions.txt``: they come before the tables, only a migration
-changes what they are called with, and one that the baseline names stays.
+A file of ``schema/functions/ROOM/`` has a comment, a line ``-- is: …`` if the function has attributes, and its SQL without them. A file
+of ``schema/views/`` is SQL. A text that several share is a part, a file in ``schema/parts/``. A file of ``schema/rules/`` writes the rows
+of a table that has the kernel's rules. The functions that tables use, in defaults and triggers, are listed in
+``schema/table_functions.txt``: they come before the tables, only a migration changes what they are called with, and one that the baseline
+names stays.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from seriatim.box.postgres.template import template, with_constants, with_parts
 __all__ = ["ATTRIBUTES", "Routine", "checksum", "of_tables", "read_text", "routines", "rules", "suffixed_heads"]
 
 _PACKAGE = "seriatim.box.postgres"
-#: The words of a line ``-- is: …``, in their order. A ``definer`` does its work with the rights of the box's owner. Why plans are pinned:
+#: The words of a line ``-- is: …``, in their order. A ``definer`` runs with the rights of the box's owner. Why plans are pinned:
 #: docs/decisions/0139-each-function-of-the-schema-has-one-present-text.md.
 ATTRIBUTES: Mapping[str, str] = {
     "sql": "LANGUAGE sql",
@@ -49,7 +50,7 @@ ATTRIBUTES: Mapping[str, str] = {
 }
 _IS = re.compile(r"^-- is: (.*)\n", re.MULTILINE)
 _CREATE = re.compile(r"^CREATE OR REPLACE (FUNCTION|VIEW) \{schema\}\.(\w+)", re.MULTILINE)
-#: Where the body of a function begins. A text is compiled at its first call; what isn't a text is parsed at once.
+#: The beginning of a function's body. A text is compiled at its first call; any other body is parsed at once.
 _BODY = re.compile(r"^(AS \$|RETURN\b|BEGIN ATOMIC$)", re.MULTILINE)
 _NAME = re.compile(r"\{schema\}\.(\w+)")
 
@@ -63,20 +64,20 @@ class Routine:
     #: The statement that creates or replaces it, a template of the schema's name.
     text: str
     head: str
-    #: Whether PostgreSQL parses its body when it is created, so that everything in it has to be there already.
+    #: Whether PostgreSQL parses its body when it is created, so that everything in it must exist already.
     is_parsed: bool
 
     @property
     def needs(self) -> set[str]:
-        """The names of the schema that have to be there before it."""
+        """Return the names of the schema that must exist before it."""
         return set(_NAME.findall(self.text if self.is_parsed else self.head)) - {self.name}
 
 
 @cache
 def routines() -> tuple[Routine, ...]:
     """All functions and views, in an order in which they can be created."""
-    known = {one.name: one for one in map(_read, _files())}
-    graph = {name: sorted(one.needs & known.keys()) for name, one in sorted(known.items())}
+    known = {routine.name: routine for routine in map(_read, _files())}
+    graph = {name: sorted(routine.needs & known.keys()) for name, routine in sorted(known.items())}
     return tuple(known[name] for name in TopologicalSorter(graph).static_order())
 
 
@@ -84,7 +85,7 @@ def routines() -> tuple[Routine, ...]:
 def of_tables() -> tuple[Routine, ...]:
     """The functions that tables use, in an order in which they can be created."""
     names = set(template(_PACKAGE, "schema/table_functions.txt").split())
-    return tuple(one for one in routines() if one.name in names)
+    return tuple(routine for routine in routines() if routine.name in names)
 
 
 @cache
@@ -97,15 +98,15 @@ def rules() -> tuple[str, ...]:
 @cache
 def checksum() -> str:
     """The SHA-256 of all functions, views and rules, whatever the schema's name."""
-    texts = [one.text for one in sorted(routines(), key=lambda one: one.name)]
+    texts = [routine.text for routine in sorted(routines(), key=lambda routine: routine.name)]
     return hashlib.sha256("\n".join([*texts, *rules()]).encode()).hexdigest()
 
 
 def suffixed_heads(suffix: str) -> str:
-    """The SQL that makes each function once more, without a body and under a longer name: PostgreSQL then compares their heads."""
-    heads = (one for one in routines() if not one.is_view)
+    """Return the SQL that makes each function once more, without a body and under a longer name: PostgreSQL then compares their heads."""
+    heads = (routine for routine in routines() if not routine.is_view)
     return "\n".join(
-        f"CREATE FUNCTION {{schema}}.{one.name}{suffix}{one.head}\nLANGUAGE plpgsql AS '';" for one in heads
+        f"CREATE FUNCTION {{schema}}.{routine.name}{suffix}{routine.head}\nLANGUAGE plpgsql AS '';" for routine in heads
     )
 
 
@@ -119,10 +120,10 @@ def _files() -> Iterator[str]:
 
 
 def _read(path: str) -> Routine:
-    found = read_text(path, template(_PACKAGE, path))
-    if found.name != path.rpartition("/")[2].removesuffix(".sql"):
+    routine = read_text(path, template(_PACKAGE, path))
+    if routine.name != path.rpartition("/")[2].removesuffix(".sql"):
         raise ValueError(f"{path} has to create what it is named after")
-    return found
+    return routine
 
 
 def read_text(path: str, text: str) -> Routine:
@@ -143,7 +144,7 @@ def read_text(path: str, text: str) -> Routine:
 
 
 def _attributes(words: Iterable[str]) -> list[str]:
-    given = list(words)
-    if wrong := [word for word in given if word not in ATTRIBUTES]:
+    names = list(words)
+    if wrong := [word for word in names if word not in ATTRIBUTES]:
         raise ValueError(f"no attribute of a function: {', '.join(wrong)}")
-    return [*(() if "sql" in given else ["LANGUAGE plpgsql"]), *(ATTRIBUTES[word] for word in given)]
+    return [*(() if "sql" in names else ["LANGUAGE plpgsql"]), *(ATTRIBUTES[word] for word in names)]

@@ -4,7 +4,7 @@ A statement is called by a name, with named parameters. If there is a file of th
 Otherwise the name is a function of the schema, and the parameters are its arguments. The test of the project compares all
 calls in the source with PostgreSQL's catalogue.
 
-What several files have in common is a part, a file in ``sql/parts/``: see `template.with_parts`.
+A text that several files share is a part, a file in ``sql/parts/``: see `template.with_parts`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = ["SEEN", "Statements", "files", "right_of_look", "seen_statement", "st
 
 _Row = TypeVar("_Row")
 
-#: Arguments that take bytes, or lists of bytes, have such names; no other does. They are sent in the binary format.
+#: Arguments with bytes, or lists of bytes, have such names; no others do. They are sent in the binary format.
 _BYTES = re.compile(r"(.*_)?(bod(y|ies)|frame|public_key)", re.ASCII)
 
 
-#: What has a view ``seen_…`` with the rows of those queues that a role sees.
+#: Tables with a view ``seen_…``, which has the rows of the queues that a role sees.
 SEEN = (
     *("entries", "known_groups", "queues", "aside", "history", "known_subscriptions", "leases", "requests", "faults"),
     *("operator_log", "queue_counts", "message_places", "spool", "stored_messages", "tickets", "message_parts"),
@@ -49,13 +49,11 @@ _WRITES = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE)\b")
 
 
 class Statements:
-    """The statements of a box, executed on one connection; each is called by its name with named parameters.
-
-    A name is a file ``NAME.sql``, or a function of the schema, whose arguments are the parameters. `value` and `do` call
-    a function that returns one value or none, the others a function that returns a row or rows.
-
-    Rows are named tuples after the columns, or of a class whose fields have the names of the columns, or dictionaries.
-    Lists of numbers, booleans or texts are sent as the text of an array, of which the file or the function says the type.
+    """The statements of a box, executed on one connection; each is called by its name with named parameters. A name is a file ``NAME.sql``,
+    or a function of the schema, whose arguments are the parameters. `value` and `do` call a function that returns one value or none, the
+    others a function that returns a row or rows. Rows are named tuples after the columns, or of a class whose fields have the names of the
+    columns, or dictionaries. Lists of numbers, booleans or texts are sent as the text of an array, of which the file or the function says
+    the type.
     """
 
     __slots__ = ("connection", "schema")
@@ -97,9 +95,8 @@ class Statements:
             return cursor.execute(self._of_value(name, parameters), written(parameters)).fetchone()
 
     def portions(self, name: str, size: int, /, **parameters: Any) -> Iterator[list[Any]]:
-        """The rows of a large result, at most `size` at once; the server keeps the rest.
-
-        All rows are read, so the plan has to be the best for all; PostgreSQL would plan a cursor for its first tenth.
+        """The rows of a large result, at most `size` at once; the server keeps the rest. All rows are read, so the plan has to be the best
+        for all; PostgreSQL would plan a cursor for its first tenth.
         """
         self.do("plan_for_all_rows")
         with self.connection.cursor(name, row_factory=_named_row, binary=True) as cursor:
@@ -143,7 +140,7 @@ def _no_such_column(row: Any, name: str) -> NoReturn:
 
 
 def _class_row(of: type, cursor: psycopg.Cursor[Any]) -> Any:
-    """Rows that are of a class whose fields have the names of the columns."""
+    """Make rows of a class whose fields have the names of the columns."""
     names = _column_names(cursor)
     if names is not None:
         _check_fits(of, names)
@@ -152,12 +149,12 @@ def _class_row(of: type, cursor: psycopg.Cursor[Any]) -> Any:
 
 @cache
 def _check_fits(of: type, names: tuple[bytes, ...]) -> None:
-    given = [name.decode() for name in names]
+    named = [name.decode() for name in names]
     try:
-        inspect.signature(of).bind(**dict.fromkeys(given))
+        inspect.signature(of).bind(**dict.fromkeys(named))
     except TypeError as error:
         raise ChangedResult(
-            f"the result has the columns {', '.join(given)}, and {of.__name__} others: {error}"
+            f"the result has the columns {', '.join(named)}, and {of.__name__} others: {error}"
         ) from None
 
 
@@ -179,13 +176,15 @@ def statement(name: str, schema: str, *arguments: str, of_rows: bool = False, pa
 
 @cache
 def seen_statement(name: str, schema: str) -> bytes:
-    """The statement of a look, for a role that sees some queues: it reads the views of what the role sees."""
+    """Return the statement of a look for a role that sees some queues: it reads the views of these."""
     return for_schema(_SEEN_TABLE.sub(r"{schema}.seen_\1", _text(files()[name])), schema)
 
 
 @cache
 def right_of_look(name: str) -> str | None:
-    """The right that a look needs: ``see`` or ``see_bodies``; None: it is no look. A look is a file that only reads what operators see."""
+    """Return the right that a look needs: ``see`` or ``see_bodies``; None: it is no look. A look is a file that only reads what operators
+    see.
+    """
     if (file := files().get(name)) is None or file.split("/")[1] not in _ROOMS_OF_LOOKS:
         return None
     text = _text(file)
@@ -201,12 +200,14 @@ def _text(file: str, package: str = _PACKAGE) -> str:
 
 
 def _call(name: str, schema: str, arguments: Iterable[str], *, of_rows: bool) -> sql.Composed:
-    given = [
-        sql.SQL("{} => {}").format(sql.Identifier(one), sql.Placeholder(one, "b" if _BYTES.fullmatch(one) else "s"))
-        for one in arguments
+    written = [
+        sql.SQL("{} => {}").format(
+            sql.Identifier(argument), sql.Placeholder(argument, "b" if _BYTES.fullmatch(argument) else "s")
+        )
+        for argument in arguments
     ]
     call = sql.SQL("SELECT * FROM {}({})" if of_rows else "SELECT {}({})")
-    return call.format(sql.Identifier(checked_schema(schema), name), sql.SQL(", ").join(given))
+    return call.format(sql.Identifier(checked_schema(schema), name), sql.SQL(", ").join(written))
 
 
 @cache
@@ -220,8 +221,8 @@ def files(package: str = _PACKAGE) -> dict[str, str]:
 
 
 def _paths(folder: Traversable, path: str) -> Iterator[str]:
-    for one in folder.iterdir():
-        if one.is_dir():
-            yield from _paths(one, f"{path}/{one.name}")
-        elif one.name.endswith(".sql"):
-            yield f"{path}/{one.name}"
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _paths(entry, f"{path}/{entry.name}")
+        elif entry.name.endswith(".sql"):
+            yield f"{path}/{entry.name}"

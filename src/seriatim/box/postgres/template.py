@@ -27,13 +27,13 @@ __all__ = ["checked_schema", "for_schema", "template", "with_constants"]
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
 _ENUMERATIONS: Mapping[str, Mapping[str, int]] = {
     "flag": Flag.__members__,
-    "decided": {one.name: one + 1 for one in Disposition},
-    "batch": streams.Kind.__members__,
-    "answer": streams.Answer.__members__,
+    "decided": {disposition.name: disposition + 1 for disposition in Disposition},
+    "batch": streams.BatchKind.__members__,
+    "answer": streams.StreamAnswer.__members__,
     "status": streams.Status.__members__,
     "decision": streams.Decision.__members__,
     "side": streams.Side.__members__,
-    "session": claims.State.__members__,
+    "session": claims.SessionState.__members__,
     "entry": claims.EntryState.__members__,
 }
 _PART = re.compile(r"\{(\w+)\(([^{}]*)\)\}")
@@ -46,12 +46,14 @@ def template(package: str, path: str) -> str:
 
 
 def with_parts(package: str, folder: str, text: str) -> str:
-    """A text with its parts: ``{in_time(one.at)}`` is the text of ``in_time.sql`` of the folder, in which ``{0}`` is the first argument."""
+    """Return a text with its parts: ``{in_time(one.at)}`` is the text of ``in_time.sql`` of the folder, in which ``{0}`` is the first
+    argument.
+    """
 
-    def part(found: re.Match[str]) -> str:
-        lines = template(package, f"{folder}/{found[1]}.sql").splitlines()
+    def part(match: re.Match[str]) -> str:
+        lines = template(package, f"{folder}/{match[1]}.sql").splitlines()
         inner = with_parts(package, folder, "\n".join(line for line in lines if not line.startswith("--")))
-        for place, argument in enumerate(found[2].split(", ")):
+        for place, argument in enumerate(match[2].split(", ")):
             inner = inner.replace(f"{{{place}}}", argument)
         return inner
 
@@ -79,9 +81,9 @@ def checked_schema(schema: str) -> str:
     return schema
 
 
-def _constant(found: re.Match[str]) -> str:
-    name, enumeration, members = found.groups()
-    return _CONSTANTS[name] if name else str(sum(_ENUMERATIONS[enumeration][one] for one in members.split("|")))
+def _constant(match: re.Match[str]) -> str:
+    name, enumeration, members = match.groups()
+    return _CONSTANTS[name] if name else str(sum(_ENUMERATIONS[enumeration][member] for member in members.split("|")))
 
 
 def _literal(value: str | None) -> str:
@@ -94,9 +96,9 @@ def _shown_states() -> str:
 
 
 def _holds(facts: tuple[Fact, ...], unless: tuple[Fact, ...] = ()) -> str:
-    # During a turn a suspension may be asked for, and isn't a flag yet.
-    given = [fact for fact in facts if fact is Fact.SUSPENDED or fact not in FLAGGED]
-    terms = [fact if fact in given else f"flags & {int(FLAGGED[fact])} <> 0" for fact in facts]
+    # During a turn a suspension may be requested, and isn't a flag yet.
+    facts_given = [fact for fact in facts if fact is Fact.SUSPENDED or fact not in FLAGGED]
+    terms = [fact if fact in facts_given else f"flags & {int(FLAGGED[fact])} <> 0" for fact in facts]
     if unless:
         terms.append(f"NOT ({_holds(unless)})")
     return " AND ".join(terms) or "TRUE"

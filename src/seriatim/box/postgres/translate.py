@@ -24,7 +24,7 @@ from seriatim.errors import (
 
 __all__ = ["ChangedResult", "KnownVersion", "is_out_of_step", "migrated", "reached", "translated", "watch_version"]
 
-#: What the functions of the schema raise in a box that is disabled.
+#: The SQLSTATE of the schema's functions in a disabled box.
 _DISABLED = "SQ003"
 _AGAIN = "roll back and repeat the transaction"
 _BACK = "repeat the transaction once the server is back"
@@ -34,18 +34,14 @@ class ChangedResult(psycopg.ProgrammingError):
     """The result of a statement has other columns than this process expects."""
 
 
-#: What a process meets whose box was migrated. The last one is a prepared statement of which the result has changed.
+#: The errors of a process whose box was migrated. The last one is a prepared statement whose result has changed.
 _OTHER_SCHEMA = (
     errors.UndefinedTable, errors.UndefinedFunction, errors.InvalidSchemaName, errors.UndefinedColumn, errors.AmbiguousFunction,
     ChangedResult, errors.FeatureNotSupported,
 )  # fmt: skip
-#: The first row that fits counts: what the driver raised, what we raise, what to do.
+#: The first row that fits counts: the driver's error, ours, the remedy.
 _ROWS: tuple[tuple[tuple[type[psycopg.Error], ...], type[SeriatimError], str], ...] = (
-    (
-        _OTHER_SCHEMA,
-        SchemaMismatch,
-        "is it the right database and schema? `seriatim box migrate` makes the schema",
-    ),
+    (_OTHER_SCHEMA, SchemaMismatch, "is it the right database and schema? `seriatim box migrate` makes the schema"),
     ((errors.InsufficientPrivilege,), EnvironmentProblem, "give this role the right, or use another role or server"),
     (
         (errors.ReadOnlySqlTransaction,),
@@ -56,29 +52,29 @@ _ROWS: tuple[tuple[tuple[type[psycopg.Error], ...], type[SeriatimError], str], .
     # Two snapshots that can't both have numbered the same place: only where the caller's isolation keeps an old one.
     ((errors.SerializationFailure, errors.UniqueViolation, errors.DeadlockDetected), Unavailable, _AGAIN),
     ((errors.LockNotAvailable, errors.QueryCanceled), Unavailable, _AGAIN),
-    # A session of a worker that did nothing in the midst of its transaction.
+    # A session of a worker that was idle in the middle of its transaction.
     ((errors.IdleInTransactionSessionTimeout,), Unavailable, _AGAIN),
-    # On a connection of an application, whose settings are its own.
+    # On a connection of an application, with its own settings.
     (
         (errors.TransactionTimeout,),
         Unavailable,
         "set transaction_timeout higher, or 0, for this role; then repeat the transaction",
     ),
     ((errors.IntegrityError,), UsageError, "mend what the transaction wrote"),
-    # What no value of a caller's can cause.
+    # No value of a caller's can cause these.
     ((errors.ArraySubscriptError, errors.CardinalityViolation), InvariantBroken, ""),
     ((psycopg.DataError,), UsageError, "mend the value"),
-    # An operational error for psycopg; the same again would never work.
+    # An operational error for psycopg; it would fail again.
     ((errors.ProgramLimitExceeded,), UsageError, "make the value smaller: PostgreSQL can't keep it"),
 )
 _REFUSED = "a trigger or a function of the application refused it: mend that, or what the transaction wrote"
 _LOG = "look into PostgreSQL's log, and have its administrator mend it"
-#: All others by the beginning of their SQLSTATE, the longest that fits: what we raise, what to do. Codes come with new versions.
+#: All others by the beginning of their SQLSTATE, the longest that fits: our error, the remedy. New versions add codes.
 _CLASSES: Mapping[str, tuple[type[SeriatimError], str]] = {
-    # What seriatim's own SQL would have to cause: no data, syntax, cursors, dependent objects, the state of a transaction.
+    # Only seriatim's own SQL could cause these: no data, syntax, cursors, dependent objects, the state of a transaction.
     **dict.fromkeys(("02", "0A", "0F", "20", "21", "24", "25", "2B", "34", "42"), (InvariantBroken, "")),
     **dict.fromkeys(("08", "53", "55", "57", "58"), (Unavailable, _BACK)),
-    # A time limit of the session, or what was rolled back by the server.
+    # A time limit of the session, or a rollback by the server.
     **dict.fromkeys(("25P", "40", "72"), (Unavailable, _AGAIN)),
     **dict.fromkeys(("09", "27", "2D", "2F", "38", "39", "3B", "44", "P0"), (UsageError, _REFUSED)),
     "26": (
@@ -87,7 +83,7 @@ _CLASSES: Mapping[str, tuple[type[SeriatimError], str]] = {
     ),
     "28": (EnvironmentProblem, "are the role and its password still right?"),
     **dict.fromkeys(("3D", "F0", "HV", "XX"), (EnvironmentProblem, _LOG)),
-    # An extension's, or one that an application's own function raises.
+    # An error of an extension, or of an application's own function.
     "": (UsageError, _REFUSED),
 }
 
@@ -96,25 +92,25 @@ class KnownVersion(Protocol):
     """The version of a box as a process has found it."""
 
     def changed_to(self) -> str | None:
-        """What the box is now, in words; None: what it was, or it can't be read now."""
+        """Return the box's present state in words; None: it is unchanged, or can't be read now."""
 
 
 _VERSIONS: dict[str, WeakSet[KnownVersion]] = {}
 
 
 def watch_version(place: str, known: KnownVersion) -> None:
-    """Before an error is told that a changed schema may cause, look whether the box at a place has changed, as long as `known` exists."""
+    """Check whether the box at a place has changed before a possible error of a changed schema is reported, as long as `known` exists."""
     _VERSIONS.setdefault(place, WeakSet()).add(known)
 
 
 def migrated(error: BaseException, place: str) -> BoxMigrated | None:
-    """What to raise in place of an error, if a newer seriatim has migrated the box and the error may come of that."""
+    """Return the error in place of another one, if a newer seriatim has migrated the box and the error may come from that."""
     if not isinstance(error, _OTHER_SCHEMA):
         return None
     for known in tuple(_VERSIONS.get(place, ())):
         if (now := known.changed_to()) is not None:
-            what = f"a newer seriatim has migrated the message box: {now}"
-            return BoxMigrated(what, where=place, remedy="restart this process with that version of seriatim")
+            problem = f"a newer seriatim has migrated the message box: {now}"
+            return BoxMigrated(problem, where=place, remedy="restart this process with that version of seriatim")
     return None
 
 
@@ -133,8 +129,10 @@ class translated:  # noqa: N801 -- a context manager, as those of contextlib; a 
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, UnicodeEncodeError):  # of the driver's, too: it sends no half of a surrogate pair
-            what = f"{error.object!r:.80} is no text that PostgreSQL can keep"
-            raise UsageError(what, where=self._place, remedy="give text without halves of surrogate pairs") from error
+            problem = f"{error.object!r:.80} is no text that PostgreSQL can keep"
+            raise UsageError(
+                problem, where=self._place, remedy="give text without halves of surrogate pairs"
+            ) from error
         if not isinstance(error, psycopg.Error):
             return
         if is_out_of_step(error):
@@ -156,7 +154,9 @@ class translated:  # noqa: N801 -- a context manager, as those of contextlib; a 
 
 
 def is_out_of_step(error: BaseException | None) -> bool:
-    """Whether an answer broke off or is invalid: an error of the driver and not of PostgreSQL. The connection can't be used any more."""
+    """Return whether an answer broke off or is invalid: an error of the driver and not of PostgreSQL. The connection can't be used any
+    more.
+    """
     return (
         isinstance(error, psycopg.Error)
         and error.sqlstate is None
@@ -171,13 +171,13 @@ def reached(place: str, secret: str | None) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        said = _said(error)
-        if secret and secret in said:
+        text = _said(error)
+        if secret and secret in text:
             raise EnvironmentProblem("PostgreSQL can't be reached", where=place, remedy=remedy) from None
-        raise EnvironmentProblem(f"PostgreSQL can't be reached: {said}", where=place, remedy=remedy) from error
+        raise EnvironmentProblem(f"PostgreSQL can't be reached: {text}", where=place, remedy=remedy) from error
 
 
 def _said(error: psycopg.Error) -> str:
-    """PostgreSQL's error, in one line."""
+    """Return PostgreSQL's error in one line."""
     text = error.diag.message_primary or str(error) or type(error).__name__
     return " ".join(text.split())

@@ -43,13 +43,13 @@ __all__ = [
 
 #: The largest body, with the parts. PostgreSQL's own limit is 1 GiB for a whole statement's parameter.
 MOST_BODY_BYTES = 512 * 2**20
-#: A statement carries that many bytes of bodies, unless one body is larger.
+#: The most bytes of bodies in a statement, unless one body is larger.
 _PORTION_BYTES = 32 * 2**20
-#: What PostgreSQL takes for all names and values of a JSON object, the context.
+#: PostgreSQL's limit for all names and values of a JSON object, the context.
 MOST_CONTEXT_BYTES = 2**28 - 1
 #: A number is written out, without an exponent; the function `publish` of SQL has the same limit.
 _LONGEST_NUMBER = 100
-#: Given by the box, or fields of the message: no application sets these among the properties.
+#: Set by the box, or fields of the message: applications can't set these among the properties.
 _OURS = frozenset({"ticket", "epoch", "type", "message_id", "received_at", *ORIGIN, *LINK})
 #: And where the messages may carry the origin that a session has given them.
 _OURS_CARRIED = _OURS - ORIGIN.keys() - LINK.keys()
@@ -70,22 +70,22 @@ def listed(messages: Message | Iterable[Message]) -> list[Message]:
 
 def distinct(messages: Iterable[Message]) -> list[Message]:
     """The messages; of several with the same id only the first."""
-    found: dict[str, Message] = {}
+    by_id: dict[str, Message] = {}
     for message in messages:
         if not isinstance(message, Message):
             raise _no_message(message)
         if isinstance(message, Received):
             message.check()  # its receiver may have changed it
         check_size(message)
-        found.setdefault(message.message_id, message)
-    return list(found.values())
+        by_id.setdefault(message.message_id, message)
+    return list(by_id.values())
 
 
-def _no_message(given: object) -> Misuse:
+def _no_message(message: object) -> Misuse:
     remedy = "publish a seriatim.Message, or a list of them"
-    if isinstance(given, Mapping):
+    if isinstance(message, Mapping):
         remedy = 'write sq.Message(type="…", body=json.dumps(…).encode(), context={…})'
-    return Misuse(f"{type(given).__name__} is not a message", remedy=remedy, argument="messages")
+    return Misuse(f"{type(message).__name__} is not a message", remedy=remedy, argument="messages")
 
 
 def check_size(message: Message) -> None:
@@ -100,15 +100,15 @@ def check_size(message: Message) -> None:
 
 def portions(messages: Sequence[Message]) -> list[tuple[int, int]]:
     """Ranges of messages, begin and end (exclusive), so that no statement is too large."""
-    found, begin, size = [], 0, 0
+    bounds, begin, size = [], 0, 0
     for place, message in enumerate(messages):
         if size and size + _size(message) > _PORTION_BYTES:
-            found.append((begin, place))
+            bounds.append((begin, place))
             begin, size = place, 0
         size += _size(message)
     if begin < len(messages):
-        found.append((begin, len(messages)))
-    return found
+        bounds.append((begin, len(messages)))
+    return bounds
 
 
 def check_all(routed: Routed) -> None:
@@ -136,10 +136,10 @@ def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
 def routing_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
     """The parameters that result from routing: the properties of messages, and their entries."""
     messages, entries, carried = routed.typed.messages[begin:end], routed.entries, routed.typed.carried
-    mine = _entries_of(routed, begin, end)
+    own = _entries_of(routed, begin, end)
     contexts = [_context(routed, place) for place in range(begin, end)]
-    places = np.array(entries.places[mine], np.int64) - begin
-    numbered = routed.numbered.intersection(entries.queue_ids[mine]) if routed.numbered else None
+    places = np.array(entries.places[own], np.int64) - begin
+    numbered = routed.numbered.intersection(entries.queue_ids[own]) if routed.numbered else None
     return {
         "known_version": routed.version,
         "contexts": [
@@ -149,43 +149,43 @@ def routing_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
         "destinations": np.bincount(places, minlength=end - begin).tolist(),
         "problems": list(routed.typed.problems[begin:end]),
         "entry_places": (places + 1).tolist(),
-        "entry_queues": entries.queue_ids[mine],
-        "entry_groups": entries.groups[mine],
-        "entry_sequences": entries.sequences[mine],
-        "entry_sizes": entries.sizes[mine],
-        "entry_priorities": entries.priorities[mine],
-        "entry_problems": entries.problems[mine],
-        "entry_subscriptions": entries.subscriptions[mine],
+        "entry_queues": entries.queue_ids[own],
+        "entry_groups": entries.groups[own],
+        "entry_sequences": entries.sequences[own],
+        "entry_sizes": entries.sizes[own],
+        "entry_priorities": entries.priorities[own],
+        "entry_problems": entries.problems[own],
+        "entry_subscriptions": entries.subscriptions[own],
         **({"numbered_queues": sorted(numbered)} if numbered else {}),
     }
 
 
 def gate_places_of(routed: Routed, begin: int, end: int) -> dict[str, list[Any]]:
-    """The parameters of ``take_in`` for the places at gates that the entries of some messages have; none if nothing is on the way."""
+    """Return the parameters of ``take_in`` for the places of entries at gates; none if nothing is on the way to one."""
     gates = routed.gates
     if gates is None:
         return {}
-    entries, mine = routed.entries, _entries_of(routed, begin, end)
+    entries, own = routed.entries, _entries_of(routed, begin, end)
     places = [
         gates.place(queue_id, _context(routed, place))
-        for place, queue_id in zip(entries.places[mine], entries.queue_ids[mine], strict=True)
+        for place, queue_id in zip(entries.places[own], entries.queue_ids[own], strict=True)
     ]
-    gate_ids, groups, numbers = (list(one) for one in zip(*places, strict=True)) if places else ([], [], [])
+    gate_ids, groups, numbers = (list(column) for column in zip(*places, strict=True)) if places else ([], [], [])
     return {"entry_gates": gate_ids, "entry_origins": groups, "entry_numbers": numbers}
 
 
 def keys_of(routed: Routed, begin: int, end: int) -> list[str | None] | None:
-    """The unique keys of the entries of some messages of a batch, None for one without; None: the batch has none."""
+    """Return the unique keys of the entries of some messages of a batch, None for an entry without one; None: the batch has none."""
     keys = routed.entries.keys
     return None if keys is None else list(keys[_entries_of(routed, begin, end)])
 
 
 def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | None:
     """The parameters of ``take_in_one``; None unless it is one message without parts for one queue."""
-    message, entries, mine = routed.typed.messages[begin], routed.entries, _entries_of(routed, begin, end)
-    problem = entries.problems[mine.start] if mine.stop > mine.start else None
-    numbered = bool(routed.numbered) and not routed.numbered.isdisjoint(entries.queue_ids[mine.start : mine.stop])
-    part = RoutedPart(end - begin, message, mine.stop - mine.start, problem, entries.keys is not None, numbered)
+    message, entries, own = routed.typed.messages[begin], routed.entries, _entries_of(routed, begin, end)
+    problem = entries.problems[own.start] if own.stop > own.start else None
+    numbered = bool(routed.numbered) and not routed.numbered.isdisjoint(entries.queue_ids[own.start : own.stop])
+    part = RoutedPart(end - begin, message, own.stop - own.start, problem, entries.keys is not None, numbered)
     if not SINGLE_MESSAGE.applies(part):
         return None
     context = _context(routed, begin)
@@ -198,12 +198,12 @@ def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | 
         "of_context": _json(message, context, carried=routed.typed.carried),
         "of_property_types": _types(context),
         "of_body": message.body,
-        "of_queue": entries.queue_ids[mine.start],
-        "of_group": entries.groups[mine.start],
-        "of_sequence": entries.sequences[mine.start],
-        "of_size": entries.sizes[mine.start],
-        "of_priority": entries.priorities[mine.start],
-        "by_subscriptions": entries.subscriptions[mine.start],
+        "of_queue": entries.queue_ids[own.start],
+        "of_group": entries.groups[own.start],
+        "of_sequence": entries.sequences[own.start],
+        "of_size": entries.sizes[own.start],
+        "of_priority": entries.priorities[own.start],
+        "by_subscriptions": entries.subscriptions[own.start],
         "on_way": routed.on_way or routed.typed.carried,
     }
 
@@ -219,7 +219,7 @@ def _entries_of(routed: Routed, begin: int, end: int) -> slice:
 
 
 def _context(routed: Routed, place: int) -> Mapping[str, Property]:
-    """The stored properties of a message; as they were given, if the message doesn't fit its type."""
+    """Return the stored properties of a message; the given ones, if the message doesn't fit its type."""
     typed = routed.typed
     return typed.contexts[place] if typed.problems[place] is None else typed.messages[place].context
 
@@ -249,8 +249,8 @@ def _location(message: Message) -> str:
 
 def _types(context: Mapping[str, Property]) -> str | None:
     """The types of the properties whose types JSON doesn't have, as JSON; None if there are none."""
-    found = {name: kind for name, value in context.items() if (kind := _WRITTEN.get(type(value))) is not None}
-    return json.dumps(found) if found else None
+    types = {name: kind for name, value in context.items() if (kind := _WRITTEN.get(type(value))) is not None}
+    return json.dumps(types) if types else None
 
 
 def _json(message: Message, context: Mapping[str, Property], *, carried: bool) -> str:
@@ -276,7 +276,7 @@ def _json(message: Message, context: Mapping[str, Property], *, carried: bool) -
 # The same few names again and again.
 @lru_cache(maxsize=10_000)
 def _written_name(name: str) -> str | None:
-    """A property's name as JSON has it, with its colon; None: it has to be looked at for each message."""
+    """Return a property's name as JSON, with its colon; None: it has to be checked for each message."""
     return f"{encode_basestring(name)}: " if name.isascii() and "\0" not in name else None
 
 

@@ -12,38 +12,37 @@ from seriatim.box.definitions.route import router_of
 __all__ = ["Destinations", "Published"]
 
 
-#: Where some messages of a call went: the ids of the messages, their entries, and the definitions of the queues. A plain
-#: tuple, since one is made for each call, and few are asked.
+#: The destinations of some messages of a call: the ids of the messages, their entries, and the definitions of the queues. A plain
+#: tuple, since one is made for each call, and few are read.
 Destinations = tuple[Sequence[str], Entries, Definitions]
 
 
 def _queues_of(ids: Sequence[str], entries: Entries, definitions: Definitions) -> dict[str, tuple[str, ...]]:
     """The names of the queues of each message, sorted."""
-    names = {one.queue_id: name for name, one in definitions.queues.items()}
-    found: dict[str, list[str]] = {one: [] for one in ids}
+    names = {queue.queue_id: name for name, queue in definitions.queues.items()}
+    queues_by_id: dict[str, list[str]] = {id_: [] for id_ in ids}
     for place, queue_id, problem in zip(entries.places, entries.queue_ids, entries.problems, strict=True):
         if problem is None and place < len(ids):
-            found[ids[place]].append(names[queue_id])
-    return {one: tuple(sorted(queues)) for one, queues in found.items()}
+            queues_by_id[ids[place]].append(names[queue_id])
+    return {id_: tuple(sorted(queues)) for id_, queues in queues_by_id.items()}
 
 
 def _invalid_of(ids: Sequence[str], entries: Entries, definitions: Definitions) -> dict[str, dict[str, str]]:
-    """The messages that are invalid in queues: why, by queue. Subscriptions of roles are no business of the publisher's."""
-    names = {one.queue_id: name for name, one in definitions.queues.items()}
+    """Return the messages that are invalid in queues: the reason, by queue. The publisher doesn't see subscriptions of roles."""
+    names = {queue.queue_id: name for name, queue in definitions.queues.items()}
     router = router_of(definitions)
-    found: dict[str, dict[str, str]] = {}
+    invalid: dict[str, dict[str, str]] = {}
     for place, queue_id, problem, by in zip(
         entries.places, entries.queue_ids, entries.problems, entries.subscriptions, strict=True
     ):
         if problem is not None and place < len(ids) and not router.is_roles_own(by):
-            found.setdefault(ids[place], {})[names[queue_id]] = problem
-    return found
+            invalid.setdefault(ids[place], {})[names[queue_id]] = problem
+    return invalid
 
 
 class Published(list[str]):
-    """The ids of the published messages, in the order of the call.
-
-    For a message with a ``unique_key`` that waits already, the list has the id of the message that waits.
+    """The ids of the published messages, in the order of the call. For a message with a ``unique_key`` that waits already, the list has the
+    id of the message that waits.
     """
 
     __slots__ = ("_destinations", "_invalid", "_queues", "left_out", "waiting")
@@ -61,42 +60,44 @@ class Published(list[str]):
         self.left_out = list(left_out)
         #: For each message that was left out because one with its ``unique_key`` waits, by its own id, the id of the one that waits;
         #: empty if all were taken in.
-        #: For each message that was left out because one with its ``unique_key`` waits, the id of that one.
         self.waiting: Mapping[str, str] = waiting or {}
         self._destinations = destinations
         self._queues: dict[str, tuple[str, ...]] | None = None
         self._invalid: dict[str, dict[str, str]] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled without the definitions that tell the queues, and with the queues."""
-        told = (dict(self.queues), dict(self.invalid))
-        return (Published._rebuilt, (list(self), self.left_out, told, self.waiting))
+        """Pickled without the definitions of the queues, and with the queues."""
+        state = (dict(self.queues), dict(self.invalid))
+        return (Published._rebuilt, (list(self), self.left_out, state, self.waiting))
 
     @classmethod
     def _rebuilt(
         cls,
         ids: list[str],
         left_out: list[str],
-        told: tuple[dict[str, tuple[str, ...]], dict[str, dict[str, str]]],
+        state: tuple[dict[str, tuple[str, ...]], dict[str, dict[str, str]]],
         waiting: Mapping[str, str],
     ) -> Published:
         published = cls(ids, left_out, (), waiting)
-        published._queues, published._invalid = told
+        published._queues, published._invalid = state
         return published
 
     @property
     def queues(self) -> Mapping[str, tuple[str, ...]]:
-        """The names of the queues that each message goes to, by the message's own id; ``()`` if it is unrouted or invalid.
-
-        A message that was left out has the queues to which the present definitions lead it.
+        """The names of the queues that each message goes to, by the message's own id; ``()`` if it is unrouted or invalid. A message that
+        was left out has the queues to which the present definitions lead it.
         """
         if self._queues is None:
-            self._queues = {id_: queues for one in self._destinations for id_, queues in _queues_of(*one).items()}
+            self._queues = {
+                id_: queues for destination in self._destinations for id_, queues in _queues_of(*destination).items()
+            }
         return self._queues
 
     @property
     def invalid(self) -> Mapping[str, Mapping[str, str]]:
         """The messages that are invalid in a queue, by their own ids: the reason, by the name of the queue."""
         if self._invalid is None:
-            self._invalid = {id_: why for one in self._destinations for id_, why in _invalid_of(*one).items()}
+            self._invalid = {
+                id_: why for destination in self._destinations for id_, why in _invalid_of(*destination).items()
+            }
         return self._invalid

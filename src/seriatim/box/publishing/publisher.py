@@ -47,26 +47,26 @@ __all__ = ["PATIENCE_S", "Publisher", "traced"]
 _LONGEST_DELAY_US = 10_000 * 86_400 * 10**6
 #: In some time zones the first moments of the year 1 are none that can be shown.
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
-#: How long publishers wait for room, and the shortest and longest pause between two checks. They aren't notified, because
-#: each receiver that completes messages would have to check whether publishers wait.
+#: How long publishers wait for room, and the shortest and longest pause between two checks. They aren't notified, because each
+#: receiver that completes messages would have to check whether publishers wait.
 PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.01, 0.25
-#: One that waits for longer says so.
+#: A publisher that waits longer logs it, seconds.
 _PATIENT_S = 1.0
 _LOG = logging.getLogger("seriatim.box")
 
 
 class _TakenIn(NamedTuple):
-    """The messages that were left out of those taken in, by their places from 1."""
+    """The messages that were left out, by their places from 1."""
 
     known: Sequence[int]
-    #: Those in whose place another one waits, with the id of that one.
+    #: The messages in whose place another one waits, with its id.
     waiting: Mapping[int, str]
 
     @classmethod
     def of_unique(cls, answer: Sequence[str | None]) -> _TakenIn:
-        """From what ``take_in_unique`` answers."""
-        known = [place for place, one in enumerate(answer, 1) if one == ""]
-        return cls(known, {place: one for place, one in enumerate(answer, 1) if one})
+        """Read the answer of ``take_in_unique``."""
+        known = [place for place, reply in enumerate(answer, 1) if reply == ""]
+        return cls(known, {place: reply for place, reply in enumerate(answer, 1) if reply})
 
 
 _ALL_TAKEN_IN = _TakenIn((), {})
@@ -102,7 +102,7 @@ class Publisher:
         self._once = once
         #: Whether the messages may carry the origin that a session has given them.
         self._carried = carried
-        #: The entries whose results the messages are, as far as they are on the way to a gate.
+        #: The entries whose results the messages are, if they are on the way to a gate.
         self._in_hand = in_hand
         self._unrouted = access.unrouted if unrouted is None else checked_unrouted(unrouted)
 
@@ -113,7 +113,7 @@ class Publisher:
         routed = self._admitted(transaction, fresh, until, read=False)
         runs = portions(fresh)
         if len(runs) > 1:
-            check_all(routed)  # before the first of them is sent: nothing of the call is taken in, or all
+            check_all(routed)  # before the first of them is sent: the call takes in all or nothing
         if self._once or len(runs) <= 1:
             return self._taken_in(transaction, routed, runs, until)
         if is_idle(transaction.connection):
@@ -133,14 +133,14 @@ class Publisher:
         earlier: list[Destinations] = []
         definitions = self._access.known.definitions
         for begin, end in runs:
-            while (taken := self._take_in(transaction, routed, begin - begun, end - begun, len(runs))) is None:
-                # The definitions have changed: what isn't taken in yet is routed by the new ones.
+            while (result := self._take_in(transaction, routed, begin - begun, end - begun, len(runs))) is None:
+                # The definitions have changed: the rest is routed by the new ones.
                 earlier.append((own_ids[begun:begin], routed.entries, definitions))
                 routed, begun = self._admitted(transaction, fresh[begin:], until, read=True), begin
                 definitions = self._access.known.definitions
-            if taken is not _ALL_TAKEN_IN:
-                known.update(own_ids[begin + place - 1] for place in taken.known)
-                waiting.update({own_ids[begin + place - 1]: one for place, one in taken.waiting.items()})
+            if result is not _ALL_TAKEN_IN:
+                known.update(own_ids[begin + place - 1] for place in result.known)
+                waiting.update({own_ids[begin + place - 1]: waiting_id for place, waiting_id in result.waiting.items()})
         if begun or has_slips(routed):
             transaction.notice(KeptOut(own_ids))
             log_slips(self._access, routed, definitions)
@@ -148,12 +148,11 @@ class Publisher:
         if not (known or waiting or len(ids) > len(fresh)):
             return Published(ids, (), destinations)
         left_out = _left_out(ids, known | waiting.keys())
-        return Published([waiting.get(one, one) for one in ids], left_out, destinations, waiting)
+        return Published([waiting.get(id_, id_) for id_ in ids], left_out, destinations, waiting)
 
     def _take_in(self, transaction: Transaction, routed: Routed, begin: int, end: int, runs: int) -> _TakenIn | None:
-        """Take some messages of a batch in; None, and nothing is done, where the definitions have changed.
-
-        `runs`: how many such statements the call takes.
+        """Take some messages of a batch in; None, and nothing is done, where the definitions have changed. `runs`: how many such statements
+        the call takes.
         """
         name, parameters = "take_in_one", parameters_of_one(routed, begin, end)
         if parameters is None:
@@ -213,18 +212,13 @@ class Publisher:
                     extra=fields("publish_awaits_room", seconds=left_s),
                 )
             if nothing_done:
-                transaction.connection.rollback()  # so that nobody waits for a transaction that naps
+                transaction.connection.rollback()  # so that nothing waits for a transaction that naps
             time.sleep(min(nap_s, left_s))
             nap_s = min(2 * nap_s, _LONG_NAP_S)
         return routed
 
     def _routed_by_now(
-        self,
-        transaction: Transaction,
-        messages: Sequence[Message],
-        definitions: Definitions,
-        *,
-        nothing_done: bool,
+        self, transaction: Transaction, messages: Sequence[Message], definitions: Definitions, *, nothing_done: bool
     ) -> tuple[Definitions, Routed]:
         """Route messages; if the definitions refuse a message and are outdated, route by the present definitions."""
         try:
@@ -232,7 +226,7 @@ class Publisher:
         except UsageError:
             if (now := self._current(transaction, nothing_done=nothing_done)).version == definitions.version:
                 raise
-            # What the process knew was old: it may route again, and refuses nothing.
+            # The process's definitions were old: it may route again, and refuses nothing.
             return now, self._routed(transaction, messages, now)
 
     def _current(self, transaction: Transaction, *, nothing_done: bool) -> Definitions:
@@ -250,7 +244,7 @@ class Publisher:
         routed = router.route(messages, moment, looking(transaction), carried=self._carried)
         if routed.entries.keys is not None:
             check_keys(routed.entries, routed.typed.messages)
-        # As the call says, or the box was opened; or as the settings of the box say.
+        # By the call, or the opening of the box; or by the settings of the box.
         refuses = definitions.refuses if self._unrouted is None else self._unrouted == "refuse"
         if refuses and has_slips(routed):
             refuse_slips(routed, definitions)
@@ -275,12 +269,12 @@ def _with_key(messages: Sequence[Message], unique: str) -> list[Message]:
 def _left_out(ids: Sequence[str], known: Collection[str]) -> list[str]:
     """The ids to leave out: all messages with a known id, and repetitions of an id within the call."""
     seen: set[str] = set()
-    found = []
-    for one in ids:
-        if one in known or one in seen:
-            found.append(one)
-        seen.add(one)
-    return found
+    left = []
+    for id_ in ids:
+        if id_ in known or id_ in seen:
+            left.append(id_)
+        seen.add(id_)
+    return left
 
 
 def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[str, str | None]:
@@ -298,26 +292,26 @@ def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[s
     }
 
 
-def _moment(given: object) -> datetime:
-    """The time before which messages aren't handed out, in UTC; 1970 for a time that is long over."""
-    if not isinstance(given, datetime):
-        raise UsageError(f"{shown(given)} is not a time", remedy="give a datetime")
+def _moment(value: object) -> datetime:
+    """Return the time before which messages aren't handed out, in UTC; 1970 for a time in the past."""
+    if not isinstance(value, datetime):
+        raise UsageError(f"{shown(value)} is not a time", remedy="give a datetime")
     try:
-        moment = given.astimezone(UTC) if given.tzinfo else given.replace(tzinfo=UTC)
+        moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
         if moment <= datetime.now(UTC) + timedelta(microseconds=_LONGEST_DELAY_US):
             return max(moment, _LONG_AGO)
     except OverflowError:  # UTC has no such moment
         pass
-    raise UsageError(f"visible_at can't be {given}", remedy="at most 10,000 days from now")
+    raise UsageError(f"visible_at can't be {value}", remedy="at most 10,000 days from now")
 
 
 def traced(messages: Sequence[Message]) -> Sequence[Message]:
-    """Messages with the trace that goes on now, those that have none."""
+    """Return messages with the present trace, where they have none."""
     if TRACES.tracing is None or not (trace := TRACES.tracing.published()):
         return messages
     return [
-        one
-        if not isinstance(one, Message) or one.context.keys() & TRACE.keys()
-        else replace(one, context={**one.context, **trace})
-        for one in messages
+        message
+        if not isinstance(message, Message) or message.context.keys() & TRACE.keys()
+        else replace(message, context={**message.context, **trace})
+        for message in messages
     ]

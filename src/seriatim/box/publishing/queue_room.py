@@ -15,7 +15,7 @@ from seriatim.pipeline.text.counted import counted
 
 __all__ = ["NO_ROOM", "FullQueue", "full", "full_for_batch", "refuse_for_batch"]
 
-#: Why what a role's subscription leads to a full queue is invalid there.
+#: The reason of an invalid message that a role's subscription leads to a full queue.
 NO_ROOM = "the queue is full, and a role's subscription keeps no publisher waiting"
 
 
@@ -40,17 +40,16 @@ class FullQueue:
 
     def error(self) -> QueueFull:
         """The error for a publisher."""
-        what = f"{self.messages:,} more don't fit: it may have {counted(self.most, 'message')}, and has room for {self.room:,}"
+        problem = f"{self.messages:,} more don't fit: it may have {counted(self.most, 'message')}, and has room for {self.room:,}"
         remedy = "publish them again later" if self.messages <= self.most else "publish fewer at once"
-        return QueueFull(what, where=f"queue {self.queue.declared.name!r}", remedy=remedy)
+        return QueueFull(problem, where=f"queue {self.queue.declared.name!r}", remedy=remedy)
 
 
 def full(
     transaction: Transaction, definitions: Definitions, routed: Routed, in_hand: Sequence[int] = ()
 ) -> FullQueue | Sequence[int]:
-    """Find the first queue without room for all its messages.
-
-    Messages that only subscriptions of roles lead there keep no publisher waiting, and aren't refused.
+    """Find the first queue without room for all its messages. Messages that only subscriptions of roles lead there keep no publisher
+    waiting, and aren't refused.
     """
     free, limited, kept_out = transaction.access.free_room, definitions.limited, list[int]()
     entries = routed.entries
@@ -59,12 +58,12 @@ def full(
         for queue_id, problem in zip(entries.queue_ids, entries.problems, strict=True)
         if queue_id in limited and problem is None
     )
-    asked = [queue_id for queue_id, count in going.items() if not free.take(queue_id, count)]
-    if not asked:
+    bounded = [queue_id for queue_id, count in going.items() if not free.take(queue_id, count)]
+    if not bounded:
         return ()
-    mosts = [limited[queue_id].most for queue_id in asked]
-    rooms = transaction.value("room_in", of_queues=asked, mosts=mosts)
-    for queue_id, room in zip(asked, rooms, strict=True):
+    mosts = [limited[queue_id].most for queue_id in bounded]
+    rooms = transaction.value("room_in", of_queues=bounded, mosts=mosts)
+    for queue_id, room in zip(bounded, rooms, strict=True):
         count = going[queue_id]
         if count > room:
             over = [at for at, let_in in _let_in(transaction, limited[queue_id], routed, in_hand) if not let_in]
@@ -79,14 +78,12 @@ def full(
 
 
 def full_for_batch(transaction: Transaction, definitions: Definitions, part_ids: Sequence[int]) -> BoxQueue | None:
-    """Find the first queue without any room for a batch of a pipeline; None if there is none.
-
-    A batch comes whole: it is accepted if there is any room, and so exceeds the limit by at most its own size. If it
-    fills a hole it is accepted at once.
+    """Find the first queue without any room for a batch of a pipeline; None if there is none. A batch comes whole: it is accepted if there
+    is any room, and so exceeds the limit by at most its own size. If it fills a hole it is accepted at once.
     """
     limited = definitions.limited
-    found = transaction.rows("staged_in_queues", **_staged(definitions, part_ids))
-    going = [queue_id for queue_id, messages, _ in found if messages]
+    rows = transaction.rows("staged_in_queues", **_staged(definitions, part_ids))
+    going = [queue_id for queue_id, messages, _ in rows if messages]
     if not going:
         return None
     mosts = [limited[queue_id].most for queue_id in going]
@@ -95,8 +92,8 @@ def full_for_batch(transaction: Transaction, definitions: Definitions, part_ids:
         policy = queue.declared.policy
         if not isinstance(policy, Standard | UnitOfWork):
             return queue
-        asked = {"part_ids": list(part_ids), "queue_id": queue.queue_id, "whole": isinstance(policy, UnitOfWork)}
-        if not transaction.value("staged_fills", **asked):
+        parameters = {"part_ids": list(part_ids), "queue_id": queue.queue_id, "whole": isinstance(policy, UnitOfWork)}
+        if not transaction.value("staged_fills", **parameters):
             return queue
     return None
 
@@ -108,11 +105,11 @@ def refuse_for_batch(transaction: Transaction, definitions: Definitions, part_id
         return
     parameters = _staged(definitions, part_ids)
     rows = transaction.rows("staged_in_queues", **parameters)
-    if not (asked := [queue_id for queue_id, _, by_roles in rows if by_roles]):
+    if not (bounded := [queue_id for queue_id, _, by_roles in rows if by_roles]):
         return
-    mosts = [limited[queue_id].most for queue_id in asked]
-    rooms = transaction.value("room_in", of_queues=asked, mosts=mosts)
-    full = [queue_id for queue_id, room in zip(asked, rooms, strict=True) if room <= 0]
+    mosts = [limited[queue_id].most for queue_id in bounded]
+    rooms = transaction.value("room_in", of_queues=bounded, mosts=mosts)
+    full = [queue_id for queue_id, room in zip(bounded, rooms, strict=True) if room <= 0]
     transaction.do("refuse_staged", **(parameters | {"queue_ids": full}), why=NO_ROOM)
 
 
@@ -127,7 +124,7 @@ def _let_in(
 ) -> Iterator[tuple[int, bool]]:
     """The entries for a full queue, and whether the queue accepts them nevertheless."""
     entries, policy = routed.entries, queue.declared.policy
-    mine = [
+    own = [
         row
         for row, (queue_id, problem) in enumerate(zip(entries.queue_ids, entries.problems, strict=True))
         if queue_id == queue.queue_id and problem is None
@@ -136,10 +133,10 @@ def _let_in(
     parameters = {
         "of_queue": queue.queue_id,
         "whole": isinstance(policy, UnitOfWork),
-        "ids": [routed.typed.messages[entries.places[row]].message_id for row in mine],
+        "ids": [routed.typed.messages[entries.places[row]].message_id for row in own],
         # A queue of another policy knows no holes.
-        "group_keys": [entries.groups[row] if ordered else None for row in mine],
-        "sequences": [entries.sequences[row] for row in mine],
+        "group_keys": [entries.groups[row] if ordered else None for row in own],
+        "sequences": [entries.sequences[row] for row in own],
         "in_hand": list(in_hand),
     }
-    return zip(mine, transaction.value("waited_for", **parameters), strict=True)
+    return zip(own, transaction.value("waited_for", **parameters), strict=True)

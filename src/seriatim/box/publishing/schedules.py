@@ -1,4 +1,4 @@
-"""Publish the messages of schedules whose time has come, each due time once in the whole box.
+"""Publish the messages of due schedules, each due time once in the whole box.
 
 The time that comes next moves in the transaction that publishes, under the lock of the schedule's row: another process that looks
 meanwhile finds it locked, and afterwards moved. Only the owner of the box may do this.
@@ -23,24 +23,24 @@ from seriatim.pipeline.types.schedule import Schedule
 __all__ = ["ScheduleRun", "publish_due", "schedules_ahead", "schedules_put_right"]
 
 _LOG = logging.getLogger("seriatim.serve")
-#: A schedule that could publish nothing is tried again after so long.
+#: The pause before a schedule that couldn't publish is tried again, seconds.
 _PAUSE_S = 60
-#: With ``catch_up="none"`` a due time counts for so long: workers look once a minute.
+#: With ``catch_up="none"`` a due time counts for this long: workers look once a minute.
 _GRACE = timedelta(seconds=90)
-#: Messages of one transaction.
+#: The messages of one transaction.
 _MOST = 1_000
 _LONGEST_WHY = 2_000
 
 
 class ScheduleRun(NamedTuple):
-    """How many messages were published, and in how many seconds a schedule is due again; None: none is."""
+    """The number of published messages, and the seconds until the next schedule is due; None: there is none."""
 
     published: int
     next_s: float | None
 
 
 def publish_due(access: Access) -> ScheduleRun:
-    """Publish the messages of all schedules whose time has come; each schedule in transactions of its own."""
+    """Publish the messages of all due schedules; each schedule in separate transactions."""
     published = 0
     with translated(access.place):
         while True:
@@ -52,9 +52,8 @@ def publish_due(access: Access) -> ScheduleRun:
 
 
 def schedules_ahead(transaction: Transaction) -> dict[str, datetime | None]:
-    """Schedules whose next time lies behind their next due time, since the database's clock was ahead; and that due time.
-
-    None: it has none. Paused ones get theirs when they go on.
+    """Return schedules whose next time lies after their next due time, since the database's clock was ahead; and that due time. None: it
+    has none. Paused ones get theirs when they go on.
     """
     now = transaction.value("clock")
     ahead: dict[str, datetime | None] = {}
@@ -78,7 +77,7 @@ def schedules_put_right(transaction: Transaction) -> int:
 
 
 def _publish(transaction: Transaction, row: Any) -> int:
-    """Publish for one schedule, and move it on; or note why that can't be."""
+    """Publish for one schedule, and move it on; or note why that fails."""
     schedule = schedule_from(row.definition)
     if schedule is None:
         return _failed(transaction, row.schedule, "its definition can't be read (define it again, or drop it)")
@@ -93,12 +92,12 @@ def _publish(transaction: Transaction, row: Any) -> int:
             ).publish(transaction)
     except (UsageError, QueueFull) as error:
         return _failed(transaction, row.schedule, str(error))
-    taken = len(published) - len(published.left_out)
+    count = len(published) - len(published.left_out)
     last_at, last_message = (dues[-1], published[-1]) if dues else (None, None)
     transaction.do(
-        "move_schedule", name=row.schedule, last_at=last_at, last_message=last_message, published=taken, **moved
+        "move_schedule", name=row.schedule, last_at=last_at, last_message=last_message, published=count, **moved
     )
-    return taken
+    return count
 
 
 def _failed(transaction: Transaction, name: str, why: str) -> int:
@@ -110,7 +109,7 @@ def _failed(transaction: Transaction, name: str, why: str) -> int:
 
 
 def _dues(schedule: Schedule, first: datetime, now: datetime) -> Iterator[datetime]:
-    """The due times that get a message, of those from `first` to `now`."""
+    """Yield the due times that get a message, of those from `first` to `now`."""
     if schedule.catch_up == "all":
         yield first
         yield from takewhile(lambda due: due <= now, schedule.after(first))

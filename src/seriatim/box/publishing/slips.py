@@ -1,6 +1,6 @@
 """A publisher's slips: messages that reach no queue, or are invalid in one, and what their publisher probably meant.
 
-A slip is told to the publisher as an error, or in the log, once for each type and property and process.
+A slip is reported to the publisher as an error, or in the log, once for each type and property and process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from seriatim.box.connection.access import Access
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.route import Routed, router_of
 from seriatim.errors import Unrouted, shown
-from seriatim.kernel.filters.filter import In, Kind, Property
+from seriatim.kernel.filters.filter import In, Property, ValueKind
 from seriatim.kernel.filters.filter_fold import nodes
 from seriatim.kernel.groups.policy import Fifo
 from seriatim.kernel.route import named_types
@@ -40,14 +40,14 @@ class Slip:
     message: Message
     #: The queue that would set it aside as invalid; None: it reaches none.
     queue: str | None
-    #: What is wrong with it; None: no subscription matches it.
+    #: The problem; None: no subscription matches it.
     problem: str | None
-    #: The property that is wrong; empty where it isn't one.
+    #: The invalid property; empty if it isn't a property.
     blamed: str
 
     @property
     def key(self) -> tuple[str, str | None, str]:
-        """What slips have in common that are told once."""
+        """The key of slips that are reported once."""
         return self.message.type, self.queue, self.blamed
 
 
@@ -59,19 +59,21 @@ def has_slips(routed: Routed) -> bool:
 
 def refuse_slips(routed: Routed, definitions: Definitions) -> None:
     """Refuse messages of which one is a slip."""
-    found = list(_slips(routed, definitions))
-    if found:
-        what, remedy = _told(found[0], definitions)
-        more = f"; and {len(found) - 1:,} more of this call" if found[1:] else ""
-        raise Unrouted(f"{what}{more}", remedy=remedy)
+    slips = list(_slips(routed, definitions))
+    if slips:
+        problem, remedy = _told(slips[0], definitions)
+        more = f"; and {len(slips) - 1:,} more of this call" if slips[1:] else ""
+        raise Unrouted(f"{problem}{more}", remedy=remedy)
 
 
 def log_slips(access: Access, routed: Routed, definitions: Definitions) -> None:
     """Log slips, once for each type and property and process; not those of failures, which the box publishes."""
     for slip in _slips(routed, definitions):
         if slip.message.type != FAILURE and access.told.is_first(slip.key):
-            what, remedy = _told(slip, definitions, "is")
-            _LOG.warning("%s (%s); this process logs it once", what, remedy, extra=fields("publisher_slip", error=what))
+            problem, remedy = _told(slip, definitions, "is")
+            _LOG.warning(
+                "%s (%s); this process logs it once", problem, remedy, extra=fields("publisher_slip", error=problem)
+            )
 
 
 def _slips(routed: Routed, definitions: Definitions) -> Iterator[Slip]:
@@ -82,11 +84,11 @@ def _slips(routed: Routed, definitions: Definitions) -> Iterator[Slip]:
         if row not in wanted:
             problem = typed.problems[row]
             yield Slip(message, None, problem, "" if problem is None else _blamed(message, problem, definitions))
-    names = {one.queue_id: name for name, one in definitions.queues.items()}
+    names = {queue.queue_id: name for name, queue in definitions.queues.items()}
     for place, queue_id, problem, by in zip(
         entries.places, entries.queue_ids, entries.problems, entries.subscriptions, strict=True
     ):
-        # What a role has subscribed to is no business of the publisher's.
+        # The publisher doesn't see subscriptions of roles.
         if problem is not None and not router.is_roles_own(by):
             yield Slip(typed.messages[place], names.get(queue_id), problem, "")
 
@@ -94,8 +96,8 @@ def _slips(routed: Routed, definitions: Definitions) -> Iterator[Slip]:
 def _blamed(message: Message, problem: str, definitions: Definitions) -> str:
     if (unknown := _undeclared(message, definitions)) is not None:
         return unknown
-    found = _BLAMED.match(problem)
-    return found[1] if found else "body"
+    match = _BLAMED.match(problem)
+    return match[1] if match else "body"
 
 
 def _undeclared(message: Message, definitions: Definitions) -> str | None:
@@ -114,13 +116,13 @@ def _told(slip: Slip, definitions: Definitions, verb: str = "would be") -> tuple
     if slip.queue is not None:
         return f"{named} {verb} invalid in queue {slip.queue!r}: {slip.problem}", _needed(slip.queue, definitions)
     if slip.problem is not None:
-        what = f"{named} {verb} unrouted: {slip.problem}"
+        problem = f"{named} {verb} unrouted: {slip.problem}"
         kind = definitions.types.get(message.type)
         if kind is None:
-            return what, "mend the message"
+            return problem, "mend the message"
         if _undeclared(message, definitions) == slip.blamed:
-            return what, _meant(slip.blamed, kind.types(), "it declares")
-        return what, "mend the value, or what the type says of it"
+            return problem, _meant(slip.blamed, kind.types(), "it declares")
+        return problem, "mend the value, or what the type says of it"
     return f"{named} {verb} unrouted: no subscription matches it", _unmatched(message, definitions)
 
 
@@ -133,7 +135,7 @@ def _needed(queue: str, definitions: Definitions) -> str:
 
 
 def _unmatched(message: Message, definitions: Definitions) -> str:
-    """What a message would have to say so that a subscription matches it."""
+    """Return the value that a message would need so that a subscription matches it."""
     router = router_of(definitions)
     filters = router.filters
     wanted: dict[str, set[str]] = {}
@@ -142,30 +144,30 @@ def _unmatched(message: Message, definitions: Definitions) -> str:
         types |= named_types(expression)
         for node in nodes(expression):
             match node:
-                case In(Property(name, kind), values) if kind.kind is Kind.STRING and name != "type":
+                case In(Property(name, kind), values) if kind.kind is ValueKind.STRING and name != "type":
                     wanted.setdefault(name, set()).update(map(str, values))
     if message.type not in types:
         return _meant(message.type, types, "known types")
     if unknown := [name for name in message.context if name not in router.properties]:
         return f"{shown(unknown[0], 80)} is no property of the box; {_meant(unknown[0], router.properties, 'known')}"
-    for name, asked in sorted(wanted.items()):
-        given = router.value_of(message, name)
-        if isinstance(given, str) and given not in asked:
-            return f"{name} is {shown(given, 80)}; {_meant(given, asked, 'subscriptions ask for')}"
+    for name, expected in sorted(wanted.items()):
+        value = router.value_of(message, name)
+        if isinstance(value, str) and value not in expected:
+            return f"{name} is {shown(value, 80)}; {_meant(value, expected, 'subscriptions ask for')}"
     missing = sorted(set(wanted) - set(message.context))
     if missing and all(router.value_of(message, name) is None for name in missing):
         return f"it has no {missing[0]}; seriatim subscriptions lists the filters"
     return "seriatim subscriptions lists the filters" if filters else "there are no subscriptions"
 
 
-def _meant(given: object, known: Collection[str], what: str) -> str:
-    """Which name was probably meant, or which there are."""
+def _meant(written: object, known: Collection[str], noun: str) -> str:
+    """Return the name that was probably meant, or the existing names."""
     by_fold = {name.casefold(): name for name in known}
-    close = get_close_matches(given.casefold(), by_fold, n=1, cutoff=_CLOSE) if isinstance(given, str) else []
+    close = get_close_matches(written.casefold(), by_fold, n=1, cutoff=_CLOSE) if isinstance(written, str) else []
     if close:
         return f"did you mean {by_fold[close[0]]!r}?"
     if not known:
-        return f"{what}: none"
+        return f"{noun}: none"
     names = sorted(known)
     more = f" and {len(names) - _MOST_KNOWN:,} more" if len(names) > _MOST_KNOWN else ""
-    return f"{what}: {', '.join(names[:_MOST_KNOWN])}{more}"
+    return f"{noun}: {', '.join(names[:_MOST_KNOWN])}{more}"

@@ -28,7 +28,7 @@ __all__ = ["is_unrouted", "route_pending", "without"]
 #: The most messages that a transaction routes, and the most bytes of their bodies.
 _MOST_MESSAGES = 1_000
 _MOST_BYTES = 32 * 2**20
-#: How the publishers of messages are called that came over links.
+#: The prefix of publishers of messages that came over links.
 _LINK = "link:"
 
 
@@ -45,8 +45,8 @@ class _Pending(NamedTuple):
 
 def is_unrouted(transaction: Transaction) -> bool | None:
     """Whether messages wait to be routed; None: they do, but the role of the connection may not route them."""
-    found = transaction.value("is_unrouted", **where_unrouted(transaction))
-    return None if found is None else bool(found)
+    answer = transaction.value("is_unrouted", **where_unrouted(transaction))
+    return None if answer is None else bool(answer)
 
 
 def route_pending(access: Access, apart: Begin | None = None, is_over: Callable[[], bool] = lambda: False) -> int:
@@ -54,10 +54,10 @@ def route_pending(access: Access, apart: Begin | None = None, is_over: Callable[
     done = 0
     while True:
         with (apart or access.transaction)() as transaction:
-            found = _read(transaction)
-            _route(transaction, found)
-        done += len(found)
-        all_read = len(found) < _MOST_MESSAGES and sum(len(one.message.body) for one in found) < _MOST_BYTES
+            pending = _read(transaction)
+            _route(transaction, pending)
+        done += len(pending)
+        all_read = len(pending) < _MOST_MESSAGES and sum(len(arrival.message.body) for arrival in pending) < _MOST_BYTES
         if all_read or is_over():
             return done
 
@@ -81,63 +81,63 @@ def _read(transaction: Transaction) -> list[_Pending]:
     ]
 
 
-def _route(transaction: Transaction, found: Sequence[_Pending]) -> None:
+def _route(transaction: Transaction, pending: Sequence[_Pending]) -> None:
     definitions = transaction.access.known.current(transaction)
-    for one in _portions(found, router_of(definitions)):
-        while not _enter(transaction, one, definitions):
+    for portion in _portions(pending, router_of(definitions)):
+        while not _enter(transaction, portion, definitions):
             definitions = transaction.access.known.read(transaction)
 
 
-def _portions(found: Sequence[_Pending], router: Router) -> list[list[_Pending]]:
-    """Portions of messages that can be routed together: all of one time, if a filter reads the time."""
-    if not found or not router.needs_time:
-        return [list(found)] if found else []
-    return [list(same) for _, same in groupby(found, lambda one: one.received_at)]
+def _portions(pending: Sequence[_Pending], router: Router) -> list[list[_Pending]]:
+    """Return portions of messages that can be routed together: all of one time, if a filter reads the time."""
+    if not pending or not router.needs_time:
+        return [list(pending)] if pending else []
+    return [list(same) for _, same in groupby(pending, lambda arrival: arrival.received_at)]
 
 
-def _enter(transaction: Transaction, found: Sequence[_Pending], definitions: Definitions) -> bool:
+def _enter(transaction: Transaction, pending: Sequence[_Pending], definitions: Definitions) -> bool:
     """Put messages into their queues; False if the definitions have changed."""
-    routed = _permitted(_routed(router_of(definitions), found, looking(transaction)), found, definitions)
-    gone: Sequence[_Pending] = ()
+    routed = _permitted(_routed(router_of(definitions), pending, looking(transaction)), pending, definitions)
+    refused: Sequence[_Pending] = ()
     if routed.entries.keys is not None:
-        found, routed, gone = _claimed(transaction, found, routed)
+        pending, routed, refused = _claimed(transaction, pending, routed)
     done = transaction.value(
         "route",
-        arrival_ids=[one.arrival_id for one in found],
-        positions=[one.position for one in found],
-        **routing_of(routed, 0, len(found)),
+        arrival_ids=[arrival.arrival_id for arrival in pending],
+        positions=[arrival.position for arrival in pending],
+        **routing_of(routed, 0, len(pending)),
     )
     if done:
-        if gone:
+        if refused:
             transaction.do(
                 "drop_routed",
-                arrival_ids=[one.arrival_id for one in gone],
-                positions=[one.position for one in gone],
+                arrival_ids=[arrival.arrival_id for arrival in refused],
+                positions=[arrival.position for arrival in refused],
             )
         if has_slips(routed):
-            transaction.notice(*routed.notices(definitions, [one.message for one in found]))
+            transaction.notice(*routed.notices(definitions, [arrival.message for arrival in pending]))
             log_slips(transaction.access, routed, definitions)
     return bool(done)
 
 
 def _claimed(
-    transaction: Transaction, found: Sequence[_Pending], routed: Routed
+    transaction: Transaction, pending: Sequence[_Pending], routed: Routed
 ) -> tuple[Sequence[_Pending], Routed, Sequence[_Pending]]:
-    """The messages with unique keys that come in, and the messages in whose place others wait in each of their queues."""
+    """Return the messages with unique keys that are taken in, and the messages in whose place others wait in each of their queues."""
     typed, entries = routed.typed, routed.entries
     waiting = transaction.value(
         "claim_routed",
-        arrival_ids=[one.arrival_id for one in found],
-        positions=[one.position for one in found],
+        arrival_ids=[arrival.arrival_id for arrival in pending],
+        positions=[arrival.position for arrival in pending],
         entry_places=[place + 1 for place in entries.places],
         entry_queues=list(entries.queue_ids),
         entry_keys=list(entries.keys or ()),
     )
-    kept = [at for at, one in enumerate(waiting) if one is None]
-    gone = set(entries.places) - {entries.places[at] for at in kept}
+    kept = [at for at, answer in enumerate(waiting) if answer is None]
+    refused = set(entries.places) - {entries.places[at] for at in kept}
     if len(kept) == len(waiting):
-        return found, routed, ()
-    rows = [row for row in range(len(found)) if row not in gone]
+        return pending, routed, ()
+    rows = [row for row in range(len(pending)) if row not in refused]
     moved = {row: at for at, row in enumerate(rows)}
     left = entries.take(kept)
     left = replace(left, places=[moved[row] for row in left.places])
@@ -149,26 +149,26 @@ def _claimed(
         undeclared=[moved[row] for row in typed.undeclared if row in moved],
     )
     return (
-        [found[row] for row in rows],
+        [pending[row] for row in rows],
         replace(routed, typed=typed, entries=left),
-        [found[row] for row in sorted(gone)],
+        [pending[row] for row in sorted(refused)],
     )
 
 
-def _routed(router: Router, found: Sequence[_Pending], look: Look) -> Routed:
+def _routed(router: Router, pending: Sequence[_Pending], look: Look) -> Routed:
     """Route messages; a message that can't be routed doesn't make the others wait."""
-    messages = [one.message for one in found]
-    carried = any(one.publisher.startswith(_LINK) for one in found)
-    moment = found[0].received_at if router.needs_time else None
+    messages = [arrival.message for arrival in pending]
+    carried = any(arrival.publisher.startswith(_LINK) for arrival in pending)
+    moment = pending[0].received_at if router.needs_time else None
     try:
         return router.route(messages, moment, look, bodies=False, carried=carried)
     except UsageError:
         wrong = {
             row: why
-            for row, one in enumerate(messages)
-            if (why := _refusal(router, one, moment, look, carried=carried)) is not None
+            for row, message in enumerate(messages)
+            if (why := _refusal(router, message, moment, look, carried=carried)) is not None
         }
-    plain = [replace(one, context={}) if row in wrong else one for row, one in enumerate(messages)]
+    plain = [replace(message, context={}) if row in wrong else message for row, message in enumerate(messages)]
     return without(router.route(plain, moment, look, bodies=False, carried=carried), wrong)
 
 
@@ -180,7 +180,7 @@ def _refusal(router: Router, message: Message, moment: datetime | None, look: Lo
     return None
 
 
-def _permitted(routed: Routed, found: Sequence[_Pending], definitions: Definitions) -> Routed:
+def _permitted(routed: Routed, pending: Sequence[_Pending], definitions: Definitions) -> Routed:
     """Make messages unrouted whose publisher may not publish to their queue, unless a role's subscription leads there."""
     names = {queue.queue_id: name for name, queue in definitions.queues.items()}
     wrong: dict[int, str] = {}
@@ -188,30 +188,27 @@ def _permitted(routed: Routed, found: Sequence[_Pending], definitions: Definitio
     astray = {
         at
         for at, (row, queue_id) in enumerate(zip(entries.places, entries.queue_ids, strict=True))
-        if found[row].publisher.startswith(_LINK) and queue_id not in (found[row].permitted or ())
+        if pending[row].publisher.startswith(_LINK) and queue_id not in (pending[row].permitted or ())
     }
-    if astray:  # what came over a link is for one queue, whatever subscriptions match it
+    if astray:  # a message from a link is for one queue, whatever subscriptions match it
         entries = entries.take([at for at in range(len(entries.places)) if at not in astray])
         routed = replace(routed, entries=entries)
     for row, queue_id, by in zip(entries.places, entries.queue_ids, entries.subscriptions, strict=True):
-        one = found[row]
-        if one.permitted is None or queue_id in one.permitted:
+        arrival = pending[row]
+        if arrival.permitted is None or queue_id in arrival.permitted:
             continue
-        if not router_of(definitions).is_roles_own(by):  # nobody asks a role's subscription whether he may publish
-            wrong.setdefault(row, f"the role {one.publisher!r} may not publish to queue {names[queue_id]!r}")
+        if not router_of(definitions).is_roles_own(by):  # a role's subscription doesn't need the publisher's right
+            wrong.setdefault(row, f"the role {arrival.publisher!r} may not publish to queue {names[queue_id]!r}")
     return without(routed, wrong)
 
 
 def without(routed: Routed, wrong: Mapping[int, str]) -> Routed:
-    """Remove the entries of invalid messages, and add the reasons.
-
-    The stored message stays as it is, so its context is not sent again.
-    """
+    """Remove the entries of invalid messages, and add the reasons. The stored message stays as it is, so its context is not sent again."""
     typed, entries = routed.typed, routed.entries
     problems = [wrong.get(row, problem) for row, problem in enumerate(typed.problems)]
     messages = [
-        one if problem is None else replace(one, context={})
-        for one, problem in zip(typed.messages, problems, strict=True)
+        message if problem is None else replace(message, context={})
+        for message, problem in zip(typed.messages, problems, strict=True)
     ]
     left = entries.take([at for at, row in enumerate(entries.places) if row not in wrong])
     return replace(routed, typed=replace(typed, messages=messages, problems=problems), entries=left)

@@ -1,4 +1,4 @@
-"""Remember from where to search for messages published through SQL that wait to be routed.
+"""Remember where to search for messages published through SQL that wait to be routed.
 
 Routed rows stay in the index until vacuum, as in `queue_heads.py`; but here no row may be missed, because no later
 message is judged before. So the place is a set of transactions: a later row belongs to a transaction that hadn't ended

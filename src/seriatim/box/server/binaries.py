@@ -22,9 +22,9 @@ __all__ = ["NEWEST", "Binaries", "Owner", "find_binaries"]
 
 NEWEST = 18
 _FOLDERS = {18: "pginstall18", 16: "pginstall"}
-#: What a server needs of the installation; clients and headers stay where they are.
+#: The parts of the installation that a server needs; clients and headers stay in the wheel.
 _NEEDED = ("bin/postgres", "bin/initdb", "lib/postgresql", "share/postgresql")
-#: Where root puts a copy that an unprivileged user can reach. It can be deleted at any time.
+#: The place of root's copy for an unprivileged user. It can be deleted at any time.
 _CACHE = Path("/var/cache/seriatim")
 
 
@@ -57,19 +57,19 @@ class Binaries:
         """These programs, or a copy of them if `owner` may not enter their folder (as in the home of root)."""
         if owner is None or _runs(self.postgres, owner):
             return self
-        found = self.postgres.stat()
-        mark = hashlib.sha256(f"{self.root}:{found.st_size}:{found.st_mtime_ns}".encode()).hexdigest()[:16]
+        status = self.postgres.stat()
+        mark = hashlib.sha256(f"{self.root}:{status.st_size}:{status.st_mtime_ns}".encode()).hexdigest()[:16]
         wheel = cache / f"wheel-{mark}"
         copy = Binaries(self.major, wheel / self.root.parent.name / self.root.name)
         if not copy.root.exists():
             _copy(self.root, wheel)
-        if not all(_is_own(one) for one in (cache, wheel, copy.root.parent, copy.root)):
+        if not all(_is_own(path) for path in (cache, wheel, copy.root.parent, copy.root)):
             raise EnvironmentProblem(
                 "others may write to the folder with the programs of PostgreSQL",
                 where=str(copy.root),
                 remedy=f"remove {cache}; it is made again",
             )
-        if refused := [one for one in (copy.postgres, copy.initdb) if not _runs(one, owner)]:
+        if refused := [path for path in (copy.postgres, copy.initdb) if not _runs(path, owner)]:
             raise EnvironmentProblem(
                 f"the user that PostgreSQL has to run as (uid {owner.uid}) can't run {refused[0]}",
                 remedy="let others enter that folder, or give a DSN of a PostgreSQL of your own",
@@ -93,14 +93,14 @@ def find_binaries(major: int = NEWEST) -> Binaries:
 
 
 def _is_own(folder: Path) -> bool:
-    found = folder.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+    status = folder.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
 def _runs(program: Path, owner: Owner) -> bool:
     """Whether that user can execute a program: by trying, because permissions have more sources than mode bits."""
     try:
-        found = subprocess.run(
+        result = subprocess.run(
             [program, "--version"],
             user=owner.uid,
             group=owner.gid,
@@ -111,13 +111,12 @@ def _runs(program: Path, owner: Owner) -> bool:
         )
     except OSError:
         return False
-    return found.returncode == 0
+    return result.returncode == 0
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy the files that a server needs, all or none; only folders and files that we make get permissions.
-
-    They lie in the copy as in the wheel, because programs look for libraries in a folder of the wheel's, beside its package.
+    """Copy the files that a server needs, all or none; only our own folders and files get permissions. They lie in the copy as in the
+    wheel, because programs look for libraries in a folder of the wheel's, beside its package.
     """
     package = source.parent
     libraries = package.with_name(f"{package.name}.libs")
@@ -126,13 +125,13 @@ def _copy(source: Path, target: Path) -> None:
         target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
         draft.chmod(0o755)
-        for one in needed:
-            place = draft / one.relative_to(package.parent)
+        for file in needed:
+            place = draft / file.relative_to(package.parent)
             place.parent.mkdir(parents=True, exist_ok=True)
-            if one.is_dir():
-                shutil.copytree(one, place)
+            if file.is_dir():
+                shutil.copytree(file, place)
             else:
-                shutil.copy2(one, place)
+                shutil.copy2(file, place)
         for path in draft.rglob("*"):
             path.chmod(path.stat().st_mode | (0o555 if path.is_dir() or os.access(path, os.X_OK) else 0o444))
         draft.rename(target)

@@ -43,33 +43,31 @@ from seriatim.pipeline.text.log_fields import fields
 __all__ = ["EmbeddedServer", "peer_of", "serving", "trust"]
 
 _LOG = logging.getLogger("seriatim.box")
-#: So often it is seen to that the server is supervised; after a start that failed it is left alone for longer.
+#: How often the supervisor is checked; and the pause after a failed start.
 _LOOK_S, _REST_S = 1.0, 10.0
-#: Who closes it waits at most so long for a look that starts the server; without users that stops by itself.
+#: The longest wait of a close for a look that starts the server; without users that stops by itself.
 _END_S = 5.0
-#: A server that has no user ends within this time; its supervisor stops it the hard way before that.
+#: A server without users ends within this time; its supervisor kills it before that.
 _STOP_S = 15.0
 #: A start after a crash reads the log again, which may take a while.
 _START_S = 120.0
 _LOG_BYTES = 10 * 2**20
 #: A path of a unix socket has at most 107 bytes; PostgreSQL adds a name of its own.
 _SOCKET_FOLDER_BYTES = 107 - len("/.s.PGSQL.5432")
-#: How the names of these folders begin.
+#: The prefix of the names of these folders.
 _SOCKETS = "seriatim-"
-#: The data in the folder, their id beside them, and who is let in: everybody who gets to the socket.
+#: The data in the folder, their id beside them, and the access rules: all users of the socket.
 _DATA, _ID, _HBA = "data", "id", "hba.conf"
 _LET_IN = "local all all trust\nlocal replication all trust\n"
 
 
 class EmbeddedServer:
-    """The server of a folder, running for as long as this object is open.
-
-    It is started again after it was killed with its supervisor, also for processes that have only its DSN: workers and
-    their processes.
+    """The server of a folder, running for as long as this object is open. It is started again after it was killed with its supervisor, also
+    for processes that have only its DSN: workers and their processes.
     """
 
     def __init__(self, folder: Path, major: int = NEWEST) -> None:
-        find_binaries(major)  # where there are none no folder is made
+        find_binaries(major)  # without binaries no folder is made
         #: The folder of its data, its log and its locks; made if it is missing.
         self._folder = PrivateFolder(folder.absolute())
         self._registry = Registry()
@@ -107,21 +105,21 @@ class EmbeddedServer:
 
     def _keep(self) -> None:
         """Check the server regularly, until this object is closed."""
-        wait_s, told = _LOOK_S, ""
+        wait_s, warned = _LOOK_S, ""
         while not self._closed.wait(wait_s):
             try:
                 self.found_again()
             except Exception as error:  # noqa: BLE001 -- whatever it is, a later look may find better times
                 wait_s = _REST_S
-                if str(error) != told:
+                if str(error) != warned:
                     _LOG.warning(
                         "the embedded PostgreSQL is not back: %s",
                         error,
                         extra=fields("embedded_not_back", error=str(error)),
                     )
-                told = str(error)
+                warned = str(error)
             else:
-                wait_s, told = _LOOK_S, ""
+                wait_s, warned = _LOOK_S, ""
 
     def _running(self) -> str:
         """The DSN of the server, once it answers; starts the server if it doesn't run."""
@@ -129,7 +127,7 @@ class EmbeddedServer:
         started = False
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline:
-            # First the supervisor, then the server: one that has lost its supervisor may answer, and is stopping.
+            # First the supervisor, then the server: a server that has lost its supervisor may answer, and is stopping.
             if not _is_supervised(self._folder):
                 if started:
                     raise self._problem("the embedded PostgreSQL doesn't start")
@@ -184,11 +182,11 @@ class EmbeddedServer:
 
     def _make(self, binaries: Binaries) -> OwnData:
         """Make the data folder, whole or not at all, and note that this user has created it."""
-        owner = new_owner({one.uid for one in self._registry.all()}) if os.geteuid() == 0 else None
+        owner = new_owner({row.uid for row in self._registry.all()}) if os.geteuid() == 0 else None
         maker = maker_for(owner) if owner else None
         folder = self._folder.handle
-        with os.scandir(folder) as found:
-            drafts = [one.name for one in found if one.name.startswith("data.new-")]
+        with os.scandir(folder) as entries:
+            drafts = [entry.name for entry in entries if entry.name.startswith("data.new-")]
         for name in drafts:
             shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
         draft = f"data.new-{secrets.token_hex(8)}"
@@ -211,9 +209,9 @@ class EmbeddedServer:
 
     def _fill(self, draft: str, opened: int, binaries: Binaries, maker: Owner | None) -> None:
         where, handed_over = str(self._folder.path / draft), tuple[int, ...]()
-        if maker is not None:  # who need not be able to walk there
+        if maker is not None:  # which need not be able to walk there
             where, handed_over = f"/proc/self/fd/{opened}", (opened,)
-        told = subprocess.run(
+        result = subprocess.run(
             [binaries.initdb, "-D", where, "-U", "seriatim", *_INITDB],
             user=maker.uid if maker else None,
             group=maker.gid if maker else None,
@@ -225,25 +223,25 @@ class EmbeddedServer:
             text=True,
             check=False,
         )
-        if told.returncode:
+        if result.returncode:
             raise EnvironmentProblem(
-                f"the data of the embedded PostgreSQL can't be made: {_last_line(told.stderr)}",
+                f"the data of the embedded PostgreSQL can't be made: {_last_line(result.stderr)}",
                 where=str(self._folder.path),
                 remedy="mend that, or give a DSN of a PostgreSQL of your own",
             )
 
     @contextmanager
     def _log(self) -> Iterator[IO[bytes]]:
-        found = self._folder.stat("server.log")
-        if found is not None and found.st_size > _LOG_BYTES:
+        status = self._folder.stat("server.log")
+        if status is not None and status.st_size > _LOG_BYTES:
             self._folder.rename("server.log", "server.log.1")
         with self._folder.open("server.log") as log:
             yield log
 
-    def _problem(self, what: str) -> EnvironmentProblem:
+    def _problem(self, problem: str) -> EnvironmentProblem:
         text = self._folder.read("server.log") or ""
         return EnvironmentProblem(
-            f"{what}: {_last_line(text)}", where=str(self._folder.path / "server.log"), remedy="the log says more"
+            f"{problem}: {_last_line(text)}", where=str(self._folder.path / "server.log"), remedy="the log says more"
         )
 
 
@@ -262,9 +260,8 @@ def serving(folder: Path, major: int = NEWEST) -> Iterator[EmbeddedServer]:
 
 
 def trust(folder: Path) -> bool:
-    """Trust the data in a folder from now on: their author may run programs as this user.
-
-    Root gives the data to a server user of their own, unless they have one.
+    """Trust the data in a folder from now on: their author may run programs as this user. Root gives the data to a server user of their
+    own, unless they have one.
     """
     try:
         private = PrivateFolder(folder.absolute(), make=False)
@@ -284,8 +281,8 @@ def trust(folder: Path) -> bool:
             )
         opened = os.open(_DATA, os.O_RDONLY | os.O_DIRECTORY, dir_fd=private.handle)
         try:
-            found = os.fstat(opened)
-            uid = found.st_uid
+            status = os.fstat(opened)
+            uid = status.st_uid
             if os.geteuid() == 0:
                 uid = _given_by_root(opened, registry, str(folder))
             elif uid != os.geteuid():
@@ -297,16 +294,14 @@ def trust(folder: Path) -> bool:
         finally:
             os.close(opened)
         data_id = new_id()
-        registry.note(OwnData(data_id, str(private.path), found.st_ino, uid))
+        registry.note(OwnData(data_id, str(private.path), status.st_ino, uid))
         private.write(_ID, data_id)
     return True
 
 
 def peer_of(host: str | int | None) -> dict[str, str]:
-    """The parameters with which libpq checks the owner of an embedded server's socket.
-
-    The folder of the socket may have gone with its server, and another user may have made a folder of that name. The
-    folders of root lie where no other user can do so.
+    """The parameters with which libpq checks the owner of an embedded server's socket. The folder of the socket may have gone with its
+    server, and another user may have made a folder of that name. The folders of root lie where no other user can do so.
     """
     if os.geteuid() == 0 or host is None or not Path(str(host)).name.startswith(_SOCKETS):
         return {}
@@ -316,24 +311,24 @@ def peer_of(host: str | int | None) -> dict[str, str]:
         return {}
 
 
-#: Nobody but this user gets into the socket's folder, which is why nobody is asked for a password.
+#: Only this user reaches the socket's folder, so no password is needed.
 _INITDB = (
     "--auth=trust",
     "--encoding=UTF8",
     "--locale=C",
     "--no-instructions",
-    # Unless told otherwise PostgreSQL makes tables in the schema that is named as the user: the box's.
+    # By default PostgreSQL makes tables in the schema with the user's name: the box's.
     "--set=search_path=public",
 )
 
 
 def _known(folder: PrivateFolder, registry: Registry) -> OwnData | None:
     """The note of the data in a folder; None if there are no data yet."""
-    found = folder.stat(_DATA)
-    if found is None:
+    status = folder.stat(_DATA)
+    if status is None:
         return None
     own = registry.find(folder.read(_ID))
-    if own is None or own.inode != found.st_ino or own.uid != found.st_uid:
+    if own is None or own.inode != status.st_ino or own.uid != status.st_uid:
         raise UntrustedData(
             "the data of the embedded PostgreSQL weren't made by you on this machine: they were copied or unpacked. Their"
             " author can run programs as you",
@@ -356,8 +351,8 @@ def _given_by_root(data: int, registry: Registry, where: str) -> int:
     """Give data to a server user of their own, and return this user."""
     handle = os.open("pg_tblspc", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=data)
     try:
-        with os.scandir(handle) as found:
-            if any(found):
+        with os.scandir(handle) as entries:
+            if any(entries):
                 raise EnvironmentProblem(
                     "the data have tablespaces in other folders, which can't be given to the user of the server",
                     where=where,
@@ -365,14 +360,14 @@ def _given_by_root(data: int, registry: Registry, where: str) -> int:
                 )
     finally:
         os.close(handle)
-    owner = new_owner({one.uid for one in registry.all()})
+    owner = new_owner({row.uid for row in registry.all()})
     give(data, owner)
     return owner.uid
 
 
 def _socket_folder(owner: Owner | None) -> Path:
     """A new folder with a short path, which only the server's user (and root) can enter."""
-    # In /run nobody but root makes folders, not even one of a name that was free again.
+    # In /run only root makes folders, even with a name that was free again.
     candidates = ["/run"] if owner else [os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir()]
     for place in (*filter(_keeps, candidates), "/tmp", "/var/tmp"):  # noqa: S108 -- mkdtemp makes a folder there that is ours alone
         try:
@@ -388,13 +383,15 @@ def _socket_folder(owner: Owner | None) -> Path:
 
 
 def _keeps(place: str) -> bool:
-    """Whether no other user can replace a folder there."""
+    """Return whether no other user can replace a folder there."""
     try:
-        found = Path(place).stat()
+        status = Path(place).stat()
     except OSError:
         return False
     return (
-        bool(place) and found.st_uid in (0, os.geteuid()) and bool(not found.st_mode & 0o022 or found.st_mode & 0o1000)
+        bool(place)
+        and status.st_uid in (0, os.geteuid())
+        and bool(not status.st_mode & 0o022 or status.st_mode & 0o1000)
     )
 
 

@@ -25,7 +25,7 @@ from seriatim.errors import EnvironmentProblem
 __all__ = ["OwnData", "Registry", "new_id"]
 
 _ID = re.compile(r"[0-9a-f]{32}")
-#: Notes of folders that have been gone for so long are removed.
+#: Notes of folders that have been gone for this long are removed, seconds.
 _KEPT_S = 30 * 86_400.0
 
 
@@ -43,9 +43,8 @@ class OwnData:
 
 
 class Registry:
-    """This user's notes, in ``$XDG_STATE_HOME/seriatim/postgres`` or ``~/.local/state/seriatim/postgres``.
-
-    If the user has no writable home they are in ``/var/tmp``.
+    """This user's notes, in ``$XDG_STATE_HOME/seriatim/postgres`` or ``~/.local/state/seriatim/postgres``. If the user has no writable home
+    they are in ``/var/tmp``.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
@@ -71,13 +70,13 @@ class Registry:
         """All notes; notes of folders that have been gone for long are deleted."""
         kept = []
         for path in self._folder.iterdir():
-            if (found := self.find(path.name)) is None:
+            if (row := self.find(path.name)) is None:
                 continue
             with suppress(OSError):
-                if not Path(found.folder).exists() and time.time() - path.stat().st_mtime > _KEPT_S:
+                if not Path(row.folder).exists() and time.time() - path.stat().st_mtime > _KEPT_S:
                     path.unlink()
                     continue
-            kept.append(found)
+            kept.append(row)
         return kept
 
 
@@ -111,7 +110,7 @@ def _homes(environment: Mapping[str, str], uid: int) -> list[Path]:
     homes = [Path(environment.get("HOME", ""))]
     with suppress(KeyError):
         homes.append(Path(pwd.getpwuid(uid).pw_dir))
-    # A command that root runs for somebody may have that user's home in its environment.
+    # A command that root runs for a user may have that user's home in its environment.
     return [home / ".local/state/seriatim" for home in homes if home.is_absolute() and _belongs(home, uid)]
 
 

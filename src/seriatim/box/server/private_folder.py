@@ -23,7 +23,7 @@ from seriatim.errors import EnvironmentProblem
 
 __all__ = ["PrivateFolder", "is_private"]
 
-#: Enough of a folder that others may not let us list.
+#: Enough for a folder that we may not list.
 _PASSED = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
 _ELSEWHERE = "work in a folder of your own, or give a DSN"
 
@@ -70,14 +70,14 @@ class PrivateFolder:
         """Open a file in it: ``ab`` to append, which makes a missing file; ``rb`` to read."""
         flags = os.O_RDONLY if mode == "rb" else os.O_WRONLY | os.O_APPEND | os.O_CREAT
         try:
-            # Opening a pipe would wait for somebody at its other end.
+            # Opening a pipe would wait for a process at its other end.
             handle = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600, dir_fd=self.handle)
         except FileNotFoundError:
             raise
         except OSError as error:
             raise self._odd(name) from error
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
             os.close(handle)
             raise self._odd(name)
         return os.fdopen(handle, mode)
@@ -95,7 +95,7 @@ class PrivateFolder:
         draft = f"{name}.new-{secrets.token_hex(8)}"
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=self.handle)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            os.fchmod(handle, 0o644)  # the server may be another user, who is handed it open
+            os.fchmod(handle, 0o644)  # the server may be another user, who gets it open
             file.write(text)
         os.replace(draft, name, src_dir_fd=self.handle, dst_dir_fd=self.handle)
 
@@ -121,10 +121,10 @@ class PrivateFolder:
 def is_private(folder: Path, uid: int) -> bool:
     """Whether the status is that of a folder that only this user can enter."""
     try:
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == uid and not found.st_mode & 0o077
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == uid and not status.st_mode & 0o077
 
 
 def _entered(above: int, path: Path, mode: int, *, make: bool) -> int:
@@ -132,39 +132,39 @@ def _entered(above: int, path: Path, mode: int, *, make: bool) -> int:
     if make:
         with suppress(FileExistsError):
             os.mkdir(path.name, mode, dir_fd=above)
-    found = os.lstat(path.name, dir_fd=above)
+    status = os.lstat(path.name, dir_fd=above)
     name, follow = path.name, os.O_NOFOLLOW
-    if stat.S_ISLNK(found.st_mode):
-        _check_owner(path, found)
+    if stat.S_ISLNK(status.st_mode):
+        _check_owner(path, status)
         name, follow = os.readlink(path.name, dir_fd=above), 0
     handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | follow, dir_fd=above)
     try:
-        found = os.fstat(handle)
-        _check_owner(path, found)
-        _check_mode(path, found, mode)
+        status = os.fstat(handle)
+        _check_owner(path, status)
+        _check_mode(path, status, mode)
     except BaseException:
         os.close(handle)
         raise
     return handle
 
 
-def _check_owner(path: Path, found: os.stat_result) -> None:
-    if found.st_uid != os.geteuid():
+def _check_owner(path: Path, status: os.stat_result) -> None:
+    if status.st_uid != os.geteuid():
         raise EnvironmentProblem(
-            f"the folder of the embedded PostgreSQL belongs to another user (uid {found.st_uid})",
+            f"the folder of the embedded PostgreSQL belongs to another user (uid {status.st_uid})",
             where=str(path),
             remedy=_ELSEWHERE,
         )
 
 
-def _check_mode(path: Path, found: os.stat_result, mode: int) -> None:
-    if mode == 0o700 and found.st_mode & 0o077:
+def _check_mode(path: Path, status: os.stat_result, mode: int) -> None:
+    if mode == 0o700 and status.st_mode & 0o077:
         raise EnvironmentProblem(
             "others can enter the folder of the embedded PostgreSQL",
             where=str(path),
             remedy=f"if all in it is yours: chmod 700 {path}; else {_ELSEWHERE}",
         )
-    if found.st_mode & 0o002 or (found.st_mode & 0o020 and not _is_own_group(path, found.st_gid)):
+    if status.st_mode & 0o002 or (status.st_mode & 0o020 and not _is_own_group(path, status.st_gid)):
         raise EnvironmentProblem(
             "others may write to the folder of the embedded PostgreSQL",
             where=str(path),

@@ -20,22 +20,22 @@ from seriatim.errors import EnvironmentProblem
 
 __all__ = ["give", "maker_for", "new_owner"]
 
-#: Numbers that neither distributions nor container managers give away by themselves, as systemd lists them: where all are
-#: mapped, and for containers that have the first 65,536 only.
+#: Numbers that neither distributions nor container managers give away by themselves, as systemd lists them: where all are mapped, and
+#: for containers that have the first 65,536 only.
 _FREE = (range(1_879_048_192, 2_147_352_576), range(60_706, 61_184))
 _TRIES = 1_000
 
 
-def new_owner(taken: Collection[int], free: Collection[range] = _FREE) -> Owner:
+def new_owner(taken_ids: Collection[int], free: Collection[range] = _FREE) -> Owner:
     """A user and group number that nothing on this system uses, nor any box of root."""
-    used = {*taken, *_running()}
+    used = {*taken_ids, *_running()}
     mapped = [_mapped("uid"), _mapped("gid")]
     for numbers in free:
         for _ in range(min(_TRIES, 4 * len(numbers))):
             number = secrets.choice(numbers)
             if (
                 number not in used
-                and all(any(number in some for some in ranges) for ranges in mapped)
+                and all(any(number in span for span in ranges) for ranges in mapped)
                 and _is_free(number)
             ):
                 return Owner(number, number)

@@ -24,22 +24,22 @@ from pathlib import Path
 
 __all__ = ["Task", "main"]
 
-#: A clean stop may take that long; then it is an immediate one, and the next start recovers from the log.
+#: The longest time of a clean stop; after it an immediate one follows, and the next start recovers from the log.
 _STOP_S = 7.0
 #: The number of failed starts in a row after which the server isn't started again.
 _FAILED_STARTS = 3
-#: Which line of its note says how far a server is, and what it says there once it answers.
+#: The line of its note with the server's state, and its text for a server that answers.
 _STATUS_LINE, _READY = 7, "ready   "
 _PR_SET_PDEATHSIG = 1
-#: Bytes at the end of the heap that a process of the server keeps, though it needs them only for the next statement: by
-#: itself the C library gives them back after each, and gets them again from the kernel, empty (see mallopt(3)).
+#: Bytes at the end of the heap that a process of the server keeps, though it needs them only for the next statement: by default the C
+#: library returns them after each, and gets them again from the kernel, empty (see mallopt(3)).
 _KEPT_MEMORY = {"MALLOC_TRIM_THRESHOLD_": "16777216", "MALLOC_TOP_PAD_": "1048576", "MALLOC_MMAP_THRESHOLD_": "4194304"}
 
 
-#: What a server leaves in the folder of its socket; nothing else is removed there.
+#: A server's files in the folder of its socket; nothing else is removed there.
 _SOCKET_NAMES = (".s.PGSQL.5432", ".s.PGSQL.5432.lock")
-#: Settings that the server gets from us and from no file in its data, since each of these can run programs or load libraries,
-#: write or listen elsewhere, or keep the socket from being found. The command line takes precedence over files.
+#: Settings that the server gets from us and from no file in its data, since each of these can run programs or load libraries, write or
+#: listen elsewhere, or hide the socket. The command line takes precedence over files.
 _SETTINGS = {
     "archive_cleanup_command": "",
     "archive_command": "",
@@ -65,17 +65,14 @@ _SETTINGS = {
     "ssl_passphrase_command": "",
     "unix_socket_permissions": "0700",
 }
-#: Settings that an older one doesn't know.
+#: Settings that older versions don't know.
 _SETTINGS_SINCE = {18: {"extension_control_path": "$system", "oauth_validator_libraries": ""}}
 
 
 @dataclass(frozen=True)
 class Task:
-    """The server to run.
-
-    `folder`: the open folder with the locks; `data` and `hba`: the names in it of the data folder and of the access
-    rules; `postgres`: the program; `sockets`: the socket's folder; `uid`, `gid`: the server's user, if it is another
-    user.
+    """The server to run. `folder`: the open folder with the locks; `data` and `hba`: the names in it of the data folder and of the access
+    rules; `postgres`: the program; `sockets`: the socket's folder; `uid`, `gid`: the server's user, if it is another user.
     """
 
     folder: int
@@ -104,8 +101,8 @@ class _Supervisor:
         failed_starts = 0
         while not self._stopping.is_set() and failed_starts < _FAILED_STARTS:
             server = self._server = self._start()
-            if self._stopping.is_set():  # it was told so before there was a server to tell
-                self._stop()  # and in a hurry later, for one that has just begun is deaf to the first signal
+            if self._stopping.is_set():  # the request came before there was a server to stop
+                self._stop()  # and in a hurry later, because a new one misses the first signal
             stopped = server.wait() == 0
             failed_starts = 0 if stopped or self._had_answered() else failed_starts + 1
             if not self._stopping.is_set():
@@ -116,13 +113,13 @@ class _Supervisor:
         data, hba = str(Path(task.data).absolute()), str(Path(task.hba).absolute())
         handed_over: tuple[int, ...] = ()
         if task.uid is not None:
-            # The other user need not be able to walk to the folder: it is handed what is open.
+            # The other user need not be able to walk to the folder: it gets the open files.
             data, hba = f"/proc/self/fd/{self._data}", f"/proc/self/fd/{self._hba}"
             handed_over = (self._data, self._hba)
         settings = _SETTINGS | {"data_directory": data, "hba_file": hba, "unix_socket_directories": task.sockets}
         # By these a box tells a copy of the folder from the folder itself.
-        folder, found = os.fsencode(Path.cwd()).decode("utf-8", "backslashreplace"), os.fstat(self._data)
-        settings |= {"seriatim.folder": folder, "seriatim.folder_inode": f"{found.st_dev}:{found.st_ino}"}
+        folder, status = os.fsencode(Path.cwd()).decode("utf-8", "backslashreplace"), os.fstat(self._data)
+        settings |= {"seriatim.folder": folder, "seriatim.folder_inode": f"{status.st_dev}:{status.st_ino}"}
         for major, more in _SETTINGS_SINCE.items():
             settings |= more if task.major >= major else {}
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
@@ -146,10 +143,9 @@ class _Supervisor:
         return note.splitlines()[_STATUS_LINE:][:1] == [_READY]
 
     def _clear(self) -> None:
-        """End processes that a killed server or supervisor left running on the data, and only then delete its stale notes.
-
-        A note (``postmaster.pid``, and one beside the socket) names a process by a number that another process may have
-        by now; with such a note PostgreSQL would never start again.
+        """End processes that a killed server or supervisor left running on the data, and only then delete its stale notes. A note
+        (``postmaster.pid``, and one beside the socket) names a process by a number that another process may have by now; with such a note
+        PostgreSQL would never start again.
         """
         if sys.platform != "linux":
             return
@@ -166,7 +162,7 @@ class _Supervisor:
 
     def _wait_for_users(self) -> None:
         fcntl.flock(_lock("users.lock"), fcntl.LOCK_EX)
-        self._stop()  # who comes now waits for the lock until the process has ended
+        self._stop()  # a new user waits for the lock until the process has ended
 
     def _stop(self) -> None:
         self._stopping.set()
@@ -185,13 +181,13 @@ def _die_with_parent() -> None:
 
 
 def _servers_in(data: Path) -> list[int]:
-    found = []
+    servers = []
     for process in Path("/proc").iterdir():
         with suppress(OSError):
             is_server = process.name.isdigit() and (process / "comm").read_text().strip() == "postgres"
             if is_server and (process / "cwd").samefile(data):
-                found.append(int(process.name))
-    return found
+                servers.append(int(process.name))
+    return servers
 
 
 def _lock(name: str) -> int:
@@ -204,7 +200,7 @@ def main(task: Task) -> None:
     os.fchdir(task.folder)  # wherever that is by now
     fcntl.flock(_lock("supervisor.lock"), fcntl.LOCK_EX)
     if os.fork():
-        os._exit(0)  # the lock belongs to both; nobody has to reap the other
+        os._exit(0)  # the lock belongs to both; no parent has to reap the other
     try:
         _Supervisor(task).run()
     finally:

@@ -1,7 +1,7 @@
-"""`Causes`: of which message in hand a published message is a result.
+"""`Causes`: the message in hand that a published message is a result of.
 
-Only deliveries of queues whose messages are on the way to a gate have it. What results from a message takes the message's
-place at the gate, so it carries the message's origin.
+Only deliveries of queues whose messages are on the way to a gate have it. A result of a message takes the message's place
+at the gate, so it carries the message's origin.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _SAY_WHICH = "tx.publish(result, cause=message), or sq.Answer(message, result) f
 
 
 class Causes:
-    """The messages in hand, and which of them is at work."""
+    """The messages in hand, and the one at work."""
 
     def __init__(
         self, queue: str, messages: Sequence[Received], origin_of: Callable[[Received], Origin | None]
     ) -> None:
         self._queue = queue
         self._messages = messages
-        #: Tells the origin of one of them; None: it has none.
+        #: Returns the origin of a message; None: it has none.
         self._origin_of = origin_of
-        #: The message that was given last; None: none of several was given by itself.
+        #: The message that was given last; None: no single message was given.
         self.at_work: Received | None = None
         self.begin(messages)
 
@@ -43,8 +43,10 @@ class Causes:
         """Messages with the origin of their causes."""
         return [
             # The publisher refuses a value that is no message.
-            self._stamped(one, one.cause if isinstance(one, Answer) else cause) if isinstance(one, Message) else one
-            for one in results
+            self._stamped(message, message.cause if isinstance(message, Answer) else cause)
+            if isinstance(message, Message)
+            else message
+            for message in results
         ]
 
     def _stamped(self, result: Message, named: Received | None) -> Message:
@@ -58,64 +60,64 @@ class Causes:
         stamp = self._stamp_of(cause)
         if stamp is None:
             return result
-        given = result.context
-        context = {**given, **stamp}
-        if len(context) < len(given) + len(stamp) or not TRACE.keys().isdisjoint(given):
+        properties = result.context
+        context = {**properties, **stamp}
+        if len(context) < len(properties) + len(stamp) or not TRACE.keys().isdisjoint(properties):
             context = self._agreed(result, stamp)
         return with_context(result, context)
 
     def _stamp_of(self, cause: Received) -> dict[str, Any] | None:
-        """The properties that a message gives to what results from it; None: it has no origin."""
+        """Return the properties that a message gives to its results; None: it has no origin."""
         origin = self._origin_of(cause)
         if origin is None:
             return None
-        given = cause.context
+        context = cause.context
         stamp = origin.properties()
         stamp["parent_id"] = cause.message_id
-        stamp["correlation_id"] = given.get("correlation_id") or cause.message_id
+        stamp["correlation_id"] = context.get("correlation_id") or cause.message_id
         for name in TRACE:
-            if (value := given.get(name)) is not None:
+            if (value := context.get(name)) is not None:
                 stamp[name] = value
         return stamp
 
     def _agreed(self, result: Message, stamp: Mapping[str, Any]) -> dict[str, Any]:
-        """The properties of a message that has some of those of its stamp already: its own stay, of a trace none is added to some, and
-        its origin has to be the same.
+        """Return the properties of a message that has some of its stamp's already: its own stay, an existing trace isn't completed, and its
+        origin must be the same.
         """
-        given = result.context
-        if any(given.get(name, stamp[name]) != stamp[name] for name in ORIGIN):
+        context = result.context
+        if any(context.get(name, stamp[name]) != stamp[name] for name in ORIGIN):
             raise UsageError(
                 f"message {result.message_id} carries another origin than its cause",
                 where=f"queue {self._queue!r}, which leads to a gate",
                 remedy=f"leave out {', '.join(ORIGIN)}: the session writes them",
             )
-        has_trace = not TRACE.keys().isdisjoint(given)
+        has_trace = not TRACE.keys().isdisjoint(context)
         added = {
             name: value
             for name, value in stamp.items()
-            if given.get(name) is None and not (has_trace and name in TRACE)
+            if context.get(name) is None and not (has_trace and name in TRACE)
         }
-        # The result's own value may be equal and of another type: True for 1. The stamp's has the right one.
-        return {**given, **added, **{name: stamp[name] for name in ORIGIN}}
+        # The result's own value may be equal and of another type: True for 1. The stamp has the right type.
+        return {**context, **added, **{name: stamp[name] for name in ORIGIN}}
 
     def in_hand(self, cause: Received) -> Received:
-        """The message in hand that is named as a cause."""
+        """Return the message in hand that is named as a cause."""
         return checked_cause(cause, self._messages, self._queue)
 
 
 def checked_cause(cause: object, messages: Sequence[Received], queue: str | None) -> Received:
-    """The message in hand that is named as a cause. `queue`: the name of their queue; None: no message is in hand."""
+    """Return the message in hand that is named as a cause. `queue`: the name of their queue; None: no message is in hand."""
     if isinstance(cause, Received):
-        # Itself first: two messages of different publishers may have one id.
-        for one in messages:
-            if one is cause:
-                return one
-        for one in messages:
-            if one.message_id == cause.message_id:
-                return one
-    what = f"message {cause.message_id}" if isinstance(cause, Received) else shown(cause, 80)
+        # The object itself first: two messages of different publishers may have one id.
+        for message in messages:
+            if message is cause:
+                return message
+        for message in messages:
+            if message.message_id == cause.message_id:
+                return message
+    cause_text = f"message {cause.message_id}" if isinstance(cause, Received) else shown(cause, 80)
     raise UsageError(
-        f"{what} can't be the cause: it is not in hand",
+        f"{cause_text} can't be the cause: it is not in hand",
         where="" if queue is None else f"queue {queue!r}",
         remedy="name a message that this session has received, in the same transaction",
     )
@@ -124,7 +126,7 @@ def checked_cause(cause: object, messages: Sequence[Received], queue: str | None
 def causes_of(
     queue: str, group: str | None, incarnation: int, messages: Sequence[Received], definitions: Definitions
 ) -> Causes | None:
-    """The causes of what is published while a delivery is in hand; None: it carries no origin."""
+    """Return the causes of messages that are published while a delivery is in hand; None: it carries no origin."""
     way = definitions.ways.get(queue)
     if way is None:
         return None
@@ -139,6 +141,6 @@ def causes_of(
             return None
         return Origin(origin_queue, key, incarnation, message.ordinal)
 
-    if not is_origin and all(origin_of(one) is None for one in messages):
+    if not is_origin and all(origin_of(message) is None for message in messages):
         return None
     return Causes(queue, messages, origin_of)

@@ -1,9 +1,9 @@
-"""Close the group of a delivery, in its transaction: what a handler does with the last message of a group."""
+"""Close the group of a delivery, in its transaction: for a handler with the last message of a group."""
 
 from __future__ import annotations
 
 from seriatim.box.connection.access import Transaction
-from seriatim.box.connection.in_hand import State
+from seriatim.box.connection.in_hand import DeliveryState
 from seriatim.box.turns.delivery import Delivery
 from seriatim.box.turns.turns import Turns
 from seriatim.errors import LeaseLost, UsageError
@@ -15,7 +15,7 @@ __all__ = ["close_group"]
 def close_group(transaction: Transaction, delivery: Delivery, token: int | None, now_us: int | None = None) -> None:
     """Close the group of a delivery that is in hand, after judging all that has arrived."""
     where = f"queue {delivery.queue!r}, group {delivery.group!r}"
-    stands = delivery.stands  # PostgreSQL is asked where the transaction is the application's
+    stands = delivery.stands  # asks PostgreSQL if the transaction is the application's
     if delivery.state.is_refused:
         raise UsageError(f"cannot close the group: {delivery.state.text}", where=where, remedy="receive again")
     queue = transaction.access.known.current(transaction).queue(delivery.queue)
@@ -33,7 +33,7 @@ def close_group(transaction: Transaction, delivery: Delivery, token: int | None,
         lambda state: actions.close(queue.declared.policy_of(group), state, locked.now_us, group),
         all_arrived=True,
         all_held=True,
-        in_hand=delivery.entry_ids if stands and delivery.state is State.OPEN else (),
+        in_hand=delivery.entry_ids if stands and delivery.state is DeliveryState.OPEN else (),
     )
     turns.record(queue, locked.keys, closed.caused)
     transaction.notice(*closed.judged.notices(queue, locked.keys))

@@ -25,12 +25,12 @@ class Deliveries:
         self._transaction = transaction
 
     def of(self, queue: BoxQueue, handed: HandedMessages, rows: Sequence[Any], definitions: Definitions) -> Delivery:
-        """The delivery of these messages; `rows`: the rows of their entries, in the same order."""
+        """Return the delivery of these messages; `rows`: the rows of their entries, in the same order."""
         rows = with_edits(self._transaction, queue, handed.entry_ids, rows)
         having = [entry_id for entry_id, row in zip(handed.entry_ids, rows, strict=True) if row.parts]
         parts = parts_of(self._transaction, queue, having)
         sequences = handed.sequences
-        if isinstance(queue.declared.policy_of(handed.group), Fifo):  # which goes by arrival, whatever else is there
+        if isinstance(queue.declared.policy_of(handed.group), Fifo):  # the group goes by arrival
             sequences = [None] * len(sequences)
         groups = [row.group_key for row in rows] if queue.numbers else [handed.group] * len(rows)
         messages = [
@@ -66,12 +66,12 @@ class Deliveries:
         )
 
     def _joined(self, ends: DeliveryEnds) -> dict[str, Any]:
-        """The parameters that ask PostgreSQL for the fate of a delivery in an application's transaction."""
+        """Return the parameters that ask PostgreSQL for the fate of a delivery in an application's transaction."""
         named = {"of_queue": ends.queue_id, "of_group": ends.group, "entry_ids": ends.entry_ids}
         return named | {"handed": self._transaction.value("handed_by", **named), "put": None}
 
     def _standing(self, joined: dict[str, Any]) -> DeliveryStatus:
-        """The fate of a delivery. If the application has ended its transaction, no new transaction is left open."""
+        """Return the fate of a delivery. If the application has ended its transaction, no new transaction is left open."""
         if self._transaction.access is None or not is_idle(self._transaction.connection):
             return DeliveryStatus(*self._transaction.one("standing", **joined))
         with self._transaction.access.transaction() as transaction:
@@ -84,7 +84,7 @@ class Deliveries:
         self._put_back(ends.between(count, None), joined)
 
     def _put_back(self, ends: DeliveryEnds, joined: dict[str, Any] | None) -> None:
-        if ends.group is None:  # a message without one was locked, and nothing else has happened to it
+        if ends.group is None:  # a message without a group was locked, and nothing else has happened to it
             if joined is not None:
                 joined["put"] = joined["handed"]
         elif joined is None:

@@ -8,7 +8,7 @@ from os import getpid
 from typing import Any, NamedTuple, Protocol
 
 from seriatim.box.connection.forks import check_process
-from seriatim.box.connection.in_hand import Event, InHand, State
+from seriatim.box.connection.in_hand import DeliveryState, Event, InHand
 from seriatim.box.connection.misuse import Misuse
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.causes import Causes
@@ -35,8 +35,8 @@ class Mark(NamedTuple):
 class DeliveryStatus(NamedTuple):
     """The fate of a delivery in an application's transaction, as PostgreSQL reports it."""
 
-    #: ``"in progress"`` while the transaction has the delivery in hand; ``"committed"`` or ``"aborted"`` after that transaction, or the
-    #: savepoint before the delivery, has ended so.
+    #: ``"in progress"`` while the transaction has the delivery in hand; ``"committed"`` or ``"aborted"`` after that transaction, or
+    #: the savepoint before the delivery, has ended so.
     hand: str
     is_left: bool
     #: Whether the messages were put back, without a rollback of that.
@@ -109,7 +109,7 @@ class Delivery(InHand):
         self.causes: Causes | None = None
         self.early_ends: EarlyEnds | None = None
         self._place = place
-        #: In a transaction of an application's, of which the box sees neither commits nor savepoints.
+        #: For a transaction of an application's, whose commits and savepoints the box doesn't see.
         self._look = look
         self._put_back_apart = put_back_apart
         self._process = getpid()
@@ -138,13 +138,14 @@ class Delivery(InHand):
         with translated(self._place):
             self._see()
             self._refuse_ended()
-            if self.state is State.OPEN:
+            if self.state is DeliveryState.OPEN:
                 self._complete()
                 if self.state.is_refused:  # its own statement seems to have ended the transaction
                     raise Unavailable(
                         "an answer of PostgreSQL broke off: whether the delivery is completed isn't known",
-                        where=self._place, remedy="repeat the transaction",
-                    )  # fmt: skip
+                        where=self._place,
+                        remedy="repeat the transaction",
+                    )
                 self.happens(Event.COMPLETED)
 
     def done_through(self, count: int) -> None:
@@ -178,7 +179,7 @@ class Delivery(InHand):
     @property
     def is_done(self) -> bool:
         """Whether all messages are completed."""
-        return self.state is State.DONE
+        return self.state is DeliveryState.DONE
 
     def put_back(self) -> None:
         """Put all messages back, to be handed out again. Does nothing after the delivery has ended.
@@ -238,15 +239,15 @@ class Delivery(InHand):
             ends.dead_letter(self, done, reason)
 
     def _early_ends(self, verb: str, instead: str) -> EarlyEnds:
-        """What ends the delivery early."""
+        """Return the object that ends the delivery early."""
         check_process(self._process)
         if self.early_ends is None or self.is_lent:
-            what = f"a handler can't {verb} the worker's delivery from queue {self.queue!r} by a call"
-            raise Misuse(what, remedy=f"{instead}; the worker does it")
+            problem = f"a handler can't {verb} the worker's delivery from queue {self.queue!r} by a call"
+            raise Misuse(problem, remedy=f"{instead}; the worker does it")
         return self.early_ends
 
     def _check_early(self, verb: str, done: int) -> None:
-        """Refuse to end a delivery early that has ended, or after so many messages."""
+        """Refuse an early end of a delivery that has ended, or after more messages than it has."""
         if isinstance(done, bool) or not isinstance(done, int) or not 0 <= done < len(self):
             raise UsageError(
                 f"{shown(done)} of {len(self)} messages can't be done before the one to {verb}",
@@ -273,8 +274,8 @@ class Delivery(InHand):
         return self.is_open
 
     def _see(self) -> None:
-        """Look whether the application has ended its transaction. If it committed an open delivery, put the messages back."""
-        if self._look is None or self.state is not State.OPEN:
+        """Check whether the application has ended its transaction. If it committed an open delivery, put the messages back."""
+        if self._look is None or self.state is not DeliveryState.OPEN:
             return
         match self._look().hand:
             case "in progress":
@@ -293,10 +294,10 @@ class Delivery(InHand):
         Raises:
             psycopg.Error: an error of the driver, which the caller translates.
         """
-        if self._look is None or self.state not in (State.DONE, State.PUT_BACK):
+        if self._look is None or self.state not in (DeliveryState.DONE, DeliveryState.PUT_BACK):
             return
-        found = self._look()
-        if found.is_left if self.state is State.DONE else not found.is_put:
+        result = self._look()
+        if result.is_left if self.state is DeliveryState.DONE else not result.is_put:
             self.happens(Event.END_ROLLED_BACK)
 
     def _refuse_ended(self) -> None:

@@ -18,7 +18,7 @@ class DeliveryEnds(NamedTuple):
     queue_id: int
     group: str | None
     incarnation: int
-    #: What is kept of the messages when they are done: of messages that never failed, ``faults`` keeps nothing.
+    #: The history that is kept of finished messages: ``faults`` keeps nothing of messages that never failed.
     keep: str
     entry_ids: list[int]
     ordinals: list[int | None]
@@ -26,7 +26,7 @@ class DeliveryEnds(NamedTuple):
 
     @classmethod
     def of(cls, queue: BoxQueue, handed: HandedMessages, *, have_failed: bool) -> DeliveryEnds:
-        """The ends of messages that a turn has handed out. `have_failed`: one of them was handed out before, and failed."""
+        """Return the ends of messages that a turn has handed out. `have_failed`: one of them was handed out before, and failed."""
         keep = queue.declared.keeps
         return cls(
             queue.queue_id, handed.group, handed.incarnation, "nothing" if keep == "faults" and not have_failed else keep,
@@ -36,7 +36,10 @@ class DeliveryEnds(NamedTuple):
     @classmethod
     def of_delivery(cls, queue: BoxQueue, delivery: Delivery, incarnation: int = 0) -> DeliveryEnds:
         """The ends of a delivery."""
-        ordinals, lates = [one.ordinal for one in delivery.messages], [one.late for one in delivery.messages]
+        ordinals, lates = (
+            [message.ordinal for message in delivery.messages],
+            [message.late for message in delivery.messages],
+        )
         return cls(
             queue.queue_id, delivery.group, incarnation, queue.declared.keeps, list(delivery.entry_ids), ordinals, lates
         )
@@ -44,9 +47,7 @@ class DeliveryEnds(NamedTuple):
     def between(self, begin: int, end: int | None) -> DeliveryEnds:
         """A part of them; `end` None: up to the last."""
         part = slice(begin, end)
-        return self._replace(
-            entry_ids=self.entry_ids[part], ordinals=self.ordinals[part], lates=self.lates[part]
-        )  # fmt: skip
+        return self._replace(entry_ids=self.entry_ids[part], ordinals=self.ordinals[part], lates=self.lates[part])
 
     def back(self) -> dict[str, Any]:
         """The parameters that put them back."""
@@ -66,8 +67,8 @@ class DeliveryEnds(NamedTuple):
         """The statement that completes them in the transaction that handed them out."""
         if SINGLE_COMPLETION.applies(EndedMessages(len(self.entry_ids), self.keep, self.lates)):
             return Completion("complete_one", {"of_queue": self.queue_id, "of_entry": self.entry_ids[0]})
-        # At a gate the results of what was late are flagged.
+        # At a gate the results of late messages are flagged.
         if self.keep != "nothing" or any(self.lates):
             return Completion("complete", self.done())
-        # The history, which tells the rest of them, gets none.
+        # The history, which records the others, gets none of them.
         return Completion("complete", self.done() | {"ordinals": None, "lates": None, "of_incarnation": 0})

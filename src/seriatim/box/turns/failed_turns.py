@@ -19,18 +19,18 @@ from seriatim.pipeline.text.log_fields import fields
 
 __all__ = ["FAILED_TURN", "is_of_turn", "set_failing_apart", "tell"]
 
-#: Who has such a group in a lease, in place of a worker.
+#: The holder of such a group's lease, in place of a worker.
 FAILED_TURN = "a turn that failed"
 _LOG = logging.getLogger("seriatim.box")
-#: The groups that are looked at alone: the turn that failed was of the first ones.
+#: How many groups are checked alone: the failed turn was of the first ones.
 _GROUPS = 16
-#: After so long a receiver looks at such a group again.
+#: The time after which a receiver checks such a group again.
 _PERIOD = timedelta(seconds=60)
 _LONGEST_ERROR = 2_000
 
 
 def is_of_turn(error: Exception, place: str) -> bool:
-    """Whether an error comes of what a group has, and not of the connection, the server, the definitions or a right."""
+    """Return whether an error comes from a group's content, and not from the connection, the server, the definitions or a right."""
     cause = error.__cause__ or error
     if isinstance(cause, psycopg.IntegrityError | psycopg.DataError) and cause.sqlstate is not None:
         return True  # the only value of a caller's is the group's key, which the driver would have refused
@@ -59,15 +59,15 @@ def set_failing_apart(begin: Begin, queue: BoxQueue, lock: Callable[[Transaction
         with begin() as transaction:
             try:
                 locked = lock(transaction, _GROUPS)
-                own = locked._replace(keys=[one for one in locked.keys if one == key])
+                own = locked._replace(keys=[other for other in locked.keys if other == key])
                 Turns(transaction).judge_all(queue, own)
             except Exception as error:
                 if not is_of_turn(error, transaction.access.place):
                     raise
                 transaction.connection.rollback()
-                said = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
+                reason = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
                 transaction.do(
-                    "set_apart", of_queue=queue.queue_id, of_group=key, of_worker=FAILED_TURN, its_error=said, period=_PERIOD
+                    "set_apart", of_queue=queue.queue_id, of_group=key, of_worker=FAILED_TURN, its_error=reason, period=_PERIOD
                 )  # fmt: skip
                 tell(queue.declared.name, key)
                 failed += 1

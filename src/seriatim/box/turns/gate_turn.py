@@ -1,4 +1,4 @@
-"""A turn of a gate: what came under one number is one arrival, and so is a closed place without results.
+"""A turn of a gate: all messages under one number are one arrival, and so is a closed place without results.
 
 The statement that reads a gate's turn says which places are closed; see ``close_places`` in ``schema/functions/gates/``.
 """
@@ -31,11 +31,9 @@ _NO_ENTRY = -1
 
 
 class ClosedPlaces(NamedTuple):
-    """Closed places without results, by the place of their group in the turn.
-
-    `more`: whether a group has more closed places; it is looked at again.
-    `late`: pairs of a group and a number: results under it leave flagged as late.
-    `full`: the groups with so many places that the origin queue hands out no more of their messages.
+    """Closed places without results, by the place of their group in the turn. `more`: whether a group has more closed places; it is looked
+    at again. `late`: pairs of a group and a number: results under it leave flagged as late. `full`: the groups with so many places that the
+    origin queue hands out no more of their messages.
     """
 
     groups: Sequence[int]
@@ -54,14 +52,7 @@ class ClosedPlaces(NamedTuple):
 class GateTurn(Turn):
     """Like `Turn`, for a gate."""
 
-    def __init__(
-        self,
-        policy: Standard,
-        rows: TurnRows,
-        closed: ClosedPlaces,
-        now: int,
-        at_most: int,
-    ) -> None:
+    def __init__(self, policy: Standard, rows: TurnRows, closed: ClosedPlaces, now: int, at_most: int) -> None:
         self._closed = closed
         self._skipped_through: Sequence[int | None] = ()
         self._under_way: Sequence[Ints] = ()
@@ -69,9 +60,9 @@ class GateTurn(Turn):
         if len(closed.numbers):
             entries = Entries.concat([entries, _voids(closed, rows.known, rows.keys, now)])
         entries = _in_order(_closed_now(entries, now))
-        #: How many messages the first row of each number stands for: as many as follow on it, and itself.
+        #: How many messages the first row of each number counts for: itself, and those that follow.
         self._weights = _weights(entries)
-        #: Mostly each stands for itself, and what a turn does with rows needn't be done with numbers of messages.
+        #: Mostly each counts for itself, so that the turn can skip the numbers of messages.
         self._all_single = bool((self._weights == 1).all())
         self._standard = _of_given_numbers(policy)
         super().__init__(self._standard, rows._replace(entries=entries), now, at_most)
@@ -79,18 +70,18 @@ class GateTurn(Turn):
         self._taken_back: Ints = np.zeros(len(rows.keys), np.int64)
 
     def _take_back(self, group: Ints, number: Ints) -> None:
-        """Take back that places are closed without results, too: they count as voids no more."""
+        """Also remove the closed places without results from the state: they aren't voids any more."""
         ahead = number >= self._start.groups.next[group]
         group, number = group[ahead], number[ahead]
         gone = self._start.skipped.contain(group, number)
         np.add.at(self._taken_back, group[gone], 1)
         super()._take_back(group, number)
-        # What waited may wait no more: the clock of a hole begins anew.
+        # Messages may wait for nothing any more: the clock of a hole begins anew.
         self._start = kernel.settle(self._standard, self._start, np.full(len(self._keys), self._now))[0]
 
     def hole_ends(self, *, due: bool) -> list[int | None] | None:
-        """For each group the last number of its hole, None without one. `due`: of holes whose time to be skipped is over; None for all
-        groups if there is none.
+        """Return for each group the last number of its hole, None without one. `due`: of holes whose time to be skipped is over; None for
+        all groups if there is none.
         """
         policy, overdue = self._standard, NEVER
         if due:
@@ -107,9 +98,8 @@ class GateTurn(Turn):
         return ends if any(end is not None for end in ends) else None
 
     def skip_holes(self, through: Sequence[int | None], under_way: Sequence[Ints]) -> None:
-        """Let the turn skip holes up to these numbers before it fires timers, None: of this group none: messages wait between them.
-
-        `under_way`: for each group the numbers up to there of which something is on the way to the gate.
+        """Make the turn skip holes up to these numbers before it fires timers, None: no hole of this group: messages wait between them.
+        `under_way`: for each group the numbers up to there of which a message is on the way to the gate.
         """
         self._skipped_through, self._under_way = through, under_way
 
@@ -134,7 +124,7 @@ class GateTurn(Turn):
         return one_after(outcome, super()._fired(outcome.state))
 
     def _taken_in(self, state: State) -> kernel.Outcome:
-        """As in `Turn`; what was put back on the way, and whose place has passed, leaves late."""
+        """Like `Turn`; a message that was put back on the way, and whose place has passed, leaves late."""
         if not self._closed.late:
             return super()._taken_in(state)
         group, number = self._entries.place[self._arrived], self._entries.sequence[self._arrived]
@@ -166,7 +156,7 @@ class GateTurn(Turn):
         return self._weights[rows]
 
     def _state(self) -> State:
-        """The stored state, in which the numbers of late results count as skipped: whatever became of their places."""
+        """Return the stored state, in which the numbers of late results count as skipped, whatever happened to their places."""
         state = super()._state()
         rows = self._rows[self._held :]
         if not len(rows):
@@ -205,7 +195,7 @@ class GateTurn(Turn):
         return held.take(its), rows[its] + at
 
     def _passed(self, after: State) -> Ranges:
-        """Closed places without results that wait for others, too: no entry stands for them."""
+        """Return the ranges with closed places without results that wait for others: they have no entry."""
         voids = after.held.take(after.held.weight == 0)
         if not len(voids):
             return after.skipped
@@ -217,7 +207,7 @@ class GateTurn(Turn):
 
     def _counted_by(self, decided: Decided, groups: int, kinds: int) -> Ints:
         counts = np.zeros((groups, kinds), np.int64)
-        # A place without results is a void from the moment it comes, and once.
+        # A place without results is a void from its arrival, and once.
         each = np.where(decided.disposition == Disposition.VOID, 1, self._weights[self._rows[decided.ref]])
         np.add.at(counts, (decided.group, decided.disposition), each)
         counts[:, Disposition.VOID] -= self._taken_back
@@ -228,7 +218,7 @@ class GateTurn(Turn):
         return int(Disposition.VOID) + 1
 
     def _each(self, rows: Ints) -> tuple[Ints, Ints]:
-        """For each message of these rows the place in `rows`, and its distance from the first of its number."""
+        """Return for each message of these rows the place in `rows`, and its distance from the first of its number."""
         count = self._weights[rows]
         its = np.repeat(np.arange(len(rows)), count)
         return its, np.arange(len(its)) - np.repeat(np.cumsum(count) - count, count)
@@ -236,12 +226,12 @@ class GateTurn(Turn):
 
 @lru_cache
 def _of_given_numbers(policy: Standard) -> Standard:
-    """The policy, so that what a gate passes on is compared with nothing: its numbers are given by the box."""
+    """Return the policy without comparison of messages: the box gives a gate's numbers."""
     return replace(policy, remember=0, restart_after=0)
 
 
 def _voids(closed: ClosedPlaces, known: Sequence[GroupRow], keys: Sequence[str], now: int) -> Entries:
-    """The closed places without results as entries, without those that the groups know already; they come now."""
+    """Return the closed places without results as new entries, without those that the groups know already."""
     place, number = np.array(closed.groups, np.int64), np.array(closed.numbers, np.int64)
     new = np.ones(len(place), np.bool_)
     places = {key: at for at, key in enumerate(keys)}
@@ -268,15 +258,14 @@ def _voids(closed: ClosedPlaces, known: Sequence[GroupRow], keys: Sequence[str],
 
 
 def _closed_now(entries: Entries, now: int) -> Entries:
-    """The entries, of which what arrived has come now, or will be seen later: results count from when their place is found closed.
-
+    """Return the entries, with the present time for arrivals, or a later visible one: results count from when their place is found closed.
     They may have been there for long. The clock of a hole begins when something closed waits behind it, not with their arrival.
     """
     return entries.with_columns(time=np.where(entries.status == ARRIVED, np.maximum(entries.time, now), entries.time))
 
 
 def _in_order(entries: Entries) -> Entries:
-    """The entries by group and status; what arrived by time and number, too: all messages of a number with the last of them."""
+    """Return the entries by group and status; arrivals also by time and number: all messages of a number together with its last one."""
     has_arrived = entries.status == ARRIVED
     arrived = np.flatnonzero(has_arrived)
     if len(arrived) < 2:
@@ -297,7 +286,7 @@ def _in_order(entries: Entries) -> Entries:
 
 
 def _weights(entries: Entries) -> Ints:
-    """For the first of the rows with one number their number, 0 for a place without results; -1 for the others."""
+    """Return how many rows each first row of a number stands for, 0 for a place without results; -1 for the other rows."""
     weights = np.ones(len(entries), np.int64)
     columns = (entries.place, entries.status, entries.late, entries.sequence)
     begins = np.logical_or.reduce([one[1:] != one[:-1] for one in columns])

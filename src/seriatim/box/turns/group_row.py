@@ -13,7 +13,7 @@ __all__ = ["fresh_row", "state_rows"]
 
 
 def state_rows(groups: Groups) -> Ints:
-    """For each group the columns of the kernel's state, in the order of the table; int64, of shape (groups, 11)."""
+    """Return for each group the columns of the kernel's state, in the order of the table; int64, of shape (groups, 11)."""
     columns = (
         groups.flags, groups.first, groups.next, groups.mark, groups.last, groups.ordinal, groups.since,
         groups.reports, groups.clock, groups.suspects, groups.suspect,

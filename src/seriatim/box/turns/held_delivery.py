@@ -11,13 +11,13 @@ from seriatim.box.turns.delivery import Delivery
 
 __all__ = ["held_on", "hold"]
 
-#: The name by which a connection of an application's keeps what was received on it last, by the schemas of the boxes.
+#: The attribute of an application's connection for the last received delivery, by the schemas of the boxes.
 _IN_HAND = "_seriatim_in_hand"
 
 
 def held_on(connection: psycopg.Connection[Any], schema: str) -> Delivery | None:
     """The last delivery in the transaction of a connection, of any session."""
-    if isinstance(connection, OwnConnection):  # it knows also what a rollback has made of it
+    if isinstance(connection, OwnConnection):  # it also knows the effect of a rollback
         return cast("Delivery | None", connection.in_hand)
     return cast("Delivery | None", vars(connection).get(_IN_HAND, {}).get(schema))
 

@@ -1,4 +1,4 @@
-"""Messages with unique keys that a delivery has in hand: they don't wait any more, so others with their keys may come in."""
+"""Messages with unique keys that a delivery has in hand: they aren't waiting any more, so others with their keys may be taken in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listen for messages of several queues at once, on one connection: for all coroutines of a process that wait.
+"""Listen for messages of several queues at once, on one connection: for all waiting coroutines of a process.
 
 PostgreSQL says that somebody called, not for which queue. Behind a connection pooler notifications don't work.
 """
@@ -31,7 +31,7 @@ class Listener:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Around all waiting. After an error nothing is left of it, and the error is what is raised."""
+        """Listen while the block runs. After an error no registration is left, and the error is raised."""
         if self._is_deaf:
             yield
             return
@@ -44,7 +44,7 @@ class Listener:
             raise
 
     def ask(self, queue_ids: Collection[int], *, anew: bool) -> float | None:
-        """Ask to be called for these queues, and for no others. Who looks for messages after this and finds none can wait."""
+        """Register for notifications of these queues, and no others. A look for messages after this can be followed by a wait."""
         left = [queue for queue in self._waiters if queue not in queue_ids]
         asks = [not self._is_deaf and (anew or queue not in self._waiters) for queue in queue_ids]
         if not queue_ids and not left:
@@ -65,7 +65,7 @@ class Listener:
         return min((row.due_s for row in rows if row.due_s is not None), default=None)
 
     def wait(self, timeout_s: float, wake: int) -> bool:
-        """Wait until somebody calls, the file `wake` can be read, or this number of seconds is over."""
+        """Wait for a notification, for the file `wake` to become readable, or for a number of seconds."""
         if self._is_called():
             return True
         polling = select.poll()
@@ -87,9 +87,9 @@ class Listener:
         self._execute("UNLISTEN {}")
 
     def _give_up(self) -> None:
-        """Leave after an error, in another transaction: that of the error takes no statement any more."""
+        """Unregister after an error, in another transaction: the failed one accepts no statement any more."""
         try:
             self._transaction.connection.rollback()
             self._leave()
-        except psycopg.Error:  # somebody else would get it, and hear calls that are not for him
+        except psycopg.Error:  # otherwise the connection's next user would get its notifications
             self._transaction.connection.close()

@@ -1,6 +1,7 @@
-"""The turn of a `Standard` group of which the next messages have come, all of them, while nothing waits: most turns of long runs.
+"""The turn of a `Standard` group whose next messages have all come, while nothing waits: most turns of long runs.
 
-The kernel says whether it is one (``kernel/policies/next_numbers.py``). The result is that of `Turn`, or of `GateTurn`, without their columns.
+The kernel decides whether it is one (``kernel/policies/next_numbers.py``). The result is that of `Turn`, or of `GateTurn`, without their
+columns.
 """
 
 from __future__ import annotations
@@ -37,29 +38,29 @@ def judged_at_once(
 ) -> TurnResult | None:
     """The result of a turn of one group; None if it isn't that simple."""
     (key,), is_gate = locked.keys, queue.origin_id is not None
-    rules, came = queue.declared.policy_of(key), row.sequences
+    rules, sequences = queue.declared.policy_of(key), row.sequences
     if not NEXT_NUMBERS.applies(GroupTurn(queue, rules, row, at_most, locked.now_us)):
         return None
     policy = cast("Standard", rules)
     closed = ClosedPlaces.of(row) if is_gate else _NOT_A_GATE
     known = _known(row, policy, key, queue.incarnation)
-    order: Sequence[int] = range(len(came))
-    if any(one > other for one, other in pairwise(came)):
-        order = sorted(order, key=came.__getitem__)
-        came = [came[at] for at in order]
+    order: Sequence[int] = range(len(sequences))
+    if any(number > other for number, other in pairwise(sequences)):
+        order = sorted(order, key=sequences.__getitem__)
+        sequences = [sequences[at] for at in order]
     voids = closed.numbers
-    # What waited for its place to be closed counts from now on.
-    clock = max(locked.now_us if is_gate else NEVER, *(NEVER if one is None else one for one in row.times))
-    after = after_next_numbers(policy, OneGroup(*known.state), came, voids, clock)
+    # Messages that waited for their place to be closed count from now on.
+    clock = max(locked.now_us if is_gate else NEVER, *(NEVER if number is None else number for number in row.times))
+    after = after_next_numbers(policy, OneGroup(*known.state), sequences, voids, clock)
     if after is None:
         return None
     counts = [*known.decided, 0][: int(Disposition.VOID) + is_gate]
-    counts[Disposition.RELEASED] += len(came)
+    counts[Disposition.RELEASED] += len(sequences)
     if voids:
         counts[Disposition.VOID] += len(voids)
-    remembered, arrived = "", len(came) + len(voids)
+    remembered, arrived = "", len(sequences) + len(voids)
     if policy.remember and not is_gate:
-        remembered = _remembered(known.remembered, came, [row.sizes[at] for at in order], policy.remember)
+        remembered = _remembered(known.remembered, sequences, [row.sizes[at] for at in order], policy.remember)
     changes: dict[str, list[Any]] = {
         "group_keys": [key],
         "remembered": [remembered],
@@ -70,19 +71,19 @@ def judged_at_once(
         "due_ats": [None],
         "ready_ranks": [None],
     }
-    ordinals: list[int | None] = list(range(after.ordinal - len(came) + 1, after.ordinal + 1))
+    ordinals: list[int | None] = list(range(after.ordinal - len(sequences) + 1, after.ordinal + 1))
     entry_ids = [row.entry_ids[at] for at in order]
     return TurnResult(
         changes | _NOTHING_ELSE,
-        [HandedMessages(key, known.incarnation, entry_ids, came, ordinals, [False] * len(came))],
+        [HandedMessages(key, known.incarnation, entry_ids, sequences, ordinals, [False] * len(sequences))],
         _passed(voids, after.clock),
         arrived,
-        closed.more or (not is_gate and len(came) >= most_arrived),
+        closed.more or (not is_gate and len(sequences) >= most_arrived),
         full=closed.full,
     )
 
 
-#: That messages wait, are set aside, or were asked for.
+#: The parameters for messages that wait, are set aside, or were requested.
 _NOTHING_ELSE: dict[str, list[Any]] = {
     name: []
     for name in (
@@ -93,7 +94,7 @@ _NOTHING_ELSE: dict[str, list[Any]] = {
 
 
 def _known(row: Any, policy: Policy, key: str, incarnation: int) -> GroupRow:
-    """The stored state of the group; of one that isn't known the state of a new one."""
+    """Return the stored state of the group; for an unknown group the state of a new one."""
     if not row.group_keys:
         return GroupRow(key, incarnation, _new(policy), "{}", 0, [0] * int(Disposition.VOID), "")
     (known,) = zip(
@@ -108,16 +109,18 @@ def _new(policy: Policy) -> list[int]:
     return fresh_row(policy)
 
 
-def _remembered(before: str, came: Sequence[int], stored: Sequence[int | None], most: int) -> str:
+def _remembered(before: str, sequences: Sequence[int], stored: Sequence[int | None], most: int) -> str:
     """The last messages that left, as they are written down (see `GroupRow`)."""
-    pairs = chain.from_iterable(zip(came, map(marks.fingerprint, stored), strict=True))
-    after = b64decode(before) + np.fromiter(pairs, "<i8", 2 * len(came)).tobytes()
+    pairs = chain.from_iterable(zip(sequences, map(marks.fingerprint, stored), strict=True))
+    after = b64decode(before) + np.fromiter(pairs, "<i8", 2 * len(sequences)).tobytes()
     return b64encode(after[-16 * most :]).decode()
 
 
 def _passed(voids: Sequence[int], at: int) -> Events:
-    """The events of closed places without results: each is let pass by itself, as the last that comes."""
+    """Return the events of closed places without results: each passes by itself, as the last arrival."""
     if not voids:
         return no_events()
-    its = np.array(sorted(voids), np.int64)
-    return Events.of(EventKind.VOID, np.zeros(len(its), np.int64), its, its, np.full(len(its), at, np.int64))
+    numbers = np.array(sorted(voids), np.int64)
+    return Events.of(
+        EventKind.VOID, np.zeros(len(numbers), np.int64), numbers, numbers, np.full(len(numbers), at, np.int64)
+    )

@@ -53,10 +53,8 @@ class HeldPart(Columns):
 
     @classmethod
     def of(cls, held: Held, looked_up: Bools, counts: Ints, most: int) -> HeldPart:
-        """Compute the part from the rows that were read.
-
-        `looked_up`: the rows that were only looked up; `counts`: the number of held messages of each group; `most`: the
-        most messages of each kind that a turn reads.
+        """Compute the part from the rows that were read. `looked_up`: the rows that were only looked up; `counts`: the number of held
+        messages of each group; `most`: the most messages of each kind that a turn reads.
         """
         groups = len(counts)
         first = held.take(~looked_up & ~held.late)
@@ -76,20 +74,18 @@ class HeldPart(Columns):
     def is_short(
         self, policy: Policy, state: State, come: ArrivedNumbers, now: int, *, acts: bool, most_whole: int = EVERYTHING
     ) -> bool:
-        """Whether a turn needs held messages that were not read.
-
-        A round or a set leaves as a whole, and so is read as a whole then; messages that were held while a group was
-        stopped leave when the group is resumed. A capacity counts the held messages.
+        """Whether a turn needs held messages that were not read. A round or a set leaves as a whole, and so is read as a whole then;
+        messages that were held while a group was stopped leave when the group is resumed. A capacity counts the held messages.
         """
         if self.is_whole:
             return False
         long = self.hidden > 0
         goes = long & ~state.stopped()
         due = kernel.due(policy, state) <= now
-        # A closing group takes in what is below the highest message that it holds, and is closed when it holds none.
+        # A closing group takes in messages below its highest held one, and is closed when it holds none.
         if (long & state.groups.has(Flag.CLOSING) & (goes | (come.messages > 0))).any():
             return True
-        # Behind a closing message all is late, and what waits for an opening one is judged at once.
+        # After a closing message all are late, and messages that wait for an opening one are judged at once.
         if isinstance(policy, Stays) and (goes | (long & (acts | (come.messages > 0)))).any():
             return True
         match policy:
@@ -120,9 +116,9 @@ class HeldPart(Columns):
         return (state.groups.next > self.top) & ~state.stopped()
 
     def marked(self, stage: kernel.Outcome, which: Bools, moments: Ints, *, fired: bool = False) -> kernel.Outcome:
-        """A stage of a turn on a `Standard` queue, without the results that it can't know yet."""
+        """Return a stage of a turn on a `Standard` queue, without the results that it can't know yet."""
         groups = stage.state.groups
-        # The kernel takes what was looked up for what waits behind a hole, also where nothing was asked of a group.
+        # The kernel takes looked-up messages for messages behind a hole, also in a group without requests.
         out = np.where(which, self.run_out(stage.state), groups.has(Flag.LEAVING))
         flags = np.where(which, groups.flags & ~int(Flag.LEAVING), groups.flags)
         after = stage.state.with_groups(
@@ -136,11 +132,10 @@ class HeldPart(Columns):
         return kernel.Outcome(after, stage.decided, events)
 
     def beyond(self, stage: kernel.Outcome, before: Bools) -> Ints:
-        """For each group the ref of the arrival that released the last message that was read in order; else the highest number.
-
+        """Return for each group the ref of the arrival that released the last message that was read in order; else the highest number.
         Later arrivals are for the next turn.
         """
-        # Also where a later arrival has suspended the group: that one comes behind the whole run.
+        # Also where a later arrival has suspended the group: it comes after the whole run.
         out = (stage.state.groups.next > self.top) & ~before
         decided = stage.decided
         last = (decided.disposition == Disposition.RELEASED) & ~decided.late & ~decided.timed
@@ -162,10 +157,8 @@ class HeldPart(Columns):
 
 
 def _opens_late(policy: Standard, state: State, now: int) -> Bools:
-    """The groups where a timer may open a hole before the first message behind it has arrived: nobody looked at them when
-    the timer was due.
-
-    In a group of which more is held than is read, such a hole opens with the first message that is read: never too early.
+    """Return the groups where a timer may open a hole before the first message behind it has arrived: they weren't judged when the timer
+    was due. In a group of which more is held than is read, such a hole opens with the first message that is read: never too early.
     """
     groups = state.groups
     moment = np.where(groups.has(Flag.LEAVING), groups.mark, kernel.due(policy, state))

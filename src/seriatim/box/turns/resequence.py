@@ -35,15 +35,7 @@ from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, St
 from seriatim.kernel.groups.state import STOPPING, Flag, Groups, Held, Ranges, Remembered, State
 from seriatim.kernel.groups.verbs import Action
 from seriatim.kernel.operators import actions
-from seriatim.kernel.values.columns import (
-    Bools,
-    Columns,
-    Ints,
-    first_per_group,
-    order_by,
-    rank_in_group,
-    running_max,
-)
+from seriatim.kernel.values.columns import Bools, Columns, Ints, first_per_group, order_by, rank_in_group, running_max
 from seriatim.kernel.values.outcome import REASONS, Decided, Disposition, Events, Reason
 from seriatim.kernel.values.time import FOREVER, NEVER
 
@@ -57,7 +49,7 @@ _SHORTEST_REST, _LONGEST_REST, _REST_OF = 1_000_000, 60_000_000, 60
 
 
 @dataclass(frozen=True, slots=True)
-class _Line(Columns):
+class _LeavingMessages(Columns):
     """Released messages of the turn's groups, in the order in which they leave.
 
     `row`: the row of `Entries`; `fresh`: released in this turn; `visible`: when it may be seen, microseconds.
@@ -88,7 +80,7 @@ class Turn:
     ) -> None:
         keys, entries = rows.keys, rows.entries
         self._policy = policy
-        #: Whether a long run may leave in several turns. Where messages open and close groups all that is held is read.
+        #: Whether a long run may leave in several turns. Where messages open and close groups all held messages are read.
         self._goes_in_parts = isinstance(policy, Standard) and not isinstance(policy, StandardStays)
         self._read = rows
         self._keys = keys
@@ -100,12 +92,12 @@ class Turn:
         #: The most messages of a group that are all read where the time of the first of them matters.
         self._most_whole = most_whole
         self._requests = rows.requests
-        #: Of the groups of an origin queue the first ordinals that aren't handed out, because the gate is full; None: of another queue.
+        #: For groups of an origin queue the first ordinals that aren't handed out, because the gate is full; None: another queue.
         self.bounds: Ints | None = None
         held = self._first_of(_held_of(entries))
-        #: The rows of what arrived and is taken in.
+        #: The rows of arrivals that are taken in.
         self._arrived = self._first_of(np.flatnonzero(entries.status == ARRIVED))
-        #: The row of each message that the kernel is told of: a ref of its is a place in here.
+        #: The row of each message that the kernel gets: its refs are places in this array.
         self._rows = np.concatenate([held, self._arrived])
         self._held = len(held)
         #: For each group how many arrivals are taken back.
@@ -125,7 +117,7 @@ class Turn:
         self._part = HeldPart.of(start.held, looked_up, counts, most_held)
         self._start = start
         if isinstance(policy, Standard) and policy.capacity is not None and not self._part.is_whole:
-            # What wasn't read takes up room, too; what is held is more than nothing, so there is none left at 1 either.
+            # Unread messages take up room, too; a group that holds any has none left at 1 either.
             self._policy = replace(policy, capacity=max(policy.capacity - int(self._part.hidden[0]), 1))
 
     def is_short(self, *, acts: bool = False) -> bool:
@@ -140,7 +132,7 @@ class Turn:
         return self._written(self._called())
 
     def put_back(self, numbers: Mapping[str, Sequence[int]]) -> None:
-        """Forget that messages with these numbers, by group, were taken out: they are among what arrived."""
+        """Forget that messages with these numbers, by group, were taken out: they are among the arrivals."""
         places = {key: place for place, key in enumerate(self._keys)}
         pairs = sorted({(places[key], number) for key, its in numbers.items() for number in its})
         group, number = np.array(pairs, np.int64).reshape(-1, 2).T
@@ -207,7 +199,7 @@ class Turn:
         return self._written(one_after(first, then)), first.events, told
 
     def _emptied(self, first: kernel.Outcome, then: kernel.Outcome) -> kernel.Outcome:
-        """The result of an action with which queued messages become dead: their numbers count as skipped."""
+        """Return the result of an action with which queued messages become dead: their numbers count as skipped."""
         line = self._line(Decided.concat([first.decided, then.decided]))
         numbers = self._entries.sequence[line.row]
         state = actions.take_out(self._policy, then.state, self._now, self._keys[0], numbers).state
@@ -225,7 +217,7 @@ class Turn:
         return one_after(outcome, self._fired(outcome.state)) if clocked else outcome
 
     def _marked(self, stage: kernel.Outcome, before: State) -> kernel.Outcome:
-        """The result of requests, without the parts that the turn can't know yet."""
+        """Return the result of requests, without the parts that the turn can't know yet."""
         if not self._goes_in_parts:
             return stage
         which = ~before.groups.has(Flag.LEAVING) | (before.stopped() != stage.state.stopped())
@@ -254,14 +246,14 @@ class Turn:
         size = self._bits(rows) if isinstance(self._policy, Stays) else self._entries.size[rows]
         return Arrivals(self._entries.place[rows], sequence, refs, time, size, weight, self._fingerprints(rows))
 
-    # ---- what a gate does otherwise: several messages of one number are one arrival (see ``gate.py``)
+    # ---- the rules of a gate: several messages of one number are one arrival (see ``gate_turn.py``)
 
     def _first_of(self, rows: Ints) -> Ints:
-        """The rows that the kernel is told of."""
+        """Return the rows that the kernel gets."""
         return rows
 
     def _weight(self, rows: Ints) -> Ints:
-        """How many messages each of these rows stands for."""
+        """Return how many messages each of these rows stands for."""
         return np.ones(len(rows), np.int64)
 
     def _messages(self, decided: Decided) -> tuple[Decided, Ints]:
@@ -287,12 +279,12 @@ class Turn:
 
     @property
     def full(self) -> Sequence[str]:
-        """Of a gate the groups with so many places that the origin queue handed out no more of their messages; now it may."""
+        """Of a gate the groups whose origin queue had stopped handing out messages, because they had many places; now it may."""
         return ()
 
     @property
     def _kinds(self) -> int:
-        """How many dispositions are counted: a message of another queue than a gate is never a void."""
+        """How many dispositions are counted: only a gate has voids."""
         return int(Disposition.VOID)
 
     def _fingerprints(self, rows: Ints) -> Ints:
@@ -312,7 +304,7 @@ class Turn:
         until = np.full(len(self._keys), self._now, np.int64)
         until[self._unknown] = NEVER
         if isinstance(self._policy, BestEffort) and self._policy.window is None:
-            # What is left of a round is due at once, but not in the call that was the round.
+            # The rest of a round is due at once, but not in the call that was the round.
             until[self._come.messages > 0] = NEVER
         if not self._goes_in_parts:
             return kernel.advance(self._policy, state, until)
@@ -324,7 +316,7 @@ class Turn:
         return self._part.marked(stage, ~leaves, moments, fired=True)
 
     def _obeyed(self, outcome: kernel.Outcome) -> kernel.Outcome:
-        """Carry out the requests for locked groups; a request that the state no longer allows (a set was completed meanwhile) is dropped."""
+        """Carry out the requests for locked groups; drop a request that the state no longer allows (a set was completed meanwhile)."""
         for place, _, action in self._requests:
             at = np.array([place], np.int64)
             obey = actions.suspend if action == Action.SUSPEND else actions.resume
@@ -376,7 +368,7 @@ class Turn:
             looks = np.maximum(line.visible, self._now + _rest(self._now - self._entries.rank[line.row]))
             line = line.with_columns(visible=np.where(far, looks, line.visible))
         seen = line.visible <= self._now
-        # A message that may not be seen yet keeps those behind it.
+        # A message that may not be seen yet holds up the ones behind it.
         blocked = running_max(line.place, np.where(seen, -1, np.arange(len(line)))) >= 0
         ready = ~blocked & ~stopped[line.place]
         goes = ready & (rank_in_group(line.place) < self._at_most)
@@ -420,7 +412,7 @@ class Turn:
         return self._entries.entry_id[self._rows[found.ref[first]]].tolist()
 
     def _begun(self, after: State) -> dict[str, int]:
-        """How often groups have begun anew by messages: so many incarnations more they have."""
+        """Return how often groups have begun anew by messages: their incarnations rise by that."""
         if not isinstance(self._policy, Stays):
             return {}
         times = (after.groups.mark - self._start.groups.mark).tolist()
@@ -436,13 +428,13 @@ class Turn:
         left = len(self._arrived) < len(self._rows) - self._held
         return left or bool((self._more | after.groups.has(Flag.LEAVING)).any())
 
-    def _line(self, decided: Decided) -> _Line:
-        """The messages that were queued before and those released now, in the order in which they leave."""
+    def _line(self, decided: Decided) -> _LeavingMessages:
+        """Return the messages that were queued before and those released now, in the order in which they leave."""
         entries = self._entries
         queued = np.flatnonzero(entries.status == QUEUED)
         new, new_rows = self._messages(decided.take(decided.disposition == Disposition.RELEASED))
         rows = np.concatenate([queued, new_rows])
-        line = _Line(
+        line = _LeavingMessages(
             entries.place[rows],
             rows,
             np.concatenate([entries.ordinal[queued], new.ordinal]),
@@ -453,7 +445,7 @@ class Turn:
         line = line.take(order_by(line.place, line.ordinal))
         if not isinstance(self._policy, UnitOfWork):
             return line
-        # A set comes whole: none of it before all of it may be seen. What a group has in line is one set.
+        # A set leaves whole, when all of it may be seen. The line of a group is one set.
         latest = np.zeros(len(self._keys), np.int64)
         np.maximum.at(latest, line.place, line.visible)
         return line.with_columns(visible=latest[line.place])
@@ -477,10 +469,10 @@ class Turn:
             "decided": [numbers(each) for each in counts.tolist()],
         }
 
-    def _wakes(self, after: State, stays: _Line, ready: Bools, stopped: Bools) -> dict[str, list[Any]]:
-        """The next time for a turn of each group: its rank if messages are ready, else the time when some will be."""
+    def _wakes(self, after: State, stays: _LeavingMessages, ready: Bools, stopped: Bools) -> dict[str, list[Any]]:
+        """Return the next time for a turn of each group: its rank if messages are ready, else the time when some will be."""
         due = kernel.due(self._policy, after)
-        # What is leaving goes on at once.
+        # A run that is leaving continues at once.
         due = np.where(after.groups.has(Flag.LEAVING), np.minimum(due, after.groups.mark), due)
         ranks: list[int | None] = [None] * len(self._keys)
         heads = np.flatnonzero(first_per_group(stays.place))
@@ -494,8 +486,8 @@ class Turn:
                 due[place] = min(due[place], visible)
         return {"due_ats": [moment if moment < FOREVER else None for moment in due.tolist()], "ready_ranks": ranks}
 
-    def _kept(self, held: Held, queued: _Line) -> dict[str, list[Any]]:
-        """The entries that change and stay: newly held or changed entries, and released entries that aren't handed out."""
+    def _kept(self, held: Held, queued: _LeavingMessages) -> dict[str, list[Any]]:
+        """Return the entries that change and stay: newly held or changed entries, and released entries that aren't handed out."""
         entries = self._entries
         held, rows = self._stored(held)
         new = (held.ref >= self._held) | (held.late != entries.late[rows]) | (held.waits != entries.waits[rows])
@@ -518,8 +510,8 @@ class Turn:
         found[rows] = self._arrivals[place] + rank_in_group(place) + 1
         return found
 
-    def _handed(self, line: _Line) -> list[HandedMessages]:
-        """The messages that leave, by group: those of a group stand together in the line."""
+    def _handed(self, line: _LeavingMessages) -> list[HandedMessages]:
+        """Return the messages that leave, by group: those of a group are neighbours in the line."""
         places, first = np.unique(line.place, return_index=True)
         bounds = [*first.tolist(), len(line)]
         entry_ids = self._entries.entry_id[line.row].tolist()
@@ -559,16 +551,15 @@ def _told(arrived: Entries, groups: int) -> Bools:
 
 
 def _rest(waited: Ints) -> Ints:
-    """When to look again whether a gate lets messages go that have waited so long; microseconds from now on.
-
-    A gate that goes on asks its origin queue to look. But whoever works on what left the gate has not committed how far it has come,
-    and may not know that the origin queue has looked meanwhile.
+    """Return when to check again whether a gate releases messages that have waited so long; microseconds from now on. A gate that goes on
+    asks its origin queue to look. But the worker on the released messages has not committed its progress, and may not know that the origin
+    queue has looked meanwhile.
     """
     return np.clip(waited // _REST_OF, _SHORTEST_REST, _LONGEST_REST)
 
 
 def _kept_back(groups: Groups) -> Bools:
-    """The groups from which nothing is handed out. A complete set closes its group, but is handed out all the same."""
+    """The groups from which nothing is handed out. A complete set closes its group, but is handed out nevertheless."""
     complete = groups.has(Flag.COMPLETE) & ~groups.has(Flag.SUSPENDED | Flag.FAULTED)
     return groups.has(STOPPING) & ~complete
 
@@ -580,7 +571,7 @@ def one_after(first: kernel.Outcome, then: kernel.Outcome) -> kernel.Outcome:
 
 
 def _counted(aside: Decided, ordinal: Ints) -> list[int | None]:
-    """For messages that count as those of a producer that has begun anew, the ordinal of their group; None for others."""
+    """Return for messages that count for a restart of a producer the ordinal of their group; None for others."""
     if not aside.counted.any():
         return [None] * len(aside)
     its = zip(aside.counted.tolist(), ordinal[aside.group].tolist(), strict=True)

@@ -22,8 +22,8 @@ class SeparateTransaction:
 
     def __init__(self, transaction: Transaction, *, is_free: bool) -> None:
         self._transaction = transaction
-        #: Whether the session began its transaction, and only this call has used it. It may then be committed until messages are handed
-        #: out.
+        #: Whether the session began its transaction, and only this call has used it. It may then be committed until messages are
+        #: handed out.
         self.is_free = is_free
 
     @contextmanager

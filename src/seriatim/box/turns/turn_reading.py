@@ -30,7 +30,7 @@ __all__ = [
     "turn_of",
 ]
 
-#: How many closed places of a group a turn of a gate lets pass.
+#: The most closed places of a group that a turn of a gate lets pass.
 MOST_PLACES = 1_000
 #: The state of a group of a service's queue that is new.
 FRESH = fresh_row(Fifo())
@@ -51,7 +51,7 @@ class Portion(NamedTuple):
         return min(max(self.arrived, min(at_most, self.together // 2)), max(self.together // max(groups, 1), self.each))
 
 
-#: What every turn reads.
+#: The usual portion.
 PORTION = Portion()
 
 
@@ -81,10 +81,9 @@ class TurnReading:
         in_hand: Sequence[int] = (),
         forced: Sequence[int | None] | None = None,
     ) -> TurnStart:
-        """A turn of locked groups, with all queued messages or as many as it needs, and with the first arrived and held messages
-        or all. `forced`: for each group of a gate the number up to which places are closed by force.
-
-        Messages that were committed after a message that waits to be routed are left out; True if a message waits.
+        """Read a turn of locked groups, with all queued messages or as many as it needs, and with the first arrived and held messages or
+        all. `forced`: for each group of a gate the number up to which places are closed by force. Messages that were committed after a
+        message that waits to be routed are left out; True if a message waits.
         """
         queued = ALL if everything else queue.looked_at(at_most)
         portion = portion_of(queue, len(locked.keys), at_most, all_arrived=all_arrived, all_held=all_held)
@@ -103,8 +102,8 @@ class TurnReading:
         return begun if forced is not None else self.with_gate(queue, locked, begun, at_most)
 
     def with_gate(self, queue: BoxQueue, locked: LockedGroups, begun: TurnStart, at_most: int) -> TurnStart:
-        """The turn of an origin queue, which hands out as far as its gate allows; that of a gate where the time of a hole is over, so that
-        what is there of the places of the hole leaves in its place; any other turn as it is.
+        """Return the turn of an origin queue, which hands out as far as its gate allows; that of a gate where the time of a hole is over,
+        so that messages of the places of the hole leave in their places; any other turn unchanged.
         """
         if queue.gate_id is not None:
             named = {"of_origin": queue.queue_id, "of_gate": queue.gate_id, "of_groups": locked.keys}
@@ -120,25 +119,25 @@ class TurnReading:
         begun = self.read(queue, locked, at_most, forced=ends)
         if isinstance(begun.turn, GateTurn):
             begun.turn.skip_holes(ends, under_way)
-            # A turn reads closed places up to the first one behind a hole; the others have to be looked at behind this turn.
+            # A turn reads closed places up to the first one behind a hole; the others have to be checked after this turn.
             moved = [key for key, end in zip(locked.keys, ends, strict=True) if end is not None]
             self._transaction.do("look_at_places", of_gate=queue.queue_id, of_groups=moved)
         return begun
 
     def under_way(self, queue: BoxQueue, locked: LockedGroups, through: Sequence[int | None]) -> list[Ints]:
-        """For each group of a gate the numbers up to the given one of which something is on the way."""
+        """Return for each group of a gate the numbers up to the given one of which a message is on the way."""
         named = {"of_gate": queue.queue_id, "of_groups": locked.keys, "through": through}
-        found: list[list[int]] = [[] for _ in locked.keys]
+        by_group: list[list[int]] = [[] for _ in locked.keys]
         for place, number in self._transaction.rows("places_under_way", **named):
-            found[place].append(number)
-        return [np.array(numbers, np.int64) for numbers in found]
+            by_group[place].append(number)
+        return [np.array(numbers, np.int64) for numbers in by_group]
 
 
 def portion_of(
     queue: BoxQueue, groups: int, at_most: int, *, all_arrived: bool = False, all_held: bool = False
 ) -> dict[str, int]:
     """The number of messages that a turn reads, by its number of groups. If a round is a call, all arrivals are read."""
-    calls = any(isinstance(one, BestEffort) and one.window is None for one in queue.declared.all_policies())
+    calls = any(isinstance(policy, BestEffort) and policy.window is None for policy in queue.declared.all_policies())
     return {
         "most_arrived": ALL if calls or all_arrived else PORTION.arrived_of(groups, at_most),
         "most_held": ALL if all_held else PORTION.held,
@@ -152,18 +151,13 @@ def places_of(queue: BoxQueue) -> dict[str, int | None]:
 
 
 def turn_of(
-    queue: BoxQueue,
-    locked: LockedGroups,
-    row: Any,
-    at_most: int,
-    portion: dict[str, int],
-    in_hand: Sequence[int] = (),
+    queue: BoxQueue, locked: LockedGroups, row: Any, at_most: int, portion: dict[str, int], in_hand: Sequence[int] = ()
 ) -> TurnStart:
-    """The turn of locked groups, from the row with all their data, without entries that are in hand."""
+    """Return the turn of locked groups, from the row with all their data, without entries that are in hand."""
     known = (row.group_keys, row.incarnations, row.states, row.skipped, row.group_arrivals, row.decided, row.remembered)
-    groups = [GroupRow(*one) for one in zip(*(each or () for each in known), strict=True)]
-    asked = (row.request_places, row.request_ids, row.actions)
-    requests = [Request(*one) for one in zip(*(each or () for each in asked), strict=True)]
+    groups = [GroupRow(*values) for values in zip(*(each or () for each in known), strict=True)]
+    columns = (row.request_places, row.request_ids, row.actions)
+    requests = [Request(*values) for values in zip(*(each or () for each in columns), strict=True)]
     entries = Entries.of(row)
     if in_hand:
         entries = entries.take(~np.isin(entries.entry_id, in_hand))

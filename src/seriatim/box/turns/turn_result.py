@@ -1,4 +1,4 @@
-"""The result of a turn: what is written, what is handed out, and what an operator's action did."""
+"""The result of a turn: the changes to write, the messages to hand out, and the effect of an operator's action."""
 
 from __future__ import annotations
 
@@ -33,10 +33,8 @@ class HandedMessages:
 
 @dataclass(frozen=True, slots=True)
 class TurnResult:
-    """The result of a turn: the parameters of ``decide``, and the messages to hand out by group.
-
-    `arrived`: the number of judged arrivals. `more`: whether a group has messages for another turn at once. `conflicts`: of
-    each group the entry of the first message that conflicts.
+    """The result of a turn: the parameters of ``decide``, and the messages to hand out by group. `arrived`: the number of judged arrivals.
+    `more`: whether a group has messages for another turn at once. `conflicts`: of each group the entry of the first message that conflicts.
     """
 
     changes: dict[str, list[Any]]
@@ -49,37 +47,36 @@ class TurnResult:
     begun: dict[str, int] = field(default_factory=dict)
     #: For groups whose hole, round or set has ended, how long it had lasted, in seconds.
     held_s: Sequence[float] = ()
-    #: Of a gate the groups of whose origin queue messages may be handed out that weren't before.
+    #: Of a gate the groups whose origin queue may hand out messages again.
     full: Sequence[str] = ()
-    #: How many of those that are ready, and that the turn has read, aren't handed out.
+    #: How many ready messages that the turn has read aren't handed out.
     left: int = 0
 
     def notices(self, queue: BoxQueue, keys: Sequence[str], kinds: Sequence[EventKind] = _HOLES) -> list[Notice]:
         """The notices of the turn: holes that timed out, messages that are dead or invalid, and the first conflict of a group."""
-        found: list[Notice] = []
+        notices: list[Notice] = []
         if len(self.events):
             holes = self.events.take(np.isin(self.events.kind, kinds))
-            found += [
+            notices += [
                 HolePassed(queue.queue_id, queue.declared.name, keys[at], EventKind(kind), first, last)
                 for at, kind, first, last in zip(
                     holes.group.tolist(), holes.kind.tolist(), holes.first.tolist(), holes.last.tolist(), strict=True
                 )
             ]
-        gone = [
+        entry_ids = [
             entry_id
             for entry_id, disposition in zip(self.changes["aside_ids"], self.changes["aside_dispositions"], strict=True)
             if disposition in _FINAL
         ]
-        gone += self.conflicts
-        return [*found, EntriesSetAside(gone)] if gone else found
+        entry_ids += self.conflicts
+        return [*notices, EntriesSetAside(entry_ids)] if entry_ids else notices
 
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """The effect of an operator's action on a group: all decisions, and its state before and after.
-
-    `next`: its next number before the action. `more`: whether a long run has begun to leave, and goes on in the next
-    turns. `due`: events before the action; `caused`: events that the action caused.
+    """The effect of an operator's action on a group: all decisions, and its state before and after. `next`: its next number before the
+    action. `more`: whether a long run has begun to leave, and goes on in the next turns. `due`: events before the action; `caused`: events
+    that the action caused.
     """
 
     judged: TurnResult
@@ -95,9 +92,8 @@ class ActionResult:
 
 @dataclass(frozen=True, slots=True)
 class ActedGroup:
-    """The effect of an action on one of several groups: its state before and after, and what was released and set aside.
-
-    `more`: whether a long run has begun to leave, and goes on in the next turns. `caused`: events that the action caused.
+    """The effect of an action on one of several groups: its state before and after, and what was released and set aside. `more`: whether a
+    long run has begun to leave, and goes on in the next turns. `caused`: events that the action caused.
     """
 
     before: GroupState

@@ -35,7 +35,7 @@ class GroupRow(NamedTuple):
     skipped: str
     arrivals: int
     decided: list[int]
-    #: As PostgreSQL writes it in Base64: the last messages that left, a number and a fingerprint each.
+    #: In PostgreSQL's Base64: the last messages that left, a number and a fingerprint each.
     remembered: str
 
 
@@ -49,12 +49,11 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entries(Columns):
-    """Entries, as ``turn.sql`` returns them: by group, and within a group in the order in which they arrived, or leave.
-
-    `place` is the place of a row's group among the groups of the turn; `status` 0: arrived, 1: held, 2: queued, 3:
-    held, with the number of an arrived message; such an entry may also be there with status 1. `time`: when it arrived,
-    microseconds; of a held message perhaps `NEVER`: a turn has judged it, and has fired all timers that were due then.
-    `size`: that of its set, `NOT_SAID` if it doesn't tell it; of a `Fifo` or `Standard` queue its marks (``marks.py``).
+    """Entries, as ``turn.sql`` returns them: by group, and within a group in the order in which they arrived, or leave. `place` is the
+    place of a row's group among the groups of the turn; `status` 0: arrived, 1: held, 2: queued, 3: held, with the number of an arrived
+    message; such an entry may also be there with status 1. `time`: when it arrived, microseconds; of a held message perhaps `NEVER`: a turn
+    has judged it, and has fired all timers that were due then. `size`: that of its set, `NOT_SAID` if it doesn't tell it; of a `Fifo` or
+    `Standard` queue its marks (``marks.py``).
     """
 
     place: Ints
@@ -90,11 +89,10 @@ class Entries(Columns):
 
 
 class TurnRows(NamedTuple):
-    """What was read of the groups of a turn.
-
-    `keys`: the groups. `known`: the stored states of known groups, in any order; `incarnation`: that of the others. `entries`: of each group the
-    first arrived and the first held messages; of the queued messages at least the first ``at_most + 1`` of each group, and whole sets.
-    `requests`: operators' requests for these groups while they were locked, in order.
+    """The rows that were read of the groups of a turn. `keys`: the groups. `known`: the stored states of known groups, in any order;
+    `incarnation`: that of the others. `entries`: of each group the first arrived and the first held messages; of the queued messages at
+    least the first ``at_most + 1`` of each group, and whole sets. `requests`: operators' requests for these groups while they were locked,
+    in order.
     """
 
     keys: Sequence[str]
@@ -105,7 +103,7 @@ class TurnRows(NamedTuple):
 
 
 def remembered_of(places: Sequence[int], known: Sequence[GroupRow]) -> Remembered:
-    """The last messages that left of known groups, which are at these places."""
+    """Return the last messages that left of known groups, which are at these places."""
     parts = [np.frombuffer(b64decode(row.remembered), _STORED) for row in known]
     pairs = (parts[0] if len(parts) == 1 else np.concatenate(parts)).reshape(-1, 2)
     group = np.repeat(np.array(places, np.int64), [len(part) // 2 for part in parts])
@@ -129,8 +127,8 @@ def written_down(left: Remembered, groups: int) -> list[str]:
 
 def pairs_of(written: str) -> list[tuple[int, int]]:
     """The pairs of numbers in PostgreSQL's text of an array."""
-    found = [int(one) for one in written[1:-1].split(",") if one]
-    return list(zip(found[::2], found[1::2], strict=True))
+    numbers = [int(number) for number in written[1:-1].split(",") if number]
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
 def _ints(values: Sequence[int | None] | None, missing: int | None = None) -> Ints:

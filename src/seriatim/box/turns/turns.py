@@ -56,19 +56,19 @@ class Turns:
         return self._lock("lock_groups", parameters)
 
     def lock_in_hand(self, queue: BoxQueue, group: str, token: int | None) -> LockedGroups:
-        """Lock a group that this transaction, or its lease, has in hand; no group: it hasn't."""
+        """Lock a group that this transaction, or its lease, has in hand; no group if it hasn't."""
         named = {"of_queue": queue.queue_id, "of_group": group, "of_token": token}
         is_locked, now, isolation, version = self._transaction.one("lock_in_hand", **named)
         check_isolation(isolation)
         return LockedGroups([group] if is_locked else [], self._now_us or now, version)
 
     def lock_many(self, queue: BoxQueue, groups: Sequence[str], patience_ms: int) -> LockedGroups:
-        """Lock these groups, with or without work, for an operator; groups that others keep are left out."""
+        """Lock these groups, with or without work, for an operator; groups that others have locked are left out."""
         named = {"queue_id": queue.queue_id, "group_keys": list(groups), "patience_ms": patience_ms}
         return self._lock("lock_many_for_operator", named | {"now_us": self._now_us})
 
     def lock_copies(self, queue: BoxQueue, groups: Sequence[str]) -> LockedGroups:
-        """Lock these groups for a worker of a region; those that somebody works on are left out."""
+        """Lock these groups for a worker of a region; groups that a worker has are left out."""
         return self._lock("lock_copies", {"of_queue": queue.queue_id, "of_groups": list(groups), "at_us": self._now_us})
 
     def lock_due(
@@ -104,16 +104,10 @@ class Turns:
         return LockedGroups(keys, now, version, *more)
 
     def judge(
-        self,
-        queue: BoxQueue,
-        locked: LockedGroups,
-        limit: int,
-        *,
-        put_back: Mapping[str, Sequence[int]] | None = None,
+        self, queue: BoxQueue, locked: LockedGroups, limit: int, *, put_back: Mapping[str, Sequence[int]] | None = None
     ) -> TurnResult:
-        """Judge locked groups of one policy; at most `limit` messages of each are handed out, or a whole set.
-
-        `put_back`: by group the numbers of messages that were taken out and have come back.
+        """Judge locked groups of one policy; at most `limit` messages of each are handed out, or a whole set. `put_back`: by group the
+        numbers of messages that were taken out and have come back.
         """
         at_most = queue.at_most(limit)
         turn, _ = self._reading.read(queue, locked, at_most)
@@ -128,9 +122,9 @@ class Turns:
     def judge_all(self, queue: BoxQueue, locked: LockedGroups) -> bool:
         """Judge locked groups of any policies; nothing is handed out."""
         more = False
-        for one in locked.by_policy(queue) if locked.keys else ():
-            judged = self.judge(queue, one, 0)
-            self._transaction.notice(*judged.notices(queue, one.keys))
+        for locked_part in locked.by_policy(queue) if locked.keys else ():
+            judged = self.judge(queue, locked_part, 0)
+            self._transaction.notice(*judged.notices(queue, locked_part.keys))
             more |= judged.more and judged.arrived > 0
         return more
 
@@ -141,7 +135,8 @@ class Turns:
         at_most = queue.at_most(limit)
         parameters = {
             "queue_id": queue.queue_id, "group_key": group, "now_us": self._now_us, "at_most": queue.looked_at(at_most),
-            **(portion := portion_of(queue, 1, at_most)), "fresh": FRESH, "from_rank": self._from_rank(queue, group), **self._where_unrouted(),
+            **(portion := portion_of(queue, 1, at_most)), "fresh": FRESH, "from_rank": self._from_rank(queue, group),
+            **self._where_unrouted(),
         }  # fmt: skip
         name = "begin_turn_dialogs" if queue.serves else "begin_turn"
         if queue.origin_id is not None:
@@ -219,7 +214,7 @@ class Turns:
         return rows
 
     def record(self, queue: BoxQueue, keys: Sequence[str], events: Events, operation_id: int | None = None) -> None:
-        """Put events on record, as many as the queue keeps. If there are none, nothing is executed."""
+        """Put events on record, as many as the queue keeps. Without any, nothing is executed."""
         if not len(events):
             return
         if queue.declared.keep.events != "all":
@@ -228,12 +223,12 @@ class Turns:
             self._transaction.do(
                 "record_events",
                 of_queue=queue.queue_id,
-                of_groups=[keys[one.group] for one in rows],
-                its_kinds=[one.kind.word for one in rows],
-                its_firsts=[one.first for one in rows],
-                its_lasts=[one.last for one in rows],
-                its_counts=[one.count for one in rows],
-                its_times=[one.at for one in rows],
+                of_groups=[keys[event.group] for event in rows],
+                its_kinds=[event.kind.word for event in rows],
+                its_firsts=[event.first for event in rows],
+                its_lasts=[event.last for event in rows],
+                its_counts=[event.count for event in rows],
+                its_times=[event.at for event in rows],
                 of_operation=operation_id,
             )
 
@@ -250,9 +245,8 @@ class Turns:
         entry_id: int | None = None,
         in_hand: Sequence[int] = (),
     ) -> ActionResult:
-        """Perform an operator's action on one locked group, after judging it; nothing is handed out.
-
-        The events that it causes are left to the caller to `record`.
+        """Perform an operator's action on one locked group, after judging it; nothing is handed out. The events that it causes are left to
+        the caller to `record`.
         """
         reads = partial(
             self._reading.read,
@@ -283,31 +277,29 @@ class Turns:
         all_held: bool = False,
         noticed: Sequence[EventKind] = (EventKind.TIMED_OUT, EventKind.HOLE_SKIPPED),
     ) -> dict[str, ActedGroup | ActionRefused]:
-        """Perform an operator's action on each of some locked groups, after judging them; nothing is handed out.
-
-        The events that it causes are left to the caller to `record`, or `record_caused`. The number of statements doesn't depend on the
-        number of groups.
+        """Perform an operator's action on each of some locked groups, after judging them; nothing is handed out. The events that it causes
+        are left to the caller to `record`, or `record_caused`. The number of statements doesn't depend on the number of groups.
         """
         done: dict[str, ActedGroup | ActionRefused] = {}
-        for one in locked.by_policy(queue) if locked.keys else ():
-            policy = queue.declared.policy_of(one.keys[0])
-            reads = partial(self._reading.read, queue, one, 0, all_arrived=all_arrived)
-            # A capacity counts what a group holds, read or not.
+        for locked_part in locked.by_policy(queue) if locked.keys else ():
+            policy = queue.declared.policy_of(locked_part.keys[0])
+            reads = partial(self._reading.read, queue, locked_part, 0, all_arrived=all_arrived)
+            # A capacity counts the held messages of a group, read or not.
             turn, _ = reads(all_held=all_held or (isinstance(policy, Standard) and policy.capacity is not None))
             if turn.is_short(acts=True):
                 turn, _ = reads(all_held=True)
-            judged, due, effects = turn.act_each([action_of[key] for key in one.keys])
+            judged, due, effects = turn.act_each([action_of[key] for key in locked_part.keys])
             self._written(queue, judged, [])
-            self.record(queue, one.keys, due)
-            self._look_again(queue, one)
-            self._transaction.notice(*judged.notices(queue, one.keys, noticed))
-            done |= dict(zip(one.keys, effects, strict=True))
+            self.record(queue, locked_part.keys, due)
+            self._look_again(queue, locked_part)
+            self._transaction.notice(*judged.notices(queue, locked_part.keys, noticed))
+            done |= dict(zip(locked_part.keys, effects, strict=True))
         return done
 
     def record_caused(
         self, queue: BoxQueue, acted: Mapping[str, ActedGroup], numbers: Sequence[int | None] | None = None
     ) -> None:
-        """Put events on record that operators' actions on several groups caused, in one statement, or in none."""
+        """Record events that operators' actions on several groups caused, in one statement, or in none."""
         rows = []
         for (key, one), number in zip(acted.items(), numbers or [None] * len(acted), strict=True):
             kept = one.caused if queue.declared.keep.events == "all" else one.caused.take(one.caused.kept)
@@ -345,7 +337,7 @@ class Turns:
         return end, under_way
 
     def _look_again(self, queue: BoxQueue, locked: LockedGroups) -> None:
-        """Let groups of a gate be looked at after an operator's action: more places may leave now."""
+        """Request a look at groups of a gate after an operator's action: more places may leave now."""
         if queue.origin_id is not None:
             self._transaction.do("look_at_places", of_gate=queue.queue_id, of_groups=locked.keys)
 
@@ -391,13 +383,13 @@ class Turns:
         return delivery, first.version
 
     def _rows(self, name: str, parameters: dict[str, Any], after: Completion | None = None) -> list[Any]:
-        """The rows of a statement; `after`: in one round trip with the end of the transaction before."""
+        """Return the rows of a statement; `after`: in one round trip with the end of the transaction before."""
         connection, schema = self._transaction.connection, self._transaction.schema
         if after is not None:
             done = statement(after.name, schema, *after.parameters), written(after.parameters)
-            asked = statement(name, schema, *parameters, of_rows=True), written(parameters)
+            request = statement(name, schema, *parameters, of_rows=True), written(parameters)
             # A session gives `after` only where the connection is the box's own.
-            return commit_between(cast("OwnConnection", connection), done, asked)
+            return commit_between(cast("OwnConnection", connection), done, request)
         if is_unbegun(connection):
             return begin_with(connection, (statement(name, schema, *parameters, of_rows=True), written(parameters)))
         return self._transaction.rows(name, **parameters)
@@ -405,10 +397,9 @@ class Turns:
     def take_unordered(
         self, queue: BoxQueue, limit: int, definitions: Definitions, *, wary: bool = False, only: int | None = None
     ) -> tuple[Delivery | None, int]:
-        """Hand out the next messages of a queue without order, each locked by itself; otherwise like `hand_out`.
-
-        With a gate, of one group as far as they go: it looks at fewer groups then, and more leave it at once. `wary`: pass over
-        messages whose last transaction was rolled back. `only`: the entry of the one message.
+        """Hand out the next messages of a queue without order, each locked by itself; otherwise like `hand_out`. With a gate, of one group
+        as far as they go: it looks at fewer groups then, and more leave it at once. `wary`: pass over messages whose last transaction was
+        rolled back. `only`: the entry of the one message.
         """
         parameters = {
             "of_queue": queue.queue_id, "at_most": limit, "from_rank": self._from_rank(queue), "by_group": queue.numbers,
@@ -424,7 +415,7 @@ class Turns:
 
 
 def _measure(queue: str, judged: TurnResult) -> None:
-    """Count what a turn has decided. A transaction that is rolled back afterwards counts, too."""
+    """Count the decisions of a turn. A transaction that is rolled back afterwards counts, too."""
     MEASURES.set_aside(queue, judged.changes["aside_dispositions"])
     MEASURES.count(Measure.CONFLICTS, queue, by=judged.changes["aside_reasons"].count(REASONS[Reason.CONFLICTS]))
     MEASURES.observe(Measure.HOLD, queue, judged.held_s)

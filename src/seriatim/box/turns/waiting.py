@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Waiter"]
 
-#: A call may be missed where a message and a waiter cross each other; a look that often finds it.
+#: A notification may be missed where a message and a waiter cross each other; a look at this interval finds it, seconds.
 _LOOK_S = 1.0
-#: How long a wait goes on, at most, when nobody waits for messages any more.
+#: The longest continuation of a wait when no receiver waits for messages any more, seconds.
 _NOTICE_END_S = 0.1
-#: A group whose timer is due, and that isn't handed out, is in somebody's hands; meanwhile it is looked at again, with a pause.
+#: A group whose timer is due, and that isn't handed out, is locked by another process; it is checked again after this pause, seconds.
 _SHORT_S = 0.05
 
 
@@ -36,21 +36,21 @@ class Waiter:
         self._transaction = transaction
         self._connection = cast(
             "OwnConnection", transaction.connection
-        )  # nobody waits in a transaction of the caller's
-        #: Says that a wait shall end; called again and again during a wait.
+        )  # receivers don't wait in a transaction of the caller's
+        #: Returns whether a wait shall end; called again and again during a wait.
         self._ends = ends
         self._queue_id = queue_id
         self._channel = f"seriatim_{self._connection.info.backend_pid}"
         self._is_deaf = self._connection.is_pooled
         self._is_listening = False
-        #: The number under which it has asked to be called; None: it hasn't, or was called.
+        #: The number under which it is registered for a notification; None: it isn't, or was notified.
         self._waiter: int | None = None
         #: The last notification: the number of this waiter, and the number of the newest waiter at that time.
         self._call: tuple[int | None, int] = None, 0
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Around all waits: behind them nobody listens, nor is to be called. After an error neither; and the error is raised."""
+        """Wait while the block runs. Afterwards no registration is left, also after an error, which is raised."""
         try:
             yield
             self._leave()
@@ -59,7 +59,7 @@ class Waiter:
             raise
 
     def ask(self) -> None:
-        """Commit, and ask to be called, unless it has. Who looks for messages after this and finds none can wait."""
+        """Commit, and register for a notification, unless it is registered. A look for messages after this can be followed by a wait."""
         if self._is_deaf or self._waiter is not None:
             self._transaction.commit()
             return
@@ -86,17 +86,17 @@ class Waiter:
         return True
 
     def _commit_with(self, name: str, **options: Any) -> Any:
-        """Execute a statement about the queue, and commit, in one round trip; returns its value."""
+        """Execute a statement about the queue, and commit, in one round trip; return its value."""
         self._transaction.publish_notices()
-        asked = statement(name, self._transaction.schema, "of_queue"), {"of_queue": self._queue_id}
-        return commit_with(self._connection, asked, **options)
+        request = statement(name, self._transaction.schema, "of_queue"), {"of_queue": self._queue_id}
+        return commit_with(self._connection, request, **options)
 
     @property
     def _is_called(self) -> bool:
         return self._waiter is None and not self._is_deaf
 
     def _hears(self, timeout_s: float) -> bool:
-        """Listen for so long; whether a publisher has notified."""
+        """Listen for a number of seconds; return whether a publisher has notified."""
         if self._is_deaf:
             time.sleep(timeout_s)
             return False
@@ -104,7 +104,7 @@ class Waiter:
             if call.channel != self._channel or self._waiter is None:
                 continue  # an application's, or the second of two calls
             newest = int(call.payload or 0)  # a call to every receiver names no waiter
-            if not newest or newest >= self._waiter:  # else it was for who waited with this connection before
+            if not newest or newest >= self._waiter:  # otherwise it was for an earlier waiter on this connection
                 self._call, self._waiter = (self._waiter, newest), None
         return self._is_called
 
@@ -127,5 +127,5 @@ class Waiter:
             self._connection.rollback()
             self._leave()
             self._connection.commit()
-        except psycopg.Error:  # somebody else would get it, and hear calls that are not for him
+        except psycopg.Error:  # otherwise the connection's next user would get its notifications
             self._connection.close()

@@ -1,7 +1,7 @@
-"""See who is at work on queues that have work. Reads without locks.
+"""See which receivers are at work on queues that have work. Reads without locks.
 
 The evidence is what PostgreSQL knows at this moment: heartbeats of processes, receivers that wait for a call, leases, the
-places of readers that `serve` starts, locked groups. An application that receives in sessions of its own can be missed
+slots of readers that `serve` starts, locked groups. An application that receives in sessions of its own can be missed
 between two of them, so a queue whose groups were touched a moment ago counts as worked on. ``ready_work.sql`` is the one
 place that answers "is anybody at work".
 """
@@ -32,17 +32,17 @@ class ReadyWork:
     #: When the first message was published that can be handed out now.
     ready_since: datetime
     ready_s: float
-    #: The number of receivers seen at work: by a heartbeat, waiting, in a turn, under a lease, or started by `serve`; one may be seen in
-    #: several ways.
+    #: The number of receivers seen at work: by a heartbeat, waiting, in a turn, under a lease, or started by `serve`; one may be seen
+    #: in several ways.
     at_work: int
     #: The number of processes that worked on it and are no longer heard of.
     silent: int
-    #: When one of its groups was last handed out or judged, if nobody is seen at work; None: never.
+    #: When one of its groups was last handed out or judged, if no receiver is seen at work; None: never.
     touched_at: datetime | None
 
     @property
     def helps(self) -> str:
-        """The command with which somebody works on it."""
+        """The command that starts work on it."""
         if self.is_activation:
             return command("serve") if self.activated else command("queue", "activation", "on", self.queue)
         if self.regions is not None:
@@ -50,7 +50,7 @@ class ReadyWork:
         return command("work", self.queue, handler="MODULE:FUNCTION")
 
     def is_left_alone(self, patience_s: float) -> bool:
-        """Whether its work has waited for longer than that many seconds, and nobody is seen at work on it."""
+        """Return whether its work has waited for longer than that many seconds, and no receiver is seen at work on it."""
         if not self.enabled or self.owner is not None or self.at_work or self.ready_s <= patience_s:
             return False
         if self.touched_at is None:
@@ -61,4 +61,4 @@ class ReadyWork:
 
 def ready_work(transaction: Transaction) -> dict[str, ReadyWork]:
     """The queues that have something to hand out, by name."""
-    return {one.queue: one for one in transaction.rows("ready_work", ReadyWork)}
+    return {row.queue: row for row in transaction.rows("ready_work", ReadyWork)}

@@ -1,4 +1,4 @@
-"""Who a box is, and where it lives: its id, the server that it remembers, and the server on which it is."""
+"""The identity of a box, and its home: its id, the server that it remembers, and the server on which it is."""
 
 from __future__ import annotations
 
@@ -50,26 +50,26 @@ class BoxIdentity:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """What would tell a copy, and isn't known here."""
-        told = {"the system identifier": self.system_identifier_here}
+        """The facts that would tell a copy, and aren't known here."""
+        facts = {"the system identifier": self.system_identifier_here}
         if not self.is_standby:
-            told["the timeline"] = self.timeline_here
-        return tuple(name for name, value in told.items() if value is None)
+            facts["the timeline"] = self.timeline_here
+        return tuple(name for name, value in facts.items() if value is None)
 
     @property
     def home(self) -> str:
-        """Where the box is, in words."""
+        """The place of the box, in words."""
         parts = (
             ("system identifier", self.system_identifier_here),
             ("database oid", self.database_oid_here),
             ("timeline", self.timeline_here),
             ("folder", self.folder_here),
         )
-        said = [f"{name} {value}" for name, value in parts if value is not None]
-        return ", ".join([*said, *(["a standby"] if self.is_standby else [])])
+        texts = [f"{name} {value}" for name, value in parts if value is not None]
+        return ", ".join([*texts, *(["a standby"] if self.is_standby else [])])
 
 
 def identity_of_box(statements: Statements) -> BoxIdentity | None:
     """Read the identity of a box; None if it has none yet."""
-    found = statements.rows("identity_shown", BoxIdentity)
-    return found[0] if found else None
+    rows = statements.rows("identity_shown", BoxIdentity)
+    return rows[0] if rows else None

@@ -71,7 +71,7 @@ class BoxStatus:
     @property
     def more_bytes(self) -> int:
         """The growth in bytes since the time `since`."""
-        return sum(one.more_bytes for one in self.tables)
+        return sum(table.more_bytes for table in self.tables)
 
 
 def read_status(statements: Statements, place: str) -> BoxStatus:
@@ -79,17 +79,17 @@ def read_status(statements: Statements, place: str) -> BoxStatus:
     tables = tuple(statements.rows("sizes", TableSize, schema=statements.schema))
     noted = statements.rows("earlier_sizes")
     since = noted[0].taken_at if noted else None
-    found = find(statements)
-    earlier = {one.name: (one.rows, one.size_bytes) for one in noted}
+    applied = find(statements)
+    earlier = {table.name: (table.rows, table.size_bytes) for table in noted}
     if since is not None:
-        tables = tuple(_compared(one, *earlier.get(one.name, (0, 0))) for one in tables)
+        tables = tuple(_compared(table, *earlier.get(table.name, (0, 0))) for table in tables)
     dispensers = tuple(statements.rows("dispensers", Dispenser))
     return BoxStatus(
         place=place,
         schema=statements.schema,
-        version=0 if found is None else found.version,
+        version=0 if applied is None else applied.version,
         postgresql=statements.connection.info.parameter_status("server_version") or "",
-        size_bytes=sum(one.size_bytes for one in tables),
+        size_bytes=sum(table.size_bytes for table in tables),
         locations=dispensers,
         tables=tables,
         since=since,

@@ -1,4 +1,4 @@
-"""List bulk operations, and what became of each group. Reads without locks."""
+"""List bulk operations, and the result of each group. Reads without locks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BulkOperation:
         action: the action.
         at_once: for `close`: whether nothing leaves any more.
         queues: the queues of its groups.
-        filter: what its groups were chosen by.
+        filter: the filter of its groups.
         actor: the actor, as the caller gave it.
         reason: the actor's reason.
         role: the PostgreSQL role that had logged in (`session_user`).
@@ -43,7 +43,7 @@ class BulkOperation:
         begun_at: when it was begun; None: it waits for that, and nothing is done.
         moved_at: when its last portion was done; None: none is.
         ended_at: when it was over; None: it isn't.
-        cancelled_by: who cancelled it; None: nobody.
+        cancelled_by: the operator that cancelled it; None: nobody.
         cancelled_because: the reason for that.
         groups: how many groups it has.
         done: to how many it was done.
@@ -136,10 +136,10 @@ def bulk_operations_of(transaction: Transaction, chosen: BulkFilter, bulk_id: in
 
 def bulk_operation_of(transaction: Transaction, bulk_id: int) -> BulkOperation:
     """One operation."""
-    found = bulk_operations_of(transaction, BulkFilter(), bulk_id)
-    if not found:
+    operation = bulk_operations_of(transaction, BulkFilter(), bulk_id)
+    if not operation:
         raise NotFound(f"there is no bulk operation {bulk_id}", remedy="see seriatim bulk list")
-    return found[0]
+    return operation[0]
 
 
 def bulk_groups_of(transaction: Transaction, chosen: BulkGroupFilter) -> list[BulkGroup]:

@@ -1,4 +1,4 @@
-"""How far this machine's clock is apart from the database's, and what was reckoned while the database's was ahead."""
+"""How far this machine's clock is from the database's, and which times were computed while the database's was ahead."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLOCK_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class TimesAhead:
-    """What waits, in a queue or (``""``) beside queues, for a time that counts from one that is still to come."""
+    """The work, in a queue or (``""``) beside queues, that waits for a time that counts from a future one."""
 
     queue: str
     #: ``lease``, ``delayed message``, ``new message``, ``group``, ``dialog`` or ``stream``.
@@ -28,14 +28,13 @@ class TimesAhead:
 
 
 def times_ahead(transaction: Transaction) -> list[TimesAhead]:
-    """What waits by a time that was reckoned while the database's clock was ahead; for the owner of the box."""
+    """Return what waits by a time that was computed while the database's clock was ahead; for the owner of the box."""
     return transaction.rows("times_ahead", TimesAhead)
 
 
 def ahead_s(transaction: Transaction) -> float:
-    """The seconds by which this machine's clock is surely ahead of the database's; negative: behind it.
-
-    The database's answer is from some moment of the round trip: that much isn't counted.
+    """Return the seconds by which this machine's clock is surely ahead of the database's; negative: behind it. The database's answer is
+    from some moment of the round trip: that much isn't counted.
     """
     before = time.time()
     there = transaction.value("clock").timestamp()
@@ -46,7 +45,7 @@ def ahead_s(transaction: Transaction) -> float:
 
 
 def apart(seconds: float) -> str | None:
-    """In words that a clock is apart from the database's; None: it isn't, or by too little to matter."""
+    """Return in words that a clock is apart from the database's; None: it isn't, or by too little to matter."""
     if abs(seconds) < CLOCK_S:
         return None
     return f"this machine's clock is {math.floor(abs(seconds)):,} s {'ahead of' if seconds > 0 else 'behind'} the database's"

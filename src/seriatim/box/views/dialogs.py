@@ -16,7 +16,7 @@ from seriatim.kernel.dialog import LABELS, DialogState
 
 __all__ = ["DialogFilter", "DialogView", "clean_up", "dialogs_of"]
 
-#: So many are cleaned up in one transaction.
+#: How many are cleaned up in one transaction.
 _BATCH = 200
 
 
@@ -97,29 +97,23 @@ def dialogs_of(transaction: Transaction, chosen: DialogFilter) -> list[DialogVie
     return [DialogView(*row) for row in transaction.rows("dialogs", **chosen.parameters())]
 
 
-def clean_up(
-    access: Access,
-    *,
-    state: str,
-    older_than: float | str,
-    dry_run: bool,
-) -> list[DialogView]:
+def clean_up(access: Access, *, state: str, older_than: float | str, dry_run: bool) -> list[DialogView]:
     """End the sides in a state that are old enough, without notifying the other sides; return them."""
-    for given, what in ((state, "a state"), (older_than, "a period as older_than")):
-        if given is None:
+    for value, noun in ((state, "a state"), (older_than, "a period as older_than")):
+        if value is None:
             raise UsageError(
-                f"dialogs can't be cleaned up without {what}", remedy="give it, so that active dialogs aren't ended"
+                f"dialogs can't be cleaned up without {noun}", remedy="give it, so that active dialogs aren't ended"
             )
     with access.transaction() as transaction:
-        found = dialogs_of(transaction, DialogFilter(state=state, older_than=older_than))
+        views = dialogs_of(transaction, DialogFilter(state=state, older_than=older_than))
     if not dry_run:
-        for begin in range(0, len(found), _BATCH):
+        for begin in range(0, len(views), _BATCH):
             with access.transaction() as transaction:
-                _clean_up(transaction, found[begin : begin + _BATCH])
-    return found
+                _clean_up(transaction, views[begin : begin + _BATCH])
+    return views
 
 
-def _clean_up(transaction: Transaction, found: Sequence[DialogView]) -> None:
+def _clean_up(transaction: Transaction, views: Sequence[DialogView]) -> None:
     verbs = Dialogs(transaction)
-    for one in found:
-        verbs.end(one.handle, None, cleanup=True, in_hand=())
+    for view in views:
+        verbs.end(view.handle, None, cleanup=True, in_hand=())

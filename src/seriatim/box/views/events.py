@@ -26,8 +26,8 @@ __all__ = [
 ]
 
 #: The words of the kinds.
-KINDS = tuple(one.word for one in EventKind)
-#: One transaction gives at most this many positions.
+KINDS = tuple(kind.word for kind in EventKind)
+#: The most positions that one transaction gives.
 _PLACED = 10_000
 _LAST_POSITION = 2**63 - 1
 
@@ -155,15 +155,15 @@ def read_events(
     while True:
         with begin() as transaction:
             more = transaction.value("place_events", at_most=_PLACED)
-            found = transaction.rows("events_after", EventView, **wanted)
-        if len(found) == limit or not more:
-            return found
+            rows = transaction.rows("events_after", EventView, **wanted)
+        if len(rows) == limit or not more:
+            return rows
 
 
 def skips_of(
     transaction: Transaction, queue: BoxQueue, group: str, numbers: Collection[int]
 ) -> Mapping[int, EventView]:
-    """The newest skip of each of these numbers, as far as it is on record."""
+    """Return the newest skip of each of these numbers that is on record."""
     if not numbers:
         return {}
     parameters = {

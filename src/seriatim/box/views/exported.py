@@ -14,7 +14,7 @@ from seriatim.pipeline.types.message import Property
 
 __all__ = ["ExportedMessage", "exported"]
 
-#: So many rows without bodies are fetched at once.
+#: How many rows without bodies are fetched at once.
 _PAGE = 1_000
 #: The most bytes of bodies that are read at once; one larger body is read alone.
 _BYTES = 8 * 2**20
@@ -50,7 +50,7 @@ def exported(
     """Read messages with their bodies, oldest first; a message in two queues comes twice."""
     only: dict[str, list[Any] | None] = {"group_keys": None, "entry_ids": None}
     if entries is not None:
-        only = {"group_keys": list(entries), "entry_ids": [one for each in entries.values() for one in each]}
+        only = {"group_keys": list(entries), "entry_ids": [entry_id for each in entries.values() for entry_id in each]}
     for page in transaction.portions("places_to_export", _PAGE, **chosen.parameters(), id_space=None, **only):
         for rows in _by_size(page):
             columns = {
@@ -58,10 +58,10 @@ def exported(
                 "positions": [row.position for row in rows],
                 "entry_ids": [row.entry_id for row in rows],
             }
-            bodies = {one.place: one for one in transaction.rows("bodies_to_export", **columns)}
+            bodies = {entry_id.place: entry_id for entry_id in transaction.rows("bodies_to_export", **columns)}
             for at, row in enumerate(rows, 1):
                 if at not in bodies:
-                    continue  # it is done and gone since
+                    continue  # it was done and deleted meanwhile
                 if bodies[at].body is None:  # a role sees its heads in one queue, and bodies in another
                     transaction.check_sight("see_bodies", queue=row.queue)
                 yield _message(row, bodies[at])
@@ -69,16 +69,16 @@ def exported(
 
 def _by_size(page: Sequence[Any]) -> Iterator[list[Any]]:
     """Cut rows where their bodies together would be too large."""
-    some: list[Any] = []
+    portion: list[Any] = []
     size = 0
     for row in page:
-        if some and size + (row.body_bytes or 0) > _BYTES:
-            yield some
-            some, size = [], 0
-        some.append(row)
+        if portion and size + (row.body_bytes or 0) > _BYTES:
+            yield portion
+            portion, size = [], 0
+        portion.append(row)
         size += row.body_bytes or 0
-    if some:
-        yield some
+    if portion:
+        yield portion
 
 
 def _message(row: Any, stored: Any) -> ExportedMessage:

@@ -1,4 +1,4 @@
-"""What became of a message in the boxes into which it was sent, as far as these tell it."""
+"""The steps of a message in the boxes into which it was sent, as far as they report them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["with_steps_elsewhere"]
 
 #: A person waits for it: seconds for a connection, for an answer, and for all boxes.
 CONNECT_S, ANSWER_S, ALL_S = 3, 5.0, 15.0
-#: What is shown of what a box tells.
+#: The limits of what is shown of another box's report.
 _LONGEST_TEXT, _MOST_PLACES, _MOST_FAULTS = 1000, 20, 50
 
 _PLACE = {
@@ -42,7 +42,7 @@ _TICKET = {"location": str, "epoch": int, "number": int}
 
 
 class _Told(NamedTuple):
-    """What a box tells of a message: when it came, and its steps there; None: it knows nothing of it, or doesn't tell."""
+    """A box's report of a message: when it came, and its steps there; None: it doesn't know it, or doesn't report."""
 
     link: str
     peer: UUID
@@ -52,91 +52,90 @@ class _Told(NamedTuple):
 
 
 def with_steps_elsewhere(access: Access, trace: Trace, message_id: str, id_space: str | None) -> list[Step]:
-    """The steps of a trace, and those behind links whose addresses this box has.
-
-    The other box has to have granted it. Where it hasn't, the trace ends with what is known here. At most ten boxes are asked, each for a few seconds.
+    """Return the steps of a trace, and those behind links whose addresses this box has. The other box has to have granted it. Where it
+    hasn't, the trace ends with what is known here. At most ten boxes are asked, each for a few seconds.
     """
     if not trace.may_have_left:
         return trace.steps
     with access.transaction() as transaction:
         if transaction.check_sight("see"):
             return trace.steps
-        asked = transaction.rows("link_trace_requests", its_id=message_id, of_space=id_space)
+        requests = transaction.rows("link_trace_requests", its_id=message_id, of_space=id_space)
     until = time.monotonic() + ALL_S
-    told = [_told(one, message_id) for one in asked if time.monotonic() < until]
+    answers = [_told(request, message_id) for request in requests if time.monotonic() < until]
     steps = list(trace.steps)
-    if trace.is_gone and any(one.steps for one in told):
+    if trace.is_gone and any(answer.steps for answer in answers):
         ends = [step for step in steps if step.kind is StepKind.UNKNOWN]
-        for one in told:
-            if one.steps and ends:
-                text = f"sent over link {one.link} to box {one.peer}, acknowledged; the time isn't kept"
+        for answer in answers:
+            if answer.steps and ends:
+                text = f"sent over link {answer.link} to box {answer.peer}, acknowledged; the time isn't kept"
                 steps[steps.index(ends[0])] = replace(ends[0], kind=StepKind.DONE, text=text)
                 break
-    for one in told:
-        steps += one.steps or []
-        if one.error is not None:
-            text = f"box {one.peer} can't be asked what became of it: {one.error}"
-            steps.append(Step(None, StepKind.UNKNOWN, text, message_id, link=one.link))
+    for answer in answers:
+        steps += answer.steps or []
+        if answer.error is not None:
+            text = f"box {answer.peer} can't be asked what became of it: {answer.error}"
+            steps.append(Step(None, StepKind.UNKNOWN, text, message_id, link=answer.link))
     return steps
 
 
-def _told(one: Any, message_id: str) -> _Told:
-    """What the box of a link tells of a message."""
-    link = from_json(Link, json.loads(one.definition))
+def _told(request: Any, message_id: str) -> _Told:
+    """Return the report of a link's box about a message."""
+    link = from_json(Link, json.loads(request.definition))
     try:
         kind = Carrier if link.url is None else HttpsCarrier
         carrier = kind(link, answer_s=ANSWER_S, connect_s=CONNECT_S)
         try:
-            answer = carrier.trace(bytes(one.frame))
+            answer = carrier.trace(bytes(request.frame))
         finally:
             carrier.close()
         frame = Frame.read(answer)
-        if frame.kind != FrameKind.STEPS or frame.head.sender != one.peer:
-            return _Told(one.link, one.peer, None)
-        return _Told(one.link, one.peer, _steps_of(one.link, message_id, MessageSteps.read(frame).told))
+        if frame.kind != FrameKind.STEPS or frame.head.sender != request.peer:
+            return _Told(request.link, request.peer, None)
+        return _Told(request.link, request.peer, _steps_of(request.link, message_id, MessageSteps.read(frame).told))
     except Unavailable as error:
-        return _Told(one.link, one.peer, None, error.what)
+        return _Told(request.link, request.peer, None, error.what)
     except SeriatimError:  # its door isn't for us
-        return _Told(one.link, one.peer, None)
+        return _Told(request.link, request.peer, None)
 
 
 def _steps_of(link: str, message_id: str, read: object) -> list[Step] | None:
-    """The steps that the other box tells; None: nothing is known."""
+    """Return the steps in the other box's report; None: nothing is known."""
     if read == {}:
         return None
     message = _fields(read, _MESSAGE)
     received_at = message["received_at"]
     check(received_at is not None, "a trace doesn't say when its message came")
     if message["ticket"] is None:
-        came = Step(received_at, StepKind.RECEIVED, "from this box", message_id, link=link)
+        received = Step(received_at, StepKind.RECEIVED, "from this box", message_id, link=link)
         text = "it is gone there: done in its queue, which keeps nothing of it, sent on, or deleted"
-        return [came, Step(None, StepKind.UNKNOWN, text, message_id, link=link)]
+        return [received, Step(None, StepKind.UNKNOWN, text, message_id, link=link)]
     ticket = _fields(message["ticket"], _TICKET)
     base = TracedPlace(
         message_id, message["type"] or "", ticket["location"] or "", ticket["epoch"] or 0, ticket["number"] or 0, received_at, 1,
         queue=None, group=None, entry_id=None, status=None, reason=None, sequence=None, ordinal=None, late=None, attempt=None,
         visible_at=None, subscriptions=[], since=None, id_space="", done_by=None,
     )  # fmt: skip
-    places = [replace(base, **_fields(one, _PLACE)) for one in (message["places"] or [])[:_MOST_PLACES]]
+    places = [replace(base, **_fields(place, _PLACE)) for place in (message["places"] or [])[:_MOST_PLACES]]
     faults = []
-    for one in (message["faults"] or [])[:_MOST_FAULTS]:
-        told = _fields(one, _FAULT)
-        check(told["at"] is not None, "a fault in a trace has no time")
-        texts = {name: told[name] or "" for name in ("group", "kind", "error_class", "error", "worker")}
+    for fault in (message["faults"] or [])[:_MOST_FAULTS]:
+        fields = _fields(fault, _FAULT)
+        check(fields["at"] is not None, "a fault in a trace has no time")
+        texts = {name: fields[name] or "" for name in ("group", "kind", "error_class", "error", "worker")}
         faults.append(
             FaultView(
-                0, told["queue"], texts["group"], message_id, base.type, None, None, told["attempt"] or 0, texts["kind"],
-                texts["error_class"], texts["error"], "", told["at"], texts["worker"], told["retry_at"],
+                0, fields["queue"], texts["group"], message_id, base.type, None, None, fields["attempt"] or 0, texts["kind"],
+                texts["error_class"], texts["error"], "", fields["at"], texts["worker"], fields["retry_at"],
             )
         )  # fmt: skip
     return steps_elsewhere(link, places or [base], faults)
 
 
 def _fields(read: object, kinds: Mapping[str, type]) -> dict[str, Any]:
-    """The fields of an object that have these names, each of its kind or None."""
-    found = read if isinstance(read, dict) else {}
-    check(found is read, "a trace isn't an object of JSON as it should be")
-    return {name: _value(found.get(name), kind) for name, kind in kinds.items()}
+    """Return the fields of an object that have these names, each of its kind or None."""
+    content = read if isinstance(read, dict) else {}
+    check(content is read, "a trace isn't an object of JSON as it should be")
+    return {name: _value(content.get(name), kind) for name, kind in kinds.items()}
 
 
 def _value(value: object, kind: type) -> object:

@@ -11,7 +11,7 @@ from seriatim.errors import Unavailable
 
 __all__ = ["Figure", "read_figures"]
 
-#: So many messages, and as many groups, are counted exactly, of all queues together.
+#: How many messages, and as many groups, are counted exactly, of all queues together.
 _MOST = 50_000
 
 
@@ -19,7 +19,7 @@ _MOST = 50_000
 class Figure:
     """A number that a box shows."""
 
-    #: What is counted or measured, as the function ``figures`` of the schema names it.
+    #: The counted or measured thing, as the function ``figures`` of the schema names it.
     figure: str
     #: The queue, location or table; None: it is of the whole box.
     name: str | None
@@ -29,7 +29,7 @@ class Figure:
 
 
 def read_figures(transaction: Transaction, limit_s: float, most: int = _MOST) -> list[Figure]:
-    """All figures of the queues that the role sees, and for the owner those of the box."""
+    """Return all figures of the queues that the role sees, and for the owner those of the box."""
     transaction.do("limit_statements", milliseconds=max(1, round(limit_s * 1000)))
     try:
         return transaction.rows("figures", Figure, most=most)

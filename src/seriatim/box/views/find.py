@@ -19,9 +19,9 @@ from seriatim.box.views.message_places import Placed
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.text.storable import checked_text
 
-__all__ = ["Found", "FoundMessage", "Similar", "find", "similar_to"]
+__all__ = ["FoundMessage", "SearchResult", "Similar", "find", "similar_to"]
 
-#: Text that may stand for a number in a property. It is written without an exponent there.
+#: Text that may be a number in a property. It is written without an exponent there.
 _NUMBER = re.compile(r"-?\d{1,40}(\.\d{1,40})?", re.ASCII)
 
 
@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"-?\d{1,40}(\.\d{1,40})?", re.ASCII)
 _ABOVE = "zzzz"
 #: In JSON: no property has this value.
 _NO_VALUE = "[]"
-#: Parts of ids have at least so many characters.
+#: The least number of characters of a part of an id.
 _PART = 4
 #: Of so many messages, the newest ones, parts of ids are found.
 _NEWEST = 20_000
@@ -46,7 +46,7 @@ class FoundMessage(Placed):
     """A found message in one queue, or an unrouted message.
 
     Args:
-        matched: what has the text: ``message id``, ``group``, or the name of a property.
+        matched: the place of the text: ``message id``, ``group``, or the name of a property.
     """
 
     matched: str = ""
@@ -57,7 +57,7 @@ class Similar:
     """A message or a group that has a text only in part, or with other capital letters.
 
     Args:
-        matched: what has it: ``group``, ``message id``, or the name of a property.
+        matched: its place: ``group``, ``message id``, or the name of a property.
         message_id: the message's id; None for a group.
         queue: the group's queue; None for a message.
         group: the group's key; None for a message.
@@ -72,7 +72,7 @@ class Similar:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """What a box knows of a text.
 
     Args:
@@ -119,19 +119,19 @@ class FindFilter(Listing):
     properties: bool = listing.given("Whether values of properties are searched, which tells what they are.", True)
 
 
-def find(transaction: Transaction, definitions: Definitions, chosen: FindFilter) -> Found:
+def find(transaction: Transaction, definitions: Definitions, chosen: FindFilter) -> SearchResult:
     """Find a text, in a round trip each for groups, messages, faults and ids; at most `limit` rows of each."""
     text, limit = chosen.text, chosen.limit
     keys = _keys(definitions, text)
     parameters = chosen.parameters() | {"group_keys": keys}
-    given = {"text": json.dumps(text), "number": json.dumps(text), "truth": json.dumps(text)}
+    texts = {"text": json.dumps(text), "number": json.dumps(text), "truth": json.dumps(text)}
     if _NUMBER.fullmatch(text):
-        given["number"] = format(Decimal(text), "f")
+        texts["number"] = format(Decimal(text), "f")
     if text in ("true", "false"):
-        given["truth"] = text
+        texts["truth"] = text
     if not chosen.properties:
-        given = dict.fromkeys(given, _NO_VALUE)
-    as_json = "{" + ", ".join(f'"{name}": {value}' for name, value in given.items()) + "}"
+        texts = dict.fromkeys(texts, _NO_VALUE)
+    as_json = "{" + ", ".join(f'"{name}": {value}' for name, value in texts.items()) + "}"
     groups = groups_of(transaction, GroupFilter(limit=limit), keys)
     messages = transaction.rows("found_messages", FoundMessage, **parameters, given=as_json)
     faults = transaction.rows("found_faults", FaultView, **parameters)
@@ -141,39 +141,39 @@ def find(transaction: Transaction, definitions: Definitions, chosen: FindFilter)
         for name, queue in sorted(definitions.queues.items())
         if queue.declared.keeps != "everything"
     }
-    return Found(
-        text, tuple(groups), tuple(messages), tuple(faults), tuple(one.published_at for one in published), keeps
+    return SearchResult(
+        text, tuple(groups), tuple(messages), tuple(faults), tuple(row.published_at for row in published), keeps
     )
 
 
 def similar_to(transaction: Transaction, chosen: FindFilter) -> tuple[Similar, ...]:
     """What is similar to a text: at most `limit` groups, by queue and key, and `limit` messages, newest first.
 
-    Whatever its capital letters: groups whose key begins with it, or matches it as a pattern with ``*`` and ``?``; messages whose id
-    begins with it, as far as ids are remembered, if it has 4 characters or more; and of the newest messages those that have it in their id, or as the value of a
-    property. It is read by indexes, and so no more than that.
+    Whatever its capital letters: groups whose key begins with it, or matches it as a pattern with ``*`` and ``?``; messages whose id begins
+    with it, as far as ids are remembered, if it has 4 characters or more; and of the newest messages those that have it in their id, or as
+    the value of a property. It is read by indexes, and so no more than that.
     """
     text, limit = chosen.text, chosen.limit
     variants = _variants(text)
     groups: dict[tuple[str, str], Similar] = {}
-    for one in variants:
-        pattern = one if re.search(r"[*?]", one) else f"{one}*"
+    for variant in variants:
+        pattern = variant if re.search(r"[*?]", variant) else f"{variant}*"
         if pattern[0] in "*?":  # that would read all keys
             continue
         for view in groups_of(transaction, GroupFilter(key=pattern, limit=limit)):
             groups[view.queue, view.group] = Similar("group", None, view.queue, view.group, view.since)
-    given = {f"given{at}": variants[at % len(variants)] if chosen.properties else [] for at in range(4)}
+    texts = {f"given{at}": variants[at % len(variants)] if chosen.properties else [] for at in range(4)}
     parts = variants if len(text) >= _PART else []  # two letters are in many ids
-    found = transaction.rows(
-        "similar_messages", Similar, variants=variants, given=json.dumps(given), pattern=containing(text) if parts else None,
-        beginnings=parts, above=[f"{one}{_ABOVE}" for one in parts],
+    rows = transaction.rows(
+        "similar_messages", Similar, variants=variants, given=json.dumps(texts), pattern=containing(text) if parts else None,
+        beginnings=parts, above=[f"{variant}{_ABOVE}" for variant in parts],
         **chosen.parameters() | {"newest": min(chosen.newest or _NEWEST, _NEWEST)},
     )  # fmt: skip
-    return (*(groups[one] for one in sorted(groups)[:limit]), *found)
+    return (*(groups[variant] for variant in sorted(groups)[:limit]), *rows)
 
 
 def _variants(text: str) -> list[str]:
-    """A text as it may be written: as it is, in small letters, in capitals, and with one capital at its beginning."""
+    """Return the spellings of a text: unchanged, in small letters, in capitals, and with one capital at its beginning."""
     return list(dict.fromkeys((text, text.lower(), text.upper(), text.capitalize())))
 
 

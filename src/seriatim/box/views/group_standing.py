@@ -27,13 +27,13 @@ __all__ = ["Head", "OnWay", "OpenPlace", "Processed", "Standing", "standing_of"]
 
 #: Actions on messages, which have commands of their own.
 _ELSEWHERE = frozenset({Action.REQUEUE})
-#: These may hold what has arrived: nobody knows before it is judged.
+#: Policies that may hold arrivals, which isn't known before they are judged.
 _HOLDING = (Standard, BestEffort, UnitOfWork)
-#: An idle transaction is told after so long. Work that has waited for longer, and nobody is seen to work on the queue: nobody receives from it.
+#: An idle transaction is reported after this time. A queue whose work has waited longer, without a receiver in sight, has no receiver.
 _MOMENT_S = 5.0
-#: So many entries of the operator log are shown.
+#: How many entries of the operator log are shown.
 _LOGGED = 10
-#: So many events are shown.
+#: How many events are shown.
 _EVENTS = 10
 
 
@@ -173,7 +173,7 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
 
 
 def _first_command(transaction: Transaction, queue: str, group: str) -> str | None:
-    """The best command that lets a group go on."""
+    """Return the best command that lets a group continue."""
     return next(iter(standing_of(transaction, queue, group).commands), None)
 
 
@@ -189,7 +189,7 @@ def _commands(view: GroupView, helps: Sequence[Action], place: OpenPlace | None)
 
 
 def _processed(row: Any, queue: BoxQueue, view: GroupView, heads: Sequence[Head]) -> Processed | None:
-    """The last processed message: as it is kept, or as it follows from the first unprocessed message."""
+    """Return the last processed message: as kept, or derived from the first unprocessed message."""
     ordinal = view.ordinal if row.first_left is None else row.first_left - 1
     dead = set(row.dead)
     while ordinal in dead:
@@ -207,7 +207,7 @@ def _processed(row: Any, queue: BoxQueue, view: GroupView, heads: Sequence[Head]
 
 
 def _before(head: Head | None, queue: BoxQueue, view: GroupView, skipped: Sequence[int]) -> int | None:
-    """The number that left before the first one that is queued: the one below, unless that was skipped."""
+    """Return the number that left before the first queued one: the one below, unless that was skipped."""
     policy = queue.declared.policy_of(view.group)
     if head is None or head.sequence is None or head.late or not isinstance(policy, Standard):
         return None
@@ -249,7 +249,7 @@ def _why(
 def _why_ready(
     transaction: Transaction, queue: BoxQueue, view: GroupView, following: Head | None, open_place: str
 ) -> str:
-    """What a group waits for that nothing stops."""
+    """Return the reason why a group waits that nothing stops."""
     if view.places and (following is None or following.status == "held"):
         judges = _who_gets_it(transaction, queue, "the next receiver does that")
         unseen = f"nobody has looked yet at what has ended before the gate: {judges}"
@@ -311,7 +311,7 @@ def _moment(at: datetime) -> str:
 
 
 def _before_it_is_ready(queue: BoxQueue, view: GroupView, following: Head) -> str | None:
-    """The condition for handing out the next message; None: there is none."""
+    """Return the condition for handing out the next message; None: there is none."""
     if following.visible_at is not None and view.due_at is not None:
         return f"its next message may not be seen before {_moment(following.visible_at)}"
     if following.stopped:
@@ -327,7 +327,7 @@ def _before_it_is_ready(queue: BoxQueue, view: GroupView, following: Head) -> st
 
 
 def _who_gets_it(transaction: Transaction, queue: BoxQueue, receiver: str) -> str:
-    """Who gets the next message, as far as there is anybody; `receiver`: what the next receiver does."""
+    """Return the receiver of the next message, if there is any; `receiver`: the next step of a receiver."""
     name = queue.declared.name
     if queue.owner is not None:
         return f"the queue belongs to the pipeline {queue.owner}, which gets it"
@@ -338,7 +338,7 @@ def _who_gets_it(transaction: Transaction, queue: BoxQueue, receiver: str) -> st
 
 
 def _helping(view: GroupView, place: OpenPlace | None) -> tuple[Action, ...]:
-    # A place whose messages are worked on needs no hand.
+    # A place whose messages are worked on needs no operator.
     is_on_way = place is not None and place.waits_for and place.helps is None
     if is_on_way and view.state in (GroupState.TIMED_OUT, GroupState.WAITING):
         return ()

@@ -23,14 +23,7 @@ from seriatim.kernel.groups.verbs import Action, Situation
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.storable import checked_text
 
-__all__ = [
-    "GroupFilter",
-    "GroupView",
-    "count_groups",
-    "group_of",
-    "groups_of",
-    "postponement_of",
-]
+__all__ = ["GroupFilter", "GroupView", "count_groups", "group_of", "groups_of", "postponement_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +142,7 @@ class GroupView:
 
     @property
     def restart(self) -> str | None:
-        """What tells that its producer has begun anew; None if nothing does."""
+        """The evidence that its producer has begun anew; None: there is none."""
         if not self.restart_suspected:
             return None
         return f"its producer seems to have begun anew: {counted(self.suspects, 'message')} below its next number"
@@ -174,7 +167,7 @@ class GroupView:
 
     @property
     def postponement(self) -> str | None:
-        """Until when its first message is postponed, and how many times it was; None if it isn't postponed."""
+        """Until when its first message is postponed, and how often it was; None if it isn't postponed."""
         return postponement_of(self.postponed_until, self.postponed)
 
     @property
@@ -229,7 +222,7 @@ class GroupFilter(Listing):
 
 
 def postponement_of(until: datetime | None, times: int | None) -> str | None:
-    """Until when a message is postponed, and how many times it was; None if it isn't postponed."""
+    """Return until when a message is postponed, and how often it was; None if it isn't postponed."""
     if until is None:
         return None
     return f"postponed until {until.astimezone().isoformat(' ', 'seconds')} ({counted(times or 1, 'time')})"
@@ -264,7 +257,7 @@ def groups_of(transaction: Transaction, chosen: GroupFilter, groups: Sequence[st
         if len(found) == limit or not rows or rows[0]["read"] < most:
             return found
         after = (rows[0]["last_queue"], rows[0]["last_group"])
-        # As many as it takes where the next ones fit as often, and a quarter more.
+        # As many as are needed if the next ones fit as often, and a quarter more.
         wanted = most * 4 if not fit else (limit - len(found)) * most * 5 // (len(fit) * 4) + 1
         most = min(wanted, most * 4, _MOST_READ)
 
@@ -274,7 +267,7 @@ def count_groups(transaction: Transaction, queue: str | None = None, key: str | 
     return int(transaction.value("count_groups", **GroupFilter(queue, key=key).parameters()))
 
 
-#: How many groups one statement reads at most; where few of them fit, the next reads up to four times as many.
+#: The most groups that one statement reads; where few of them fit, the next reads up to four times as many.
 _MOST_READ = 20_000
 #: Groups that are named are all read at once.
 _ALL_NAMED = 2**31 - 1
@@ -288,7 +281,7 @@ def _view(row: Mapping[str, Any]) -> GroupView:
 
 
 def _among(states: frozenset[GroupState] | None, *, suspected: bool) -> str:
-    """The groups among which those in these states are: there is an index of groups that may be stopped, or are faulted."""
+    """Return the groups that include those in these states: there is an index of groups that may be stopped, or are faulted."""
     if not states or not states <= STOPPED:
         return "all"
     return "faulted" if states == {GroupState.FAULTED} and not suspected else "standing"

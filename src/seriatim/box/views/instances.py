@@ -72,10 +72,10 @@ class InstanceFilter(Listing):
 
 def instance_of(transaction: Transaction, instance_id: int) -> InstanceView:
     """One instance."""
-    found = instances_of(transaction, InstanceFilter(), instance_id)
-    if not found:
+    instances = instances_of(transaction, InstanceFilter(), instance_id)
+    if not instances:
         raise NotFound(f"there is no instance {instance_id!r}", remedy="it may have ended; see the instances")
-    return found[0]
+    return instances[0]
 
 
 def instances_of(

@@ -57,39 +57,39 @@ class Account:
 
 
 def broken(transaction: Transaction, most: int = 10) -> list[str]:
-    """The violations of the box's laws, in words, at most `most` of each kind; empty if all is well. Reads the whole box.
-
-    The laws: each message that a group took in is decided or held. Each released message, from the first one that isn't
-    done, is queued, in hand or dead. (Done messages have left the box, so a stolen first message can't be told from
-    them.) A group with queued messages has a time for its next turn. A closed place at a gate waits for an open one, or for
-    the clock of a hole. In the spool each reference has its message, and each
-    message has a ticket and a reference. The messages of a lease exist and aren't done.
+    """The violations of the box's laws, in words, at most `most` of each kind; empty if all is well. Reads the whole box. The laws: each
+    message that a group took in is decided or held. Each released message, from the first one that isn't done, is queued, in hand or dead.
+    (Done messages have left the box, so a stolen first message can't be told from them.) A group with queued messages has a time for its
+    next turn. A closed place at a gate waits for an open one, or for the clock of a hole. In the spool each reference has its message, and
+    each message has a ticket and a reference. The messages of a lease exist and aren't done.
     """
     groups = transaction.rows("audit_groups", most=most)
     released = transaction.rows("audit_released", most=most)
     asleep = transaction.rows("audit_ready", most=most)
     kept = transaction.rows("audit_places", most=most)
     leases = transaction.rows("audit_leases", most=most)
-    told = [_released(row) for row in released]
+    released_rows = [_released(row) for row in released]
     return (
         [
-            f"queue {queue!r}, group {group!r}: took in {taken:,}, but {decided:,} are decided and {held:,} held"
-            for queue, group, taken, decided, held in groups
+            f"queue {queue!r}, group {group!r}: took in {taken_in:,}, but {decided:,} are decided and {held:,} held"
+            for queue, group, taken_in, decided, held in groups
         ]
-        + told
+        + released_rows
         + [
-            f"queue {queue!r}, group {group!r}: {counted(messages, 'message is', 'messages are')} queued, and nothing says when they are next"
+            f"queue {queue!r}, group {group!r}: {counted(messages, 'message is', 'messages are')} queued, and nothing says "
+            "when they are next"
             for queue, group, messages in asleep
         ]
         + [
-            f"queue {queue!r}, group {group!r}: the results of place {number:,} wait at the gate, and no open place and no clock is before them"
+            f"queue {queue!r}, group {group!r}: the results of place {number:,} wait at the gate, and no open place and no "
+            "clock is before them"
             for queue, group, number in kept
         ]
         + [
             f"queue {queue!r}, group {group!r}: the lease {token} of {worker} has {missing:,} missing messages"
             for queue, group, token, worker, missing in leases
         ]
-        + [f"{one.problem} ({one.arrival_id}, {one.position})" for one in audit(transaction, most)]
+        + [f"{problem.problem} ({problem.arrival_id}, {problem.position})" for problem in audit(transaction, most)]
     )
 
 
@@ -145,7 +145,7 @@ def leases_run_out(transaction: Transaction, seconds: float, most: int = 5) -> l
 
 
 def never_numbered(transaction: Transaction, most: int = 5) -> list[str]:
-    """Messages without a ticket though their transactions have ended, in words: no turn sees them, and later messages pass them."""
+    """Return messages without a ticket though their transactions have ended, in words: no turn sees them, and later messages pass them."""
     rows = transaction.rows("never_numbered", most=most)
     return [
         f"location {location!r}: {counted(messages, 'message')}"
@@ -155,6 +155,6 @@ def never_numbered(transaction: Transaction, most: int = 5) -> list[str]:
 
 
 def silent_triggers(transaction: Transaction) -> list[str]:
-    """The triggers of the box that are switched off, or off in replication sessions: the name, and the table."""
+    """Return the triggers of the box that are switched off, or off in replication sessions: the name, and the table."""
     rows = transaction.rows("silent_triggers")
     return [f"{name} of {table}" for table, name in rows]

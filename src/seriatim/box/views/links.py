@@ -19,12 +19,12 @@ class LinkView:
 
     Args:
         link: its name.
-        state: ``"ok"``; ``"down"``: the last round failed; ``"new"``: nothing has passed yet; ``"unpaired"``: the other box isn't known, or nobody
-            may speak as it.
+        state: ``"ok"``; ``"down"``: the last round failed; ``"new"``: nothing has passed yet; ``"unpaired"``: the other box isn't known, or
+            nobody may speak as it.
         box: the id of the other box; None: it isn't known yet.
         role: the role that speaks as the other box here; None: it has a key, or this box calls.
-        public_key: the SHA-256 of the public key of the certificate that speaks as the other box here, in hexadecimal digits; None: it has a role, or
-            this box calls.
+        public_key: the SHA-256 of the public key of the certificate that speaks as the other box here, in hexadecimal digits; None: it has
+            a role, or this box calls.
         has_address: whether this box calls the other one.
         queues: into which queues of this box the other one may send.
         traces: whether the other one may ask here what became of its messages.
@@ -41,8 +41,10 @@ class LinkView:
         last_sent: the last time that a batch left.
         last_received: the last time that something came.
         last_error: why the last round failed, or a stream waits.
-        warnings: queues that group by something else in the other box, in words. Known of a queue when its first messages were acknowledged.
-        older_at: when the other box spoke in an older incarnation than before: two boxes live under its id, or it was restored. None: it didn't.
+        warnings: queues that group by something else in the other box, in words. Known of a queue when its first messages were
+            acknowledged.
+        older_at: when the other box spoke in an older incarnation than before: two boxes live under its id, or it was restored. None: it
+            didn't.
     """
 
     link: str
@@ -81,7 +83,8 @@ class StreamView:
         key: the group, or the lane of an unordered queue.
         incarnation: of the box that has opened it.
         number: its number.
-        state: of one that is sent ``"open"``, ``"closing"`` (it was idle) or ``"ending"`` (it can't be made whole); ``"open"`` of one that is received.
+        state: of one that is sent ``"open"``, ``"closing"`` (it was idle) or ``"ending"`` (it can't be made whole); ``"open"`` of one that
+            is received.
         sent: its last message; of one that is received None.
         acknowledged: the last message that the receiver has on disk.
         attempts: how often the present question was asked without progress.

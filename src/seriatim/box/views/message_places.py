@@ -32,7 +32,7 @@ __all__ = [
     "places_page",
 ]
 
-#: What a message can be in a queue, or instead of it.
+#: The states of a message in a queue, or outside of one.
 STATUSES = (
     *("arrived", "held", "queued", "in_hand", "faulted"),
     *("late", "duplicate", "invalid", "rejected", "dead"),
@@ -161,27 +161,27 @@ _TABLE_OF = {
 
 def places_page(transaction: Transaction, chosen: PlaceFilter) -> Page[Placed, tuple[int, int]]:
     """A page of messages with their places, in the order in which they came in; it reads a bounded number of messages."""
-    found: list[Placed] = []
+    placeds: list[Placed] = []
     limit = chosen.limit or 1
     place, read, most = chosen.after or (-1, -1), 0, limit
     among, end = _TABLE_OF.get(chosen.status or "", "spool"), time.monotonic() + chosen.seconds
     while True:
-        asked = {"among": among, "after_arrival": place[0], "after_position": place[1], "most": most}
-        rows = transaction.rows("places_after", dict, **_parameters(chosen) | asked)
+        parameters = {"among": among, "after_arrival": place[0], "after_position": place[1], "most": most}
+        rows = transaction.rows("places_after", dict, **_parameters(chosen) | parameters)
         if not rows:
-            return Page(found, None, read)
+            return Page(placeds, None, read)
         for row in rows:
             if row["message_id"] is None:
                 continue
-            if len(found) >= limit and (row["arrival_id"], row["position"]) != place:
-                return Page(found, place, read)
+            if len(placeds) >= limit and (row["arrival_id"], row["position"]) != place:
+                return Page(placeds, place, read)
             place = row["arrival_id"], row["position"]
-            found.append(Placed(**{name: value for name, value in row.items() if name not in _OF_PAGE}))
+            placeds.append(Placed(**{name: value for name, value in row.items() if name not in _OF_PAGE}))
         place, read = (rows[0]["last_arrival"], rows[0]["last_position"]), read + rows[0]["read"]
         if rows[0]["read"] < most:
-            return Page(found, None, read)
-        if len(found) >= limit or read >= _MOST_READ or time.monotonic() >= end:
-            return Page(found, place, read)
+            return Page(placeds, None, read)
+        if len(placeds) >= limit or read >= _MOST_READ or time.monotonic() >= end:
+            return Page(placeds, place, read)
         most = min(most * 8, _MOST_AT_ONCE)
 
 
@@ -190,8 +190,8 @@ _OF_PAGE = frozenset({"last_arrival", "last_position", "read", "arrival_id", "po
 
 def places_at(transaction: Transaction, arrival_id: int, position: int) -> list[Placed]:
     """The places of one message, by its arrival and position."""
-    asked = {"among": "one", "after_arrival": arrival_id, "after_position": position, "most": 1}
-    rows = transaction.rows("places_after", dict, **_parameters(PlaceFilter()) | asked)
+    parameters = {"among": "one", "after_arrival": arrival_id, "after_position": position, "most": 1}
+    rows = transaction.rows("places_after", dict, **_parameters(PlaceFilter()) | parameters)
     return [
         Placed(**{name: value for name, value in row.items() if name not in _OF_PAGE})
         for row in rows
@@ -208,8 +208,8 @@ def check_one_space(message_id: str, spaces: Collection[str]) -> None:
     """Refuse an id that messages of several id spaces have."""
     if len(spaces) > 1:
         named = ", ".join(map(repr, sorted(spaces)))
-        what = f"several messages have the id {message_id!r}, in the id spaces {named}"
-        raise UsageError(what, remedy="give its id_space=…, or --id-space")
+        problem = f"several messages have the id {message_id!r}, in the id spaces {named}"
+        raise UsageError(problem, remedy="give its id_space=…, or --id-space")
 
 
 def message_of(transaction: Transaction, message_id: str, id_space: str | None = None) -> Stored:
@@ -223,13 +223,13 @@ def message_with_places(
 ) -> tuple[Stored, list[Placed]]:
     """A message, and the queues that have it; errors as for `message_of`."""
     checked_text(message_id, "a message's id")
-    found, at = _found(transaction, message_id, id_space)
-    return found, places_at(transaction, *at)
+    message, at = _found(transaction, message_id, id_space)
+    return message, places_at(transaction, *at)
 
 
 def _found(transaction: Transaction, message_id: str, id_space: str | None) -> tuple[Stored, tuple[int, int]]:
-    given = {"message_id": message_id, "id_space": id_space}
-    rows = transaction.rows("recent_message", **given) or transaction.rows("message", **given)
+    parameters = {"message_id": message_id, "id_space": id_space}
+    rows = transaction.rows("recent_message", **parameters) or transaction.rows("message", **parameters)
     check_one_space(message_id, {row.id_space for row in rows})
     if not rows:
         raise NotFound(f"there is no message {message_id!r}", remedy="it never existed, or it is done and was deleted")
@@ -239,8 +239,8 @@ def _found(transaction: Transaction, message_id: str, id_space: str | None) -> t
         transaction.check_sight("see_bodies", queue=first.queue)
     parts: tuple[Part, ...] = ()
     if row.parts:
-        found = transaction.rows("message_parts", arrival_id=row.arrival_id, position=row.position)
-        parts = tuple(Part(*one) for one in found)
+        part_rows = transaction.rows("message_parts", arrival_id=row.arrival_id, position=row.position)
+        parts = tuple(Part(*part) for part in part_rows)
     stored = Stored(
         row.message_id,
         row.type,

@@ -1,6 +1,6 @@
 """The state of one message, in each queue that has it; with a wait until it is final. Reads without locks.
 
-Nobody tells when a message is done: that would cost every completion. So a waiting caller looks again, at first soon, and then
+No notification comes when a message is done: it would cost every completion. So a waiting caller looks again, at first soon, and then
 once a second; between two looks it has no connection. (Decision 0062.)
 """
 
@@ -88,7 +88,7 @@ class MessageStatus:
     @property
     def reason(self) -> str:
         """Why it has this state, in the queue where it has it; empty if it is done."""
-        return next((one.reason for one in self.queues if one.state is self.state), "")
+        return next((queue.reason for queue in self.queues if queue.state is self.state), "")
 
 
 class _Key(NamedTuple):
@@ -112,10 +112,10 @@ def status_of(
                 # The spool has no index by ids: it is read once, and again only when the id appears.
                 key = _key(transaction, named) if appears or is_first else None
                 published, is_first = published or appears, False
-            found = _status(transaction, message_id, key, published=published)
+            status = _status(transaction, message_id, key, published=published)
         left_s = until - time.monotonic()
-        if found.is_final or left_s <= 0:
-            return found
+        if status.is_final or left_s <= 0:
+            return status
         time.sleep(min(pause_s, left_s))
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
@@ -123,15 +123,15 @@ def status_of(
 def _is_published(transaction: Transaction, named: Mapping[str, str | None]) -> bool:
     """Whether the id was published lately."""
     rows = transaction.rows("published_at", **named)
-    check_one_space(str(named["message_id"]), {one.id_space for one in rows})
+    check_one_space(str(named["message_id"]), {row.id_space for row in rows})
     return bool(rows)
 
 
 def _key(transaction: Transaction, named: Mapping[str, str | None]) -> _Key | None:
-    """Where the message is in the spool; None: it isn't there any more, or never was."""
+    """Return the place of the message in the spool; None: it isn't there any more, or never was."""
     rows = transaction.rows("message_key", **named)
-    check_one_space(str(named["message_id"]), {one.id_space for one in rows})
-    return next((_Key(one.arrival_id, one.position) for one in rows), None)
+    check_one_space(str(named["message_id"]), {row.id_space for row in rows})
+    return next((_Key(row.arrival_id, row.position) for row in rows), None)
 
 
 def _status(transaction: Transaction, message_id: str, key: _Key | None, *, published: bool) -> MessageStatus:
@@ -142,13 +142,13 @@ def _status(transaction: Transaction, message_id: str, key: _Key | None, *, publ
     if not rows:
         return MessageStatus(message_id, MessageState.DONE)
     queues = tuple(
-        QueueStatus(one.queue, one.group, _state(one.status, one.why), _reason(one.status, one.why), one.until, one.since,
-                    one.attempt)
-        for one in rows
+        QueueStatus(row.queue, row.group, _state(row.status, row.why), _reason(row.status, row.why), row.until, row.since,
+                    row.attempt)
+        for row in rows
     )  # fmt: skip
-    found = {one.state for one in queues}
-    forgotten = max(rows[0].destinations - sum(one.queue is not None for one in queues), 0)
-    return MessageStatus(message_id, next(one for one in _ORDER if one in found), queues, forgotten)
+    states = {queue.state for queue in queues}
+    forgotten = max(rows[0].destinations - sum(queue.queue is not None for queue in queues), 0)
+    return MessageStatus(message_id, next(state for state in _ORDER if state in states), queues, forgotten)
 
 
 def _state(status: str, why: str | None) -> MessageState:

@@ -1,4 +1,4 @@
-"""What needs an operator's hand, counted by queue and reason. Reads without locks."""
+"""The things that need an operator, counted by queue and reason. Reads without locks."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class StoppedGroups:
     queue: str
     state: str
     groups: int
-    #: The number of groups that nothing but a hand, or the missing message, lets go on.
+    #: The number of groups that only an operator, or the missing message, lets continue.
     needing: int
     #: The time from which the first of them has been so.
     since: datetime | None
@@ -132,7 +132,7 @@ class Unrouted:
 
     problem: str | None
     messages: int
-    #: They were published through SQL, and nobody has routed them yet.
+    #: They were published through SQL, and aren't routed yet.
     is_waiting: bool
     since: datetime | None
     age_s: float | None
@@ -211,15 +211,15 @@ def unrouted(transaction: Transaction) -> list[Unrouted]:
 
 
 def groups_set_apart(transaction: Transaction) -> list[GroupSetApart]:
-    """The groups at which a turn failed, and which nobody looks at for a minute."""
+    """Return the groups at which a turn failed, and which receivers skip for a minute."""
     return transaction.rows("groups_set_apart", GroupSetApart)
 
 
 def open_transactions(transaction: Transaction, seconds: float, most: int = 20) -> tuple[list[OpenTransaction], int]:
-    """The transactions older than `seconds`, idle ones first; and the number of sessions that the caller can't look into."""
+    """Return the transactions older than `seconds`, idle ones first; and the number of sessions that the caller can't inspect."""
     rows = transaction.rows("open_transactions", seconds=seconds, most=most)
-    found = [OpenTransaction(*row[:-1]) for row in rows if row.seconds is not None]
-    return found, rows[0].hidden if rows else 0
+    transactions = [OpenTransaction(*row[:-1]) for row in rows if row.seconds is not None]
+    return transactions, rows[0].hidden if rows else 0
 
 
 def pipeline_queues(transaction: Transaction) -> list[PipelineQueue]:

@@ -1,4 +1,4 @@
-"""What keeps messages that aren't done: counts by the reason. Reads without locks."""
+"""The reasons why messages aren't done, with counts. Reads without locks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from seriatim.box.connection.access import Transaction
 
 __all__ = ["REASONS", "NotDone", "not_done"]
 
-#: Why a message isn't handed out, in words.
+#: The reasons why a message isn't handed out, in words.
 REASONS: Mapping[str, str] = {
     "in_hand": "a worker or a pipeline has it in hand",
     "off": "the queue is off",
@@ -31,7 +31,7 @@ REASONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class NotDone:
-    """Messages of a queue that aren't done, and that one thing keeps."""
+    """Messages of a queue that aren't done for one reason."""
 
     queue: str
     why: str
@@ -41,7 +41,7 @@ class NotDone:
 
     @property
     def reason(self) -> str:
-        """Why, in words."""
+        """The reason, in words."""
         return REASONS[self.why]
 
 

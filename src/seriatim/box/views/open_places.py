@@ -1,4 +1,4 @@
-"""See what a gate waits for: the messages of its first open place, where they are, and the command that helps. Reads without locks."""
+"""See what a gate waits for: the messages of its first open place, their queues, and the command that helps. Reads without locks."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from seriatim.pipeline.text.counted import counted
 
 __all__ = ["OnWay", "OpenPlace", "first_open_place"]
 
-#: So many messages of a place are shown.
+#: How many messages of a place are shown.
 _SHOWN = 5
-#: Work that has waited for longer, and nobody is seen to work on the queue: nobody receives from it.
+#: Work that has waited for longer, without a receiver at work: nothing receives from the queue, seconds.
 _MOMENT_S = 5.0
 
 
@@ -51,7 +51,7 @@ class OnWay:
 
     @property
     def reason(self) -> str:
-        """Why it isn't done, in words."""
+        """The reason why it isn't done, in words."""
         failed = f": {self.error}" if self.error and self.why in ("faulted", "failed", "retry") else ""
         return REASONS[self.why] + failed
 
@@ -75,19 +75,19 @@ class OpenPlace:
     @property
     def helps(self) -> str | None:
         """The command that helps, if one of its messages needs it."""
-        return next((one.helps for one in self.waits_for if one.helps), None)
+        return next((place.helps for place in self.waits_for if place.helps), None)
 
     @property
     def told(self) -> str:
-        """What it waits for, in words."""
+        """The messages that it waits for, in words."""
         if not self.waits_for:
             return f"place {self.number} is open: a message of it is in a queue that you don't see"
         first, *_ = self.waits_for
         more = self.messages - 1
-        others = f", and {counted(more, 'more message')}" if more else ""
+        more_text = f", and {counted(more, 'more message')}" if more else ""
         group = "" if first.group is None else f", group {first.group}"
         return (
-            f"place {self.number} is open: it waits for message {first.message_id} in queue {first.queue}{group}{others} "
+            f"place {self.number} is open: it waits for message {first.message_id} in queue {first.queue}{group}{more_text} "
             f"({first.reason})"
         )
 
@@ -110,7 +110,7 @@ def first_open_place(
 
 
 def _helping(transaction: Transaction, row: Any, helping: Callable[[str, str], str | None]) -> str | None:
-    """The command that lets a message go on."""
+    """Return the command that lets a message continue."""
     match row.why:
         case "off":
             return command("queue", "on", row.queue)

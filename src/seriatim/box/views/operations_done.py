@@ -70,7 +70,7 @@ class OperationRun:
 
     @property
     def listed(self) -> list[tuple[str, str]]:
-        """The queue and the key of the group of its newest entries that are of a group."""
+        """The queue and the key of the group of its newest entries that concern a group."""
         pairs = zip(self.of_queues, self.of_groups, strict=True)
         return [(queue, group) for queue, group in pairs if queue is not None and group is not None]
 

@@ -39,12 +39,12 @@ def peek(transaction: Transaction, definitions: Definitions, queue: str, group: 
     """List the messages of a queue or a group, by group, in the order of leaving."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
         raise UsageError(f"cannot list {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST}")
-    found = definitions.queue(queue)
-    keyed = found.has_groups or found.numbers
-    parameters = {"queue_id": found.queue_id, "group": group, "limit": limit}
+    bound = definitions.queue(queue)
+    keyed = bound.has_groups or bound.numbers
+    parameters = {"queue_id": bound.queue_id, "group": group, "limit": limit}
     rows: Sequence[Any] = transaction.rows("peek", **parameters)
-    rows = with_edits(transaction, found, [row.entry_id for row in rows], rows)
-    parts = parts_of(transaction, found, [row.entry_id for row in rows if row.parts])
+    rows = with_edits(transaction, bound, [row.entry_id for row in rows], rows)
+    parts = parts_of(transaction, bound, [row.entry_id for row in rows if row.parts])
     return [
         Peeked(
             row.group_key if keyed else None,
@@ -53,7 +53,7 @@ def peek(transaction: Transaction, definitions: Definitions, queue: str, group: 
             row.waits,
             received_of(
                 row,
-                found,
+                bound,
                 definitions,
                 group=row.group_key if keyed else None,
                 sequence=row.sequence,

@@ -71,11 +71,11 @@ class QueueCounts:
 
 def counts_of(transaction: Transaction, queue: str | None = None) -> list[QueueCounts]:
     """The counts of all queues by name, or of one queue."""
-    idle = {one.queue for one in ready_work(transaction).values() if one.is_left_alone(0)}
-    found = transaction.rows("queue_counts", QueueCounts, queue=queue)
-    return [replace(one, is_idle=one.queue in idle) for one in found]
+    idle = {work.queue for work in ready_work(transaction).values() if work.is_left_alone(0)}
+    counts = transaction.rows("queue_counts", QueueCounts, queue=queue)
+    return [replace(count, is_idle=count.queue in idle) for count in counts]
 
 
 def released_of(transaction: Transaction) -> dict[str, int]:
     """How many messages the groups of each queue have released until now, by the queue's name; it reads a row of each group."""
-    return {one.queue: one.released for one in transaction.rows("released_counts")}
+    return {row.queue: row.released for row in transaction.rows("released_counts")}

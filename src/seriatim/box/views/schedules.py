@@ -1,4 +1,4 @@
-"""The schedules of a box, with what has become of them."""
+"""The schedules of a box, with their results."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def schedules_of(transaction: Transaction) -> list[ScheduleView]:
 
 def _view(definition: str, *, is_overdue: bool, **row: Any) -> ScheduleView:
     declared = schedule_from(definition)
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         name: None if declared is None else getattr(declared, name) for name in ("cron", "timezone", "type", "catch_up")
     }
     if row["paused_at"] is not None:
@@ -73,4 +73,4 @@ def _view(definition: str, *, is_overdue: bool, **row: Any) -> ScheduleView:
         state = "over"
     else:
         state = "overdue" if is_overdue else "waiting"
-    return ScheduleView(state=state, **said, **row)
+    return ScheduleView(state=state, **fields, **row)

@@ -1,4 +1,4 @@
-"""What has changed in a box, told by how often each of its tables was changed. Reads none of them."""
+"""The changes in a box, by how often each of its tables was changed. Reads none of them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ __all__ = ["changes_of"]
 
 
 def changes_of(transaction: Transaction) -> dict[str, int]:
-    """How often each table was changed, by its name; PostgreSQL tells it within about a second."""
+    """Return how often each table was changed, by its name; PostgreSQL reports it within about a second."""
     rows = transaction.rows("table_changes", schema_name=transaction.schema)
     return {str(row.name): int(row.changes) for row in rows}

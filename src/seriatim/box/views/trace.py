@@ -27,14 +27,14 @@ from seriatim.pipeline.text.counted import counted
 __all__ = ["Step", "StepKind", "Trace", "TracedPlace", "steps_elsewhere", "trace_group", "trace_message"]
 
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-#: So much of the operator log and of the faults is looked at.
+#: How many entries of the operator log and of the faults are read.
 _MOST = 1000
-#: So many messages are told of that come before a message, or result from it.
+#: How many messages are listed that come before a message, or result from it.
 _MOST_RELATED = 100
 
 
 class StepKind(StrEnum):
-    """The kind of a step: what happened to a message or its group."""
+    """The kind of a step: the event of a message or its group."""
 
     RECEIVED = "received"
     ROUTED = "routed"
@@ -47,7 +47,7 @@ class StepKind(StrEnum):
     EVENT = "event"
     DONE = "done"
     SET_ASIDE = "set_aside"
-    #: What the box can't say, because nobody keeps it.
+    #: A step that the box can't know, because it isn't kept.
     UNKNOWN = "unknown"
 
 
@@ -79,13 +79,13 @@ class Trace(NamedTuple):
 
     steps: list[Step]
     may_have_left: bool = False
-    #: Whether it isn't here any more, and nothing tells where it went.
+    #: Whether it isn't here any more, and its fate isn't known.
     is_gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TracedPlace:
-    """A place of a message: a row of ``trace.sql``, or what another box tells of one."""
+    """A place of a message: a row of ``trace.sql``, or of another box's report."""
 
     message_id: str
     type: str
@@ -130,7 +130,7 @@ class _Place(NamedTuple):
 
     @classmethod
     def of(cls, queue: str | None, group: str | None, number: int | None) -> _Place | None:
-        """The place, if it is one."""
+        """Return the place, if it is one."""
         return None if queue is None or group is None or number is None else cls(queue, group, number)
 
 
@@ -145,30 +145,32 @@ def trace_message(
         "message_ids": [message_id], "id_space": id_space, "queue_id": None, "group_key": None,
     }  # fmt: skip
     places = _places(transaction, named)
-    check_one_space(message_id, {one.id_space for one in places})
+    check_one_space(message_id, {place.id_space for place in places})
     faults = faults_of(transaction, FaultFilter(message_id=message_id, limit=_MOST))
     sent = _sent(transaction, message_id)
     if not places:
-        gone = [*_gone(transaction, message_id, id_space, faults, sent), *map(_fault, reversed(faults))]
-        steps = gone + _in_time(_related(transaction, message_id, places, within))
+        no_longer_kept = [*_gone(transaction, message_id, id_space, faults, sent), *map(_fault, reversed(faults))]
+        steps = no_longer_kept + _in_time(_related(transaction, message_id, places, within))
         return Trace(steps, may_have_left=True, is_gone=not sent)
     first = places[0]
     lines = [_received(first)]
-    for one in places:
-        if one.queue is None or one.group is None:
-            lines.append(_unplaced(one))
+    for place in places:
+        if place.queue is None or place.group is None:
+            lines.append(_unplaced(place))
             continue
-        view = _view(transaction, one.queue, one.group)
-        skips = _skips(transaction, read_definitions(transaction).queues.get(one.queue), one.group, [one])
-        said = [
+        view = _view(transaction, place.queue, place.group)
+        skips = _skips(transaction, read_definitions(transaction).queues.get(place.queue), place.group, [place])
+        steps_logged = [
             entry
-            for entry in logged(transaction, LogFilter(one.queue, group=one.group, limit=_MOST))
-            if entry.at >= one.received_at and entry.details.get("message_id") in (None, message_id)
+            for entry in logged(transaction, LogFilter(place.queue, group=place.group, limit=_MOST))
+            if entry.at >= place.received_at and entry.details.get("message_id") in (None, message_id)
         ]
-        mine = [fault for fault in faults if fault.queue == one.queue]
-        lines.append([*_way(one, view, skips), *_before(said), *map(_fault, mine), *map(_operation, said)])
+        of_queue = [fault for fault in faults if fault.queue == place.queue]
+        lines.append(
+            [*_way(place, view, skips), *_before(steps_logged), *map(_fault, of_queue), *map(_operation, steps_logged)]
+        )
     lines.append(sent)
-    missing = first.destinations - sum(one.queue is not None for one in places) - len(sent)
+    missing = first.destinations - sum(place.queue is not None for place in places) - len(sent)
     if missing > 0:
         text = f"{counted(missing, 'more queue')} had it, and kept nothing of what was done there"
         lines.append([Step(None, StepKind.UNKNOWN, text, message_id)])
@@ -177,13 +179,13 @@ def trace_message(
 
 
 def steps_elsewhere(link: str, places: Sequence[TracedPlace], faults: Sequence[FaultView]) -> list[Step]:
-    """The steps of a message in the box behind a link, from what that one tells: its places, of which there is one at least, and faults."""
+    """Return the steps of a message in the box behind a link, from its report: at least one place, and faults."""
     lines = [_received(places[0])]
-    for one in places:
-        if one.queue is None or one.group is None:
-            lines.append(_unplaced(one))
+    for place in places:
+        if place.queue is None or place.group is None:
+            lines.append(_unplaced(place))
             continue
-        lines.append([*_way(one, None, {}), *(_fault(fault) for fault in faults if fault.queue == one.queue)])
+        lines.append([*_way(place, None, {}), *(_fault(fault) for fault in faults if fault.queue == place.queue)])
     return [replace(step, link=link) for step in _in_time(lines)]
 
 
@@ -193,22 +195,25 @@ def _related(
     """The steps of the messages from which a message results, and that result from it."""
     queues = read_definitions(transaction).queues
     place, parent_id = (places[0].origin, places[0].parent_id) if places else (None, None)
-    for one in places:
-        queue = queues.get(one.queue or "")
+    for place_ in places:
+        queue = queues.get(place_.queue or "")
         if place is None and queue is not None and queue.has_gate:
-            place = _Place.of(one.queue, one.group, one.ordinal)
-    found = _results(transaction, message_id, parent_id, place, within)
-    if place is None:  # the message is done, and its place is known from what results from it
-        carried = (_Place.of(row.origin_queue, row.origin_group, row.origin_ordinal) for row in found)
-        place = next((one for one in carried if one is not None), None)
-        found = found if place is None else _results(transaction, message_id, parent_id, place, within)
-    ids = [row.message_id for row in found if row.message_id != message_id]
+            place = _Place.of(place_.queue, place_.group, place_.ordinal)
+    results = _results(transaction, message_id, parent_id, place, within)
+    if place is None:  # the message is done, and its place is known from its results
+        carried = (_Place.of(row.origin_queue, row.origin_group, row.origin_ordinal) for row in results)
+        place = next((place_ for place_ in carried if place_ is not None), None)
+        results = results if place is None else _results(transaction, message_id, parent_id, place, within)
+    ids = [row.message_id for row in results if row.message_id != message_id]
     if not ids:
         return []
     wanted: dict[str, object] = {"message_ids": ids, "id_space": None, "queue_id": None, "group_key": None}
     return [
-        [*_received(one), *(_unplaced(one) if one.queue is None or one.group is None else _way(one, None, {}))]
-        for one in _places(transaction, wanted)
+        [
+            *_received(place_),
+            *(_unplaced(place_) if place_.queue is None or place_.group is None else _way(place_, None, {})),
+        ]
+        for place_ in _places(transaction, wanted)
     ]
 
 
@@ -224,32 +229,30 @@ def _results(
 
 def trace_group(transaction: Transaction, queue: str, group: str, limit: int = 100) -> list[Step]:
     """The steps of the newest `limit` known messages of a group, and the actions on the group."""
-    found = read_definitions(transaction).queue(queue)
+    bound = read_definitions(transaction).queue(queue)
     view = group_of(transaction, queue, group)
     places = _places(
-        transaction,
-        {"message_ids": [], "id_space": None, "queue_id": found.queue_id, "group_key": group},
-        limit=limit,
+        transaction, {"message_ids": [], "id_space": None, "queue_id": bound.queue_id, "group_key": group}, limit=limit
     )
     faults = faults_of(transaction, FaultFilter(queue, group=group, limit=_MOST))
-    skips = _skips(transaction, found, group, places)
-    lines = [[*_received(one), *_way(one, view, skips)] for one in places]
-    happened = events_of_group(transaction, found.queue_id, group, _MOST)
-    lines += [[_event(one)] for one in reversed(happened)] + _open_hole(view, happened)
-    lines.append([_fault(one) for one in reversed(faults)])
-    said = logged(transaction, LogFilter(queue, group=group, limit=_MOST))
-    lines.append([*_before(said), *map(_operation, reversed(said))])
-    if (place := first_open_place(transaction, found.queue_id, view, lambda *_: None)) is not None:
+    skips = _skips(transaction, bound, group, places)
+    lines = [[*_received(traced), *_way(traced, view, skips)] for traced in places]
+    happened = events_of_group(transaction, bound.queue_id, group, _MOST)
+    lines += [[_event(traced)] for traced in reversed(happened)] + _open_hole(view, happened)
+    lines.append([_fault(traced) for traced in reversed(faults)])
+    logged_steps = logged(transaction, LogFilter(queue, group=group, limit=_MOST))
+    lines.append([*_before(logged_steps), *map(_operation, reversed(logged_steps))])
+    if (place := first_open_place(transaction, bound.queue_id, view, lambda *_: None)) is not None:
         lines.append([Step(place.since, StepKind.WAITS, place.told, None, queue, group)])
-    gone = view.ordinal - sum(one.ordinal is not None for one in places)
-    if gone > 0:
+    missing = view.ordinal - sum(traced.ordinal is not None for traced in places)
+    if missing > 0:
         keep = {"nothing": "doesn't keep done messages", "faults": "keeps done messages only if they had failed before"}
         why = (
-            f"queue {queue} {keep[found.declared.keeps]}"
-            if found.declared.keeps in keep
+            f"queue {queue} {keep[bound.declared.keeps]}"
+            if bound.declared.keeps in keep
             else "older than the messages that are listed, or purged"
         )
-        text = f"{gone:,} of {counted(view.ordinal, 'released message')} can't be shown: {why}"
+        text = f"{missing:,} of {counted(view.ordinal, 'released message')} can't be shown: {why}"
         lines.insert(0, [Step(None, StepKind.UNKNOWN, text, None, queue, group)])
     return _in_time(lines)
 
@@ -274,8 +277,7 @@ def _gone(
     check_one_space(message_id, {space for _, space in rows})
     if not rows and not faults and not sent:
         raise NotFound(
-            f"there is no message {message_id!r}",
-            remedy="it was never published, or it and its id were deleted",
+            f"there is no message {message_id!r}", remedy="it was never published, or it and its id were deleted"
         )
     if rows:
         yield Step(rows[0].published_at, StepKind.RECEIVED, "published", message_id)
@@ -289,43 +291,46 @@ def _gone(
 
 
 def _sent(transaction: Transaction, message_id: str) -> list[Step]:
-    """What the owner of the box may know of a message that is on its way to another box, or was sent there and is kept."""
+    """Return what the owner of the box may know of a message on its way to another box, or one that was sent there and is kept."""
     if transaction.check_sight("see"):
         return []
     steps = []
-    for one in transaction.rows("sent_messages", message_id=message_id):
-        where = f"to queue {one.destination} of box {one.peer} over link {one.link}: message {one.number} of stream {one.incarnation}/{one.stream}"
-        mark = ", marked as replayed" if one.replayed else ""
-        if one.is_acknowledged:
+    for row in transaction.rows("sent_messages", message_id=message_id):
+        stream = f"message {row.number} of stream {row.incarnation}/{row.stream}"
+        stream = f"to queue {row.destination} of box {row.peer} over link {row.link}: {stream}"
+        mark = ", marked as replayed" if row.replayed else ""
+        if row.is_acknowledged:
             steps.append(
-                Step(one.acked_at, StepKind.DONE, f"sent {where}{mark}, acknowledged", message_id, one.queue, one.key)
+                Step(row.acked_at, StepKind.DONE, f"sent {stream}{mark}, acknowledged", message_id, row.queue, row.key)
             )
             continue
-        why = f" ({one.last_error})" if one.last_error else ""
-        text = f"on its way {where}{mark}, sent {counted(one.attempts, 'time')}, not acknowledged{why}"
-        steps.append(Step(None, StepKind.WAITS, text, message_id, one.queue, one.key))
+        why = f" ({row.last_error})" if row.last_error else ""
+        text = f"on its way {stream}{mark}, sent {counted(row.attempts, 'time')}, not acknowledged{why}"
+        steps.append(Step(None, StepKind.WAITS, text, message_id, row.queue, row.key))
     return steps
 
 
-def _received(one: TracedPlace) -> list[Step]:
-    ticket = f"{one.location}/{one.epoch}/{one.number}"
-    parent = "" if one.parent_id is None else f", result of {one.parent_id}"
+def _received(traced: TracedPlace) -> list[Step]:
+    ticket = f"{traced.location}/{traced.epoch}/{traced.number}"
+    parent = "" if traced.parent_id is None else f", result of {traced.parent_id}"
     place = (
         ""
-        if one.origin is None
-        else f", place {one.origin.number} of queue {one.origin.queue}, group {one.origin.group}"
+        if traced.origin is None
+        else f", place {traced.origin.number} of queue {traced.origin.queue}, group {traced.origin.group}"
     )
-    text = f"at location {one.location} as {one.type}, ticket {ticket}{parent}{place}"
-    return [Step(one.received_at, StepKind.RECEIVED, text, one.message_id)]
+    text = f"at location {traced.location} as {traced.type}, ticket {ticket}{parent}{place}"
+    return [Step(traced.received_at, StepKind.RECEIVED, text, traced.message_id)]
 
 
-def _unplaced(one: TracedPlace) -> list[Step]:
-    match one.status:
+def _unplaced(traced: TracedPlace) -> list[Step]:
+    match traced.status:
         case "unrouted":
-            why = one.reason or "no subscription wanted it"
-            return [Step(one.since, StepKind.UNROUTED, why, one.message_id)]
+            why = traced.reason or "no subscription wanted it"
+            return [Step(traced.since, StepKind.UNROUTED, why, traced.message_id)]
         case "to_route":
-            return [Step(None, StepKind.WAITS, "published through SQL, and nobody has routed it yet", one.message_id)]
+            return [
+                Step(None, StepKind.WAITS, "published through SQL, and nobody has routed it yet", traced.message_id)
+            ]
     return []
 
 
@@ -333,7 +338,7 @@ def _skips(
     transaction: Transaction, queue: BoxQueue | None, group: str, places: Sequence[TracedPlace]
 ) -> Mapping[int, EventView]:
     """The skips that made messages of a group late, by their numbers."""
-    late = {one.sequence for one in places if one.sequence is not None and (one.late or one.status == "late")}
+    late = {place.sequence for place in places if place.sequence is not None and (place.late or place.status == "late")}
     return {} if queue is None else skips_of(transaction, queue, group, late)
 
 
@@ -341,83 +346,87 @@ def _open_hole(view: GroupView, happened: Sequence[EventView]) -> list[list[Step
     """The hole that is open now, unless it is among the events."""
     if view.hole_through is None or view.hole_since is None:
         return []
-    if any(one.kind == EventKind.HOLE_OPENED.word and one.at == view.hole_since for one in happened):
+    if any(event.kind == EventKind.HOLE_OPENED.word and event.at == view.hole_since for event in happened):
         return []
     text = f"hole opened: {_numbers(view.next, view.hole_through)}"
     return [[Step(view.hole_since, StepKind.EVENT, text, None, view.queue, view.group)]]
 
 
-def _event(one: EventView) -> Step:
-    return Step(one.at, StepKind.EVENT, _happened(one), None, one.queue, one.group)
+def _event(event: EventView) -> Step:
+    return Step(event.at, StepKind.EVENT, _happened(event), None, event.queue, event.group)
 
 
-def _happened(one: EventView) -> str:
+def _happened(event: EventView) -> str:
     """An event in words."""
-    numbers = "" if one.numbers is None else f": {one.numbers}"
-    count = f", {one.count:,} of them" if one.count > 1 else ""
-    return f"{one.kind.replace('_', ' ')}{numbers}{count}{_because(one)}"
+    numbers = "" if event.numbers is None else f": {event.numbers}"
+    count = f", {event.count:,} of them" if event.count > 1 else ""
+    return f"{event.kind.replace('_', ' ')}{numbers}{count}{_because(event)}"
 
 
-def _because(one: EventView) -> str:
-    """What caused an event, as far as that isn't clear from its kind."""
-    if one.by is not None:
-        return f", {str(one.action).replace('_', ' ')} by {one.by}"
-    match one.kind:
+def _because(event: EventView) -> str:
+    """The cause of an event, where its kind doesn't make it clear."""
+    if event.by is not None:
+        return f", {str(event.action).replace('_', ' ')} by {event.by}"
+    match event.kind:
         case EventKind.HOLE_SKIPPED.word:
             return ", its time was over"
-        case EventKind.SUSPENDED.word if one.first is not None:
+        case EventKind.SUSPENDED.word if event.first is not None:
             return ", a late message"
     return ""
 
 
-def _way(one: TracedPlace, view: GroupView | None, skips: Mapping[int, EventView]) -> list[Step]:
-    """The steps of a message in one queue: from the matching subscriptions to its present place."""
-    step = Step(None, StepKind.ROUTED, _routed(one), one.message_id, one.queue, one.group)
+def _way(traced: TracedPlace, view: GroupView | None, skips: Mapping[int, EventView]) -> list[Step]:
+    """Return the steps of a message in one queue: from the matching subscriptions to its present place."""
+    step = Step(None, StepKind.ROUTED, _routed(traced), traced.message_id, traced.queue, traced.group)
     return [
-        replace(step, at=one.received_at),
-        *(replace(step, at=at, kind=k, text=t) for at, k, t in _further(one, view, skips)),
+        replace(step, at=traced.received_at),
+        *(replace(step, at=at, kind=k, text=t) for at, k, t in _further(traced, view, skips)),
     ]
 
 
-def _routed(one: TracedPlace) -> str:
-    number = "" if one.sequence is None else f", sequence {one.sequence}"
-    by = f"by {', '.join(one.subscriptions)}" if one.subscriptions else "by its address, or a subscription that is gone"
-    return f"into queue {one.queue}, group {one.group}, {by}{number}"
+def _routed(traced: TracedPlace) -> str:
+    number = "" if traced.sequence is None else f", sequence {traced.sequence}"
+    by = (
+        f"by {', '.join(traced.subscriptions)}"
+        if traced.subscriptions
+        else "by its address, or a subscription that is gone"
+    )
+    return f"into queue {traced.queue}, group {traced.group}, {by}{number}"
 
 
 def _further(
-    one: TracedPlace, view: GroupView | None, skips: Mapping[int, EventView]
+    traced: TracedPlace, view: GroupView | None, skips: Mapping[int, EventView]
 ) -> Iterator[tuple[datetime | None, StepKind, str]]:
-    skip = None if one.sequence is None else skips.get(one.sequence)
+    skip = None if traced.sequence is None else skips.get(traced.sequence)
     why = "" if skip is None else f" ({skip.numbers} skipped {skip.at.isoformat(' ', 'seconds')}{_because(skip)})"
-    if one.ordinal is not None:
-        late = f", late{why}" if one.late else ""
-        yield None, StepKind.RELEASED, f"with ordinal {one.ordinal}{late}; the time isn't kept"
-    tried = f", handed out {counted(one.attempt, 'time')} before" if one.attempt else ""
-    later = postponement_of(one.postponed_until, one.postponed)
-    match one.status:
+    if traced.ordinal is not None:
+        late = f", late{why}" if traced.late else ""
+        yield None, StepKind.RELEASED, f"with ordinal {traced.ordinal}{late}; the time isn't kept"
+    tried = f", handed out {counted(traced.attempt, 'time')} before" if traced.attempt else ""
+    later = postponement_of(traced.postponed_until, traced.postponed)
+    match traced.status:
         case "arrived" if later is not None:
             yield None, StepKind.WAITS, f"{later}{tried}"
         case "arrived":
             yield None, StepKind.WAITS, "nobody has judged it yet"
         case "held":
-            yield None, StepKind.HELD, f"{_held(one, view)}{why}"
+            yield None, StepKind.HELD, f"{_held(traced, view)}{why}"
         case "queued" | "in_hand":
-            seen = f", not before {one.visible_at.isoformat(' ', 'seconds')}" if one.visible_at else ""
+            seen = f", not before {traced.visible_at.isoformat(' ', 'seconds')}" if traced.visible_at else ""
             seen = seen if later is None else f", {later}"
             state = f"; its group is {view.state}" if view else ""
             yield None, StepKind.WAITS, f"to be handed out{seen}{tried}{state}"
         case "done":
-            by = f", by {one.done_by}" if one.done_by else ""
-            yield one.since, StepKind.DONE, f"done{by}{tried}"
+            by = f", by {traced.done_by}" if traced.done_by else ""
+            yield traced.since, StepKind.DONE, f"done{by}{tried}"
         case _:
-            yield one.since, StepKind.SET_ASIDE, f"{one.status}: {one.reason}{why}{tried}"
+            yield traced.since, StepKind.SET_ASIDE, f"{traced.status}: {traced.reason}{why}{tried}"
 
 
-def _held(one: TracedPlace, view: GroupView | None) -> str:
-    if one.reason == "place_open":
-        return f"place {one.sequence} at the gate is open, or one before it"
-    if one.late:
+def _held(traced: TracedPlace, view: GroupView | None) -> str:
+    if traced.reason == "place_open":
+        return f"place {traced.sequence} at the gate is open, or one before it"
+    if traced.late:
         return "late, and waits for an operator"
     if view is not None and view.hole_through is not None:
         missing = _numbers(view.next, view.hole_through)
@@ -430,36 +439,38 @@ def _numbers(first: int | None, last: int) -> str:
     return str(first) if first == last else f"{first}..{last}"
 
 
-def _fault(one: FaultView) -> Step:
-    again = f"; again {one.retry_at.isoformat(' ', 'seconds')}" if one.retry_at else ""
-    text = f"attempt {one.attempt} of {one.worker}, {one.kind}: {one.error_class}: {one.error}{again}"
-    return Step(one.at, StepKind.FAULT, text, one.message_id, one.queue, one.group)
+def _fault(fault: FaultView) -> Step:
+    again = f"; again {fault.retry_at.isoformat(' ', 'seconds')}" if fault.retry_at else ""
+    text = f"attempt {fault.attempt} of {fault.worker}, {fault.kind}: {fault.error_class}: {fault.error}{again}"
+    return Step(fault.at, StepKind.FAULT, text, fault.message_id, fault.queue, fault.group)
 
 
-def _before(said: Sequence[Logged]) -> Iterator[Step]:
-    """Where messages were that have been put back since: that they were set aside, as the operator log has it, oldest first."""
-    for one in reversed(said):
-        since, about = one.details.get("since"), one.details.get("message_id")
-        if one.action == "requeue" and since is not None:
-            text = f"{one.details['status']}: {one.details.get('why')}, put back since"
+def _before(entries: Sequence[Logged]) -> Iterator[Step]:
+    """Yield the former places of messages that were put back: their setting aside, from the operator log, oldest first."""
+    for entry in reversed(entries):
+        since, about = entry.details.get("since"), entry.details.get("message_id")
+        if entry.action == "requeue" and since is not None:
+            text = f"{entry.details['status']}: {entry.details.get('why')}, put back since"
             about = None if about is None else str(about)
-            yield Step(datetime.fromisoformat(since), StepKind.SET_ASIDE, text, about, one.queue, one.group)
+            yield Step(datetime.fromisoformat(since), StepKind.SET_ASIDE, text, about, entry.queue, entry.group)
 
 
-def _operation(one: Logged) -> Step:
-    about = one.details.get("message_id")
-    place = f" to {'the end' if one.details['place'] == 'end' else 'its place'}" if "place" in one.details else ""
-    edits = [f"another body of {counted(one.details['edited_bytes'], 'byte')}"] if "edited_bytes" in one.details else []
-    names = one.details.get("edited_properties")
+def _operation(entry: Logged) -> Step:
+    about = entry.details.get("message_id")
+    place = f" to {'the end' if entry.details['place'] == 'end' else 'its place'}" if "place" in entry.details else ""
+    edits = (
+        [f"another body of {counted(entry.details['edited_bytes'], 'byte')}"] if "edited_bytes" in entry.details else []
+    )
+    names = entry.details.get("edited_properties")
     edits += [f"other properties ({', '.join(names)})"] if names else []
     edited = f", with {' and '.join(edits)}" if edits else ""
-    passed = f", past {_numbers(*one.details['skipped'])}" if "skipped" in one.details else ""
-    text = f"{one.action} by {one.actor}{place}{edited}{passed}: {one.reason}"
-    return Step(one.at, StepKind.OPERATION, text, str(about) if about else None, one.queue, one.group)
+    passed = f", past {_numbers(*entry.details['skipped'])}" if "skipped" in entry.details else ""
+    text = f"{entry.action} by {entry.actor}{place}{edited}{passed}: {entry.reason}"
+    return Step(entry.at, StepKind.OPERATION, text, str(about) if about else None, entry.queue, entry.group)
 
 
 def _in_time(lines: Sequence[Sequence[Step]]) -> list[Step]:
-    """Sort steps by time: unknown steps first, the present place last; a step of unknown time stays behind its predecessor."""
+    """Sort steps by time: unknown steps first, the present place last; a step of unknown time stays after its predecessor."""
     keyed: list[tuple[datetime, int, Step]] = []
     for line in lines:
         moment = _FIRST
@@ -467,4 +478,4 @@ def _in_time(lines: Sequence[Sequence[Step]]) -> list[Step]:
             moment = step.at or moment
             key = _LAST if step.kind in (StepKind.WAITS, StepKind.HELD) else moment
             keyed.append((key, len(keyed), step))
-    return [step for *_, step in sorted(keyed, key=lambda one: one[:2])]
+    return [step for *_, step in sorted(keyed, key=lambda item: item[:2])]

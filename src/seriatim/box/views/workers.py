@@ -86,6 +86,6 @@ def workers_of(transaction: Transaction, chosen: WorkerFilter) -> list[WorkerVie
     return [WorkerView(**row | {"in_hand": tuple(map(_work, row["in_hand"]))}) for row in rows]
 
 
-def _work(said: dict[str, Any]) -> WorkView:
-    """As JSON has it."""
-    return WorkView(**said | {"since": datetime.fromisoformat(said["since"])})
+def _work(fields: dict[str, Any]) -> WorkView:
+    """Read a work view from JSON."""
+    return WorkView(**fields | {"since": datetime.fromisoformat(fields["since"])})

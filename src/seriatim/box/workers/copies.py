@@ -1,6 +1,6 @@
 """Copies of messages that came to two regions, in the box of one: they are in leases, and the journal decides which of them are over.
 
-A group's next number is raised here, to what the journal has said; nothing else skips numbers in such a queue.
+A group's next number is raised here by the journal's answers; nothing else skips numbers in such a queue.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CopyEnd:
     lease: Lease
     #: The number of its copies that are completed, from the first on.
     done: int
-    #: After which the others are handed out again, microseconds; 0: at once.
+    #: The delay after which the others are handed out again, microseconds; 0: at once.
     delay_us: int = 0
     #: The number through which all of the session is over; None: nothing new is known.
     through: int | None = None
@@ -48,7 +48,7 @@ class WaitingCopy:
     number: int
     message_id: str
     digest: bytes
-    #: How long ago it came into the box, microseconds.
+    #: Its time in the box, microseconds.
     age: int
 
 
@@ -56,13 +56,13 @@ def end(transaction: Transaction, queue: BoxQueue, ends: Sequence[CopyEnd]) -> i
     """End leases of copies, in two statements for any number of them."""
     note_over(
         transaction, queue,
-        {one.lease.delivery.group or "": one.through for one in ends if one.through is not None},
+        {end.lease.delivery.group or "": end.through for end in ends if end.through is not None},
     )  # fmt: skip
     if not ends:
         return 0
     ended = transaction.value(
-        "end_copies", of_queue=queue.queue_id, tokens=[one.lease.token for one in ends], dones=[one.done for one in ends],
-        delays=[one.delay_us for one in ends], keep=queue.declared.keeps,
+        "end_copies", of_queue=queue.queue_id, tokens=[end.lease.token for end in ends], dones=[end.done for end in ends],
+        delays=[end.delay_us for end in ends], keep=queue.declared.keeps,
     )  # fmt: skip
     return len(ended)
 
@@ -84,10 +84,10 @@ def set_aside(transaction: Transaction, of: CopyEnd, reason: str, worker: str, *
 def known(
     transaction: Transaction, queue: BoxQueue, messages: Sequence[Received]
 ) -> list[tuple[int | None, int | None]]:
-    """What the box knows of messages, in their order."""
+    """Return the box's knowledge of messages, in their order."""
     rows = transaction.rows(
-        "copies_known", of_queue=queue.queue_id, of_groups=[one.group or "" for one in messages],
-        of_numbers=[one.sequence or 0 for one in messages], of_messages=[one.message_id for one in messages],
+        "copies_known", of_queue=queue.queue_id, of_groups=[message.group or "" for message in messages],
+        of_numbers=[message.sequence or 0 for message in messages], of_messages=[message.message_id for message in messages],
     )  # fmt: skip
     return [(row.through, row.age) for row in rows]
 
@@ -107,7 +107,7 @@ def behind_holes(transaction: Transaction, queue: BoxQueue, after: str, most: in
 
 
 def raise_next(transaction: Transaction, queue: BoxQueue, throughs: Mapping[str, int]) -> int:
-    """Go on behind numbers that are over in the journal. Groups that somebody works on are left out."""
+    """Go on behind numbers that are over in the journal. Groups that a worker has are left out."""
     policy = queue.declared.policy
     if not throughs or not isinstance(policy, Standard):
         return 0

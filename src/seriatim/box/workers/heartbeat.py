@@ -1,4 +1,4 @@
-"""The heartbeat of a process: one statement says what it does on each of its queues, and brings back what is set for these."""
+"""The heartbeat of a process: one statement reports its work on each of its queues, and returns their settings."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from uuid import UUID
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.queue_settings import SETTINGS, QueueSettings
 
-__all__ = ["Answer", "Process", "Report", "beat", "forget"]
+__all__ = ["Process", "Report", "WorkerOrders", "beat", "forget"]
 
-#: The most turns in hand that a process reports: those that have taken longest.
+#: The most turns in hand that a process reports: the longest ones.
 _MOST_TOLD = 50
 _LONGEST_NAME, _LONGEST_HOST = 1024, 256
 
@@ -30,7 +30,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a process does on a queue."""
+    """A process's work on a queue."""
 
     queue: str
     mode: str
@@ -40,24 +40,23 @@ class Report:
     run_length: int
     #: The largest number of messages a second; None: no limit.
     rate: float | None
-    #: For each turn that is under way its group, the entry of the message whose handler is at work, and for how many seconds it has gone
-    #: on.
+    #: For each turn under way its group, the entry of the message whose handler is at work, and its duration in seconds.
     in_hand: Sequence[tuple[str | None, int | None, float]] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a process obeys on a queue."""
+class WorkerOrders:
+    """The settings that a process obeys on a queue."""
 
     settings: QueueSettings = field(default_factory=QueueSettings)
-    #: The capacity of each process that works on the queue, in an order that is the same for all of them. Empty where they share
-    #: nothing.
+    #: The capacity of each process that works on the queue, in an order that is the same for all of them. Empty where they share no
+    #: limit.
     capacities: tuple[int, ...] = ()
     place: int = 0
 
 
-def beat(transaction: Transaction, process: Process, reports: Sequence[Report]) -> dict[str, Answer]:
-    """Say what a process does on each of its queues, in one round trip."""
+def beat(transaction: Transaction, process: Process, reports: Sequence[Report]) -> dict[str, WorkerOrders]:
+    """Report a process's work on each of its queues, in one round trip."""
     rows = transaction.rows(
         "beat",
         of_process=process.process_id,
@@ -65,17 +64,17 @@ def beat(transaction: Transaction, process: Process, reports: Sequence[Report]) 
         its_host=process.host[:_LONGEST_HOST],
         its_pid=process.pid,
         reads=process.is_reader,
-        of_queues=[one.queue for one in reports],
-        modes=[str(one.mode) for one in reports],
-        own_capacities=[one.capacity for one in reports],
-        own_threads=[one.threads for one in reports],
-        run_lengths=[one.run_length for one in reports],
-        rates=[one.rate for one in reports],
-        own_busy=[len(one.in_hand) for one in reports],
-        hands=[_told(one) for one in reports],
+        of_queues=[report.queue for report in reports],
+        modes=[str(report.mode) for report in reports],
+        own_capacities=[report.capacity for report in reports],
+        own_threads=[report.threads for report in reports],
+        run_lengths=[report.run_length for report in reports],
+        rates=[report.rate for report in reports],
+        own_busy=[len(report.in_hand) for report in reports],
+        hands=[_told(report) for report in reports],
     )
     return {
-        row.queue: Answer(
+        row.queue: WorkerOrders(
             QueueSettings(**{name: getattr(row, name) for name in SETTINGS}),
             tuple(row.capacities or ()),
             row.place or 0,
@@ -90,6 +89,6 @@ def forget(transaction: Transaction, process_id: UUID) -> None:
 
 
 def _told(report: Report) -> str:
-    longest = sorted(report.in_hand, key=lambda one: -one[2])[:_MOST_TOLD]
-    found = [{"group": group, "entry": entry_id, "seconds": took} for group, entry_id, took in longest]
-    return json.dumps(found, ensure_ascii=False)
+    longest = sorted(report.in_hand, key=lambda item: -item[2])[:_MOST_TOLD]
+    longest_told = [{"group": group, "entry": entry_id, "seconds": took} for group, entry_id, took in longest]
+    return json.dumps(longest_told, ensure_ascii=False)

@@ -53,7 +53,7 @@ class LeasedSession(Session):
 
     @property
     def _worked_on(self) -> Delivery:
-        """The delivery of the lease, whatever has become of the transaction in which it was received."""
+        """The delivery of the lease, whatever happened to the transaction in which it was received."""
         return self._lease.delivery
 
     @property
@@ -89,7 +89,7 @@ class LeasedSession(Session):
             self._transaction.__exit__(kind, error, trace)
 
     def handled(self) -> None:
-        """The handler has returned: continue as the worker's role; errors are those of `Steps.handled`."""
+        """Continue as the worker's role after the handler has returned; errors are those of `Steps.handled`."""
         if self._steps is not None:
             self._steps.handled()
 

@@ -33,7 +33,7 @@ __all__ = [
     "refusal",
 ]
 
-#: What ends a connection, and the setting of PostgreSQL by which it does.
+#: Errors that end a connection, and the setting of PostgreSQL that causes each.
 _SETTINGS: Mapping[type[psycopg.Error], str] = {
     errors.IdleInTransactionSessionTimeout: "idle_in_transaction_session_timeout",
     errors.TransactionTimeout: "transaction_timeout",
@@ -72,12 +72,12 @@ class Steps:
         #: How many statements had been refused by then.
         self._refused = 0
         self._is_own = False
-        #: Whether `before_use`, or what was done `aside`, has failed: then the transaction may be of no use, and no handler has done that.
+        #: Whether `before_use`, or work `aside`, has failed: then the transaction may be unusable, and no handler has caused it.
         self._is_spoiled = False
         self._has_ended = False
         self._name: int | None = None
-        #: The name of the step whose handler has ended the transaction, if one has: the last step that used the connection while the
-        #: transaction was open; None: there is none.
+        #: The name of the step whose handler has ended the transaction: the last step that used the connection while the transaction
+        #: was open; None: there is none.
         self.suspect: int | None = None
 
     @property
@@ -98,7 +98,7 @@ class Steps:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Use the session in a step without a savepoint; if a statement is refused the transaction is of no use any more."""
+        """Use the session in a step without a savepoint; a refused statement makes the transaction unusable."""
         on_use, self._session.on_use = self._session.on_use, None
         try:
             yield
@@ -166,7 +166,7 @@ class Steps:
         return self._connection.info.transaction_status
 
     def _begin(self) -> None:
-        """Called when the handler asks for the connection, for the first time in its step or again."""
+        """Prepare the connection when the handler asks for it, for the first time in its step or again."""
         if self._is_own:
             return
         self._is_own = True
@@ -205,7 +205,7 @@ class Steps:
 
     def _check(self, error: BaseException | None) -> None:
         """Check that the transaction is still open."""
-        if self._has_ended:  # the one whose handler did it is found already
+        if self._has_ended:  # the handler that did it is found already
             raise self._ended() from error
         if self._connection.broken:
             raise Unavailable("the connection was lost while the handler was at work") from error
@@ -214,13 +214,13 @@ class Steps:
             raise TurnEnded(
                 "the handler closed the connection", remedy="leave it open: the worker commits what is done"
             ) from error
-        # A handler that passes over the refusal takes its work for committed, or for rolled back.
+        # A handler that ignores the refusal believes its work committed, or rolled back.
         if self._status == TransactionStatus.IDLE or _refused(self._connection) != self._refused:
             self.suspect = self._name
             raise self._ended() from error
 
     def _ended(self) -> TurnEnded:
-        # The driver still believes in the block that was open: nobody else shall get this connection.
+        # The driver still believes in the open block: no other user may get this connection.
         self._has_ended = True
         self._connection.close()
         return TurnEnded(
@@ -234,11 +234,12 @@ def check_role(box: MessageBox, role: str) -> None:
         try:
             _change_role(session.transaction, role)
         except (errors.InsufficientPrivilege, errors.InvalidParameterValue, errors.UndefinedObject) as error:
-            said = error.diag.message_primary or "it is refused"
+            problem = error.diag.message_primary or "it is refused"
             raise EnvironmentProblem(
-                f"the handler can't run as {role!r}: {said}", where=session.access.place,
+                f"the handler can't run as {role!r}: {problem}",
+                where=session.access.place,
                 remedy="GRANT the role to the one that works on the box, with SET",
-            ) from error  # fmt: skip
+            ) from error
         session.connection.rollback()
 
 
@@ -248,7 +249,7 @@ def _blocks(connection: psycopg.Connection) -> int:
 
 
 def _refused(connection: psycopg.Connection) -> int:
-    """The number of refused statements on a connection of ours, which would have ended the transaction."""
+    """Return the number of refused statements on a connection of ours, which would have ended the transaction."""
     return connection.refused if isinstance(connection, OwnConnection) else 0
 
 
@@ -273,7 +274,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def ending_setting(error: BaseException | None) -> str | None:
-    """The setting of PostgreSQL that ended a connection, by the error of its user; None: it says none."""
+    """Return the setting of PostgreSQL that ended a connection, by the error of its user; None: it names none."""
     while error is not None:
         if isinstance(error, psycopg.Error) and (setting := _SETTINGS.get(type(error))) is not None:
             return setting
@@ -282,14 +283,14 @@ def ending_setting(error: BaseException | None) -> str | None:
 
 
 def misuses_driver(error: BaseException) -> bool:
-    """Whether the driver itself refused a call, such as a commit in a session: the server hasn't seen it."""
+    """Return whether the driver itself refused a call, such as a commit in a session: the server hasn't seen it."""
     return isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None
 
 
 def refusal(error: SeriatimError) -> Exception | None:
-    """The database's error behind an error, if a retry would be refused again."""
-    said = error.__cause__
-    if not isinstance(said, psycopg.Error):
+    """Return the database's error behind an error, if a retry would be refused again."""
+    problem = error.__cause__
+    if not isinstance(problem, psycopg.Error):
         return None
-    # What is no value or no right now isn't one later, whatever the driver takes it for.
-    return None if isinstance(error, Unavailable) and is_transient(said) else said
+    # An invalid value or a missing right stays so, whatever the driver takes it for.
+    return None if isinstance(error, Unavailable) and is_transient(problem) else problem

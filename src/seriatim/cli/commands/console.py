@@ -40,7 +40,8 @@ __all__ = ["console"]
     "--actor-header", metavar="NAME", help="Header in which a proxy names the user, such as X-Forwarded-User."
 )
 @click.option("--trusted-proxy", "proxies", multiple=True, metavar="ADDRESS",
-              help="With --actor-header: believe the proxy at this address, or the one that may open the Unix socket (unix); may be repeated.")  # fmt: skip
+              help="With --actor-header: believe the proxy at this address, or the one that may open the Unix socket "
+              "(unix); may be repeated.")  # fmt: skip
 @click.option(
     "--no-token", is_flag=True, help="Let in everybody who reaches the console, also without the token in its address."
 )
@@ -57,8 +58,8 @@ def console(
 ) -> None:  # fmt: skip
     """Serve pages that show in a browser why something stands still, and mend it.
 
-    Without --users or --actor-header it knows one user: you. Then it listens on loopback only, and opens with the token in the address that it
-    prints. Ctrl-C (or SIGTERM) stops it.
+    Without --users or --actor-header it knows one user: you. Then it listens on loopback only, and opens with the token in the address that
+    it prints. Ctrl-C (or SIGTERM) stops it.
     """
     if add_user is not None:
         _add(users, add_user, roles)

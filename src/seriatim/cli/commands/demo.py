@@ -32,7 +32,7 @@ from seriatim.cli.shown.table import Column, Table, as_json_line, json_only, jso
 from seriatim.errors import EnvironmentProblem, InvariantBroken, UsageError
 from seriatim.extras import is_chosen, need
 from seriatim.pipeline.files import pipeline_file
-from seriatim.runtime.pipelines.demo_feed import HEALED, HOLE_TIMEOUT_S, SKIPPED, Feed, generate
+from seriatim.runtime.pipelines.demo_feed import HEALED, HOLE_TIMEOUT_S, SKIPPED, DemoFeed, generate
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
@@ -140,7 +140,7 @@ def _folder(keep: Path | None) -> Iterator[Path]:
     yield keep.absolute()  # what is in it is found from anywhere
 
 
-def _write(folder: Path, feed: Feed) -> None:
+def _write(folder: Path, feed: DemoFeed) -> None:
     (folder / "in").mkdir()
     size = -(-len(feed.lines) // _FILES)
     for number in range(_FILES):
@@ -198,7 +198,7 @@ class _Verdict:
     delivered: int
 
 
-def _judge(feed: Feed, delivered: Mapping[str, list[int]], summary: RunSummary) -> _Verdict:
+def _judge(feed: DemoFeed, delivered: Mapping[str, list[int]], summary: RunSummary) -> _Verdict:
     """Compare the delivered rows with the expected rows."""
     wanted = feed.delivered
     wrong = [
@@ -223,7 +223,7 @@ def _inversions(numbers: Mapping[str, tuple[int, ...] | list[int]]) -> int:
     return sum(later < earlier for one in numbers.values() for earlier, later in pairwise(one))
 
 
-def _before_and_after(console: Console, feed: Feed, delivered: Mapping[str, list[int]]) -> None:
+def _before_and_after(console: Console, feed: DemoFeed, delivered: Mapping[str, list[int]]) -> None:
     ordinary = max(delivered, key=lambda one: (_inversions({one: feed.arrived[one][:14]}), one))
     notes = {ordinary: "scrambled", HEALED: "its hole healed in time", SKIPPED: "its hole was skipped"}
     table = Lines(box=None, pad_edge=False, header_style="bold")

@@ -58,9 +58,7 @@ def _show(box: MessageBox, handle: str, *, json_: bool) -> None:
 @click.argument("handle")
 @click.option("--error-code", type=click.IntRange(1), default=None, help="End it with an error, with this code.")
 @click.option(
-    "--error-text",
-    default=None,
-    help=f"With --error-code: the text that the other side gets.  [default: {_ENDED_BY}]",
+    "--error-text", default=None, help=f"With --error-code: the text that the other side gets.  [default: {_ENDED_BY}]"
 )
 @click.option("--cleanup", is_flag=True, help="End this side only; the other side is not notified.")
 @on_box

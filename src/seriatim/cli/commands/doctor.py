@@ -60,9 +60,9 @@ def doctor(
     """Name what needs a hand, in seconds: groups that stand still, dead letters, queues that nobody works on, forgotten
     transactions.
 
-    Also checks Python, Java, memory, disk, and the definitions and laws of the message box. Shows what is wrong first, then
-    what is worth a look, each with its remedy. Exits with 1 if something is wrong or needs a hand, and with 2 if there is nothing here to look at: no message
-    box, and no pipeline has run.
+    Also checks Python, Java, memory, disk, and the definitions and laws of the message box. Shows what is wrong first, then what is worth a
+    look, each with its remedy. Exits with 1 if something is wrong or needs a hand, and with 2 if there is nothing here to look at: no
+    message box, and no pipeline has run.
     """
     if explain is not None:
         _explain(explain)

@@ -51,15 +51,7 @@ EDITED: Table[dict[str, object]] = Table(
 _MOST_FAULTS = 50
 
 
-def retry_file(
-    box: MessageBox,
-    file: IO[bytes],
-    queue: str | None,
-    why: Why,
-    *,
-    dry_run: bool,
-    json_: bool,
-) -> None:
+def retry_file(box: MessageBox, file: IO[bytes], queue: str | None, why: Why, *, dry_run: bool, json_: bool) -> None:
     """Retry the messages of a file, or tell what would be done.
 
     Exits with 2 if a line can't be applied, and with 1 if a message isn't retried.

@@ -19,7 +19,7 @@ from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
-    from seriatim.box.views.find import Found
+    from seriatim.box.views.find import SearchResult
 
 __all__ = ["FOUND", "find"]
 
@@ -49,7 +49,7 @@ def find(context: click.Context, /, box: MessageBox, text: str, *, json_: bool, 
         context.exit(1)
 
 
-def _tell(found: Found, limit: int) -> None:
+def _tell(found: SearchResult, limit: int) -> None:
     parts = ((found.groups, GROUPS, "group"), (found.messages, _MESSAGES, "message"), (found.faults, FAULTS, "fault"))
     for rows, table, what in parts:
         if rows:
@@ -73,7 +73,7 @@ def _tell(found: Found, limit: int) -> None:
     _tell_kept(found)
 
 
-def _tell_gone(found: Found) -> None:
+def _tell_gone(found: SearchResult) -> None:
     for at in found.published:
         moment = at.astimezone().isoformat(" ", "seconds")
         click.echo(f"a message with this id was published at {moment}, and no queue has it: it is done, or was deleted")
@@ -81,7 +81,7 @@ def _tell_gone(found: Found) -> None:
         click.echo("no message has it as its id, its group or a property")
 
 
-def _tell_kept(found: Found) -> None:
+def _tell_kept(found: SearchResult) -> None:
     """Say which done messages can't be among those found, also where others are found."""
     nothing = [name for name, keep in found.keeps.items() if keep == "nothing"]
     faults = [name for name, keep in found.keeps.items() if keep == "faults"]

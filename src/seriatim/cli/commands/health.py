@@ -40,10 +40,9 @@ def health(
       1  not well; the reasons are printed
       2  the address or an option is wrong
     """  # noqa: D301 -- click's mark of lines that stay as they are
-    if address is None:
-        found = box_health(dsn, schema, patience_s=seconds(micros(patience)))
-    else:
-        found = process_health(address)
+    found = (
+        box_health(dsn, schema, patience_s=seconds(micros(patience))) if address is None else process_health(address)
+    )
     is_well = all(one.state is State.OK for one in found)
     if json_:
         click.echo(json.dumps(EXAMINED.object_of({"ok": is_well, "findings": found}), indent=2))

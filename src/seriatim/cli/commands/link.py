@@ -18,9 +18,9 @@ from seriatim.pipeline.declared.link import Link
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
 
-__all__ = ["LINKS", "REMOVED", "ROUNDS", "link"]
+__all__ = ["EXCHANGES", "LINKS", "REMOVED", "link"]
 
-LINKS, ROUNDS = Table.of(declared.LINKS), Table.of(declared.ROUNDS)
+LINKS, EXCHANGES = Table.of(declared.LINKS), Table.of(declared.EXCHANGES)
 REMOVED: Table[dict[str, object]] = Table(
     "A link that was removed",
     Column("link", None, kind="str", meaning="its name"),
@@ -104,13 +104,13 @@ def _status(box: MessageBox, name: str | None, *, json_: bool) -> None:
 @link.command("transmit")
 @click.argument("name", required=False)
 @click.option("--at-once", is_flag=True, help="Also send what is to be tried again later.")
-@json_option("Print a JSON list.", ROUNDS)
+@json_option("Print a JSON list.", EXCHANGES)
 @on_box
 def _transmit(box: MessageBox, name: str | None, *, at_once: bool, json_: bool) -> None:
-    """Make one round over the links whose address this box has; seriatim serve does it again and again."""
-    done = links.transmit(box, name, at_once=at_once)
-    ROUNDS.print(done, json_=json_)
-    if any(one.error is not None for one in done):
+    """Exchange messages once over the links whose address this box has; seriatim serve does it again and again."""
+    exchanges = links.transmit(box, name, at_once=at_once)
+    EXCHANGES.print(exchanges, json_=json_)
+    if any(one.error is not None for one in exchanges):
         click.get_current_context().exit(1)
 
 

@@ -25,7 +25,7 @@ from seriatim.errors import UsageError
 from seriatim.operations import edits
 from seriatim.operations import messages as message_operations
 from seriatim.operations import set_aside as operations
-from seriatim.operations.set_aside import Place, Refused
+from seriatim.operations.set_aside import Refused, RequeuePosition
 from seriatim.operations.tables import messages as declared
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
@@ -138,11 +138,7 @@ def _show(message_id: str, *, id_space: str | None, dsn: str | None, schema: str
 
 
 @messages.command("delete")
-@many(
-    "messages",
-    options_of(operations.set_aside, without=("limit",)),
-    yes="Don't ask for confirmation.",
-)
+@many("messages", options_of(operations.set_aside, without=("limit",)), yes="Don't ask for confirmation.")
 @says_why
 @on_box
 @json_option("Print JSON.", _DONE)
@@ -328,7 +324,7 @@ def _put_back(one: PutBack | Refused) -> str:
     if isinstance(one, Refused):
         return f"{one.queue}, group {one.group}: refused, {one.why}"
     where = f"{one.message.queue}, group {one.message.group}: {one.message.message_id}"
-    if one.place is Place.END:
+    if one.place is RequeuePosition.END:
         return f"{where} is back at the end, flagged as late"
     return f"{where} is judged again: {one.status}"
 

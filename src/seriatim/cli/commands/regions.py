@@ -92,7 +92,7 @@ def _check(ctx: click.Context, file_: Path, *, json_: bool) -> None:
 )
 @json_option("Print one JSON object.", STATUS)
 def _status(file_: Path, *, limit: int, json_: bool) -> None:
-    """Show both regions and the journal: what waits for the other region and for how long, sessions by state, and what sessions wait for."""
+    """Show both regions and the journal: the waiting messages and their age, sessions by state, and what sessions wait for."""
     with _opened(file_) as (of, _):
         found = of.status(limit=limit)
     if json_:
@@ -111,7 +111,7 @@ def _status(file_: Path, *, limit: int, json_: bool) -> None:
 
 @regions.command("run")
 @_FILE
-@click.option("--once", is_flag=True, help="Make one round, and end.")
+@click.option("--once", is_flag=True, help="Tend the regions once, and end.")
 @json_option("Print a line of JSON for each region in which something was done.", COPIED)
 def _run(file_: Path, *, once: bool, json_: bool) -> None:
     """Copy what one region has and the other lacks, until SIGTERM or Ctrl-C; any number of processes may do it.

@@ -38,7 +38,8 @@ def trace(
 ) -> None:  # fmt: skip
     """Trace a message, or all messages of a group, step by step with timestamps.
 
-    MESSAGE is a message id. The messages from which it results, and that result from it, are traced, too. The trace is read from the tables of the box; steps that the box doesn't keep are marked.
+    MESSAGE is a message id. The messages from which it results, and that result from it, are traced, too. The trace is read from the tables
+    of the box; steps that the box doesn't keep are marked.
     """
     if (message_id is None) is (group is None):
         raise UsageError("give either a MESSAGE or --group", remedy="name one of them")

@@ -73,11 +73,9 @@ __all__ = ["work"]
     "--recheck", default="1s", show_default=True,
     help="With --regions: ask again after this time about a session that is worked on elsewhere.",
 )  # fmt: skip
-@click.option("--batch", is_flag=True, help="Call the handler once with all messages of a run.")
+@click.option("--batch", is_flag=True, help="Call the handler once with all messages of a turn.")
 @click.option(
-    "--once",
-    is_flag=True,
-    help="End when nothing can be handed out, and say how many messages still wait, and why.",
+    "--once", is_flag=True, help="End when nothing can be handed out, and say how many messages still wait, and why."
 )
 @worker_options
 @which_box

@@ -136,9 +136,7 @@ SUSPECTED: Table[SuspectedRestarts] = Table(
     row="seriatim.runtime.pipelines.progress:SuspectedRestarts",
 )
 UNREAD_FILES: Table[UnreadFile] = Table(
-    "An input file that isn't read",
-    *columns("path", "why"),
-    row="seriatim.runtime.pipelines.unread_files:UnreadFile",
+    "An input file that isn't read", *columns("path", "why"), row="seriatim.runtime.pipelines.unread_files:UnreadFile"
 )
 UNREAD: Table[UnreadFiles] = Table(
     "The input files that aren't read",

@@ -34,14 +34,7 @@ class Table(declared.Table[_Row]):
     @classmethod
     def of(cls, table: declared.Table[_Row]) -> Self:
         """A declared table, to be printed."""
-        return cls(
-            table.title,
-            *table.columns,
-            row=table.row,
-            nothing=table.nothing,
-            more=table.more,
-            base=table.base,
-        )
+        return cls(table.title, *table.columns, row=table.row, nothing=table.nothing, more=table.more, base=table.base)
 
     def lines(self, rows: Sequence[_Row]) -> Iterator[str]:
         """Rows as lines for people, below the headings."""

@@ -31,7 +31,8 @@ PAGE = list_page(
     dialogs.dialogs,
     DIALOGS,
     shown=_TABLE,
-    about="Two services of this box that exchange messages: a line for each side, oldest first. A message whose other side isn't there yet waits.",
+    about="Two services of this box that exchange messages: a line for each side, oldest first. "
+    "A message whose other side isn't there yet waits.",
     links={"unread": lambda one: ("groups", one.queue, str(one.group_id)) if one.unread else None},
     nothing="There are no dialogs.",
     hint=Markup(

@@ -16,8 +16,9 @@ PAGE = list_page(
     events.events,
     EVENTS,
     about=Markup(
-        "What happened to groups besides the delivery of their messages, newest first. Holes are missing numbers, a conflict is a number that came "
-        "again with another content, and void is a number that passed without a message; all words: <code>seriatim docs reference/events</code>."
+        "What happened to groups besides the delivery of their messages, newest first. Holes are missing numbers, a conflict is a number "
+        "that came again with another content, and void is a number that passed without a message; "
+        "all words: <code>seriatim docs reference/events</code>."
     ),
     links=TO_GROUP,
     nothing="There are no events.",

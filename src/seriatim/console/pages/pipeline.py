@@ -15,10 +15,7 @@ __all__ = ["PAGE", "WAIT_S"]
 
 #: So long a page waits for the answer of a run.
 WAIT_S = 3.0
-_FIELDS = (
-    *fields_of(PipelineGroupFilter, of_pipeline=True),
-    Field("all", "With groups that hold nothing", ("yes",)),
-)
+_FIELDS = (*fields_of(PipelineGroupFilter, of_pipeline=True), Field("all", "With groups that hold nothing", ("yes",)))
 
 
 def _read(asked: Asked) -> Answer:

@@ -37,7 +37,11 @@ def _read(asked: Asked) -> Answer:
         "missing": missing_numbers(view.missing_first, view.missing_last),
         "best": best,
         "more": [one for one in ON_GROUPS if one in able and one is not best],
-        "refusals": [(one, refusal(one, str(view.state).replace("_", " "))) for one in ON_GROUPS if one in IN_PIPELINES and not view.allows(one)]
+        "refusals": [
+            (one, refusal(one, str(view.state).replace("_", " ")))
+            for one in ON_GROUPS
+            if one in IN_PIPELINES and not view.allows(one)
+        ]
         if asked.may("mend")
         else [],
         "seen": seen_of(view),

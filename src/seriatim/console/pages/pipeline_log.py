@@ -15,12 +15,15 @@ def _read(asked: Asked) -> Answer:
     from seriatim.operations.pipelines.log import operator_log  # noqa: PLC0415 -- Spark is slow to import
 
     rows = operator_log(found, **given(asked, entries_of_box))
-    links = {"group": lambda one: ("pipelines", found.name, "groups", one.queue, one.group) if one.queue and one.group is not None else None}  # fmt: skip
+    base = ("pipelines", found.name, "groups")
+    of_group = {"group": lambda one: (*base, one.queue, one.group) if one.queue and one.group is not None else None}
     return Answer(
         LOGGED.objects_of(rows),
         title=f"Operator log of pipeline {found.name}",
         about="Newest first. A command that the pipeline hasn't obeyed yet is queued.",
-        listing=Rows(LOGGED.without("pipeline"), rows, "Operator log", links, nothing="No operator has done anything."),
+        listing=Rows(
+            LOGGED.without("pipeline"), rows, "Operator log", of_group, nothing="No operator has done anything."
+        ),
     )
 
 

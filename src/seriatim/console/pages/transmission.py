@@ -10,7 +10,10 @@ from seriatim.operations.tables.links import STREAMS
 
 __all__ = ["PAGE"]
 
-_ABOUT = "What goes over links: a stream for each group and direction, those that wait first. Messages of dialogs that wait are on the page of dialogs."
+_ABOUT = (
+    "What goes over links: a stream for each group and direction, those that wait first. "
+    "Messages of dialogs that wait are on the page of dialogs."
+)
 PAGE = list_page(
     "transmission",
     "Transmission",

@@ -1,1 +1,1 @@
-"""Filters: what they are, and their three meanings."""
+"""Filters: their form, and their three meanings."""

@@ -52,13 +52,13 @@ __all__ = [
     "Expression",
     "In",
     "IsNull",
-    "Kind",
     "Like",
     "Not",
     "Or",
     "Parameter",
     "Property",
     "Type",
+    "ValueKind",
     "decimal",
     "type_from",
 ]
@@ -69,7 +69,7 @@ MOST_DIGITS = 38
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
 
 
-class Kind(StrEnum):
+class ValueKind(StrEnum):
     """The kind of a value, apart from a decimal's digits."""
 
     STRING = "string"
@@ -85,12 +85,12 @@ class Kind(StrEnum):
 class Type:
     """The type of a property or an expression; `precision` and `scale` are a decimal's digits, in total and after the point."""
 
-    kind: Kind
+    kind: ValueKind
     precision: int = 0
     scale: int = 0
 
     def __str__(self) -> str:
-        return f"decimal({self.precision},{self.scale})" if self.kind is Kind.DECIMAL else self.kind.value
+        return f"decimal({self.precision},{self.scale})" if self.kind is ValueKind.DECIMAL else self.kind.value
 
     @property
     def whole(self) -> int:
@@ -98,30 +98,26 @@ class Type:
         return self.precision - self.scale
 
 
-STRING = Type(Kind.STRING)
-LONG = Type(Kind.LONG)
-DOUBLE = Type(Kind.DOUBLE)
-BOOLEAN = Type(Kind.BOOLEAN)
-TIMESTAMP = Type(Kind.TIMESTAMP)
-#: Of ``NULL`` where nothing says what it would be.
-NULL = Type(Kind.NULL)
+STRING = Type(ValueKind.STRING)
+LONG = Type(ValueKind.LONG)
+DOUBLE = Type(ValueKind.DOUBLE)
+BOOLEAN = Type(ValueKind.BOOLEAN)
+TIMESTAMP = Type(ValueKind.TIMESTAMP)
+#: The type of ``NULL`` where nothing gives it another one.
+NULL = Type(ValueKind.NULL)
 
 _BY_NAME = {str(kind): kind for kind in (STRING, LONG, DOUBLE, BOOLEAN, TIMESTAMP)}
 
 
 def decimal(precision: int, scale: int) -> Type:
     """The type of decimals with these numbers of digits: in total, and after the point."""
-    return Type(Kind.DECIMAL, precision, scale)
+    return Type(ValueKind.DECIMAL, precision, scale)
 
 
 def type_from(written: str) -> Type:
-    """The type with this name in a declaration, e.g. ``decimal(12,2)``.
-
-    Raises:
-        FilterError: there is no such type.
-    """
-    if (found := _BY_NAME.get(written)) is not None:
-        return found
+    """The type with this name in a declaration, e.g. ``decimal(12,2)``. Raises `FilterError`: there is no such type."""
+    if (kind := _BY_NAME.get(written)) is not None:
+        return kind
     digits = _DECIMAL.fullmatch(written)
     if digits and 1 <= int(digits[1]) <= MOST_DIGITS and int(digits[2]) <= int(digits[1]):
         return decimal(int(digits[1]), int(digits[2]))
@@ -138,9 +134,8 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value: str, int, float, bool or None (unknown).
-
-    A decimal is the whole number of its last digits (1.50 with scale 2 is 150), a timestamp its microseconds.
+    """A value: str, int, float, bool or None (unknown). A decimal is the whole number of its last digits (1.50 with scale 2 is 150), a
+    timestamp its microseconds.
     """
 
     value: str | int | float | bool | None
@@ -157,9 +152,8 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Convert:
-    """A long as decimal or double, a decimal as double, or a decimal limited to fewer digits before the point.
-
-    A value that doesn't fit is unknown. A decimal keeps its scale; a long gets the scale 0.
+    """A long as decimal or double, a decimal as double, or a decimal limited to fewer digits before the point. A value that doesn't fit is
+    unknown. A decimal keeps its scale; a long gets the scale 0.
     """
 
     operand: Expression

@@ -34,13 +34,13 @@ from seriatim.kernel.filters.filter import (
     Expression,
     In,
     IsNull,
-    Kind,
     Like,
     Not,
     Or,
     Parameter,
     Property,
     Type,
+    ValueKind,
 )
 from seriatim.kernel.filters.filter_fold import Meaning, fold
 from seriatim.kernel.filters.like import like
@@ -49,11 +49,11 @@ from seriatim.kernel.values.columns import Bools
 __all__ = ["Filters", "Values", "column", "evaluate"]
 
 _LOWEST = np.iinfo(np.int64).min
-# Decimals of so many digits are whole numbers in int64, and so is every power of ten that they are scaled with.
+# Decimals of up to this many digits are whole numbers in int64, and so is every power of ten that scales them.
 _SHORT = 18
-# Up to so many digits a decimal's whole number, and the power of ten that divides it, are doubles without rounding.
+# Up to this many digits a decimal's whole number, and the power of ten that divides it, are doubles without rounding.
 _EXACT = 15
-# How many results are remembered because several filters need them; each is two bytes a message.
+# How many results are remembered because several filters need them; each takes two bytes a message.
 _MOST_COMMON = 256
 
 
@@ -87,9 +87,9 @@ def evaluate(
         The messages for which it is TRUE, and the messages for which it is known (TRUE or FALSE).
     """
     with np.errstate(all="ignore"):
-        found = fold(expression, _meaning(columns, parameters))
-    known = np.broadcast_to(found.known, n)
-    return np.broadcast_to(found.values, n) & known, known.copy()
+        result = fold(expression, _meaning(columns, parameters))
+    known = np.broadcast_to(result.known, n)
+    return np.broadcast_to(result.values, n) & known, known.copy()
 
 
 class Filters:
@@ -101,7 +101,11 @@ class Filters:
 
     def __init__(self, expressions: Sequence[Expression]) -> None:
         self._expressions = expressions
-        terms = Counter(term for one in expressions for term in (one.terms if isinstance(one, And) else (one,)))
+        terms = Counter(
+            term
+            for expression in expressions
+            for term in (expression.terms if isinstance(expression, And) else (expression,))
+        )
         self._common = [term for term, count in terms.most_common(_MOST_COMMON) if count > 1]
 
     def true(self, columns: Mapping[str, Values], n: int) -> Iterator[Bools]:
@@ -109,27 +113,23 @@ class Filters:
         meaning, shared = _meaning(columns), dict[Expression, Values | None].fromkeys(self._common)
         with np.errstate(all="ignore"):
             for expression in self._expressions:
-                found = fold(expression, meaning, shared)
-                yield np.broadcast_to(found.values & found.known, n)
+                result = fold(expression, meaning, shared)
+                yield np.broadcast_to(result.values & result.known, n)
 
 
 def _meaning(columns: Mapping[str, Values], parameters: Sequence[Values] = ()) -> Meaning[Values]:
-    """What each kind of node is over these columns, and values of parameters."""
+    """Return the meaning of each kind of node over these columns, and values of parameters."""
 
     def parameter(node: Parameter) -> Values:
         if node.number >= len(parameters):
             raise InvariantBroken("a shape has no value without its parameters")
         return _filled(parameters[node.number], node.type)
 
-    return {
-        **_COMPUTED,
-        Property: lambda node: _filled(columns[node.name], node.type),
-        Parameter: parameter,
-    }
+    return {**_COMPUTED, Property: lambda node: _filled(columns[node.name], node.type), Parameter: parameter}
 
 
 def _calculated(node: Arithmetic, a: Values, b: Values) -> Values:
-    if node.type.kind is Kind.DECIMAL:
+    if node.type.kind is ValueKind.DECIMAL:
         return _decimals(node.operator, a, b, node.left.type, node.right.type, node.type)
     return (_longs if node.type == LONG else _doubles)(node.operator, a, b)
 
@@ -150,43 +150,43 @@ _COMPUTED: Meaning[Values] = {
 
 def _stored(kind: Type) -> type[Any]:
     match kind.kind:
-        case Kind.LONG | Kind.TIMESTAMP:
+        case ValueKind.LONG | ValueKind.TIMESTAMP:
             return np.int64
-        case Kind.DOUBLE:
+        case ValueKind.DOUBLE:
             return np.float64
-        case Kind.BOOLEAN:
+        case ValueKind.BOOLEAN:
             return np.bool_
-        case Kind.DECIMAL if kind.precision <= _SHORT:
+        case ValueKind.DECIMAL if kind.precision <= _SHORT:
             return np.int64
     return np.object_
 
 
 def _blank(kind: Type) -> Any:
     """The value in unknown places."""
-    return "" if kind.kind is Kind.STRING else 0
+    return "" if kind.kind is ValueKind.STRING else 0
 
 
-def _filled(given: Values, kind: Type) -> Values:
+def _filled(operand: Values, kind: Type) -> Values:
     """A column with a usable value in unknown places."""
     stored = _stored(kind)
-    values = given.values
-    if values.dtype == np.object_ and not given.known.all():
-        values = np.where(given.known, values, _blank(kind))
-    return Values(values.astype(stored, copy=False), given.known)
+    values = operand.values
+    if values.dtype == np.object_ and not operand.known.all():
+        values = np.where(operand.known, values, _blank(kind))
+    return Values(values.astype(stored, copy=False), operand.known)
 
 
-def _converted(given: Values, before: Type, after: Type) -> Values:
-    if after.kind is Kind.DOUBLE:
-        return Values(_nearest(given.values, before), given.known)
-    values, known = given.values, given.known
-    if before.kind is Kind.DECIMAL or after.precision <= _SHORT:
+def _converted(operand: Values, before: Type, after: Type) -> Values:
+    if after.kind is ValueKind.DOUBLE:
+        return Values(_nearest(operand.values, before), operand.known)
+    values, known = operand.values, operand.known
+    if before.kind is ValueKind.DECIMAL or after.precision <= _SHORT:
         limit = 10**after.precision
         known = known & (values < limit) & (values > -limit)
     return Values(np.where(known, values, 0).astype(_stored(after)), known)
 
 
 def _nearest(values: NDArray[Any], kind: Type) -> NDArray[Any]:
-    if kind.kind is Kind.LONG:
+    if kind.kind is ValueKind.LONG:
         return values.astype(np.float64)
     divisor = 10**kind.scale
     if kind.precision <= _EXACT:
@@ -200,8 +200,8 @@ def _each(compute: Callable[[Any], Any], values: NDArray[Any], stored: type[Any]
     return np.fromiter(map(compute, values.ravel().tolist()), stored, values.size).reshape(values.shape)
 
 
-def _longs(operator: str, one: Values, other: Values) -> Values:
-    a, b, known = one.values, other.values, one.known & other.known
+def _longs(operator: str, left_values: Values, other: Values) -> Values:
+    a, b, known = left_values.values, other.values, left_values.known & other.known
     match operator:
         case "+":
             result = a + b
@@ -220,8 +220,8 @@ def _longs(operator: str, one: Values, other: Values) -> Values:
     return Values(np.fmod(a, np.where((b == 0) | (b == -1), 1, b)), known & (b != 0))
 
 
-def _doubles(operator: str, one: Values, other: Values) -> Values:
-    a, b, known = one.values, other.values, one.known & other.known
+def _doubles(operator: str, left_values: Values, other: Values) -> Values:
+    a, b, known = left_values.values, other.values, left_values.known & other.known
     match operator:
         case "+":
             return Values(a + b, known)
@@ -234,12 +234,12 @@ def _doubles(operator: str, one: Values, other: Values) -> Values:
     return Values(np.fmod(a, b), known & (b != 0))
 
 
-def _decimals(operator: str, one: Values, other: Values, left: Type, right: Type, kind: Type) -> Values:
-    known = one.known & other.known
+def _decimals(operator: str, left_values: Values, other: Values, left: Type, right: Type, kind: Type) -> Values:
+    known = left_values.known & other.known
     if operator == "*":
         stored = _stored(kind)
-        return Values(one.values.astype(stored) * other.values.astype(stored), known)
-    a, b = _scaled(one.values, other.values, left, right)
+        return Values(left_values.values.astype(stored) * other.values.astype(stored), known)
+    a, b = _scaled(left_values.values, other.values, left, right)
     match operator:
         case "+":
             return Values((a + b).astype(_stored(kind)), known)
@@ -258,12 +258,12 @@ def _scaled(a: NDArray[Any], b: NDArray[Any], left: Type, right: Type) -> tuple[
     return a.astype(stored) * 10 ** (scale - left.scale), b.astype(stored) * 10 ** (scale - right.scale)
 
 
-def _compared(operator: str, one: Values, other: Values, left: Type, right: Type) -> Values:
-    a, b, known = one.values, other.values, one.known & other.known
-    if left.kind is Kind.DECIMAL:
+def _compared(operator: str, left_values: Values, other: Values, left: Type, right: Type) -> Values:
+    a, b, known = left_values.values, other.values, left_values.known & other.known
+    if left.kind is ValueKind.DECIMAL:
         a, b = _scaled(a, b, left, right)
     equal, less = a == b, a < b
-    if left.kind is Kind.DOUBLE:
+    if left.kind is ValueKind.DOUBLE:
         equal |= np.isnan(a) & np.isnan(b)
         less |= ~np.isnan(a) & np.isnan(b)
     match operator:
@@ -276,12 +276,12 @@ def _compared(operator: str, one: Values, other: Values, left: Type, right: Type
     return Values(np.asarray(result, np.bool_), known)
 
 
-def _among(given: Values, kind: Type, values: Sequence[Any], *, null: bool) -> Values:
-    if given.values.dtype == np.object_:
-        found = _each(frozenset(values).__contains__, given.values, np.bool_)
+def _among(operand: Values, kind: Type, values: Sequence[Any], *, null: bool) -> Values:
+    if operand.values.dtype == np.object_:
+        is_among = _each(frozenset(values).__contains__, operand.values, np.bool_)
     else:
-        found = np.isin(given.values, np.array(values, _stored(kind)))
-    return Values(found, given.known & found if null else given.known)
+        is_among = np.isin(operand.values, np.array(values, _stored(kind)))
+    return Values(is_among, operand.known & is_among if null else operand.known)
 
 
 def _joined(terms: Sequence[Values], *, decisive: bool) -> Values:

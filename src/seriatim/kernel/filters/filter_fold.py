@@ -1,4 +1,4 @@
-"""One walk over filters: a meaning gives a function for each kind of node, and `fold` brings it the parts' results."""
+"""One walk over filters: a meaning gives a function for each kind of node, and `fold` calls it with the results of the parts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Meaning", "fold", "nodes", "parts", "with_parts"]
 
 _T = TypeVar("_T")
 
-#: The fields that are expressions, of each kind of node that has other than `terms`.
+#: The fields with expressions, for each kind of node that has other fields than `terms`.
 _FIELDS: Mapping[type[Expression], tuple[str, ...]] = {
     Property: (),
     Constant: (),
@@ -40,7 +40,7 @@ _FIELDS: Mapping[type[Expression], tuple[str, ...]] = {
     Not: ("term",),
 }
 
-#: A function for each kind of node; it takes the node, and then the result of each of its parts.
+#: A function for each kind of node; it takes the node, and the results of its parts.
 Meaning = Mapping[type[Expression], Callable[..., _T]]
 
 
@@ -54,8 +54,8 @@ def fold(
         meaning: the function for each kind of node.
         shared: expressions that are computed once, None until then; it is filled.
     """
-    if shared and (found := shared.get(expression)) is not None:
-        return found
+    if shared and (value := shared.get(expression)) is not None:
+        return value
     result = meaning[type(expression)](expression, *[fold(part, meaning, shared) for part in parts(expression)])
     if shared and expression in shared:
         shared[expression] = result
@@ -70,7 +70,7 @@ def parts(expression: Expression) -> tuple[Expression, ...]:
 
 
 def with_parts(expression: Expression, new: Sequence[Expression]) -> Expression:
-    """An expression with other parts, as many as it has."""
+    """Return an expression with other parts, the same number of them."""
     if isinstance(expression, And | Or):
         return replace(expression, terms=tuple(new))
     fields: dict[str, Any] = dict(zip(_FIELDS[type(expression)], new, strict=True))

@@ -24,13 +24,13 @@ from seriatim.kernel.filters.filter import (
     Expression,
     In,
     IsNull,
-    Kind,
     Like,
     Not,
     Or,
     Parameter,
     Property,
     Type,
+    ValueKind,
 )
 from seriatim.kernel.filters.filter_fold import Meaning, fold
 from seriatim.kernel.filters.like import like
@@ -50,19 +50,19 @@ def as_function(expression: Expression) -> Function:
 
 
 def _of_one(operand: Function, compute: Callable[[Any], Any]) -> Function:
-    def result(message: Mapping[str, Any], given: Sequence[Any]) -> Any:
-        value = operand(message, given)
+    def result(message: Mapping[str, Any], parameters: Sequence[Any]) -> Any:
+        value = operand(message, parameters)
         return None if value is None else compute(value)
 
     return result
 
 
 def _of_two(left: Function, right: Function, compute: _Pair) -> Function:
-    def result(message: Mapping[str, Any], given: Sequence[Any]) -> Any:
-        a = left(message, given)
+    def result(message: Mapping[str, Any], parameters: Sequence[Any]) -> Any:
+        a = left(message, parameters)
         if a is None:
             return None
-        b = right(message, given)
+        b = right(message, parameters)
         return None if b is None else compute(a, b)
 
     return result
@@ -71,22 +71,22 @@ def _of_two(left: Function, right: Function, compute: _Pair) -> Function:
 def _joined(terms: Sequence[Function], *, decisive: bool) -> Function:
     """AND (`decisive` is False) or OR (True): one decisive term decides, else all have to be known."""
 
-    def result(message: Mapping[str, Any], given: Sequence[Any]) -> bool | None:
-        found: bool | None = not decisive
+    def result(message: Mapping[str, Any], parameters: Sequence[Any]) -> bool | None:
+        result: bool | None = not decisive
         for term in terms:
-            value = term(message, given)
+            value = term(message, parameters)
             if value is decisive:
                 return decisive
             if value is None:
-                found = None
-        return found
+                result = None
+        return result
 
     return result
 
 
 def _conversion(before: Type, after: Type) -> Callable[[Any], Any]:
-    if after.kind is Kind.DOUBLE:
-        if before.kind is Kind.LONG:
+    if after.kind is ValueKind.DOUBLE:
+        if before.kind is ValueKind.LONG:
             return float
         divisor = 10**before.scale
         # Python's division of whole numbers is rounded once, to the nearest double.
@@ -96,7 +96,7 @@ def _conversion(before: Type, after: Type) -> Callable[[Any], Any]:
 
 
 def _arithmetic(operator: str, left: Type, right: Type, kind: Type) -> _Pair:
-    if kind.kind is Kind.DECIMAL:
+    if kind.kind is ValueKind.DECIMAL:
         return _whole(operator) if operator == "*" else _scaled(_whole(operator), left, right)
     if kind != LONG:
         return _double(operator)
@@ -123,7 +123,7 @@ def _whole(operator: str) -> _Pair:
 
 
 def _remainder(a: int, b: int) -> int | None:
-    """The remainder with the sign of the dividend; Python's own has the sign of the divisor."""
+    """Return the remainder with the sign of the dividend; Python's own has the sign of the divisor."""
     if b == 0:
         return None
     rest = abs(a) % abs(b)
@@ -156,7 +156,7 @@ def _scaled(compute: _Pair, left: Type, right: Type) -> _Pair:
 
 
 def _comparison(operator: str, left: Type, right: Type) -> _Pair:
-    if left.kind is Kind.DOUBLE:
+    if left.kind is ValueKind.DOUBLE:
         return _of_doubles(operator)
     match operator:
         case "=":
@@ -165,7 +165,7 @@ def _comparison(operator: str, left: Type, right: Type) -> _Pair:
             compared = lambda a, b: a < b  # noqa: E731
         case _:
             compared = lambda a, b: a <= b  # noqa: E731
-    return _scaled(compared, left, right) if left.kind is Kind.DECIMAL else compared
+    return _scaled(compared, left, right) if left.kind is ValueKind.DECIMAL else compared
 
 
 def _of_doubles(operator: str) -> _Pair:
@@ -190,11 +190,11 @@ def _constant(node: Constant) -> Function:
 
 def _parameter(node: Parameter) -> Function:
     number = node.number
-    return lambda _, given: given[number]
+    return lambda _, parameters: parameters[number]
 
 
 def _is_null(_: IsNull, inner: Function) -> Function:
-    return lambda message, given: inner(message, given) is None
+    return lambda message, parameters: inner(message, parameters) is None
 
 
 def _among(node: In, operand: Function) -> Function:

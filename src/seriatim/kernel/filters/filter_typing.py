@@ -24,28 +24,26 @@ from seriatim.kernel.filters.filter import (
     Expression,
     In,
     IsNull,
-    Kind,
     Like,
     Not,
     Or,
     Property,
     Type,
+    ValueKind,
     decimal,
 )
 
 __all__ = ["all_of", "any_of", "calculated", "compared", "condition", "is_null", "like", "listed", "negated", "number"]
 
-_NUMBERS = (Kind.LONG, Kind.DECIMAL, Kind.DOUBLE)
+_NUMBERS = (ValueKind.LONG, ValueKind.DECIMAL, ValueKind.DOUBLE)
 _LONG_DIGITS = 19
-# A product is refused rather than computed if fewer digits before the point than these could be kept.
+# A product is refused if fewer digits than this could be kept before the point.
 _LEAST_WHOLE = 12
 
 
 def number(text: str) -> Constant:
-    """The constant for digits: a long, a decimal if it has a point or is no long, a double with an exponent.
-
-    Raises:
-        FilterError: there are more digits than a decimal can have, or the number is too large for a double.
+    """The constant for digits: a long, a decimal if it has a point or is no long, a double with an exponent. Raises `FilterError`: there
+    are more digits than a decimal can have, or the number is too large for a double.
     """
     if "e" in text.lower():
         value = float(text)
@@ -64,12 +62,8 @@ def number(text: str) -> Constant:
 
 
 def condition(term: Expression) -> Expression:
-    """Check that `term` is a condition, and return it.
-
-    Raises:
-        FilterError: it isn't TRUE, FALSE or unknown.
-    """
-    if term.type.kind is Kind.NULL:
+    """Check that `term` is a condition, and return it. Raises `FilterError`: it isn't TRUE, FALSE or unknown."""
+    if term.type.kind is ValueKind.NULL:
         return Constant(None, BOOLEAN)
     if term.type != BOOLEAN:
         raise FilterError(f"{_described(term)} is not a condition", remedy="compare it with a value")
@@ -93,10 +87,8 @@ def any_of(terms: Iterable[Expression]) -> Expression:
 
 
 def compared(operator: Literal["=", "<>", "<", "<=", ">", ">="], left: Expression, right: Expression) -> Expression:
-    """``left operator right``. Equality with a constant is an `In` with one value, so that there is only one form.
-
-    Raises:
-        FilterError: the operands are not comparable.
+    """``left operator right``. Equality with a constant is an `In` with one value, so that there is only one form. Raises `FilterError`:
+    the operands are not comparable.
     """
     if operator == "<>":
         return Not(compared("=", left, right))
@@ -115,33 +107,31 @@ def compared(operator: Literal["=", "<>", "<", "<=", ">", ">="], left: Expressio
 
 
 def listed(operand: Expression, values: Sequence[Constant]) -> Expression:
-    """``operand IN (values)``: each value is converted to the operand's type; values that can never be equal are left out.
-
-    Raises:
-        FilterError: a value is not comparable with the operand.
+    """``operand IN (values)``: each value is converted to the operand's type; values that can never be equal are left out. Raises
+    `FilterError`: a value is not comparable with the operand.
     """
     null = False
     own: dict[str | int | float | bool, None] = {}
     doubles: dict[str | int | float | bool, None] = {}
     for value in values:
         known, constant = _comparable(operand, value)
-        if not isinstance(constant, Constant) or constant.value is None or known.type.kind is Kind.NULL:
+        if not isinstance(constant, Constant) or constant.value is None or known.type.kind is ValueKind.NULL:
             null = True
         elif DOUBLE in (constant.type, operand.type):
             doubles[_double_of(constant)] = None
         elif (same := _same(constant, operand.type)) is not None:
             own[same] = None
-    if operand.type.kind is Kind.NULL:
+    if operand.type.kind is ValueKind.NULL:
         return Constant(None, BOOLEAN)
     if operand.type == DOUBLE:
         return In(operand, tuple(doubles), null)
-    found = In(operand, tuple(own), null)
-    return any_of([found, In(_as_double(operand), tuple(doubles))]) if doubles else found
+    listed_in = In(operand, tuple(own), null)
+    return any_of([listed_in, In(_as_double(operand), tuple(doubles))]) if doubles else listed_in
 
 
 def is_null(operand: Expression) -> Expression:
     """``operand IS NULL``."""
-    return Constant(True, BOOLEAN) if operand.type.kind is Kind.NULL else IsNull(operand)
+    return Constant(True, BOOLEAN) if operand.type.kind is ValueKind.NULL else IsNull(operand)
 
 
 def like(operand: Expression, pattern: str, escape: str = "\\") -> Expression:
@@ -150,7 +140,7 @@ def like(operand: Expression, pattern: str, escape: str = "\\") -> Expression:
     Raises:
         FilterError: the operand is no string, or the escape character stands before something else.
     """
-    if operand.type.kind is Kind.NULL:
+    if operand.type.kind is ValueKind.NULL:
         return Constant(None, BOOLEAN)
     if operand.type != STRING:
         raise FilterError(f"LIKE works on strings, not on {_described(operand)}")
@@ -173,12 +163,8 @@ def like(operand: Expression, pattern: str, escape: str = "\\") -> Expression:
 
 
 def negated(operand: Expression) -> Expression:
-    """``-operand``.
-
-    Raises:
-        FilterError: the operand is no number.
-    """
-    if operand.type.kind is Kind.NULL:
+    """``-operand``. Raises `FilterError`: the operand is no number."""
+    if operand.type.kind is ValueKind.NULL:
         return operand
     if operand.type.kind not in _NUMBERS:
         raise FilterError(f"{_described(operand)} has no negative")
@@ -193,12 +179,10 @@ def negated(operand: Expression) -> Expression:
 
 
 def calculated(operator: Literal["+", "-", "*", "/", "%", "&"], left: Expression, right: Expression) -> Expression:
-    """``left operator right``.
-
-    Raises:
-        FilterError: an operand is no number, ``&`` is not between longs, or the result has too many digits.
+    """``left operator right``. Raises `FilterError`: an operand is no number, ``&`` is not between longs, or the result has too many
+    digits.
     """
-    if left.type.kind is Kind.NULL and right.type.kind is Kind.NULL:
+    if left.type.kind is ValueKind.NULL and right.type.kind is ValueKind.NULL:
         return left
     left, right = _typed(left, right.type), _typed(right, left.type)
     for operand in (left, right):
@@ -208,7 +192,7 @@ def calculated(operator: Literal["+", "-", "*", "/", "%", "&"], left: Expression
     if operator == "/":
         return Arithmetic(operator, _as_double(left), _as_double(right), DOUBLE)
     left, right = _alike(left, right)
-    if left.type.kind is not Kind.DECIMAL:
+    if left.type.kind is not ValueKind.DECIMAL:
         return Arithmetic(operator, left, right, left.type)
     match operator:
         case "*":
@@ -224,7 +208,7 @@ def _sum(operator: Literal["+", "-", "&"], left: Expression, right: Expression) 
     whole = min(max(left.type.whole, right.type.whole), MOST_DIGITS - 1 - scale)
     if whole < 1:
         raise _too_many(operator, left, right)
-    left, right = (_held(one, min(one.type.whole, whole)) for one in (left, right))
+    left, right = (_held(side, min(side.type.whole, whole)) for side in (left, right))
     return Arithmetic(operator, left, right, decimal(whole + scale + 1, scale))
 
 
@@ -256,12 +240,12 @@ def _remainder(left: Expression, right: Expression) -> Expression:
 
 
 def _too_many(operator: str, left: Expression, right: Expression) -> FilterError:
-    what = f"{left.type} {operator} {right.type} has more digits than the {MOST_DIGITS} of a decimal"
-    return FilterError(what, remedy="declare the properties with fewer digits, or as double")
+    problem = f"{left.type} {operator} {right.type} has more digits than the {MOST_DIGITS} of a decimal"
+    return FilterError(problem, remedy="declare the properties with fewer digits, or as double")
 
 
 def _held(operand: Expression, whole: int) -> Expression:
-    """A decimal with at most the given number of digits before the point."""
+    """Return a decimal with at most the given number of digits before the point."""
     if operand.type.whole <= whole:
         return operand
     return Convert(operand, decimal(max(whole + operand.type.scale, 1), operand.type.scale))
@@ -269,7 +253,7 @@ def _held(operand: Expression, whole: int) -> Expression:
 
 def _comparable(left: Expression, right: Expression) -> tuple[Expression, Expression]:
     """Both operands, with a type for a bare NULL; not converted yet."""
-    if left.type.kind is Kind.NULL and right.type.kind is Kind.NULL:
+    if left.type.kind is ValueKind.NULL and right.type.kind is ValueKind.NULL:
         return Constant(None, LONG), Constant(None, LONG)
     left, right = _typed(left, right.type), _typed(right, left.type)
     one, other = left.type.kind, right.type.kind
@@ -279,7 +263,7 @@ def _comparable(left: Expression, right: Expression) -> tuple[Expression, Expres
 
 
 def _alike(left: Expression, right: Expression) -> tuple[Expression, Expression]:
-    """Two comparable expressions, converted to the same kind."""
+    """Convert two comparable expressions to the same kind."""
     if left.type.kind is right.type.kind:
         return left, right
     if DOUBLE in (left.type, right.type):
@@ -288,7 +272,7 @@ def _alike(left: Expression, right: Expression) -> tuple[Expression, Expression]
 
 
 def _typed(operand: Expression, kind: Type) -> Expression:
-    return Constant(None, kind) if operand.type.kind is Kind.NULL else operand
+    return Constant(None, kind) if operand.type.kind is ValueKind.NULL else operand
 
 
 def _as_double(operand: Expression) -> Expression:
@@ -306,7 +290,7 @@ def _double_of(constant: Constant) -> float:
 
 
 def _as_decimal(operand: Expression) -> Expression:
-    if operand.type.kind is Kind.DECIMAL:
+    if operand.type.kind is ValueKind.DECIMAL:
         return operand
     if isinstance(operand, Constant):
         return Constant(operand.value, decimal(len(str(abs(int(operand.value or 0)))), 0))
@@ -314,9 +298,9 @@ def _as_decimal(operand: Expression) -> Expression:
 
 
 def _same(constant: Constant, kind: Type) -> str | int | bool | None:
-    """The constant as a value of that type; None if there is no such value."""
+    """Return the constant as a value of that type; None if there is no such value."""
     value = constant.value
-    if isinstance(value, float) or kind.kind not in (Kind.LONG, Kind.DECIMAL) or not isinstance(value, int):
+    if isinstance(value, float) or kind.kind not in (ValueKind.LONG, ValueKind.DECIMAL) or not isinstance(value, int):
         return None if isinstance(value, float) else value
     more = kind.scale - constant.type.scale
     scaled, left_over = (value * 10**more, 0) if more >= 0 else divmod(value, 10**-more)
@@ -339,9 +323,9 @@ def _described(operand: Expression) -> str:
 
 def _advice(left: Expression, right: Expression) -> str:
     kinds = {left.type.kind, right.type.kind}
-    text = next((one for one in (left, right) if one.type == STRING), None)
-    if Kind.TIMESTAMP in kinds:
+    text = next((side for side in (left, right) if side.type == STRING), None)
+    if ValueKind.TIMESTAMP in kinds:
         return "write TIMESTAMP '2026-01-31 12:00:00'"
     if isinstance(text, Constant):
-        return "write it without quotes" if kinds & {*_NUMBERS, Kind.BOOLEAN} else ""
+        return "write it without quotes" if kinds & {*_NUMBERS, ValueKind.BOOLEAN} else ""
     return "put text in single quotes" if text is not None else ""

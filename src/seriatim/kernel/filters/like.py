@@ -23,7 +23,7 @@ LONG_SEGMENT = 32
 
 # Up to this number of steps a regular expression is faster.
 _FEW_STEPS = 2**16
-# The number of places that are checked together, which limits the cost of a segment that is found near by.
+# The number of places that are checked together; it limits the cost of a segment that is found near by.
 _PLACES = 2**16
 
 _Segment = Sequence[str | None]
@@ -36,7 +36,7 @@ def like(segments: Sequence[_Segment]) -> Callable[[str], bool]:
     if not middle:
         return lambda text: len(text) == least and begins(text, 0)
     *middle, last = middle
-    ends, finds, before, behind = _at(last), [_finder(one) for one in middle if one], len(first), len(last)
+    ends, finds, before, behind = _at(last), [_finder(segment) for segment in middle if segment], len(first), len(last)
 
     def matches(text: str) -> bool:
         end = len(text) - behind
@@ -96,11 +96,11 @@ def _finder(segment: _Segment) -> Callable[[str, int, int], int]:
         plain = "".join(filter(None, segment))
 
         def find_plain(text: str, start: int, end: int) -> int:
-            found = text.find(plain, start, end)
-            return found if found < 0 else found + length
+            place = text.find(plain, start, end)
+            return place if place < 0 else place + length
 
         return find_plain
-    # `re` remembers what it has compiled.
+    # `re` keeps the patterns that it has compiled.
     pattern = "".join(map(_regex_of, segment))
 
     def find(text: str, start: int, end: int) -> int:
@@ -108,9 +108,9 @@ def _finder(segment: _Segment) -> Callable[[str, int, int], int]:
             match = re.compile(pattern, re.DOTALL).search(text, start, end)
             return match.end() if match else -1
         for begin in range(start, end - length + 1, _PLACES):
-            found = _first(text[begin : min(begin + _PLACES + length - 1, end)], segment)
-            if found >= 0:
-                return begin + found + length
+            place = _first(text[begin : min(begin + _PLACES + length - 1, end)], segment)
+            if place >= 0:
+                return begin + place + length
         return -1
 
     return find

@@ -1,1 +1,1 @@
-"""What a group is: its policy, its state, and the messages that arrive for it."""
+"""What a group is: its policy, its state, and its arriving messages."""

@@ -1,4 +1,4 @@
-"""Keys and sequences: their validity, and the number of a sequence. What is a number or a time: ``reading.py``."""
+"""Keys and sequences: their validity, and the number of a sequence. The rules of numbers and times: ``reading.py``."""
 
 from __future__ import annotations
 

@@ -38,17 +38,17 @@ class Flag(IntFlag):
 
     BEGUN = 1
     CLOSED = 2
-    #: While `CLOSED`: it has ended by itself, and what was released is handed out all the same. Its set was complete (`UnitOfWork`),
-    #: or it was told to close and holds nothing any more.
+    #: While `CLOSED`: it has ended by itself, and its released messages are still handed out. Its set was complete (`UnitOfWork`), or
+    #: it was to close and holds nothing any more.
     COMPLETE = 4
     SUSPENDED = 8
     FAULTED = 16
     FIXED = 32
-    #: Of a `Standard` group, in engines that let a long run go in parts: one of them has left, and the rest may follow.
+    #: A part of a long run has left a `Standard` group, and the rest may follow; in engines that split runs.
     LEAVING = 64
     #: While `SUSPENDED`: an operator has suspended it, and no message.
     BY_OPERATOR = 128
-    #: It was told to close, and is `CLOSED` when it holds nothing any more: see ``closing.py``.
+    #: It is to close, and becomes `CLOSED` when it holds nothing any more: see ``closing.py``.
     CLOSING = 256
     #: It waits for a message that opens it: see ``stays.py``.
     UNOPENED = 512
@@ -126,12 +126,12 @@ class Held(Columns):
 
     @property
     def suspected(self) -> Bools:
-        """The rows of a `Standard` queue that are held because their producer seems to have begun anew."""
+        """The rows of a `Standard` queue that are held because of a suspected restart of their producer."""
         return self.late & self.waits
 
     @property
     def aside(self) -> Bools:
-        """The rows of a queue whose groups messages open that may not be judged yet: see ``stays.py``."""
+        """The rows of a queue with opening messages that may not be judged yet: see ``stays.py``."""
         return self.waits & ~self.late
 
     def messages(self) -> Held:
@@ -171,9 +171,9 @@ class Ranges(Columns):
             return np.zeros(len(group), np.bool_)
         starts, ends = np.searchsorted(self.group, group), np.searchsorted(self.group, group, side="right")
         at = search_within(self.last, starts, ends, sequence)
-        found = at < ends
-        found[found] = self.first[at[found]] <= sequence[found]
-        return found
+        contained = at < ends
+        contained[contained] = self.first[at[contained]] <= sequence[contained]
+        return contained
 
     def add(self, more: Ranges, following: Ints) -> Ranges:
         """Add further ranges; `following`: the `next` of each group, see `kept`."""
@@ -187,7 +187,7 @@ class Ranges(Columns):
         return _last_of(self, np.flatnonzero(self.first < following[self.group]))
 
     def put_back(self, group: Ints, numbers: Ints, step: int) -> Ranges:
-        """The ranges without some numbers of their groups, which are on the step; however many ranges that makes."""
+        """Return the ranges without some numbers of their groups, which are on the step; a range may be cut in several."""
         hit = self.contain(group, numbers)
         if not hit.any():
             return self
@@ -217,32 +217,32 @@ class Ranges(Columns):
         if not len(self) or not len(group):
             return self, was_in
         touched = np.unique(group)
-        mine = np.isin(self.group, touched)
-        ranges: dict[int, list[tuple[int, int]]] = {one: [] for one in touched.tolist()}
-        for one, first, last in zip(*self.take(mine).lists(), strict=True):
-            ranges[one].append((first, last))
-        for place, (one, number) in enumerate(zip(group.tolist(), sequence.tolist(), strict=True)):
-            its = ranges[one]
-            at = bisect_left(its, number, key=itemgetter(1))
-            if at == len(its) or its[at][0] > number:
+        is_touched = np.isin(self.group, touched)
+        ranges: dict[int, list[tuple[int, int]]] = {group: [] for group in touched.tolist()}
+        for key, first, last in zip(*self.take(is_touched).lists(), strict=True):
+            ranges[key].append((first, last))
+        for place, (key, number) in enumerate(zip(group.tolist(), sequence.tolist(), strict=True)):
+            spans = ranges[key]
+            at = bisect_left(spans, number, key=itemgetter(1))
+            if at == len(spans) or spans[at][0] > number:
                 continue
             was_in[place] = True
-            first, last = its[at]
+            first, last = spans[at]
             pieces = [(first, number - step)] * (first < number) + [(number + step, last)] * (number < last)
-            behind = bisect_left(its, int(following[one]), key=itemgetter(0))
+            behind = bisect_left(spans, int(following[key]), key=itemgetter(0))
             if behind - 1 + len(pieces) <= self.KEPT:
-                its[at : at + 1] = pieces
-        rows = [(one, *its) for one, all_its in ranges.items() for its in all_its]
+                spans[at : at + 1] = pieces
+        rows = [(group, *span) for group, all_its in ranges.items() for span in all_its]
         cut = Ranges(*np.array(rows, np.int64).reshape(-1, 3).T)
-        both = Ranges.concat([self.take(~mine), cut])
+        both = Ranges.concat([self.take(~is_touched), cut])
         return both.take(order_by(both.group, both.first)), was_in
 
     def below(self, group: int, number: int) -> Ranges:
         """The ranges, with one group's ranges cut off at a number; other groups' ranges are untouched."""
-        mine = self.group == group
-        kept = self.take(~mine | (self.first < number))
-        mine = kept.group == group
-        return kept.with_columns(last=np.where(mine, np.minimum(kept.last, number - 1), kept.last))
+        of_group = self.group == group
+        kept = self.take(~of_group | (self.first < number))
+        of_group = kept.group == group
+        return kept.with_columns(last=np.where(of_group, np.minimum(kept.last, number - 1), kept.last))
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +260,7 @@ class Remembered(Columns):
         return cls(none, none, none)
 
     def and_last(self, more: Remembered, count: int, groups: int) -> Remembered:
-        """The last `count` of each group, after further ones have left."""
+        """Return the last `count` of each group, after further ones have left."""
         both = Remembered.concat([self, more])
         if groups == 1:
             return both.take(slice(-count, None))  # type: ignore[arg-type]
@@ -271,11 +271,11 @@ class Remembered(Columns):
 
 @dataclass(frozen=True, slots=True)
 class Sights(Columns):
-    """What regions have shown of the groups, sorted by group and number; see ``copies.py``.
+    """The numbers that regions have shown of the groups, sorted by group and number; see ``copies.py``.
 
-    `Standard`: runs of numbers, `first`..`last`, disjoint, that were taken in and that one region only has shown; numbers that aren't here both
-    have shown, or nothing is known of them. `FifoMerged`: the ids of messages, `first` = `last`, with the `time` of the first sight. `regions`: as
-    bits.
+    `Standard`: runs of numbers, `first`..`last`, disjoint, that were taken in and that one region only has shown; numbers that aren't here
+    both have shown, or nothing is known of them. `FifoMerged`: the ids of messages, `first` = `last`, with the `time` of the first sight.
+    `regions`: as bits.
     """
 
     group: Ints
@@ -284,12 +284,12 @@ class Sights(Columns):
     regions: Ints
     time: Ints
 
-    #: How many runs below `next` are known of each group.
+    #: How many runs below `next` are kept of each group.
     KEPT: ClassVar[int] = 1024
 
     @property
     def sequence(self) -> Ints:
-        """By what a run is found."""
+        """The key by which a run is found."""
         return self.first
 
     @classmethod
@@ -314,9 +314,9 @@ class Sights(Columns):
             return np.full(len(group), -1, np.int64)
         starts, ends = spans(self.group, groups)
         at = search_within(self.last, starts[group], ends[group], number)
-        found = at < ends[group]
-        found[found] = self.first[at[found]] <= number[found]
-        return np.where(found, at, -1)
+        place = at < ends[group]
+        place[place] = self.first[at[place]] <= number[place]
+        return np.where(place, at, -1)
 
     def without(self, groups: int, group: Ints, number: Ints, step: int) -> Sights:
         """Take numbers out of their runs; they are sorted, each once."""
@@ -334,7 +334,7 @@ class Sights(Columns):
         return pieces.take(pieces.first <= pieces.last)
 
     def joined(self, more: Sights, step: int) -> Sights:
-        """Add runs of other numbers; such as follow on one another become one."""
+        """Add runs of other numbers; adjoining runs become one."""
         if not len(more):
             return self
         both = Sights.concat([self, more])
@@ -357,7 +357,7 @@ Runs = TypeVar("Runs", Ranges, Sights)
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The groups of one queue, their held messages, their skipped numbers, the last messages that left, and what regions have shown."""
+    """The groups of one queue, their held messages, their skipped numbers, the last messages that left, and the sights of regions."""
 
     groups: Groups
     held: Held
@@ -393,11 +393,11 @@ class State:
         return len(self.groups)
 
     def with_groups(self, **columns: Ints) -> State:
-        """The same state with some columns of its groups replaced."""
+        """Return the same state with some columns of its groups replaced."""
         return State(self.groups.with_columns(**columns), self.held, self.skipped, self.remembered, self.sights)
 
     def having(self, groups: Groups | None = None, held: Held | None = None, skipped: Ranges | None = None) -> State:
-        """The same state with some of its tables replaced."""
+        """Return the same state with some of its tables replaced."""
         return State(
             self.groups if groups is None else groups,
             self.held if held is None else held,
@@ -419,11 +419,11 @@ class State:
         return State(self.groups, self.held, self.skipped, last, self.sights)
 
     def with_sights(self, sights: Sights) -> State:
-        """The same state with what regions have shown."""
+        """Return the same state with other sights of regions."""
         return State(self.groups, self.held, self.skipped, self.remembered, sights)
 
     def calmed(self, left: Ints) -> State:
-        """The state after messages of the groups `left` have left in their turn: no producer has begun anew."""
+        """Return the state after messages of the groups `left` have left in their turn: no restart of a producer is suspected."""
         if not len(left) or not self.groups.suspects.any():
             return self
         suspects = self.groups.suspects.copy()
@@ -450,14 +450,14 @@ class State:
 
     def replace(self, rows: Ints, part: State) -> State:
         """Replace the state of some groups by the changed result of `select` for the same `rows`."""
-        gone = np.zeros(len(self.groups), np.bool_)
-        gone[rows] = True
+        replaced = np.zeros(len(self.groups), np.bool_)
+        replaced[rows] = True
         return State(
             self.groups.put(rows, part.groups),
-            _merge(self.held, gone, part.held, rows),
-            _merge(self.skipped, gone, part.skipped, rows),
-            _merge(self.remembered, gone, part.remembered, rows),
-            _merge(self.sights, gone, part.sights, rows),
+            _merge(self.held, replaced, part.held, rows),
+            _merge(self.skipped, replaced, part.skipped, rows),
+            _merge(self.remembered, replaced, part.remembered, rows),
+            _merge(self.sights, replaced, part.sights, rows),
         )
 
     def append(self, more: State) -> State:
@@ -503,7 +503,7 @@ class State:
 
 
 def _last_of(table: Runs, behind: Ints) -> Runs:
-    """The table with the last `KEPT` of each group among some rows, which ascend, and all others."""
+    """Return the table with the last `KEPT` of each group among some rows, which ascend, and all others."""
     if len(behind) <= table.KEPT:
         return table
     group = table.group[behind]
@@ -518,6 +518,6 @@ def _alone(table: Rows, start: int, end: int) -> Rows:
     return rows.with_columns(group=np.zeros(len(rows), np.int64))
 
 
-def _merge(old: Rows, gone: Bools, new: Rows, rows: Ints) -> Rows:
-    both = type(old).concat([old.take(~gone[old.group]), new.with_columns(group=rows[new.group])])
+def _merge(old: Rows, removed: Bools, new: Rows, rows: Ints) -> Rows:
+    both = type(old).concat([old.take(~removed[old.group]), new.with_columns(group=rows[new.group])])
     return both.take(order_by_group(both.group))

@@ -7,16 +7,7 @@ from enum import StrEnum
 
 from seriatim.kernel.groups.state import Flag
 
-__all__ = [
-    "FLAGGED",
-    "SHOWN",
-    "STOPPED",
-    "TRIED_AGAIN",
-    "Fact",
-    "GroupState",
-    "Shown",
-    "shown_state",
-]
+__all__ = ["FLAGGED", "SHOWN", "STOPPED", "TRIED_AGAIN", "Fact", "GroupState", "Shown", "shown_state"]
 
 
 class GroupState(StrEnum):

@@ -97,7 +97,7 @@ def resume(policy: Policy, state: State, now: int, group: str) -> Outcome:
 
 
 def restart(policy: Policy, state: State, now: int, group: str) -> Outcome:
-    """Begin the group anew, from the policy's `start`: what is held comes back, in order of arrival, as if it arrived now."""
+    """Begin the group anew, from the policy's `start`: held messages come back, in order of arrival, as if they arrived now."""
     situation = _require(Action.RESTART, policy, state, group)
     if not isinstance(policy, Standard):
         others = [one for one in situation.allowed if one is not Action.RESTART]
@@ -108,7 +108,7 @@ def restart(policy: Policy, state: State, now: int, group: str) -> Outcome:
         )
     clock = np.maximum(state.groups.clock, now)
     fresh = begun_anew(policy, state, empty_ints(1), clock)
-    # What failed was released before, and still waits to be handed out. The engine counts an operator's restart by itself.
+    # The failed message was released before, and still waits to be handed out. The engine counts an operator's restart by itself.
     flags = fresh.groups.flags | (state.groups.flags & Flag.FAULTED)
     fresh = fresh.with_groups(flags=flags, mark=state.groups.mark if isinstance(policy, Stays) else fresh.groups.mark)
     back = state.held.take(np.argsort(state.held.ref, kind="stable"))
@@ -194,7 +194,7 @@ def _taken_out(policy: Policy, state: State, now: int, out: Bools, why: Reason) 
     if waiting.late.all():  # nothing waits any more
         flags, since, reports = flags & ~int(Flag.FIXED), _one(NEVER), empty_ints(1)
     elif groups.has(Flag.FIXED)[0] and waiting.waits[~waiting.late].all():
-        # What remains came after its round was fixed: that one is over, and the next one begins.
+        # The remaining messages came after its round was fixed: that one is over, and the next one begins.
         flags, since = flags & ~int(Flag.FIXED), np.maximum(clock, kept.first_arrival(1))
     if not (flags & Flag.FIXED)[0]:
         kept = _without_round(policy, kept)
@@ -357,7 +357,7 @@ def abort(policy: Policy, state: State, now: int, group: str) -> Outcome:
 def close(policy: Policy, state: State, now: int, group: str, *, at_once: bool = False) -> Outcome:
     """Close the group: new messages are late, except missing numbers below the highest one held.
 
-    What is released leaves, and what is held goes on by the usual rules; the group is closed when it holds nothing. `at_once`:
+    Released messages leave, and held ones go on by the usual rules; the group is closed when it holds nothing. `at_once`:
     nothing leaves any more, and what is there can only be aborted.
     """
     _require(Action.CLOSE, policy, state, group)

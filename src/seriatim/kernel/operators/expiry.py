@@ -1,8 +1,8 @@
 """Groups that have expired: they have been idle for so long that the engine needn't keep them at hand, or at all.
 
 A group is idle while it holds nothing, no clock of it runs, and it is neither suspended nor faulted nor told to close. It has expired when
-the last that it has seen is `expire_after` ago. Then it leaves a *tombstone*: all that decides about a message which comes all the same, that is
-its next number, its ordinal and its skipped ranges. Or it leaves nothing: then it begins as a new incarnation.
+the last that it has seen is `expire_after` ago. Then it leaves a *tombstone*: all that decides about a message which comes all the same,
+that is its next number, its ordinal and its skipped ranges. Or it leaves nothing: then it begins as a new incarnation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def expired(policy: Policy, state: State, now: int, after: int) -> Ints:
         return np.zeros(0, np.int64)
     old &= ~groups.has(Flag.SUSPENDED | Flag.FAULTED | Flag.CLOSING | Flag.LEAVING)
     old[state.held.group] = False
-    if isinstance(policy, FifoMerged):  # as long as ids are remembered, copies may come
+    if isinstance(policy, FifoMerged):  # copies may come as long as ids are remembered
         old[state.sights.group] = False
     old &= due(policy, state) == FOREVER
     # A group that has its first number and no message yet hasn't begun to be idle.
@@ -44,7 +44,7 @@ def expired(policy: Policy, state: State, now: int, after: int) -> Ints:
 
 
 def tombstones(state: State) -> State:
-    """What expired groups leave behind: of contents and of a producer's restart nothing. Their time doesn't go back either."""
+    """Return what expired groups leave behind, without contents and a producer's restart. Their time doesn't go back either."""
     count = len(state)
     none = np.zeros(count, np.int64)
     kept = state.with_groups(reports=none, suspects=none, suspect=np.full(count, NOTHING, np.int64))

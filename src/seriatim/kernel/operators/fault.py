@@ -41,7 +41,7 @@ __all__ = [
 MOST_ATTEMPTS, MOST_FACTOR = 1_000, 100
 #: Errors that nearly always mean a mistake in the code that raises them.
 _MISTAKES = (TypeError, AttributeError, NameError, ImportError)
-#: A handler with such a mistake is called so often: once more, because the data that it met may have changed.
+#: How often a handler with such a mistake is called: twice, because its data may have changed.
 _BUG_ATTEMPTS = 2
 
 
@@ -50,13 +50,13 @@ class FaultKind(StrEnum):
 
     #: Something was away, or busy: a retry may succeed.
     TRANSIENT = "transient"
-    #: A retry won't help, as the handler or the user says.
+    #: A retry won't help, according to the handler or the user.
     BUSINESS = "business"
-    #: An exception of which nobody has said whether it passes.
+    #: An exception that nobody has declared.
     UNEXPECTED = "unexpected"
     #: A mistake in the code of the handler itself.
     BUG = "bug"
-    #: Its worker died of it.
+    #: The handler has ended its worker process.
     POISON = "poison"
     #: The turn took longer than it may.
     TIMEOUT = "timeout"
@@ -93,7 +93,7 @@ class Retry(Declaration):
 
 @dataclass(frozen=True, slots=True)
 class ErrorClasses:
-    """What a user says of classes of exceptions, besides `Transient` and `Business`.
+    """The user's declarations of classes of exceptions, besides `Transient` and `Business`.
 
     Args:
         transient: after these a retry may succeed.
@@ -105,7 +105,7 @@ class ErrorClasses:
 
     @property
     def contradictions(self) -> list[type[BaseException]]:
-        """The classes of which both is said."""
+        """The classes that are declared as both kinds."""
         return [one for one in self.transient if one in self.business]
 
     def said_of(self, error: BaseException) -> FaultKind | None:
@@ -175,15 +175,14 @@ def retry_delay(retry: Retry, kind: FaultKind, attempt: int, wanted: int | None,
         return 0
     if wanted is not None:
         return wanted
-    # Beyond that a power may be no float any more, and the ceiling was reached long before.
+    # Above this exponent a power may be no float any more, and the ceiling was reached long before.
     times = min((attempt - 1) * math.log2(retry.factor), 1_000.0)
     return round(min(micros(retry.delay) * 2.0**times, micros(retry.ceiling)) * (1 - retry.jitter * chance))
 
 
 def fault(state: State, now: int) -> Outcome:
-    """Stop the one group of a state: a handler failed for good at the first message that waits to be handed out.
-
-    Nothing leaves, no clock runs, arriving messages are accepted.
+    """Stop the one group of a state: a handler failed for good at the first message that waits to be handed out. Nothing leaves, no clock
+    runs, arriving messages are accepted.
     """
     groups = state.groups
     flags = (groups.flags | Flag.FAULTED) & ~int(Flag.FIXED)

@@ -1,4 +1,4 @@
-"""The groups that hold messages, and the numbers that they miss: what a person asks first where something waits."""
+"""The groups that hold messages, and the numbers that they miss: the first question when messages wait."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ class HeldGroups(Columns):
 
 
 def held_groups(policy: Policy, state: State) -> HeldGroups:
-    """Which groups of a state hold messages, and what each waits for."""
+    """Return the groups of a state that hold messages, and what each waits for."""
     messages = state.held.weight > 0
     held = state.held.take(messages)
     starts = np.flatnonzero(first_per_group(held.group))
     group, counts = held.group[starts], np.diff(starts, append=len(held))
-    # Of a group's reasons the last in their order: that a late message waits tells more than that the group is stopped.
+    # Of a group's reasons the last in their order counts: a waiting late message is a better reason than a stopped group.
     reason = np.maximum.reduceat(why_held(policy, state)[messages], starts) if len(starts) else empty_ints()
     first, last = _missing(policy, state)
     return HeldGroups(group, counts, first[group], last[group], state.groups.since[group], reason)
 
 
 def missing_numbers(first: int | None, last: int | None) -> str:
-    """A run of missing numbers as people write it; empty without a first number, open without a last one."""
+    """A run of missing numbers in words; empty without a first number, open without a last one."""
     if first is None:
         return ""
     if last is None:
@@ -69,7 +69,7 @@ def _missing(policy: Policy, state: State) -> tuple[Ints, Ints]:
 
 
 def _missing_of_sets(state: State) -> tuple[Ints, Ints]:
-    """The first run that a set misses: before the first number that is not where it would be if none were missing."""
+    """The first run that a set misses: the numbers before the first one that isn't in its place."""
     held, size = taken(state, 1), state.groups.mark
     count = sum_per_group(held.group, held.span, len(state))
     expected = sum_before(held.group, held.span) + 1

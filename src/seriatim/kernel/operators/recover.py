@@ -43,6 +43,6 @@ def recovery_at(recover: Recover, done: int, failed_at: int) -> int | None:
     """
     if done >= recover.limit:
         return None
-    # Beyond that a power may be no float any more, and nobody waits for so long.
+    # Above this exponent a power may be no float any more, and the time is too far away to matter.
     times = min(done * math.log2(recover.factor), 100.0)
     return failed_at + round(min(micros(recover.delay) * 2.0**times, float(2**61)))

@@ -6,23 +6,23 @@ from enum import StrEnum
 
 from seriatim.kernel.groups.policy import BestEffort, FifoStays, Policy, Standard, UnitOfWork
 
-__all__ = ["Place", "place"]
+__all__ = ["RequeuePosition", "place"]
 
 
-class Place(StrEnum):
+class RequeuePosition(StrEnum):
     """The place of a requeued message."""
 
-    #: It leaves with the ordinal that it was given before.
+    #: It leaves with its former ordinal.
     ORDINAL = "ordinal"
-    #: It was never released: it is judged as if it came now.
+    #: It was never released: it is judged as a new arrival.
     ARRIVAL = "arrival"
-    #: Behind all that was released, with a new ordinal, and flagged as late.
+    #: After all released messages, with a new ordinal, and flagged as late.
     END = "end"
 
 
 def place(
     policy: Policy, following: int, sequence: int | None, ordinal: int | None, *, intact: bool, rejected: bool = False
-) -> Place:
+) -> RequeuePosition:
     """The place of a message that is dead, late, a duplicate or rejected.
 
     Args:
@@ -35,12 +35,12 @@ def place(
             since: only the rules can decide.
     """
     if rejected:
-        return Place.ARRIVAL
+        return RequeuePosition.ARRIVAL
     if ordinal is not None:
-        return Place.ORDINAL if intact else Place.END
+        return RequeuePosition.ORDINAL if intact else RequeuePosition.END
     match policy:
         case Standard() | BestEffort():
-            return Place.ARRIVAL if sequence is not None and sequence >= following else Place.END
+            return RequeuePosition.ARRIVAL if sequence is not None and sequence >= following else RequeuePosition.END
         case UnitOfWork() | FifoStays():  # which waits where its group isn't opened
-            return Place.ARRIVAL
-    return Place.END
+            return RequeuePosition.ARRIVAL
+    return RequeuePosition.END

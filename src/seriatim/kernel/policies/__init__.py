@@ -1,1 +1,1 @@
-"""The ordering policies on arrays: a module a policy, and one for each rule that several share."""
+"""The ordering policies on arrays: a module for each policy, and one for each rule that several share."""

@@ -51,7 +51,7 @@ def take(policy: BestEffort, state: State, arrivals: Arrivals) -> tuple[State, D
     late = closed | (sequence < groups.next[group])
     reason = np.where(closed, Reason.GROUP_CLOSED, Reason.ROUND_OVER)
     stopped = state.stopped()[group]
-    # A void is in nobody's way where no number is waited for; a late one has nothing to deliver and nothing to decide on.
+    # A void blocks nothing where no number is waited for; a late void has nothing to deliver and nothing to decide on.
     message = arrivals.weight > 0
 
     at_once = np.zeros(len(arrivals), np.bool_)
@@ -66,11 +66,11 @@ def take(policy: BestEffort, state: State, arrivals: Arrivals) -> tuple[State, D
     at_once &= ~closed
 
     kept = np.flatnonzero((~late & message) | late_held)
-    taken = arrivals.take(kept)
-    waits = groups.has(Flag.FIXED)[taken.group] & (taken.sequence >= groups.mark[taken.group]) & ~late[kept]
-    held_late, time = late_held[kept], taken.time
+    batch = arrivals.take(kept)
+    waits = groups.has(Flag.FIXED)[batch.group] & (batch.sequence >= groups.mark[batch.group]) & ~late[kept]
+    held_late, time = late_held[kept], batch.time
     none = empty_ints(len(kept))
-    added = Held(taken.group, taken.sequence, taken.ref, held_late, waits, time, taken.weight, taken.fingerprint, none)
+    added = Held(batch.group, batch.sequence, batch.ref, held_late, waits, time, batch.weight, batch.fingerprint, none)
     held = Held.concat([state.held, added])
     held = held.take(order_by(held.group, held.sequence))
 
@@ -98,10 +98,10 @@ def take(policy: BestEffort, state: State, arrivals: Arrivals) -> tuple[State, D
     last = groups.last.copy()
     last[out.group] = out.sequence
     aside = np.flatnonzero((late | ~message) & ~late_held & ~at_once)
-    what = np.where(late, Disposition.LATE, Disposition.VOID)
+    fate = np.where(late, Disposition.LATE, Disposition.VOID)
     reason = np.where(late, reason, Reason.LEAVES_NOTHING)
-    others = arrivals.take(aside)
-    decided = Decided.of(others.group, others.sequence, others.ref, what[aside], reason[aside], others.ref)
+    rest = arrivals.take(aside)
+    decided = Decided.of(rest.group, rest.sequence, rest.ref, fate[aside], reason[aside], rest.ref)
     ordinal = groups.ordinal + sum_per_group(out.group, out.weight, len(state))
     state = state.having(
         groups.with_columns(flags=flags, since=since, clock=clock, last=last, ordinal=ordinal), held, state.skipped
@@ -159,9 +159,8 @@ def _fix(state: State, ripe: Bools, moments: Ints) -> State:
 
 
 def _leave(state: State, out: Bools, moments: Ints, cause: Ints | None = None) -> tuple[State, Decided]:
-    """Release held rows, end their groups' rounds, and begin the next round if messages wait.
-
-    `cause` are the arrivals that ended the rounds, by group; None: their time was over.
+    """Release held rows, end their groups' rounds, and begin the next round if messages wait. `cause` are the arrivals that ended the
+    rounds, by group; None: their time was over.
     """
     groups, held = state.groups, state.held
     leaving = held.take(out)
@@ -183,7 +182,7 @@ def _leave(state: State, out: Bools, moments: Ints, cause: Ints | None = None) -
     highest[leaving.group] = leaving.sequence
     kept = held.take(~out)
     remain = np.bincount(kept.group, minlength=len(state)) > 0
-    # The next round begins with its first message, which may have come after this one should have left.
+    # The next round begins with its first message, which may have arrived after this round should have left.
     begins = np.maximum(moments, kept.first_arrival(len(state)))
     after = groups.with_columns(
         flags=np.where(ended, groups.flags & ~int(Flag.FIXED), groups.flags),
@@ -197,9 +196,8 @@ def _leave(state: State, out: Bools, moments: Ints, cause: Ints | None = None) -
 
 
 def end_round(policy: BestEffort, state: State, cause: Ints) -> tuple[State, Decided]:
-    """Without a window a round is one call: the lowest `max_rows` messages of each group leave, the others are due at once.
-
-    `cause`: the last arrival of each group.
+    """Without a window a round is one call: the lowest `max_rows` messages of each group leave, the others are due at once. `cause`: the
+    last arrival of each group.
     """
     held = state.held
     out = ~state.stopped()[held.group]
@@ -209,7 +207,7 @@ def end_round(policy: BestEffort, state: State, cause: Ints) -> tuple[State, Dec
 
 
 def settle(policy: BestEffort, state: State, now: Ints) -> tuple[State, Decided, Events]:
-    """After a group was resumed: late messages leave, and the other held messages begin a round, or without a window leave."""
+    """After a group was resumed: late messages leave; the other held messages begin a round, or without a window leave."""
     state, late = free_late(state, now)
     remain = np.bincount(state.held.group, minlength=len(state)) > 0
     since = np.where(remain & ~state.stopped(), now, NEVER)

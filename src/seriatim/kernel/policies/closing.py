@@ -1,7 +1,7 @@
-"""Groups that are told to close: what they still take in, and when they are closed. One rule for all policies.
+"""Groups that are to close: the messages that they still take in, and when they are closed. One rule for all policies.
 
-A closing group takes in missing numbers below the highest one that it holds, and nothing else. What it holds goes on by the
-usual rules and clocks. When it holds no message any more it is closed; what was released is handed out all the same.
+A closing group takes in missing numbers below the highest one that it holds, and nothing else. Its held messages go on by
+the usual rules and clocks. When it holds no message any more it is closed; released messages are handed out all the same.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["OPENS", "OVER", "close_emptied", "for_next_stay", "late_repeats", "s
 
 #: The bit of a message that opens its group, see ``stays.py``.
 OPENS = 1
-#: The flags with which a group takes in no message that it doesn't miss.
+#: The flags of a group that takes in only messages that it misses.
 OVER = int(Flag.CLOSED | Flag.CLOSING)
 _CLOSING = int(Flag.CLOSING)
 
 
 def close_emptied(policy: Policy, state: State) -> tuple[State, Events]:
-    """Close the closing groups that hold no message. One that is suspended or faulted shows that until it goes on."""
+    """Close the closing groups that hold no message. A suspended or faulted group shows that state until it goes on."""
     flags = state.groups.flags
     closing = (flags & _CLOSING) != 0
     if not closing.any():
@@ -46,7 +46,7 @@ def close_emptied(policy: Policy, state: State) -> tuple[State, Events]:
 
 
 def for_next_stay(state: State, held: Held) -> Bools:
-    """The messages that wait for the next stay of their group: an opening one that is held aside, and what came after it."""
+    """The messages that wait for the next stay of their group: an opening one that is held aside, and later messages."""
     head = np.full(len(state), FOREVER, np.int64)
     aside = held.aside
     says = aside & (held.bits & OPENS != 0)
@@ -80,9 +80,8 @@ def shut_out(state: State, arrivals: Arrivals, first: Ints) -> Bools:
 def late_repeats(
     state: State, arrivals: Arrivals, twice: Ints, disposition: Ints, reason: Ints, known: Bools | None = None
 ) -> None:
-    """Mark arrivals that repeat a number of a closing group as late: the number isn't missing, so they are as all others.
-
-    `known`: those that aren't late, because regions send a message twice.
+    """Mark arrivals that repeat a number of a closing group as late: the number isn't missing, so the usual rule applies. `known`: those
+    that aren't late, because regions send a message twice.
     """
     twice = twice[state.groups.has(Flag.CLOSING)[arrivals.group[twice]]]
     if known is not None:

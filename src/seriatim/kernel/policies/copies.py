@@ -1,12 +1,13 @@
-"""Copies: what two regions send of one message.
+"""Copies: two regions send each message, and one of the two counts.
 
-Each region sends every message. The first sight of a message counts, whichever region it comes from; it is judged as any other. What comes
-again is a *copy*, if its region hasn't shown it yet, and a *duplicate*, if it has. So each region may lag, stop and come back, and what it
-brings then is no fault of anybody's.
+Each region sends every message. The first sight of a message counts, whichever region it comes from; it is judged as any other. A repeated
+message is a *copy*, if its region hasn't shown it yet, and a *duplicate*, if it has. So each region may lag, stop and come back, and what
+it brings then is no fault of anybody's.
 
-* `Standard`: a message is known by its number, and by its id, which is its fingerprint. Of each group are kept the runs of numbers that one region
-  only has shown (`Sights`): where both keep up, there is nothing. Another id under a number that was taken in is a conflict, as ever. The ids of the
-  last `remember` that left, and of all that are held, are known; a number whose id isn't is judged by its region alone.
+* `Standard`: a message is known by its number, and by its id, which is its fingerprint. Of each group are kept the runs of numbers that one
+  region only has shown (`Sights`): where both keep up, there is nothing. Another id under a number that was taken in is a conflict, as
+  ever. The ids of the last `remember` that left, and of all that are held, are known; a number whose id isn't is judged by its region
+  alone.
 * `FifoMerged`: there is no number. A message is known by its id, for as long as the horizon.
 
 A batch without regions costs a look.
@@ -51,9 +52,9 @@ __all__ = [
 REGIONS = ("a", "b")
 #: A set of regions, as bits: both.
 BOTH = 3
-#: Where the region of a message stands among its bits; before it is whether it opens and closes its group, see ``stays.py``.
+#: The place of a message's region among its bits; the bits below are for opening and closing, see ``stays.py``.
 _SHIFT = 2
-#: What was taken in.
+#: The dispositions of messages that were taken in.
 _TAKEN = (Disposition.HELD, Disposition.RELEASED, Disposition.VOID)
 
 
@@ -63,12 +64,12 @@ def region_bit(name: object) -> int:
 
 
 def regions_of(bits: Ints) -> Ints:
-    """The region of each message, by its bits: 1 or 2, 0 if it says none."""
+    """The region of each message, by its bits: 1 or 2, 0 if it has none."""
     return (bits >> _SHIFT) & BOTH
 
 
 def come_from_regions(arrivals: Arrivals) -> bool:
-    """Whether some of the messages say their region; for policies without sizes."""
+    """Return whether some of the messages name their region; for policies without sizes."""
     return bool(len(arrivals)) and int(arrivals.size.max()) >= 1 << _SHIFT
 
 
@@ -82,16 +83,16 @@ def known_again(state: State, arrivals: Arrivals, first: Ints, held: Bools) -> B
         held: whether its number is held.
     """
     group, sequence = arrivals.group, arrivals.sequence
-    gone = state.skipped.contain(group, sequence)
-    again: Bools = (sequence < state.groups.next[group]) | gone | held
+    skipped = state.skipped.contain(group, sequence)
+    again: Bools = (sequence < state.groups.next[group]) | skipped | held
     return again & (sequence >= first) & (regions_of(arrivals.bits) > 0)
 
 
 def are_copies(policy: Standard, state: State, arrivals: Arrivals, again: Bools) -> Bools:
-    """Of messages below `next`, those that are copies; `again`: those whose numbers were taken in, by the state before all of them."""
-    found = np.zeros(len(arrivals), np.bool_)
+    """Return which of the messages below `next` are copies; `again`: those whose numbers were taken in, by the state before all of them."""
+    copies = np.zeros(len(arrivals), np.bool_)
     if not come_from_regions(arrivals):
-        return found
+        return copies
     region = regions_of(arrivals.bits)
     rows = np.flatnonzero(again & (region > 0))
     shown = _shown(state.sights, len(state), arrivals.group[rows], arrivals.sequence[rows])
@@ -99,8 +100,8 @@ def are_copies(policy: Standard, state: State, arrivals: Arrivals, again: Bools)
     like = compared(state, state.held, no_messages(), arrivals, rows, policy.remember)
     rows = rows[like != Likeness.DIFFERENT]
     rows = rows[np.lexsort((rows, region[rows], arrivals.sequence[rows], arrivals.group[rows]))]
-    found[rows[_starts(arrivals.group[rows], arrivals.sequence[rows], region[rows])]] = True
-    return found
+    copies[rows[_starts(arrivals.group[rows], arrivals.sequence[rows], region[rows])]] = True
+    return copies
 
 
 def by_number(
@@ -112,7 +113,7 @@ def by_number(
         policy: the rules.
         after: the state after the arrivals.
         arrivals: the arrivals.
-        disposition: what became of each; of those that leave in their turn `HELD`. Changed in place, like `reason`.
+        disposition: the disposition of each; of those that leave in their turn `HELD`. Changed in place, like `reason`.
         reason: why.
         likeness: of those that come again: whether they have the ids of those whose numbers they repeat.
         back: those that are held because their producer seems to have begun anew: nothing is known of these yet.
@@ -121,20 +122,20 @@ def by_number(
         the state with the sights.
     """
     region = regions_of(arrivals.bits)
-    taken = np.isin(disposition, _TAKEN) & ~back
+    is_taken = np.isin(disposition, _TAKEN) & ~back
     again = (disposition == Disposition.DUPLICATE) & (likeness != Likeness.DIFFERENT) & (region > 0)
     region[region == 0] = BOTH  # a void of a program's own: no region sends it again
-    rows = np.flatnonzero(taken | again)
+    rows = np.flatnonzero(is_taken | again)
     rows = rows[order_by(arrivals.group[rows], arrivals.sequence[rows])]
-    group, number, its = arrivals.group[rows], arrivals.sequence[rows], region[rows]
+    group, number, regions = arrivals.group[rows], arrivals.sequence[rows], region[rows]
     starts = np.flatnonzero(_starts(group, number))
     run = _runs(starts, len(rows))
     # A number that is taken in now is new, whatever was known of it: a group may have begun anew.
-    fresh = taken[rows[starts]]
+    fresh = is_taken[rows[starts]]
     known = np.where(fresh, 0, _shown(after.sights, len(after), group[starts], number[starts]))
-    copied = rows[again[rows] & ((known[run] | _earlier(run, its)) & its == 0)]
+    copied = rows[again[rows] & ((known[run] | _earlier(run, regions)) & regions == 0)]
     disposition[copied], reason[copied] = Disposition.COPY, Reason.COPIED
-    seen = known | np.bitwise_or.reduceat(its, starts) if len(starts) else known
+    seen = known | np.bitwise_or.reduceat(regions, starts) if len(starts) else known
     changed = fresh | (seen != known)
     group, number = group[starts][changed], number[starts][changed]
     seen = seen[changed]
@@ -162,21 +163,21 @@ def by_identity(policy: FifoMerged, state: State, arrivals: Arrivals) -> tuple[S
     at = _places(sights, len(state), arrivals.group[rows], arrivals.fingerprint[rows])
     known = at >= 0
     known[known] = arrivals.time[rows[known]] - sights.time[at[known]] <= horizon
-    # A closed group takes nothing in: what it doesn't know is no sight.
+    # A closed group takes nothing in: an unknown message is no sight.
     counts = known | ~state.groups.has(OVER)[arrivals.group[rows]]
     rows, at, known = rows[counts], at[counts], known[counts]
-    group, identity, its = arrivals.group[rows], arrivals.fingerprint[rows], region[rows]
+    group, identity, own = arrivals.group[rows], arrivals.fingerprint[rows], region[rows]
     starts = np.flatnonzero(_starts(group, identity, known.astype(np.int64)))
     run = _runs(starts, len(rows))
     again = known.copy()
     again |= np.arange(len(rows)) != starts[run] if len(rows) else False
     before = empty_ints(len(starts))
     before[known[starts]] = sights.regions[at[starts[known[starts]]]]
-    shown = (before[run] | _earlier(run, its)) & its > 0
+    shown = (before[run] | _earlier(run, own)) & own > 0
     disposition[rows[again]] = np.where(shown, Disposition.DUPLICATE, Disposition.COPY)[again]
     reason[rows[again]] = np.where(shown, Reason.SEEN_BEFORE, Reason.COPIED)[again]
 
-    seen = before | np.bitwise_or.reduceat(its, starts) if len(starts) else before
+    seen = before | np.bitwise_or.reduceat(own, starts) if len(starts) else before
     regions, old = sights.regions.copy(), starts[known[starts]]
     regions[at[old]] = seen[known[starts]]
     new = starts[~known[starts]]
@@ -225,14 +226,14 @@ def _starts(*keys: Ints) -> Bools:
 
 
 def _runs(starts: Ints, rows: int) -> Ints:
-    """For each row the number of its run."""
+    """The number of each row's run."""
     begins = empty_ints(rows)
     begins[starts] = 1
     return np.cumsum(begins) - 1
 
 
 def _earlier(run: Ints, region: Ints) -> Ints:
-    """For each row the regions of the rows before it in its run."""
+    """The regions of the rows before each row in its run."""
     earlier = empty_ints(len(run))
     for bit in (1, 2):
         earlier |= np.where(sum_before(run, (region & bit) // bit) > 0, bit, 0)

@@ -17,7 +17,7 @@ __all__ = ["due", "fire", "quiet", "settle", "take"]
 
 
 def quiet(policy: Fifo | Unordered, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
-    """All arrivals: there are no timers. Where regions send them, as many as the horizon lets."""
+    """Return all arrivals: there are no timers. Where regions send them, as many as the horizon allows."""
     if isinstance(policy, FifoMerged):
         return copies.within_horizon(policy, arrivals)
     return np.ones(len(arrivals), np.bool_)

@@ -46,21 +46,21 @@ class Taken(Columns):
 
 
 def taken(state: State, step: int) -> Taken:
-    """The numbers that are taken; `step`: from one number to the next."""
+    """Return the numbers that are taken; `step`: the distance of two numbers."""
     held, skipped = state.held, state.skipped
     rows = np.arange(len(held))
     if len(rows) and (held.late.any() or held.waits.any()):
         rows = rows[~(held.late | held.waits)]
         held = held.take(rows)
-    found = Taken(held.group, held.sequence, np.ones(len(rows), np.int64), held.weight, rows)
+    rows_taken = Taken(held.group, held.sequence, np.ones(len(rows), np.int64), held.weight, rows)
     if not len(skipped):
-        return found
+        return rows_taken
     ahead = skipped.take(skipped.first >= state.groups.next[skipped.group])
     if not len(ahead):
-        return found
+        return rows_taken
     none = empty_ints(len(ahead))
     markers = Taken(ahead.group, ahead.first, (ahead.last - ahead.first) // step + 1, none, none - 1)
-    both = Taken.concat([found, markers])
+    both = Taken.concat([rows_taken, markers])
     return both.take(order_by(both.group, both.sequence))
 
 
@@ -116,21 +116,21 @@ def _skip(
     run = np.cumsum(starts) - 1
     heads = np.flatnonzero(starts)
     owner = at.group[heads]
-    nth = rank_in_group(owner)  # hole 0, 1, 2 … of its group is what lies before run 0, 1, 2 …
+    nth = rank_in_group(owner)  # hole 0, 1, 2 … of its group lies before run 0, 1, 2 …
     tails = np.append(heads[1:], len(at)) - 1
     before = np.where(nth == 0, groups.next[owner], beyond[tails[np.maximum(np.arange(len(heads)) - 1, 0)]])
     end = at.sequence[heads] - step
 
     time = np.where(at.weight > 0, np.append(held.time, FOREVER)[at.row], FOREVER)
     opens = _opening_times(state, time, run, owner, nth, period)
-    gone = late[owner] & (opens <= until[owner] - period)
-    runs, skips = (np.bincount(rows, minlength=len(state)) for rows in (owner, owner[gone]))
+    is_gone = late[owner] & (opens <= until[owner] - period)
+    runs, skips = (np.bincount(rows, minlength=len(state)) for rows in (owner, owner[is_gone]))
     when = opens + period
     next_open, last_skip = np.full(len(state), NEVER, np.int64), groups.since.copy()
     following, final = nth == skips[owner], nth == skips[owner] - 1
     next_open[owner[following]], last_skip[owner[final]] = opens[following], when[final]
 
-    passing = gone[run] if len(at) else np.zeros(0, np.bool_)
+    passing = is_gone[run] if len(at) else np.zeros(0, np.bool_)
     leaves = passing & (at.weight > 0)
     leaving, weight = held.take(at.row[leaves]), at.weight[leaves]
     released = Decided.of(
@@ -164,31 +164,21 @@ def _skip(
             clock=np.where(late, np.maximum(groups.clock, fired), groups.clock),
         ),
         held.take(kept),
-        state.skipped.add(Ranges(owner[gone], before[gone], end[gone]), next_),
+        state.skipped.add(Ranges(owner[is_gone], before[is_gone], end[is_gone]), next_),
     )
     after = after.calmed(leaving.group)
     after = after.remembering(leaving.group, leaving.sequence, leaving.fingerprint, policy.remember)
     already = np.where(nth == 0, groups.reports[owner], 0)
-    told = np.where(gone, total, np.where(following, reports[owner], 0)) - already
-    told = np.where(late[owner], np.maximum(told, 0), 0)
-    rows, k = expand(told)
+    reported = np.where(is_gone, total, np.where(following, reports[owner], 0)) - already
+    reported = np.where(late[owner], np.maximum(reported, 0), 0)
+    rows, k = expand(reported)
     overdue = Events.of(
-        EventKind.HOLE_OVERDUE,
-        owner[rows],
-        before[rows],
-        end[rows],
-        opens[rows] + (already[rows] + k + 1) * timeout,
+        EventKind.HOLE_OVERDUE, owner[rows], before[rows], end[rows], opens[rows] + (already[rows] + k + 1) * timeout
     )
     voids = passed_voids(at, passing, run, when[run], step)
-    skipped = Events.of(EventKind.HOLE_SKIPPED, owner[gone], before[gone], end[gone], when[gone])
+    skipped = Events.of(EventKind.HOLE_SKIPPED, owner[is_gone], before[is_gone], end[is_gone], when[is_gone])
     opened = (nth > 0) & (nth <= skips[owner])
-    opening = Events.of(
-        EventKind.HOLE_OPENED,
-        owner[opened],
-        before[opened],
-        end[opened],
-        opens[opened],
-    )
+    opening = Events.of(EventKind.HOLE_OPENED, owner[opened], before[opened], end[opened], opens[opened])
     return after, released, Events.concat([overdue, skipped, voids, opening])
 
 
@@ -223,7 +213,7 @@ def _run_starts(at: Taken, step: int) -> Bools:
 
 
 def _waiting(at: Taken, step: int) -> Taken:
-    """The runs up to the last one with a message: nothing waits behind a hole that only voids and markers lie behind."""
+    """Return the runs up to the last one with a message: nothing waits behind a hole that only voids and markers follow."""
     messages = at.weight > 0
     if messages.all():
         return at
@@ -244,10 +234,10 @@ def _opening_times(state: State, time: Ints, run: Ints, owner: Ints, nth: Ints, 
         return since
     first = np.full(len(owner), FOREVER, np.int64)
     np.minimum.at(first, run, time)
-    # The first arrival in this run or a later one of the group: the same from behind, with the signs turned.
+    # The first arrival in this run or a later one of the group: computed from the end, with the signs turned.
     behind = -running_latest(owner[-1] - owner[::-1], -first[::-1])[::-1]
     begins = np.where(nth == 0, since, np.maximum(since, behind))
-    # Never more than there is room for: what is as late as that isn't due.
+    # Never more than fits: a time that late isn't due.
     passed = np.minimum(nth, FOREVER // period) * period
     return running_latest(owner, begins - passed) + passed
 
@@ -275,14 +265,14 @@ def events_between(policy: Standard, before: State, after: State) -> Events:
     filled = np.flatnonzero(was & ~same & (after.groups.next > was_first))
     opened = np.flatnonzero(is_ & ~same)
     clock = after.groups.clock
-    came = np.minimum(was_last, after.groups.next - policy.increment)
+    moved = np.minimum(was_last, after.groups.next - policy.increment)
     return Events.concat(
         [
             Events.of(
                 EventKind.HOLE_FILLED,
                 filled,
                 was_first[filled],
-                came[filled],
+                moved[filled],
                 clock[filled],
                 kept=before.groups.reports[filled] > 0,
             ),

@@ -1,4 +1,4 @@
-"""A `Standard` group of which the next numbers have come, all of them, while nothing waits: as groups nearly always are.
+"""A `Standard` group whose next numbers have all come, while nothing waits: the usual case.
 
 Whatever their order of arrival, all leave, and no other rule has a say: some comparisons of whole numbers find that out.
 ``standard.py`` comes to the same result; for one group most of its time is the fixed cost of operations on columns.
@@ -51,14 +51,14 @@ def after_next_numbers(
         return None
     if group.flags != _BEGUN and (group.flags or policy.start == "first"):
         return None
-    if voids and group.suspects:  # ``restarts.py`` says whether they still count
+    if voids and group.suspects:  # ``restarts.py`` decides whether they still count
         return None
     step, count = policy.increment, len(messages) + len(voids)
     beyond = group.next + step * count
     if beyond > _MAX or group.next < group.first or (group.next - group.first) % step:
         return None
-    came = sorted([*messages, *voids]) if voids else messages
-    if not messages or list(came) != list(range(group.next, beyond, step)):
+    ordered = sorted([*messages, *voids]) if voids else messages
+    if not messages or list(ordered) != list(range(group.next, beyond, step)):
         return None
     return group._replace(
         flags=_BEGUN,

@@ -57,7 +57,9 @@ def quiet(policy: Standard, state: State, arrivals: Arrivals, *, clocked: bool) 
 
 
 def _before_markers(state: State, arrivals: Arrivals) -> Bools:
-    """The number of a marker is a duplicate while it waits, and late when it has passed: which, what came before decides."""
+    """Return the arrivals up to the first whose meaning depends on a marker: its number is a duplicate while the marker waits, and late
+    when it has passed.
+    """
     group = arrivals.group
     marked = (arrivals.sequence >= state.groups.next[group]) & state.skipped.contain(group, arrivals.sequence)
     rows = np.flatnonzero(marked & ~first_per_group(group))[::-1]  # backwards, so that the first is written last
@@ -84,7 +86,7 @@ def _before_timers(policy: Standard, state: State, arrivals: Arrivals, period: i
 def _within_capacity(capacity: int, state: State, arrivals: Arrivals) -> Bools:
     group = arrivals.group
     room = (capacity - state.held.counts(len(state)))[group]
-    # A full group takes in nothing but `next` and voids: all up to the first of these are judged against what stands now.
+    # A full group takes in only `next` and voids: all arrivals up to the first of these are judged against the present state.
     moves = (arrivals.sequence == state.groups.next[group]) & ~state.stopped()[group]
     wanted = moves | (arrivals.weight == 0)
     before = np.cumsum(wanted) - wanted
@@ -110,12 +112,12 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     cut = _cut(state, arrivals, late_held | back if policy.late == "suspend" else back) if _may_cut(policy) else None
 
     pending = np.flatnonzero(disposition == Disposition.HELD)
-    taken = arrivals.take(pending)
+    batch = arrivals.take(pending)
     late = late_held[pending] | back[pending]
     merged = copies.come_from_regions(arrivals)
-    bits = taken.bits if merged or isinstance(policy, StandardStays) else np.zeros(len(pending), np.int64)
+    bits = batch.bits if merged or isinstance(policy, StandardStays) else np.zeros(len(pending), np.int64)
     added = Held(
-        taken.group, taken.sequence, taken.ref, late, back[pending], taken.time, taken.weight, taken.fingerprint, bits
+        batch.group, batch.sequence, batch.ref, late, back[pending], batch.time, batch.weight, batch.fingerprint, bits
     )
     held = Held.concat([state.held, added])
     position = np.concatenate([np.full(len(state.held), -1, np.int64), pending])
@@ -142,7 +144,7 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     )
     after = after.remembering(released.group, released.sequence, released.fingerprint, policy.remember)
     of_arrivals = restarts.Judgement(disposition, judged, back, empty_ints(len(arrivals)))
-    told = (
+    decided_events = (
         _compare(policy, state, held, released, arrivals, judged=of_arrivals, reason=reason)
         if reason.any()
         else no_events()
@@ -155,10 +157,10 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
         return after.calmed(released.group), released, _voids(policy, passage, arrivals)
     after, counted, suspected = restarts.count(policy, state, after, arrivals, of_arrivals, passage)
     aside = np.flatnonzero((disposition != Disposition.HELD) & (disposition != Disposition.RELEASED))
-    others = arrivals.take(aside)
-    decided = Decided.of(others.group, others.sequence, others.ref, disposition[aside], reason[aside], others.ref)
+    rest = arrivals.take(aside)
+    decided = Decided.of(rest.group, rest.sequence, rest.ref, disposition[aside], reason[aside], rest.ref)
     decided = decided.with_columns(counted=counted[aside])
-    events = Events.concat([_voids(policy, passage, arrivals), told, suspected])
+    events = Events.concat([_voids(policy, passage, arrivals), decided_events, suspected])
     return after, Decided.concat([released, decided]), events
 
 
@@ -180,7 +182,7 @@ def _compare(
     judged: restarts.Judgement,
     reason: Ints,
 ) -> Events:
-    """Compare messages that come again with those whose numbers they repeat: note their likeness, and conflicts as reasons."""
+    """Compare repeated messages with those whose numbers they repeat: note their likeness, and conflicts as reasons."""
     repeated = np.flatnonzero((judged.disposition == Disposition.DUPLICATE) | judged.back)
     if not len(repeated):
         return no_events()
@@ -218,13 +220,13 @@ def _judge(policy: Standard, state: State, arrivals: Arrivals) -> tuple[Ints, In
     if policy.start == "first":
         first = np.where(
             groups.has(Flag.BEGUN)[group], first, sequence
-        )  # what is closed before it began has no first number
+        )  # a group that was closed before it began has no first number
     disposition = np.full(len(arrivals), int(Disposition.HELD), np.int64)
     reason = empty_ints(len(arrivals))
 
-    def mark(where: Bools, what: Disposition, why: Reason) -> None:
+    def mark(where: Bools, fate: Disposition, why: Reason) -> None:
         where = where & (disposition == Disposition.HELD)
-        disposition[where], reason[where] = what, why
+        disposition[where], reason[where] = fate, why
 
     mark(sequence > _MAX - step, Disposition.INVALID, Reason.SEQUENCE_OVERFLOWS)
     if step > 1:
@@ -268,7 +270,7 @@ def _hold_late(policy: Standard, state: State, arrivals: Arrivals, disposition: 
 
 
 def _deliver_late(policy: Standard, state: State, arrivals: Arrivals, disposition: Ints, reason: Ints) -> State:
-    """Take delivered late numbers out of the skipped ranges; what repeats one is a duplicate."""
+    """Take delivered late numbers out of the skipped ranges; a message that repeats one is a duplicate."""
     rows = np.flatnonzero((disposition == Disposition.RELEASED) & (reason == Reason.SKIPPED))
     if not len(rows):
         return state
@@ -289,15 +291,15 @@ def _late_voids(state: State, arrivals: Arrivals, disposition: Ints, reason: Int
     left = left[~state.skipped.contain(arrivals.group[left], arrivals.sequence[left])]
     group = np.concatenate([arrivals.group[left], held.group[held.late]])
     sequence = np.concatenate([arrivals.sequence[left], held.sequence[held.late]])
-    came = np.concatenate([left, position[held.late]])
-    for one in voids.tolist():
-        same = (group == arrivals.group[one]) & (sequence == arrivals.sequence[one]) & (came < one)
+    came_late = np.concatenate([left, position[held.late]])
+    for void in voids.tolist():
+        same = (group == arrivals.group[void]) & (sequence == arrivals.sequence[void]) & (came_late < void)
         if same.any():
-            disposition[one], reason[one] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
+            disposition[void], reason[void] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
 
 
 def _cut(state: State, arrivals: Arrivals, late_held: Bools) -> Ints:
-    """For each group the arrival from which on nothing leaves: the first late arrival that is held."""
+    """The arrival of each group from which on nothing leaves: the first late arrival that is held."""
     rows = np.flatnonzero(late_held)[::-1]  # backwards, so that the first of a group is written last
     cut = np.full(len(state), len(arrivals), np.int64)
     cut[arrivals.group[rows]] = rows
@@ -341,7 +343,7 @@ def _repeats(held: Held) -> Bools:
 
 
 def _kinds(held: Held) -> list[Ints]:
-    """The rows that are not late, and those that are, if there are any; without those that wait for an operator's decision."""
+    """Return the rows that are not late, and the late ones, if there are any; without those that wait for an operator's decision."""
     if not held.late.any():
         return [np.arange(len(held))]
     return [np.flatnonzero(~held.late), np.flatnonzero(held.late & ~held.suspected)]
@@ -407,7 +409,7 @@ def release(
     last[leaving.group] = leaving.sequence  # the last one written stays: the last that leaves
 
     waits = ~free & message
-    if now is not None:  # a message may have arrived after the timer that let the others go
+    if now is not None:  # a message may have arrived after the timer that released the others
         now_waits = np.maximum(now, held.take(at.row[waits]).first_arrival(len(state)))
     since, reports = _clocks(
         state,

@@ -4,9 +4,9 @@
 all of them, in a closing one an opening message and what came after it. They are judged when the group opens, as if they came
 then, behind the opening message. The rules of the policy see neither them nor what opens and closes a group:
 
-* A pass takes at most one stay of each group. What was held aside and what has arrived goes through the policy's rules at once.
-* If a closing message has left, the pass is repeated with what came up to the message that let it go. What left behind it in the
-  same moment is late, as is what is held.
+* A pass takes at most one stay of each group. Messages that were held aside and new arrivals go through the policy's rules at once.
+* If a closing message has left, the pass is repeated with what came up to the message that let it go. Messages that left behind
+  it in the same moment are late, as are held ones.
 * What comes after that is late up to the next opening message, with which the next pass begins.
 
 So a batch needs as many passes as the group with the most stays has.
@@ -30,21 +30,12 @@ from seriatim.kernel.values.columns import Bools, Columns, Ints, first_per_group
 from seriatim.kernel.values.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.values.time import FOREVER, NEVER, micros
 
-__all__ = [
-    "CLOSES",
-    "OPENS",
-    "due",
-    "fire",
-    "go_on",
-    "quiet",
-    "settle",
-    "take",
-]
+__all__ = ["CLOSES", "OPENS", "due", "fire", "go_on", "quiet", "settle", "take"]
 
 #: The bit of a message that closes its group; of one that opens it: `OPENS`.
 CLOSES = 2
 _MAX = 2**63 - 1
-#: The flags with which nothing leaves until somebody acts.
+#: The flags of a group that hands nothing out until an operator acts.
 _STOPPED = int(Flag.SUSPENDED | Flag.FAULTED)
 
 
@@ -57,7 +48,7 @@ def _timeout(policy: Stays) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Line(Columns):
+class _JudgedMessages(Columns):
     """Messages in the order in which they are judged, by group.
 
     The columns of `Arrivals`; then the cause of what is decided when one is judged, and whether that is a time: see `Decided`.
@@ -76,7 +67,7 @@ class _Line(Columns):
     aside: Bools
 
     @classmethod
-    def of(cls, arrivals: Arrivals) -> _Line:
+    def of(cls, arrivals: Arrivals) -> _JudgedMessages:
         no = np.zeros(len(arrivals), np.bool_)
         return cls(
             arrivals.group, arrivals.sequence, arrivals.ref, arrivals.time, arrivals.size, arrivals.weight,
@@ -84,8 +75,8 @@ class _Line(Columns):
         )  # fmt: skip
 
     @classmethod
-    def of_aside(cls, held: Held, time: Ints, cause: Ints, *, timed: bool) -> _Line:
-        """Messages that were held aside, by group and in order of arrival; time and cause by group. None is earlier than it arrived."""
+    def of_aside(cls, held: Held, time: Ints, cause: Ints, *, timed: bool) -> _JudgedMessages:
+        """Messages that were held aside, by group and in order of arrival; time and cause by group. None is earlier than its arrival."""
         held = held.take(np.lexsort((held.ref, held.group)))
         at = held.group
         return cls(
@@ -105,13 +96,13 @@ class _Line(Columns):
     def first(self, which: Bools, groups: int) -> Ints:
         """For each group the place of its first message of some; the length if it has none."""
         rows = np.flatnonzero(which)[::-1]  # backwards, so that the first of a group is written last
-        found = np.full(groups, len(self), np.int64)
-        found[self.group[rows]] = rows
-        return found
+        firsts = np.full(groups, len(self), np.int64)
+        firsts[self.group[rows]] = rows
+        return firsts
 
 
-def _opening(policy: Stays, state: State, line: _Line) -> Bools:
-    """The messages that can open their group: they say so, and are valid as its first."""
+def _opening(policy: Stays, state: State, line: _JudgedMessages) -> Bools:
+    """The messages that can open their group: they are marked as opening, and are valid as its first."""
     says = (line.bits & OPENS != 0) & (line.weight > 0) & policy.opens
     if not isinstance(policy, StandardStays) or not says.any():
         return says
@@ -124,7 +115,7 @@ def _opening(policy: Stays, state: State, line: _Line) -> Bools:
 
 
 def _apart(state: State) -> tuple[State, Held]:
-    """The state without the messages that are held aside, and these. No clock of an unopened group is seen by the rules."""
+    """Split a state into the state without the messages that are held aside, and these. The rules see no clock of an unopened group."""
     unopened = state.groups.has(Flag.UNOPENED)
     if unopened.any():
         state = state.with_groups(since=np.where(unopened, NEVER, state.groups.since))
@@ -135,7 +126,7 @@ def _apart(state: State) -> tuple[State, Held]:
 
 
 def _together(policy: Stays, inner: State, aside: Held, since: Ints) -> State:
-    """The whole state. `since`: the clocks of unopened groups; one begins with the first message that is held aside."""
+    """Return the whole state. `since`: the clocks of unopened groups; a clock begins with the first message that is held aside."""
     held = inner.held
     if len(aside):
         held = Held.concat([held, aside])
@@ -152,11 +143,11 @@ def _together(policy: Stays, inner: State, aside: Held, since: Ints) -> State:
 
 def _unopened_part(state: State, aside: Held) -> Held:
     """The messages that wait for the opening of their group, which isn't opened."""
-    mine = state.groups.has(Flag.UNOPENED)[aside.group]
+    is_unopened = state.groups.has(Flag.UNOPENED)[aside.group]
     closing = state.groups.has(Flag.CLOSING)
     if closing.any():
-        mine &= ~closing[aside.group] | ~for_next_stay(state, aside)
-    return aside.take(mine)
+        is_unopened &= ~closing[aside.group] | ~for_next_stay(state, aside)
+    return aside.take(is_unopened)
 
 
 # ---- messages
@@ -173,8 +164,8 @@ def quiet(policy: Stays, state: State, arrivals: Arrivals, *, clocked: bool) -> 
     plain = replace(policy, capacity=None) if isinstance(policy, StandardStays) else policy
     may: Bools = _rules(policy).quiet(plain, inner, arrivals, clocked=True)
     group, first = arrivals.group, first_per_group(arrivals.group)
-    opening = (_Line.of(arrivals).bits & OPENS != 0) & policy.opens
-    passed = sum_before(group, opening.astype(np.int64)) > 0  # behind an opening message
+    opening = (_JudgedMessages.of(arrivals).bits & OPENS != 0) & policy.opens
+    passed = sum_before(group, opening.astype(np.int64)) > 0  # after an opening message
     shut = state.groups.has(Flag.UNOPENED | Flag.CLOSED | Flag.CLOSING)[group]
     fresh = np.full(len(state), FOREVER, np.int64)
     fresh[group[first]] = np.minimum(arrivals.time[first] + _timeout(policy), FOREVER)
@@ -185,10 +176,10 @@ def quiet(policy: Stays, state: State, arrivals: Arrivals, *, clocked: bool) -> 
 
 def take(policy: Stays, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
     """Judge arrivals between which no timer fires (see `quiet`), in as many passes as a group has stays."""
-    return _judged(policy, state, _Line.of(arrivals))
+    return _judged(policy, state, _JudgedMessages.of(arrivals))
 
 
-def _judged(policy: Stays, state: State, line: _Line) -> tuple[State, Decided, Events]:
+def _judged(policy: Stays, state: State, line: _JudgedMessages) -> tuple[State, Decided, Events]:
     decided, events = [no_messages()], [no_events()]
     while True:
         state, out, told, line = _pass(policy, state, line)
@@ -205,8 +196,8 @@ def _judged(policy: Stays, state: State, line: _Line) -> tuple[State, Decided, E
             return state.replace(busy, part), Decided.concat(decided), Events.concat(events)
 
 
-def _pass(policy: Stays, state: State, line: _Line) -> tuple[State, Decided, Events, _Line]:
-    """Judge messages through at most one stay of each group; returns what is left for the next pass."""
+def _pass(policy: Stays, state: State, line: _JudgedMessages) -> tuple[State, Decided, Events, _JudgedMessages]:
+    """Judge messages through at most one stay of each group; return those left for the next pass."""
     since, whole = state.groups.since, line
     inner, aside = _apart(state)
     decided, events = [no_messages()], [no_events()]
@@ -220,7 +211,7 @@ def _pass(policy: Stays, state: State, line: _Line) -> tuple[State, Decided, Eve
         rows = np.flatnonzero(begins)
         inner, line = begun_anew(policy, inner, rows, inner.groups.clock[rows]), line.take(~early)
 
-    # What a group may not judge yet is held aside.
+    # Messages that a group may not judge yet are held aside.
     waits, later = _waits(policy, inner, aside, line)
     line, left = line.take(~later), line.take(later)
     waits = waits[~later]
@@ -242,7 +233,7 @@ def _pass(policy: Stays, state: State, line: _Line) -> tuple[State, Decided, Eve
     events.append(closed)
     cause = _last_causes(state, decided)
     state, woken = _woken(policy, state, cause, _times_of(whole, cause, state.groups.clock), timed=False)
-    line = _Line.concat([woken, more, left])
+    line = _JudgedMessages.concat([woken, more, left])
     line = line.take(order_by_group(line.group))
     tail = _tail(policy, state, line)
     if tail.any():
@@ -252,8 +243,8 @@ def _pass(policy: Stays, state: State, line: _Line) -> tuple[State, Decided, Eve
     return state, Decided.concat(decided), Events.concat(events), line
 
 
-def _opened(inner: State, aside: Held, line: _Line) -> tuple[State, Held, _Line]:
-    """Open the groups whose first message is an opening one: it goes first, then what was held aside, as if it came now."""
+def _opened(inner: State, aside: Held, line: _JudgedMessages) -> tuple[State, Held, _JudgedMessages]:
+    """Open the groups whose first message is an opening one: it goes first, then the messages held aside, as if they arrived now."""
     opens = inner.groups.has(Flag.UNOPENED)
     heads = np.flatnonzero(first_per_group(line.group) & opens[line.group])
     opens = np.zeros(len(inner), np.bool_)
@@ -262,22 +253,22 @@ def _opened(inner: State, aside: Held, line: _Line) -> tuple[State, Held, _Line]
     time[line.group[heads]], cause[line.group[heads]] = line.time[heads], line.cause[heads]
     timed[line.group[heads]] = line.timed[heads]
     free = opens[aside.group]
-    freed = _Line.of_aside(aside.take(free), time, cause, timed=False)
+    freed = _JudgedMessages.of_aside(aside.take(free), time, cause, timed=False)
     freed = freed.with_columns(timed=timed[freed.group] != 0)
     part = np.where(opens[line.group], 2, 0)
     part[heads] = 0
     part = np.concatenate([part, np.ones(len(freed), np.int64)])
-    both = _Line.concat([line, freed])
+    both = _JudgedMessages.concat([line, freed])
     order = np.lexsort((np.arange(len(both)), part, both.group))
     flags = np.where(opens, inner.groups.flags & ~int(Flag.UNOPENED), inner.groups.flags)
     return inner.with_groups(flags=flags), aside.take(~free), both.take(order)
 
 
-def _waits(policy: Stays, inner: State, aside: Held, line: _Line) -> tuple[Bools, Bools]:
+def _waits(policy: Stays, inner: State, aside: Held, line: _JudgedMessages) -> tuple[Bools, Bools]:
     """The messages that are held aside, and those that are left to the next pass.
 
     Of a group that isn't opened what comes before an opening message is held aside; of one that is stopped or closing that one, too,
-    and what comes after it. What comes before it may close the group.
+    and what comes after it. An earlier message may close the group.
     """
     none = np.zeros(len(line), np.bool_)
     groups = inner.groups
@@ -297,8 +288,8 @@ def _waits(policy: Stays, inner: State, aside: Held, line: _Line) -> tuple[Bools
     return waits | (behind & at_once[line.group]), behind & ~at_once[line.group]
 
 
-def _put_aside(policy: Stays, inner: State, aside: Held, line: _Line) -> tuple[State, Held, Decided]:
-    """Hold messages aside, as many as the capacity lets, and the first opening one; a void is decided, and its place waits."""
+def _put_aside(policy: Stays, inner: State, aside: Held, line: _JudgedMessages) -> tuple[State, Held, Decided]:
+    """Hold messages aside, as many as the capacity allows, and the first opening one; a void is decided, and its place waits."""
     void = line.weight == 0
     full = np.zeros(len(line), np.bool_)
     if isinstance(policy, StandardStays) and policy.capacity is not None:
@@ -312,31 +303,31 @@ def _put_aside(policy: Stays, inner: State, aside: Held, line: _Line) -> tuple[S
     kept = line.take(~full if isinstance(policy, StandardStays) else ~void)
     no = np.zeros(len(kept), np.bool_)
     added = Held(kept.group, kept.sequence, kept.ref, no, ~no, kept.time, kept.weight, kept.fingerprint, kept.bits)
-    told = line.take(full | (void & ~line.aside))
-    what = np.where(told.weight > 0, Disposition.REJECTED, Disposition.VOID)
-    why = np.where(told.weight > 0, Reason.CAPACITY, Reason.LEAVES_NOTHING)
-    out = Decided.of(told.group, told.sequence, told.ref, what, why, told.cause)
+    rejected = line.take(full | (void & ~line.aside))
+    fate = np.where(rejected.weight > 0, Disposition.REJECTED, Disposition.VOID)
+    why = np.where(rejected.weight > 0, Reason.CAPACITY, Reason.LEAVES_NOTHING)
+    out = Decided.of(rejected.group, rejected.sequence, rejected.ref, fate, why, rejected.cause)
     held = Held.concat([aside, added])
     return (
         inner.with_groups(clock=clock),
         held.take(np.lexsort((held.ref, held.group))),
-        out.with_columns(timed=told.timed),
+        out.with_columns(timed=rejected.timed),
     )
 
 
-def _late(policy: Stays, inner: State, line: _Line) -> tuple[State, Decided]:
-    """What comes to a group that is closed."""
+def _late(policy: Stays, inner: State, line: _JudgedMessages) -> tuple[State, Decided]:
+    """Set aside the messages that arrive for a closed group."""
     if not len(line):
         return inner, no_messages()
     flags = inner.groups.flags.copy()
     flags[line.group] |= Flag.CLOSED
-    shut = inner.having(inner.groups.with_columns(flags=flags), Held.empty())  # what is held doesn't matter
+    shut = inner.having(inner.groups.with_columns(flags=flags), Held.empty())  # the held messages don't matter
     after, out, _ = _rules(policy).take(policy, shut, line.arrivals)
     return inner.with_groups(clock=after.groups.clock), _caused(out, line)
 
 
-def _tail(policy: Stays, inner: State, line: _Line) -> Bools:
-    """What came after a group was closed, up to the next opening message: nothing can happen there."""
+def _tail(policy: Stays, inner: State, line: _JudgedMessages) -> Bools:
+    """The messages after the closing of their group, up to the next opening message: nothing can happen to them."""
     closed = inner.groups.has(Flag.CLOSED)
     if not len(line) or not closed.any():
         return np.zeros(len(line), np.bool_)
@@ -345,14 +336,14 @@ def _tail(policy: Stays, inner: State, line: _Line) -> Bools:
     return closed[line.group] & (np.arange(len(line)) < first[line.group])
 
 
-def _through(policy: Stays, inner: State, line: _Line) -> tuple[State, Decided, Events, _Line]:
-    """Have the rules of the policy judge messages up to the first closing one that leaves; returns what is left."""
+def _through(policy: Stays, inner: State, line: _JudgedMessages) -> tuple[State, Decided, Events, _JudgedMessages]:
+    """Apply the rules of the policy to messages up to the first closing one that leaves; return the rest."""
     now = np.ones(len(line), np.bool_)
     if not len(line):
         return inner, no_messages(), no_events(), line
     exempt: Policy = policy
     if isinstance(policy, StandardStays) and policy.capacity is not None and line.aside.any():
-        # What was held aside is no new arrival: no capacity rejects it, nor the message that has opened the group.
+        # Messages that were held aside are no new arrivals: no capacity rejects them, nor the message that has opened the group.
         last = np.full(len(inner), -1, np.int64)
         rows = np.flatnonzero(line.aside)
         last[line.group[rows]] = rows
@@ -364,14 +355,14 @@ def _through(policy: Stays, inner: State, line: _Line) -> tuple[State, Decided, 
     after, out, events = _taken(exempt, inner, line)
     place = bits.first_closing(policy, out, len(inner))
     if (place >= 0).any():
-        # Up to the message that let the closing one go.
+        # Up to the message that let the closing one leave.
         let_go = np.full(len(inner), len(line), np.int64)
         closes = np.flatnonzero(place >= 0)
         let_go[closes] = _places(line.ref, out.cause[place[closes]])
-        came = np.arange(len(line)) <= let_go[line.group]
-        left = _Line.concat([line.take(~came), left])
+        passes = np.arange(len(line)) <= let_go[line.group]
+        left = _JudgedMessages.concat([line.take(~passes), left])
         left = left.take(order_by_group(left.group))
-        line = line.take(came)
+        line = line.take(passes)
         after, out, events = _taken(exempt, inner, line)
         place = bits.first_closing(policy, out, len(inner))
         after, out, events = _closed(policy, after.groups.next, after, out, place, events)
@@ -379,7 +370,7 @@ def _through(policy: Stays, inner: State, line: _Line) -> tuple[State, Decided, 
     return after, out, events, left
 
 
-def _taken(policy: Policy, inner: State, line: _Line) -> tuple[State, Decided, Events]:
+def _taken(policy: Policy, inner: State, line: _JudgedMessages) -> tuple[State, Decided, Events]:
     arrivals = line.arrivals
     after, out, events = _rules(policy).take(policy, inner, arrivals)
     if may_suspend(policy):
@@ -395,7 +386,7 @@ class _Bits:
     bits: Ints
 
     @classmethod
-    def of(cls, line: _Line | None, held: Held) -> _Bits:
+    def of(cls, line: _JudgedMessages | None, held: Held) -> _Bits:
         ref = held.ref if line is None else np.concatenate([held.ref, line.ref])
         bits = held.bits if line is None else np.concatenate([held.bits, line.bits])
         order = np.argsort(ref, kind="stable")
@@ -403,27 +394,27 @@ class _Bits:
 
     def first_closing(self, policy: Stays, out: Decided, groups: int) -> Ints:
         """For each group the row of the first closing message that has left; -1: none has."""
-        found = np.full(groups, -1, np.int64)
+        firsts = np.full(groups, -1, np.int64)
         if not policy.closes or not len(out):
-            return found
+            return firsts
         rows = np.flatnonzero(out.disposition == Disposition.RELEASED)
         says = self.bits[np.searchsorted(self.ref, out.ref[rows])] & CLOSES != 0
         rows = rows[says][::-1]  # backwards, so that the first of a group is written last
-        found[out.group[rows]] = rows
-        return found
+        firsts[out.group[rows]] = rows
+        return firsts
 
 
 def _closed(
     policy: Stays, before: Ints, after: State, out: Decided, place: Ints, events: Events
 ) -> tuple[State, Decided, Events]:
-    """Close groups behind a message that has left: what left behind it in the same moment is late, as is what is held.
+    """Close groups behind a message that has left: messages that left behind it in the same moment are late, as are held ones.
 
     `before`: the next number of each group when a closing message leaves that is late. No number has passed behind it.
     """
     ends = place >= 0
     rows = np.arange(len(out))
-    mine = ends[out.group] & (out.disposition == Disposition.RELEASED)
-    behind = mine & (rows > place[out.group])
+    closes = ends[out.group] & (out.disposition == Disposition.RELEASED)
+    behind = closes & (rows > place[out.group])
     groups, at = after.groups, place[ends]
     flags = np.where(ends, (groups.flags | Flag.CLOSED | Flag.COMPLETE) & ~int(Flag.CLOSING), groups.flags)
     since, reports = np.where(ends, NEVER, groups.since), np.where(ends, 0, groups.reports)
@@ -449,20 +440,20 @@ def _closed(
         groups.with_columns(flags=flags, since=since, reports=reports, ordinal=ordinal, last=last, next=following),
         after.held.take(~ends[after.held.group]),
     )
-    told = np.flatnonzero(ends)
-    closed = Events.of(EventKind.CLOSED, told, None, None, groups.clock[told])
+    ends_now = np.flatnonzero(ends)
+    closed = Events.of(EventKind.CLOSED, ends_now, None, None, groups.clock[ends_now])
     never = (events.kind == EventKind.VOID) & ends[events.group] & (events.first >= following[events.group])
     return state, Decided.concat([out, late]), Events.concat([events.take(~never), closed])
 
 
 def _places(refs: Ints, wanted: Ints) -> Ints:
-    """Where refs stand that are among others."""
+    """The places of refs among others."""
     order = np.argsort(refs, kind="stable")
-    found: Ints = order[np.minimum(np.searchsorted(refs, wanted, sorter=order), len(refs) - 1)]
-    return found
+    places: Ints = order[np.minimum(np.searchsorted(refs, wanted, sorter=order), len(refs) - 1)]
+    return places
 
 
-def _caused(out: Decided, line: _Line) -> Decided:
+def _caused(out: Decided, line: _JudgedMessages) -> Decided:
     """Decisions with the causes of a line, without those on voids that are decided already."""
     if not len(out) or not line.aside.any():
         return out
@@ -474,39 +465,39 @@ def _caused(out: Decided, line: _Line) -> Decided:
 
 
 def _last_causes(state: State, decided: list[Decided]) -> Ints:
-    """For each group the last arrival that let a message go."""
+    """The last arrival of each group that let a message leave."""
     cause = np.full(len(state), -1, np.int64)
-    for one in decided:
-        np.maximum.at(cause, one.group, np.where(one.timed, -1, one.cause))
+    for part in decided:
+        np.maximum.at(cause, part.group, np.where(part.timed, -1, part.cause))
     return cause
 
 
-def _times_of(line: _Line, cause: Ints, clock: Ints) -> Ints:
+def _times_of(line: _JudgedMessages, cause: Ints, clock: Ints) -> Ints:
     """For each group the time of the message that is a cause."""
     if not len(line):
         return clock
     order = np.argsort(line.cause, kind="stable")
-    found = order[np.minimum(np.searchsorted(line.cause, cause, sorter=order), len(line) - 1)]
-    return np.where(line.cause[found] == cause, line.time[found], clock)
+    places = order[np.minimum(np.searchsorted(line.cause, cause, sorter=order), len(line) - 1)]
+    return np.where(line.cause[places] == cause, line.time[places], clock)
 
 
-def _woken(policy: Stays, state: State, cause: Ints, time: Ints, *, timed: bool) -> tuple[State, _Line]:
+def _woken(policy: Stays, state: State, cause: Ints, time: Ints, *, timed: bool) -> tuple[State, _JudgedMessages]:
     """Take out what was held aside in groups that go on: those that have closed, and those that an opening message waits in.
 
-    `cause`, `time`: what sets them going, by group, and when.
+    `cause`, `time`: the messages that start them, by group, and the times.
     """
     groups, aside = state.groups, state.held.aside
-    mine = groups.has(Flag.CLOSED) & groups.has(Flag.COMPLETE)
+    is_woken = groups.has(Flag.CLOSED) & groups.has(Flag.COMPLETE)
     shut = groups.has(Flag.UNOPENED) & ~groups.has(_STOPPED | Flag.CLOSING)
     if aside.any() and shut.any():
         held = state.held.take(aside & shut[state.held.group])
-        line = _Line.of_aside(held, time, cause, timed=timed)
-        mine[line.group[_opening(policy, state, line)]] = True
-    out = aside & mine[state.held.group]
-    gone = state.held.take(out)
+        line = _JudgedMessages.of_aside(held, time, cause, timed=timed)
+        is_woken[line.group[_opening(policy, state, line)]] = True
+    out = aside & is_woken[state.held.group]
+    woken = state.held.take(out)
     # The places of voids in a group that never opened are nothing to judge.
-    gone = gone.take(~groups.has(Flag.CLOSED)[gone.group] | for_next_stay(state, state.held)[out])
-    line = _Line.of_aside(gone, time, cause, timed=timed)
+    woken = woken.take(~groups.has(Flag.CLOSED)[woken.group] | for_next_stay(state, state.held)[out])
+    line = _JudgedMessages.of_aside(woken, time, cause, timed=timed)
     if not out.any():
         return state, line
     return state.having(held=state.held.take(~out)), line
@@ -516,7 +507,7 @@ def _woken(policy: Stays, state: State, cause: Ints, time: Ints, *, timed: bool)
 
 
 def due(policy: Stays, state: State) -> Ints:
-    """The time of each group's next timer: of its hole, or, while it isn't opened, of what waits for that."""
+    """The time of each group's next timer: of its hole, or, while it isn't opened, of the messages that wait for that."""
     inner, _ = _apart(state)
     moments: Ints = _rules(policy).due(policy, inner)
     if policy.unopened_timeout is None:
@@ -537,15 +528,15 @@ def fire(policy: Stays, state: State, until: Ints) -> tuple[State, Decided, Even
         decided += [late, out]
         events.append(told)
         moment = np.full(len(state), NEVER, np.int64)
-        for one in (late, out):
-            np.maximum.at(moment, one.group, one.cause)
+        for part in (late, out):
+            np.maximum.at(moment, part.group, part.cause)
         state, out, told = go_on(policy, state, np.where(moment == NEVER, state.groups.clock, moment))
         decided.append(out)
         events.append(told)
 
 
 def _timed_out(policy: Stays, state: State, ripe: Bools) -> tuple[State, Decided]:
-    """Set aside what has waited too long for the opening of its group."""
+    """Set aside the messages that have waited too long for the opening of their group."""
     ripe = ripe & state.groups.has(Flag.UNOPENED)
     if not ripe.any():
         return state, no_messages()
@@ -554,10 +545,16 @@ def _timed_out(policy: Stays, state: State, ripe: Bools) -> tuple[State, Decided
     waiting = ripe[aside.group] & (aside.time <= moments[aside.group])
     if state.groups.has(Flag.CLOSING).any():
         waiting &= ~(state.groups.has(Flag.CLOSING)[aside.group] & for_next_stay(state, aside))
-    gone = aside.take(waiting).messages()
-    gone = gone.take(np.lexsort((gone.ref, gone.group)))
+    expired = aside.take(waiting).messages()
+    expired = expired.take(np.lexsort((expired.ref, expired.group)))
     out = Decided.of(
-        gone.group, gone.sequence, gone.ref, Disposition.LATE, Reason.NOT_OPENED, moments[gone.group], timed=True
+        expired.group,
+        expired.sequence,
+        expired.ref,
+        Disposition.LATE,
+        Reason.NOT_OPENED,
+        moments[expired.group],
+        timed=True,
     )
     clock = np.where(ripe, np.maximum(inner.groups.clock, moments), inner.groups.clock)
     since = np.where(ripe, NEVER, state.groups.since)
@@ -565,7 +562,7 @@ def _timed_out(policy: Stays, state: State, ripe: Bools) -> tuple[State, Decided
 
 
 def _fired(policy: Stays, state: State, until: Ints) -> tuple[State, Decided, Events]:
-    """Fire the timers of the policy, in each group up to the one that lets a closing message go."""
+    """Fire the timers of the policy, in each group up to the one that lets a closing message leave."""
     inner, aside = _apart(state)
     bits = _Bits.of(None, inner.held)
     after, out, events = _rules(policy).fire(policy, inner, until)
@@ -583,7 +580,7 @@ def _fired(policy: Stays, state: State, until: Ints) -> tuple[State, Decided, Ev
 
 
 def go_on(policy: Stays, state: State, now: Ints) -> tuple[State, Decided, Events]:
-    """After a timer or an action: close what holds nothing, and judge what was held aside where that is over."""
+    """After a timer or an action: close groups that hold nothing, and judge messages held aside where their wait is over."""
     decided, events = [no_messages()], [no_events()]
     state, closed = close_emptied(policy, state)
     events.append(closed.with_columns(at=now[closed.group]))
@@ -596,7 +593,7 @@ def go_on(policy: Stays, state: State, now: Ints) -> tuple[State, Decided, Event
 
 
 def settle(policy: Stays, state: State, now: Ints) -> tuple[State, Decided, Events]:
-    """After an operator's action: what may leave leaves, up to a closing message, and clocks begin anew."""
+    """After an operator's action: messages that may leave do, up to a closing message, and clocks begin anew."""
     inner, aside = _apart(state)
     bits = _Bits.of(None, inner.held)
     after, out, events = _rules(policy).settle(policy, inner, now)

@@ -40,7 +40,7 @@ def quiet(policy: UnitOfWork, state: State, arrivals: Arrivals, *, clocked: bool
 
 
 def _before_size(state: State, arrivals: Arrivals) -> Bools:
-    """In a closing group the arrivals to the first that tells the size: what it shuts out may have been the highest held."""
+    """In a closing group the arrivals up to the first with the size: an arrival that the size excludes may have been the highest held."""
     unknown = state.groups.has(Flag.CLOSING) & (state.groups.mark == 0)
     if not unknown.any():
         return np.ones(len(arrivals), np.bool_)
@@ -51,7 +51,7 @@ def _before_size(state: State, arrivals: Arrivals) -> Bools:
 def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
     """Judge arrivals between which no timer fires (see `quiet`)."""
     disposition, reason = _judge(state, arrivals)
-    # The first that can be one of the set starts the clock, even if the size, told later, shuts it out.
+    # The first possible message of the set starts the clock, even if the size, known later, excludes it.
     first = np.flatnonzero(disposition == Disposition.HELD)[::-1]  # backwards: the first is written last
     began = np.full(len(state), NEVER, np.int64)
     began[arrivals.group[first]] = arrivals.time[first]
@@ -83,8 +83,8 @@ def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, D
     void = (disposition == Disposition.HELD) & (arrivals.weight == 0)
     disposition[void], reason[void] = Disposition.VOID, Reason.LEAVES_NOTHING
     aside = np.flatnonzero(disposition != Disposition.HELD)
-    others = arrivals.take(aside)
-    decided = Decided.of(others.group, others.sequence, others.ref, disposition[aside], reason[aside], others.ref)
+    rest = arrivals.take(aside)
+    decided = Decided.of(rest.group, rest.sequence, rest.ref, disposition[aside], reason[aside], rest.ref)
     return state, Decided.concat([released, outgrown, decided]), closed
 
 
@@ -94,28 +94,27 @@ def _judge(state: State, arrivals: Arrivals) -> tuple[Ints, Ints]:
     disposition = np.full(len(arrivals), int(Disposition.HELD), np.int64)
     reason = empty_ints(len(arrivals))
 
-    def mark(where: Bools, what: Disposition, why: Reason) -> None:
+    def mark(where: Bools, fate: Disposition, why: Reason) -> None:
         where = where & (disposition == Disposition.HELD)
-        disposition[where], reason[where] = what, why
+        disposition[where], reason[where] = fate, why
 
-    said, known = size != NOT_SAID, groups.mark[group]
+    is_said, known = size != NOT_SAID, groups.mark[group]
     mark(groups.has(Flag.COMPLETE)[group], Disposition.DUPLICATE, Reason.SET_COMPLETE)
     if groups.has(OVER).any():
         mark(shut_out(state, arrivals, np.ones(len(group), np.int64)), Disposition.LATE, Reason.GROUP_CLOSED)
     mark(sequence < 1, Disposition.INVALID, Reason.BELOW_ONE)
-    mark(said & (size < 1), Disposition.INVALID, Reason.SIZE_BELOW_ONE)
-    mark((known > 0) & said & (size != known), Disposition.INVALID, Reason.SIZE_CONTRADICTED)
+    mark(is_said & (size < 1), Disposition.INVALID, Reason.SIZE_BELOW_ONE)
+    mark((known > 0) & is_said & (size != known), Disposition.INVALID, Reason.SIZE_CONTRADICTED)
     mark((known > 0) & (sequence > known), Disposition.INVALID, Reason.ABOVE_SIZE)
-    mark((known == 0) & said & (sequence > size), Disposition.INVALID, Reason.ABOVE_SIZE)
+    mark((known == 0) & is_said & (sequence > size), Disposition.INVALID, Reason.ABOVE_SIZE)
     if len(state.skipped):
         mark(state.skipped.contain(group, sequence), Disposition.DUPLICATE, Reason.TAKEN_BEFORE)
     return disposition, reason
 
 
 def _learn_size(state: State, arrivals: Arrivals, disposition: Ints, reason: Ints) -> tuple[State, Decided]:
-    """Take the size from the first message that contains it; later messages that contradict it are invalid.
-
-    Messages that were held above it are invalid, too: they are no part of the set.
+    """Take the size from the first message that contains it; later messages that contradict it are invalid. Messages that were held above
+    it are invalid, too: they are no part of the set.
     """
     group = arrivals.group
     unknown = state.groups.mark == 0
@@ -127,9 +126,9 @@ def _learn_size(state: State, arrivals: Arrivals, disposition: Ints, reason: Int
     rows = np.flatnonzero(says)[::-1]  # backwards, so that the first of a group is written last
     teller = np.full(len(state), len(arrivals), np.int64)
     teller[group[rows]] = rows
-    told = np.flatnonzero(teller < len(arrivals))
+    first_told = np.flatnonzero(teller < len(arrivals))
     size = state.groups.mark.copy()
-    size[told] = arrivals.size[teller[told]]
+    size[first_told] = arrivals.size[teller[first_told]]
 
     def mark(where: Bools, why: Reason) -> None:
         where = where & (disposition == Disposition.HELD)
@@ -139,11 +138,11 @@ def _learn_size(state: State, arrivals: Arrivals, disposition: Ints, reason: Int
     later = learns & (np.arange(len(arrivals)) > teller[group])
     mark(later & (arrivals.size != NOT_SAID) & (arrivals.size != size[group]), Reason.SIZE_CONTRADICTED)
     mark(later & (arrivals.sequence > size[group]), Reason.ABOVE_SIZE)
-    # Before the size was told the first of a number above it was taken in, its repetitions were duplicates.
+    # Before the size was known, the first message of a number above it was taken in; its repetitions were duplicates.
     _, _, twice = _collect(state.held, arrivals, disposition)
     first = np.ones(len(arrivals), np.bool_)
     first[twice] = False
-    # A void above it is one from the moment it was taken in, and its place goes with the others.
+    # A void above the size was one from the moment it was taken in, and its place goes with the others.
     void = (
         learns & first & (arrivals.sequence > size[group]) & (arrivals.weight == 0) & (disposition == Disposition.HELD)
     )
@@ -152,14 +151,14 @@ def _learn_size(state: State, arrivals: Arrivals, disposition: Ints, reason: Int
 
     held = state.held
     over = unknown[held.group] & (size[held.group] > 0) & (held.sequence > size[held.group])
-    gone = held.take(over).messages()
+    removed = held.take(over).messages()
     outgrown = Decided.of(
-        gone.group,
-        gone.sequence,
-        gone.ref,
+        removed.group,
+        removed.sequence,
+        removed.ref,
         Disposition.INVALID,
         Reason.ABOVE_SIZE,
-        arrivals.ref[teller[gone.group]] if len(gone) else gone.ref,
+        arrivals.ref[teller[removed.group]] if len(removed) else removed.ref,
     )
     disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
     skipped = state.skipped
@@ -250,9 +249,15 @@ def fire(policy: UnitOfWork, state: State, until: Ints) -> tuple[State, Decided,
         return state, no_messages(), no_events()
     groups, held = state.groups, state.held
     out = ripe[held.group]
-    gone = held.take(out).messages()
+    removed = held.take(out).messages()
     dead = Decided.of(
-        gone.group, gone.sequence, gone.ref, Disposition.DEAD, Reason.TIMED_OUT, moments[gone.group], timed=True
+        removed.group,
+        removed.sequence,
+        removed.ref,
+        Disposition.DEAD,
+        Reason.TIMED_OUT,
+        moments[removed.group],
+        timed=True,
     )
     rows = np.flatnonzero(ripe)
     after = groups.with_columns(

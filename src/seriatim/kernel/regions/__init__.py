@@ -1,1 +1,1 @@
-"""What two regions agree on."""
+"""The rules that two regions share."""

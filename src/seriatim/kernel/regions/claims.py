@@ -1,23 +1,25 @@
 """Claims of a session's numbers: which region works on which message, and which numbers are over. The journal of two regions keeps them.
 
-A session has numbers `start`, `start + increment` … Each number is **over** once: its message was handled, it failed for good, it was skipped, or its
-reservation ended without a message. All numbers up to `done_through` are over. Copies of one message come to both regions.
+A session has numbers `start`, `start + increment` … Each number is **over** once: its message was handled, it failed for good, it was
+skipped, or its reservation ended without a message. All numbers up to `done_through` are over. Copies of one message come to both regions.
 
-1. **In order.** Only numbers that follow `done_through` without a gap can be claimed, by one region at a time. So no region gets ahead of the other.
-2. **A claim is a lease.** It ends by itself when its holder says nothing for its length; then another may take over. It has a random id, and a version
-   that grows with each claim. What its holder completes counts only if id and version are those of the session. So a frozen holder that wakes
-   completes nothing; and after a restore of the journal, when versions come again, the id still tells two holders apart.
-3. **A claim is a vote** (`kernel/regions/votes.py`). Before a handler gets a message, the journal knows its id under its number. Another message with this
-   number is a conflict, for ever.
-4. **A number is skipped only here.** A region that has a later message reports the hole. When its time has run out, the hole is skipped up to the lowest
-   number that is there, unless the journal knows that one of these numbers was sent.
+1. **In order.** Only numbers that follow `done_through` without a gap can be claimed, by one region at a time. So no region gets ahead of
+   the other.
+2. **A claim is a lease.** It ends by itself when its holder says nothing for its length; then another may take over. It has a random id,
+   and a version that grows with each claim. A completion of its holder counts only if id and version are those of the session. So a frozen
+   holder that wakes completes nothing; and after a restore of the journal, when versions come again, the id still tells two holders apart.
+3. **A claim is a vote** (`kernel/regions/votes.py`). Before a handler gets a message, the journal knows its id under its number. Another
+   message with this number is a conflict, for ever.
+4. **A number is skipped only here.** A region that has a later message reports the hole. When its time has run out, the hole is skipped up
+   to the lowest number that is there, unless the journal knows that one of these numbers was sent.
 5. **Who fails suspends the session in both regions**, or the number is over and the session goes on, as its queue says.
-6. **A session is forgotten** only when nothing older than its last use can come any more. Each region reports from when on it has everything (a watermark).
-   A copy leaves an outbox before it arrives in a queue, and never goes into an outbox again. So a region's report counts what it saw in its own
-   queue only up to what it had known, before it looked, of the other's outbox. A message older than a forgotten session, which only a restored region can have,
-   is not claimed: the journal may have forgotten that it is over.
+6. **A session is forgotten** only when nothing older than its last use can come any more. Each region reports from when on it has
+   everything (a watermark). A copy leaves an outbox before it arrives in a queue, and never goes into an outbox again. So a region's report
+   counts what it saw in its own queue only up to what it had known, before it looked, of the other's outbox. A message older than a
+   forgotten session, which only a restored region can have, is not claimed: the journal may have forgotten that it is over.
 
-Times are microseconds of the journal's clock. Rules are columnar: a row a session or a message; the rows of a session are neighbours, in order of numbers.
+Times are microseconds of the journal's clock. Rules are columnar: a row a session or a message; the rows of a session are neighbours, in
+order of numbers.
 """
 
 from __future__ import annotations
@@ -33,15 +35,15 @@ from seriatim.kernel.values.time import NEVER
 __all__ = [
     "ALLOWED",
     "Action",
-    "Answer",
     "Answers",
-    "Asked",
+    "ClaimRequests",
     "EntryState",
     "Holders",
     "Holes",
+    "JournalAnswer",
     "Known",
+    "SessionState",
     "Sessions",
-    "State",
     "claimed",
     "completes",
     "failed",
@@ -54,8 +56,8 @@ __all__ = [
 ]
 
 
-class State(IntEnum):
-    """What a session does: nothing; it is worked on under a claim; or it stands, since a message failed or an operator says so."""
+class SessionState(IntEnum):
+    """The state of a session: idle, worked on under a claim, or stopped because a message failed or an operator stopped it."""
 
     IDLE = 0
     WORKING = 1
@@ -63,10 +65,9 @@ class State(IntEnum):
 
 
 class EntryState(IntEnum):
-    """What the journal has noted of a number.
-
-    `KNOWN`: its message's id. `RESERVED`: for a sender, for a while. `PENDING`: it failed, and is tried again. `FAILED`: for good. `SKIPPED`: by an
-    operator, or with a hole. `VOID`: its reservation ended. A number at or below `done_through` that is `KNOWN` or `PENDING` was completed.
+    """The journal's entry of a number. `KNOWN`: its message's id. `RESERVED`: for a sender, for a while. `PENDING`: it failed, and
+    is tried again. `FAILED`: for good. `SKIPPED`: by an operator, or with a hole. `VOID`: its reservation ended. A number at or below
+    `done_through` that is `KNOWN` or `PENDING` was completed.
     """
 
     KNOWN = 0
@@ -78,20 +79,19 @@ class EntryState(IntEnum):
 
 
 class Known(IntEnum):
-    """What the journal knows of the id and the digest of a number that is asked for: nothing, the same, or another message's."""
+    """The journal's knowledge of a requested number's id and digest: nothing, the same message, or another one."""
 
     NOTHING = 0
     SAME = 1
     OTHER = 2
 
 
-class Answer(IntEnum):
-    """What the journal answers a region that asks for a number.
-
-    `TAKEN`: the claim has this message. `OVER`: the number is over; the region completes its own copy. `CONFLICT`: the number is another message's; the
-    region sets its copy aside. `WORKING`: another claim has the session. `LATER`: its next attempt isn't due, or its reservation isn't confirmed. `AHEAD`:
-    a number before it isn't over. `SUSPENDED`: the session stands. `INVALID`: below the start, or between two steps. `FORGOTTEN`: it is older than what the journal
-    has forgotten; an operator decides.
+class JournalAnswer(IntEnum):
+    """The journal's answer to a region that asks for a number. `TAKEN`: the claim has this message. `OVER`: the number is over; the region
+    completes its own copy. `CONFLICT`: the number is another message's; the region sets its copy aside. `WORKING`: another claim has the
+    session. `LATER`: its next attempt isn't due, or its reservation isn't confirmed. `AHEAD`: a number before it isn't over. `SUSPENDED`:
+    the session stands. `INVALID`: below the start, or between two steps. `FORGOTTEN`: it is older than what the journal has forgotten; an
+    operator decides.
     """
 
     TAKEN = 0
@@ -106,7 +106,7 @@ class Answer(IntEnum):
 
 
 class Action(IntEnum):
-    """What an operator may do with a session."""
+    """An operator's action on a session."""
 
     RETRY = 0
     SKIP = 1
@@ -115,23 +115,21 @@ class Action(IntEnum):
     RESUME = 4
 
 
-#: Which action fits which state of a session. To skip under a claim would take a message out of a handler's hands.
-ALLOWED: dict[Action, tuple[State, ...]] = {
-    Action.RETRY: (State.SUSPENDED, State.IDLE),
-    Action.SKIP: (State.SUSPENDED, State.IDLE),
-    Action.RELEASE: (State.WORKING,),
-    Action.SUSPEND: (State.IDLE, State.WORKING),
-    Action.RESUME: (State.SUSPENDED,),
+#: The states of a session that each action fits. Skipping under a claim would take a message from its handler.
+ALLOWED: dict[Action, tuple[SessionState, ...]] = {
+    Action.RETRY: (SessionState.SUSPENDED, SessionState.IDLE),
+    Action.SKIP: (SessionState.SUSPENDED, SessionState.IDLE),
+    Action.RELEASE: (SessionState.WORKING,),
+    Action.SUSPEND: (SessionState.IDLE, SessionState.WORKING),
+    Action.RESUME: (SessionState.SUSPENDED,),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Sessions(Columns):
-    """Sessions as the journal knows them, a row a session.
-
-    `start`, `increment`: of the queue. `done_through`: all up to it are over; `start - increment` for none. `state`: a `State`. `lease_until`: when its
-    claim ends. `forgotten_before`: a message that was published before it is too old to be claimed;
-    `NEVER` if no session of the queue had been forgotten when this one came.
+    """Sessions as the journal knows them, a row a session. `start`, `increment`: of the queue. `done_through`: all up to it are over;
+    `start - increment` for none. `state`: a `SessionState`. `lease_until`: when its claim ends. `forgotten_before`: a message that was
+    published before it is too old to be claimed; `NEVER` if no session of the queue had been forgotten when this one came.
     """
 
     start: Ints
@@ -143,11 +141,10 @@ class Sessions(Columns):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Columns):
-    """Messages for which a region asks, a row a message; ascending by session and number, each number once.
-
-    `session`: the row of its session. `number`: its number. `known`: a `Known`. `entry`: the `EntryState` of its number; -1 for none. `until`:
-    when its entry is due: a retry, or the end of a reservation. `published`: when it was published, as the journal's time.
+class ClaimRequests(Columns):
+    """The messages that a region asks for, a row a message; ascending by session and number, each number once. `session`: the row of its
+    session. `number`: its number. `known`: a `Known`. `entry`: the `EntryState` of its number; -1 for none. `until`: when its entry is due:
+    a retry, or the end of a reservation. `published`: when it was published, as the journal's time.
     """
 
     session: Ints
@@ -160,30 +157,30 @@ class Asked(Columns):
 
 @dataclass(frozen=True, slots=True)
 class Answers(Columns):
-    """Answers, a row a message: an `Answer`, and when to ask again; `NEVER` if no time is known."""
+    """The answers, a row a message: a `JournalAnswer`, and when to ask again; `NEVER` if no time is known."""
 
     answer: Ints
     again: Ints
 
 
-def claimed(sessions: Sessions, asked: Asked, now: int, most: int) -> Answers:
-    """What a region gets that asks for messages: at most `most` of a session, from its next number on, without a gap."""
-    if not len(asked):
-        return Answers(asked.number, asked.number)
-    at = asked.session
+def claimed(sessions: Sessions, requests: ClaimRequests, now: int, most: int) -> Answers:
+    """Answer a region that asks for messages: it gets at most `most` of a session, from its next number on, without a gap."""
+    if not len(requests):
+        return Answers(requests.number, requests.number)
+    at = requests.session
     start, step, done = sessions.start[at], sessions.increment[at], sessions.done_through[at]
     state, lease = sessions.state[at], sessions.lease_until[at]
-    invalid = (asked.number < start) | ((asked.number - start) % step != 0)
-    is_void = (asked.entry == EntryState.VOID) | (asked.entry == EntryState.SKIPPED)
-    over = ~invalid & ((asked.number <= done) | is_void)
-    conflict = ~invalid & (asked.known == Known.OTHER)
-    forgotten = ~over & (asked.published < sessions.forgotten_before[at])
+    invalid = (requests.number < start) | ((requests.number - start) % step != 0)
+    is_void = (requests.entry == EntryState.VOID) | (requests.entry == EntryState.SKIPPED)
+    over = ~invalid & ((requests.number <= done) | is_void)
+    conflict = ~invalid & (requests.known == Known.OTHER)
+    forgotten = ~over & (requests.published < sessions.forgotten_before[at])
     open_ = ~(invalid | over)
-    held = (state == State.WORKING) & (lease > now)
-    waits = (asked.entry == EntryState.RESERVED) | ((asked.entry == EntryState.PENDING) & (asked.until > now))
-    # The run that may be claimed: open rows, each one step behind the one before, up to the first that doesn't fit.
+    held = (state == SessionState.WORKING) & (lease > now)
+    waits = (requests.entry == EntryState.RESERVED) | ((requests.entry == EntryState.PENDING) & (requests.until > now))
+    # The run that may be claimed: open rows, each one step after the one before, up to the first that doesn't fit.
     place = sum_before(at, open_.astype(np.int64))
-    in_turn = open_ & (asked.number == done + step * (place + 1)) & (place < most)
+    in_turn = open_ & (requests.number == done + step * (place + 1)) & (place < most)
     fits = in_turn & ~conflict & ~forgotten & ~waits
     unbroken = sum_before(at, (open_ & ~fits).astype(np.int64)) == 0
     answer = np.select(
@@ -192,33 +189,31 @@ def claimed(sessions: Sessions, asked: Asked, now: int, most: int) -> Answers:
             conflict,
             over,
             forgotten,
-            state == State.SUSPENDED,
+            state == SessionState.SUSPENDED,
             held,
             fits & unbroken,
             waits & in_turn & unbroken,
         ],
         [
-            Answer.INVALID,
-            Answer.CONFLICT,
-            Answer.OVER,
-            Answer.FORGOTTEN,
-            Answer.SUSPENDED,
-            Answer.WORKING,
-            Answer.TAKEN,
-            Answer.LATER,
+            JournalAnswer.INVALID,
+            JournalAnswer.CONFLICT,
+            JournalAnswer.OVER,
+            JournalAnswer.FORGOTTEN,
+            JournalAnswer.SUSPENDED,
+            JournalAnswer.WORKING,
+            JournalAnswer.TAKEN,
+            JournalAnswer.LATER,
         ],
-        Answer.AHEAD,
+        JournalAnswer.AHEAD,
     ).astype(np.int64)
-    again = np.select([answer == Answer.WORKING, answer == Answer.LATER], [lease, asked.until], NEVER)
+    again = np.select([answer == JournalAnswer.WORKING, answer == JournalAnswer.LATER], [lease, requests.until], NEVER)
     return Answers(answer, again)
 
 
 @dataclass(frozen=True, slots=True)
 class Holders(Columns):
-    """A completion beside its session, a row a session.
-
-    `state`, `done_through`, `increment`: the session's. `same_claim`, `same_version`: whether both are the session's. `first`, `last`: the numbers that
-    are completed.
+    """A completion beside its session, a row a session. `state`, `done_through`, `increment`: the session's. `same_claim`, `same_version`:
+    whether both are the session's. `first`, `last`: the numbers that are completed.
     """
 
     state: Ints
@@ -231,8 +226,8 @@ class Holders(Columns):
 
 
 def completes(holders: Holders) -> Bools:
-    """Whether completions count: only those of the present claim, for the numbers that are next."""
-    is_holder = (holders.state == State.WORKING) & holders.same_claim & holders.same_version
+    """Return whether completions count: only those of the present claim, for the next numbers."""
+    is_holder = (holders.state == SessionState.WORKING) & holders.same_claim & holders.same_version
     counts: Bools = (
         is_holder & (holders.first == holders.done_through + holders.increment) & (holders.first <= holders.last)
     )
@@ -240,7 +235,7 @@ def completes(holders: Holders) -> Bools:
 
 
 def failed(attempts: Ints, most: Ints, *, passes: Bools, goes_on: Bools) -> tuple[Ints, Ints]:
-    """What becomes of numbers whose handler failed: the `EntryState` of each, and the `State` of its session.
+    """Decide on numbers whose handler failed: the `EntryState` of each, and the `SessionState` of its session.
 
     Args:
         attempts: how often the message was tried, this time included.
@@ -250,31 +245,30 @@ def failed(attempts: Ints, most: Ints, *, passes: Bools, goes_on: Bools) -> tupl
     """
     again = passes & (attempts < most)
     entry = np.where(again, EntryState.PENDING, EntryState.FAILED).astype(np.int64)
-    state = np.where(again | goes_on, State.IDLE, State.SUSPENDED).astype(np.int64)
+    state = np.where(again | goes_on, SessionState.IDLE, SessionState.SUSPENDED).astype(np.int64)
     return entry, state
 
 
 def lost(state: Ints, lease_until: Ints, *, asked: Bools, now: int) -> Bools:
-    """Of which sessions the holder has died with their next number in hand: that was an attempt, as if the handler had failed.
+    """Return the sessions whose holder has died while it worked on their next number: that was an attempt, as if the handler had failed.
 
     A lease that is over counts so only where somebody else takes over: until then its holder may still complete the number.
 
     Args:
-        state: a `State` for each session.
+        state: a `SessionState` for each session.
         lease_until: when its claim ends.
         asked: whether its next number is asked for, by a region that has the message.
         now: the time.
     """
-    over: Bools = asked & (state == State.WORKING) & (lease_until <= now)
+    over: Bools = asked & (state == SessionState.WORKING) & (lease_until <= now)
     return over
 
 
 @dataclass(frozen=True, slots=True)
 class Holes(Columns):
-    """Sessions in which a region waits for a number that it doesn't have, a row a session.
-
-    `state`, `lease_until`, `done_through`, `increment`: the session's. `lowest`: the lowest number behind the hole that the region has. `known`: the journal
-    knows one of the numbers before it. `since`: when the hole was reported first. `timeout`: after which it is skipped; 0: never.
+    """Sessions in which a region waits for a number that it doesn't have, a row a session. `state`, `lease_until`, `done_through`,
+    `increment`: the session's. `lowest`: the lowest number behind the hole that the region has. `known`: the journal knows one of the
+    numbers before it. `since`: when the hole was reported first. `timeout`: after which it is skipped; 0: never.
     """
 
     state: Ints
@@ -288,8 +282,10 @@ class Holes(Columns):
 
 
 def holes_to_skip(holes: Holes, now: int) -> Bools:
-    """Which holes are skipped up to the number before `lowest`: those whose time has run out, of whose numbers none is known to be sent."""
-    rests = (holes.state == State.IDLE) | ((holes.state == State.WORKING) & (holes.lease_until <= now))
+    """Return the holes that are skipped up to the number before `lowest`: their time is over, and none of their numbers is known to be
+    sent.
+    """
+    rests = (holes.state == SessionState.IDLE) | ((holes.state == SessionState.WORKING) & (holes.lease_until <= now))
     is_hole = holes.lowest > holes.done_through + holes.increment
     due = (holes.timeout > 0) & (holes.since != NEVER) & (now - holes.since >= holes.timeout)
     skips: Bools = rests & is_hole & ~holes.known & due
@@ -297,13 +293,13 @@ def holes_to_skip(holes: Holes, now: int) -> Bools:
 
 
 def reservations_over(state: Ints, until: Ints, now: int) -> Bools:
-    """Which entries become void: reservations that weren't confirmed in time."""
+    """Return the entries that become void: reservations that weren't confirmed in time."""
     over: Bools = (state == EntryState.RESERVED) & (until <= now)
     return over
 
 
 def raised(done_through: Ints, over_through: Ints) -> Ints:
-    """`done_through` of sessions, beside what the box of the region that asks knows to be over.
+    """Raise `done_through` of sessions by what the asking region's box knows to be over.
 
     A box knows a number to be over only from the journal. So a session that was forgotten goes on where it was.
 
@@ -315,7 +311,7 @@ def raised(done_through: Ints, over_through: Ints) -> Ints:
 
 
 def run_over(session: Ints, number: Ints, done_through: Ints, increment: Ints) -> Ints:
-    """How far all is over, for each session, when single numbers behind `done_through` are.
+    """Return through which number all is over, for each session, when single numbers after `done_through` are.
 
     Args:
         session: the rows of the sessions, ascending.

@@ -1,7 +1,7 @@
-"""Which messages are still to be delivered, where several runs of one pipeline order the same messages and one of them delivers at a time.
+"""The messages that are still to be delivered, where several runs of one pipeline order the same messages and one delivers at a time.
 
-The engine knows of each group through which number one of the runs has delivered it. Each run has its own batches, cut differently, and the numbers of a group
-ascend in all of them. So a message is still to be delivered if its number is above that, in whichever batch it is.
+The engine knows of each group through which number one of the runs has delivered it. Each run has its own batches, cut differently, and the
+numbers of a group ascend in all of them. So a message is still to be delivered if its number is above that, in whichever batch it is.
 """
 
 from __future__ import annotations

@@ -1,28 +1,32 @@
-"""Votes on the numbers of a session that is sent to two regions: who knows a number, and which number is next.
+"""Votes on the numbers of a session that is sent to two regions: the parties that know a number, and the next number.
 
-Three parties know the numbers of a session: the box of each region, and the journal. A message has a number for good when two of the three know
-it under its id. So a sender goes on while any one of them is away, and what it was told survives the loss of any one.
+Three parties know the numbers of a session: the box of each region, and the journal. A message has a number for good when two of the three
+know it under its id. So a sender goes on while any one of them is away, and what it was told survives the loss of any one.
 
-1. **A vote is conditional.** A party takes a number for a message if it knows no message with this number, and none with a higher one. It remembers the
-   id *for each number*, not only for the highest: a copy of another message with a lower number may still come, and only the id tells them apart.
-   The same message may ask again; the answer is the same. All numbers of a session in one call are taken, or none.
-2. **The next number** is the highest that any two of the three know, plus the increment. No party's number is used alone: it may be the one that was
-   away, or that has lost what it knew.
-3. **The boxes are asked first**, the journal only in place of a box that is away. A refusal ends the call, because another sender is at work: the
-   journal's vote could make two of three, but then each sender could have two.
-4. **A vote never changes.** A copy that comes to a box is its vote only if the box has voted for no other message with this number, also for one that was
-   withdrawn since, if it doesn't know the number to be over (a hole there may have been skipped), and if
-   the number is above all that it took over after a restore (it doesn't know whose those are). The copy waits beside that other message: whose the number is the journal says, when one of them is claimed.
-5. **A message gets another number only when the journal bars it from the first one**: the journal knows another message under the number, or makes the number void,
-   so that none can ever be claimed under it. It does that only for a sender that counts the vote of a box: then no other message can have the votes
-   of both boxes. If the journal knows the message itself under the number, there are two votes, and it is sent. If a reply is missing, or the journal is away, the
-   sender raises: the message may be handled under its first number, or not at all.
-6. **A party that was restored** has a new incarnation, and votes again when it has learned the numbers of both others. It has voted for none of these. They know its incarnation from
-   then on, and refuse calls that count a vote of an earlier one.
-7. **A number that the journal has reserved** is a message's when it is confirmed, in time; a message that has a number gets no second one. A message that no box has in a queue yet,
-   because its transaction has just committed, may get another number when its reservation has ended, without being barred: no region can have asked for it.
+1. **A vote is conditional.** A party takes a number for a message if it knows no message with this number, and none with a higher one. It
+   remembers the id *for each number*, not only for the highest: a copy of another message with a lower number may still come, and only the
+   id tells them apart. The same message may ask again; the answer is the same. All numbers of a session in one call are taken, or none.
+2. **The next number** is the highest that any two of the three know, plus the increment. No party's number is used alone: it may be the one
+   that was away, or that has lost what it knew.
+3. **The boxes are asked first**, the journal only in place of a box that is away. A refusal ends the call, because another sender is at
+   work: the journal's vote could make two of three, but then each sender could have two.
+4. **A vote never changes.** A copy that comes to a box is its vote only if the box has voted for no other message with this number, also
+   for one that was withdrawn since, if it doesn't know the number to be over (a hole there may have been skipped), and if the number is
+   above all that it took over after a restore (it doesn't know whose those are). The copy waits beside that other message: whose the number
+   is the journal says, when one of them is claimed.
+5. **A message gets another number only when the journal bars it from the first one**: the journal knows another message under the number,
+   or makes the number void, so that none can ever be claimed under it. It does that only for a sender that counts the vote of a box: then
+   no other message can have the votes of both boxes. If the journal knows the message itself under the number, there are two votes, and it
+   is sent. If a reply is missing, or the journal is away, the sender raises: the message may be handled under its first number, or not at
+   all.
+6. **A party that was restored** has a new incarnation, and votes again when it has learned the numbers of both others. It has voted for
+   none of these. They know its incarnation from then on, and refuse calls that count a vote of an earlier one.
+7. **A number that the journal has reserved** is a message's when it is confirmed, in time; a message that has a number gets no second one.
+   A message that no box has in a queue yet, because its transaction has just committed, may get another number when its reservation has
+   ended, without being barred: no region can have asked for it.
 
-A claim of the journal (`kernel/regions/claims.py`) is a vote of the journal, too. Rules are columnar: a row a message, the rows of a session are neighbours.
+A claim of the journal (`kernel/regions/claims.py`) is a vote of the journal, too. Rules are columnar: a row a message, the rows of a
+session are neighbours.
 """
 
 from __future__ import annotations
@@ -38,10 +42,10 @@ from seriatim.kernel.values.columns import Bools, Columns, Ints, sum_per_group
 __all__ = [
     "NO_NUMBER",
     "QUORUM",
-    "Asked",
     "Reply",
     "SendStep",
     "Vote",
+    "VoteRequests",
     "barred",
     "may_bar",
     "next_numbers",
@@ -49,17 +53,16 @@ __all__ = [
     "voted",
 ]
 
-#: No number can be told: fewer than two of the three were reached.
+#: No number is known: fewer than two of the three were reached.
 NO_NUMBER = -(2**63)
 #: How many of the three have to know a number.
 QUORUM = 2
 
 
 class Vote(IntEnum):
-    """What a party says to a number for a message.
-
-    `GRANTED`: it knows the number now. `HELD`: it has known it before, for this message. `REFUSED`: this number, or a higher one, is another
-    message's; or another number of the same session was refused in this call. `STALE`: the call counts a vote from before a restore.
+    """The answer of a party to a number for a message. `GRANTED`: it knows the number now. `HELD`: it has known it before, for this
+    message. `REFUSED`: this number, or a higher one, is another message's; or another number of the same session was refused in this call.
+    `STALE`: the call counts a vote from before a restore.
     """
 
     GRANTED = 0
@@ -69,7 +72,7 @@ class Vote(IntEnum):
 
 
 class Reply(IntEnum):
-    """What a sender has heard of one of the three: nothing yet, a vote for it, a vote against it, or that the party is away."""
+    """The reply of one of the three to a sender: none yet, a vote for the message, a vote against it, or none because the party is away."""
 
     NOT_ASKED = 0
     FOR = 1
@@ -78,10 +81,8 @@ class Reply(IntEnum):
 
 
 class SendStep(IntEnum):
-    """What a sender does next.
-
-    `ASK_BOX`: ask a box that wasn't asked. `ASK_JOURNAL`: a box is away. `ANSWER`: two know the number; the rest is for the outbox.
-    `WITHDRAW`: take back what was written, for another sender has the number. `GIVE_UP`: two are away.
+    """The next step of a sender. `ASK_BOX`: ask a box that wasn't asked. `ASK_JOURNAL`: a box is away. `ANSWER`: two know the number; the
+    rest is for the outbox. `WITHDRAW`: take back what was written, for another sender has the number. `GIVE_UP`: two are away.
     """
 
     ASK_BOX = 0
@@ -92,11 +93,10 @@ class SendStep(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Columns):
-    """Numbers for messages, a row a message, as the party that is asked sees them.
-
-    `session`: from 0, ascending. `number`: its number. `through`: the highest number that the party knows in the session. `same`: it knows this
-    number, for this message. `stale`: the call counts a vote that a party gave before it was restored.
+class VoteRequests(Columns):
+    """Numbers for messages, a row a message, in the view of the party that votes. `session`: from 0, ascending. `number`: its number.
+    `through`: the highest number that the party knows in the session. `same`: it knows this number, for this message. `stale`: the call
+    counts a vote that a party gave before it was restored.
     """
 
     session: Ints
@@ -106,17 +106,17 @@ class Asked(Columns):
     stale: Bools
 
 
-def voted(asked: Asked) -> Ints:
+def voted(requests: VoteRequests) -> Ints:
     """A `Vote` for each row. All rows of a session are refused if one of them is."""
     votes = np.select(
-        [asked.stale, asked.same, asked.number > asked.through],
+        [requests.stale, requests.same, requests.number > requests.through],
         [Vote.STALE, Vote.HELD, Vote.GRANTED],
         Vote.REFUSED,
     ).astype(np.int64)
     if not len(votes):
         return votes
-    refusals = sum_per_group(asked.session, (votes == Vote.REFUSED).astype(np.int64), int(asked.session[-1]) + 1)
-    return np.where((refusals[asked.session] > 0) & (votes != Vote.STALE), Vote.REFUSED, votes)
+    refusals = sum_per_group(requests.session, (votes == Vote.REFUSED).astype(np.int64), int(requests.session[-1]) + 1)
+    return np.where((refusals[requests.session] > 0) & (votes != Vote.STALE), Vote.REFUSED, votes)
 
 
 def next_numbers(through: Sequence[Ints], reached: Sequence[Bools], increment: Ints) -> Ints:
@@ -133,9 +133,10 @@ def next_numbers(through: Sequence[Ints], reached: Sequence[Bools], increment: I
 
 
 def may_bar(first: Ints, second: Ints) -> Bools:
-    """For which messages a refused sender may have the journal bar the number: it knows what both boxes said, and one has voted for it.
+    """Return the messages whose refused sender may have the journal bar their number: both boxes have replied, and one has voted for it.
 
-    Where neither has voted, this call has written nothing. The message may get another number without that, if no earlier call has written it either.
+    Where neither has voted, this call has written nothing. The message may get another number without that, if no earlier call has written
+    it either.
 
     Args:
         first: the `Reply` of one box.
@@ -147,23 +148,23 @@ def may_bar(first: Ints, second: Ints) -> Bools:
 
 
 def barred(same: Bools, stale: Bools, published: Ints, forgotten_before: Ints) -> Ints:
-    """What the journal says to a sender that wants messages barred from their numbers: a `Vote` for each.
+    """Return the journal's answer to a sender that wants messages barred from their numbers: a `Vote` for each.
 
-    `GRANTED`: the message is barred; a number of which the journal knows nothing is void. `HELD`: the number is the message's. `STALE`: the sender counts a vote from
-    before a restore, or the message is older than what the journal has forgotten: it may have been handled.
+    `GRANTED`: the message is barred; a number of which the journal knows nothing is void. `HELD`: the number is the message's. `STALE`: the
+    sender counts a vote from before a restore, or the message is older than what the journal has forgotten: it may have been handled.
 
     Args:
         same: the journal knows the message under the number.
         stale: the call counts a vote that a box gave before it was restored.
         published: when the sender began to publish the message.
-        forgotten_before: what was published before it may be forgotten; `NEVER` for none.
+        forgotten_before: messages that were published before it may be forgotten; `NEVER` for none.
     """
     is_unsure = stale | (~same & (published < forgotten_before))
     return np.select([is_unsure, same], [Vote.STALE, Vote.HELD], Vote.GRANTED).astype(np.int64)
 
 
 def send_steps(first: Ints, second: Ints, journal: Ints, enough: int = QUORUM) -> Ints:
-    """What a sender does next, a `SendStep` for each session, after the replies (`Reply`) of two boxes and of the journal.
+    """Return a sender's next step, a `SendStep` for each session, after the replies (`Reply`) of two boxes and of the journal.
 
     Args:
         first: the replies of one box.

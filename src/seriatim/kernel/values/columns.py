@@ -47,7 +47,7 @@ def empty_ints(n: int = 0) -> Ints:
 class Columns:
     """A table: arrays of one length, a field each."""
 
-    #: The names of the columns; a dataclass has them as what it is matched by.
+    #: The names of the columns; a dataclass is matched by them.
     __match_args__: ClassVar[tuple[str, ...]]
 
     def __len__(self) -> int:
@@ -62,14 +62,14 @@ class Columns:
         return type(self)(*[getattr(self, name)[rows] for name in self.__match_args__])
 
     def put(self, rows: NDArray[Any], other: Self) -> Self:
-        """The same table with some rows replaced by rows of another table."""
+        """Return the same table with some rows replaced by rows of another table."""
         columns = {name: getattr(self, name).copy() for name in self.__match_args__}
         for name, column in columns.items():
             column[rows] = getattr(other, name)
         return type(self)(**columns)
 
     def with_columns(self, **columns: NDArray[Any]) -> Self:
-        """The same table with some columns replaced."""
+        """Return the same table with some columns replaced."""
         kept = {name: getattr(self, name) for name in self.__match_args__}
         return type(self)(**(kept | columns))
 

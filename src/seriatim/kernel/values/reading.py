@@ -34,10 +34,10 @@ __all__ = [
     "whole_number",
 ]
 
-#: The last ticket number of an epoch unless a location says otherwise.
+#: The last ticket number of an epoch unless a location declares another.
 LAST_NUMBER = 2**53 - 1
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
-#: The largest float, by its bits, up to which each whole number has a float of its own; a larger float may have been rounded.
+#: The largest float, by its bits, up to which each whole number has a float; a larger float may have been rounded.
 LARGEST_EXACT: Mapping[int, int] = {16: 2**11 - 1, 32: 2**24 - 1, 64: 2**53 - 1}
 
 _BLANKS = " \t\r\n"
@@ -77,7 +77,7 @@ def of_size(reason: Reason) -> Reason:
 
 
 def whole_number(value: Any) -> int | Reason:
-    """The int64 that a value is, or the reason why it is none; a ticket isn't one.
+    """Return a value as int64, or the reason why it is no whole number; a ticket isn't one.
 
     A `Reason` is an `int`, too: test for it first.
     """
@@ -104,23 +104,23 @@ def sequence_number(value: Any) -> int | Reason:
 
 
 def moment(value: Any) -> int | Reason:
-    """The microseconds since 1970 of a time, or the reason why a value is none. A time without a time zone is in UTC."""
+    """Return the microseconds since 1970 of a time, or the reason why a value is no time. A time without a time zone is in UTC."""
     plain: Any = _in_microseconds(unwrapped(value))
-    found: int | Reason = Reason.SEQUENCE_NOT_A_TIME
+    result: int | Reason = Reason.SEQUENCE_NOT_A_TIME
     match plain:
         case None:
-            found = Reason.SEQUENCE_MISSING
+            result = Reason.SEQUENCE_MISSING
         case bool():
             pass
         case datetime():
-            found = _since_epoch(plain)
+            result = _since_epoch(plain)
         case date():
-            found = _since_epoch(datetime(plain.year, plain.month, plain.day, tzinfo=UTC))
+            result = _since_epoch(datetime(plain.year, plain.month, plain.day, tzinfo=UTC))
         case str():
-            found = _of_time(plain)
+            result = _of_time(plain)
         case int() | float() | Decimal() if _finite(plain):
-            found = _of_seconds(plain)
-    return found
+            result = _of_seconds(plain)
+    return result
 
 
 def _of_seconds(value: Any) -> int | Reason:
@@ -133,7 +133,7 @@ def _since_epoch(time: datetime) -> int:
 
 
 def unwrapped(value: Any) -> Any:
-    """The Python value of a scalar of Arrow or NumPy; times of NumPy and any other value as they are."""
+    """Return the Python value of a scalar of Arrow or NumPy; times of NumPy and other values unchanged."""
     kind: Any = type(value)
     if kind.__module__ == "builtins" or _kind(value) in ("m", "M"):
         return value
@@ -142,14 +142,14 @@ def unwrapped(value: Any) -> Any:
         return value
     try:
         return unwrap(value)
-    except (TypeError, ValueError):  # a method of that name of something else
+    except (TypeError, ValueError):  # a method of that name of another type
         return value
 
 
 def _kind(value: Any) -> str | None:
     """The letter of a NumPy type, such as ``f`` for floats; None for any other value."""
-    found = getattr(getattr(value, "dtype", None), "kind", None)
-    return found if isinstance(found, str) else None
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    return kind if isinstance(kind, str) else None
 
 
 def _bits(value: Any) -> int:
@@ -187,10 +187,10 @@ def _of_index(value: Any) -> int | Reason:
 
 
 def _of_text(text: str) -> int | Reason:
-    found = _WHOLE.fullmatch(text)
-    if found is None:
+    match = _WHOLE.fullmatch(text)
+    if match is None:
         return Reason.SEQUENCE_NOT_A_NUMBER if text.strip(_BLANKS) else Reason.SEQUENCE_MISSING
-    sign, digits = found.groups()
+    sign, digits = match.groups()
     if len(digits) > _MOST_DIGITS:  # Python refuses to read a text of many thousands of digits
         digits = digits.lstrip("0") or "0"
         if len(digits) > _MOST_DIGITS:
@@ -210,7 +210,7 @@ def _of_decimal(value: Decimal) -> int | Reason:
         return Reason.SEQUENCE_NOT_A_NUMBER
     if not value:
         return 0
-    # A large exponent is a number of that many digits: it is looked at before it is written out.
+    # A large exponent makes a number of that many digits: it is checked before it is written out.
     if value.adjusted() >= _MOST_DIGITS:
         exponent = value.as_tuple().exponent
         is_whole = isinstance(exponent, int) and exponent >= 0
@@ -228,8 +228,8 @@ def _of_decimal(value: Decimal) -> int | Reason:
 def _of_ticket(epoch: Any, number: Any) -> int | Reason:
     if unwrapped(epoch) is None or unwrapped(number) is None:
         return Reason.SEQUENCE_MISSING
-    parts = [Reason.SEQUENCE_NOT_A_NUMBER if _is_written(one) else whole_number(one) for one in (epoch, number)]
-    if any(isinstance(one, Reason) for one in parts) or parts[0] < 0 or parts[1] < 1:
+    parts = [Reason.SEQUENCE_NOT_A_NUMBER if _is_written(part) else whole_number(part) for part in (epoch, number)]
+    if any(isinstance(part, Reason) for part in parts) or parts[0] < 0 or parts[1] < 1:
         return Reason.SEQUENCE_NOT_A_NUMBER
     position = ticket_position(*parts)
     return position if position <= HIGHEST else Reason.SEQUENCE_OVERFLOWS
@@ -244,14 +244,14 @@ def _of_time(text: str) -> int | Reason:
     if _TIME.fullmatch(text) is None:
         return Reason.SEQUENCE_NOT_A_TIME if text.strip(_BLANKS) else Reason.SEQUENCE_MISSING
     try:
-        found = datetime.fromisoformat(text.strip(_BLANKS))
+        time = datetime.fromisoformat(text.strip(_BLANKS))
     except ValueError:  # such as the 30th of February
         return Reason.SEQUENCE_NOT_A_TIME
-    return _since_epoch(found)
+    return _since_epoch(time)
 
 
 def _in_microseconds(value: Any) -> Any:
-    """A time of NumPy as a datetime, no time as None; integers of other libraries as those of Python."""
+    """Convert a time of NumPy to a datetime, no time to None, and integers of other libraries to Python's."""
     if _kind(value) == "M":
         value = value.astype("datetime64[us]").item()
     if isinstance(value, datetime) and value != value:  # noqa: PLR0124 - pandas has a datetime that is none

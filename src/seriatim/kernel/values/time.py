@@ -9,8 +9,8 @@ from seriatim.errors import UsageError, shown
 
 __all__ = ["FOREVER", "NEVER", "OutOfRange", "micros", "seconds"]
 
-#: Later than every moment: what ``finish`` advances to. A quarter of the int64 range is left on
-#: either side, so that adding or subtracting a period or a timestamp of the year 1 can't overflow.
+#: Later than every moment: ``finish`` advances to it. A quarter of the int64 range is left on either side, so that adding or
+#: subtracting a period or a timestamp of the year 1 can't overflow.
 FOREVER = 2**62
 #: No such moment: a clock that isn't running.
 NEVER = -(2**62)

@@ -8,7 +8,7 @@ from threading import Event as Pause
 
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.operations.pipelines.found import FoundPipeline
-from seriatim.spark.control.commands import LOOK, Answer, Command
+from seriatim.spark.control.commands import LOOK, Command, CommandResult
 
 __all__ = ["WAIT_S", "ask", "told"]
 
@@ -17,7 +17,7 @@ WAIT_S = 10.0
 _LOOK_S = 0.1
 
 
-def told(pipeline: FoundPipeline, commands: Sequence[Command], *, wait: float = WAIT_S) -> list[Answer | None]:
+def told(pipeline: FoundPipeline, commands: Sequence[Command], *, wait: float = WAIT_S) -> list[CommandResult | None]:
     """Write commands into the control log, as one entry of it, and wait for their answers.
 
     A command whose id has an answer isn't written again. Where no run has the pipeline, nobody is waited for: its next run obeys them.
@@ -59,7 +59,7 @@ def told(pipeline: FoundPipeline, commands: Sequence[Command], *, wait: float = 
         pause.wait(_LOOK_S)
 
 
-def ask(pipeline: FoundPipeline, look: Command, *, wait: float = WAIT_S) -> list[Answer]:
+def ask(pipeline: FoundPipeline, look: Command, *, wait: float = WAIT_S) -> list[CommandResult]:
     """Ask all buckets of a pipeline what a look asks for.
 
     Args:

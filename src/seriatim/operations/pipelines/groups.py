@@ -29,7 +29,7 @@ from seriatim.operations.seen import digest_of
 from seriatim.operations.tables import pipelines as tables
 from seriatim.operations.tables.pipelines import PipelineGroupFilter
 from seriatim.operations.tables.table import Table
-from seriatim.spark.control.commands import LOOK, Answer, Command
+from seriatim.spark.control.commands import LOOK, Command, CommandResult
 
 __all__ = [
     "Group",
@@ -412,7 +412,7 @@ class PipelineGroups:
         return each(self.found, action, found, wait=self.wait, **given)
 
 
-def _operation(pipeline: FoundPipeline, command: Command, answer: Answer | None) -> Operation | Refused:
+def _operation(pipeline: FoundPipeline, command: Command, answer: CommandResult | None) -> Operation | Refused:
     queue, group = str(command.queue), str(command.key)
     if answer is None:
         return Operation(
@@ -437,7 +437,7 @@ def _operation(pipeline: FoundPipeline, command: Command, answer: Answer | None)
     )
 
 
-def _error(pipeline: FoundPipeline, command: Command, answer: Answer | None) -> UsageError:
+def _error(pipeline: FoundPipeline, command: Command, answer: CommandResult | None) -> UsageError:
     if answer is None or answer.result == "unknown":
         return _unknown(pipeline, str(command.queue), str(command.key))
     return ActionRefused(answer.why, where=f"group {command.key!r}", remedy=answer.remedy)

@@ -12,7 +12,7 @@ from seriatim.box.views.filtered import filtered
 from seriatim.box.views.operations_done import LogFilter
 from seriatim.operations.log_entries import LogEntry
 from seriatim.operations.pipelines.found import FOLDER, OF_PIPELINE, FoundPipeline, found_of
-from seriatim.spark.control.commands import LOOK, Answer, Command
+from seriatim.spark.control.commands import LOOK, Command, CommandResult
 from seriatim.spark.control.log import COMMAND
 from seriatim.spark.control.pipeline_place import PipelinePlace
 
@@ -42,13 +42,13 @@ def _entries(place: PipelinePlace, chosen: LogFilter) -> Iterator[LogEntry]:
     answered = {one.id for one in place.operator_log.answers()} if queued else set()
     waiting = [Command.of(one) for one in queued if one["kind"] == COMMAND and one["id"] not in answered]
     told = chain(
-        (Answer.to(one, "queued", at=one.at) for one in reversed(waiting)),
+        (CommandResult.to(one, "queued", at=one.at) for one in reversed(waiting)),
         place.operator_log.answers(newest_first=True),
     )
     return filter(chosen.fits, (_logged(place.name, one) for one in told if one.verb != LOOK))
 
 
-def _logged(pipeline: str, answer: Answer) -> LogEntry:
+def _logged(pipeline: str, answer: CommandResult) -> LogEntry:
     told: dict[str, Any] = {
         "arguments": dict(answer.arguments),
         "why": answer.why,

@@ -27,10 +27,7 @@ def happened(*more: str) -> tuple[Column[Any], ...]:
 
 
 EVENTS: Table[EventView] = Table(
-    "An event",
-    *json_only("event_id", "position"),
-    *happened("recorded_at"),
-    row="seriatim.box.views.events:EventView",
+    "An event", *json_only("event_id", "position"), *happened("recorded_at"), row="seriatim.box.views.events:EventView"
 )
 KIND_COUNTS: Table[KindCount] = Table(
     "A count of events",

@@ -10,7 +10,7 @@ from seriatim.operations.tables.messages import MESSAGES
 from seriatim.operations.tables.table import Column, Table, json_only
 
 if TYPE_CHECKING:
-    from seriatim.box.views.find import Found, FoundMessage, Similar
+    from seriatim.box.views.find import FoundMessage, SearchResult, Similar
 
 __all__ = ["FOUND", "FOUND_MESSAGES", "SIMILAR"]
 
@@ -29,7 +29,7 @@ SIMILAR: Table[Similar] = Table(
     Column("at"),
     row="seriatim.box.views.find:Similar",
 )
-FOUND: Table[Found] = Table(
+FOUND: Table[SearchResult] = Table(
     "What a box knows of a text",
     *json_only("text"),
     Column("groups", None, rows=GROUPS),
@@ -37,5 +37,5 @@ FOUND: Table[Found] = Table(
     Column("faults", None, rows=FAULTS),
     *json_only("published", "keeps"),
     Column("similar", None, rows=SIMILAR, optional=True),
-    row="seriatim.box.views.find:Found",
+    row="seriatim.box.views.find:SearchResult",
 )

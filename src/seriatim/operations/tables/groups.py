@@ -60,8 +60,8 @@ GROUP: Table[GroupView] = Table(
     text_only(
         "reason",
         lambda one: one.reason,
-        "why it is suspended or faulted, or waits for its next attempt or its opening, or is postponed or due too late, or its producer seems "
-        "to have begun anew",
+        "why it is suspended or faulted, or waits for its next attempt or its opening, or is postponed or due too late, "
+        "or its producer seems to have begun anew",
     ),
     row="seriatim.box.views.groups:GroupView",
 )

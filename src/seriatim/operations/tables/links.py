@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from seriatim.operations.tables.table import Column, Table, columns, if_any, json_only
 
 if TYPE_CHECKING:
-    from seriatim.box.links.transmission import LinkRound
+    from seriatim.box.links.transmission import LinkExchange
     from seriatim.box.views.links import LinkView, StreamView
 
-__all__ = ["LINKS", "ROUNDS", "STREAMS"]
+__all__ = ["EXCHANGES", "LINKS", "STREAMS"]
 
 LINKS: Table[LinkView] = Table(
     "A link",
@@ -46,11 +46,11 @@ STREAMS: Table[StreamView] = Table(
     row="seriatim.box.views.links:StreamView",
     nothing="there are no streams",
 )
-ROUNDS: Table[LinkRound] = Table(
-    "A round over a link",
+EXCHANGES: Table[LinkExchange] = Table(
+    "An exchange over a link",
     *columns("link", "sent", "acknowledged", "received"),
     *json_only("more"),
     Column("error", optional=True),
-    row="seriatim.box.links.transmission:LinkRound",
+    row="seriatim.box.links.transmission:LinkExchange",
     nothing="this box has no link with an address",
 )

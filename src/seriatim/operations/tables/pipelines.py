@@ -23,17 +23,7 @@ if TYPE_CHECKING:
     from seriatim.operations.pipelines.pipelines import DestinationCounts, PipelineCounts
     from seriatim.spark.control.lease_state import LeaseState
 
-__all__ = [
-    "ACTED",
-    "COUNTS",
-    "DESTINATIONS",
-    "EVENTS",
-    "GROUP",
-    "LEASE",
-    "LOGGED",
-    "OPERATION",
-    "PipelineGroupFilter",
-]
+__all__ = ["ACTED", "COUNTS", "DESTINATIONS", "EVENTS", "GROUP", "LEASE", "LOGGED", "OPERATION", "PipelineGroupFilter"]
 
 #: Rates from here on are shown without a fraction.
 _WHOLE_FROM = 10

@@ -19,7 +19,7 @@ __all__ = ["FORMATS", "VALIDATIONS", "WITH_SCHEMA", "Format", "body_reader", "sc
 
 Format = Literal["json", "xml"]
 
-#: What bodies are read as that are checked so.
+#: The form in which a body that is checked so is read.
 FORMATS: Mapping[str, Format | None] = {
     "none": None,
     "empty": None,
@@ -29,14 +29,14 @@ FORMATS: Mapping[str, Format | None] = {
     "valid_xml": "xml",
 }
 VALIDATIONS = tuple(FORMATS)
-#: Those that are checked against a schema.
+#: The checks that need a schema.
 WITH_SCHEMA = frozenset({"valid_json", "valid_xml"})
 
 
 # A schema is compiled where it is declared and once more where it is used: in one process only once.
 @lru_cache(maxsize=256)
 def body_reader(validation: str, schema: str | None, format_: Format | None) -> Callable[[bytes], Value]:
-    """A function from a body to its document (None: it isn't read); it raises `Unreadable`, with the fault."""
+    """Return a function from a body to its document (None: it isn't read); it raises `Unreadable`, with the fault."""
     match validation, format_:
         case ("valid_json", "json") if schema is not None:
             return _checked(_json(), _usable_check(validation, schema))
@@ -54,10 +54,10 @@ def body_reader(validation: str, schema: str | None, format_: Format | None) -> 
 
 
 def schema_check(validation: str, schema: str) -> Callable[[Value], None]:
-    """A function that checks a document against a schema; it raises `Unreadable`. Arguments as for `body_reader`."""
+    """Return a function that checks a document against a schema; it raises `Unreadable`. Arguments as for `body_reader`."""
     if validation == "valid_xml":
         return xsd(schema)
-    # It takes longer to import than NumPy, and `import seriatim` comes by here.
+    # Its import takes longer than that of NumPy, and `import seriatim` imports this module.
     from seriatim.pipeline.bodies.json_schema import json_schema  # noqa: PLC0415
 
     return json_schema(schema)

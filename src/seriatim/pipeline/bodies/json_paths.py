@@ -34,7 +34,7 @@ _STEP = re.compile(r"""\.([^.\[\]'"\s*?]+)|\[(\d{1,18})\]|\['([^']+)'\]""")
 
 
 def path_steps(path: str) -> tuple[str | int, ...]:
-    """The steps of a JSON path: names and list positions."""
+    """Return the steps of a JSON path: names and list positions."""
     steps: list[str | int] = []
     place = 1
     while path.startswith("$") and place < len(path):
@@ -53,18 +53,16 @@ def path_steps(path: str) -> tuple[str | int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class JsonPaths:
-    """Reads a JSON document.
-
-    A missing value and a null are null. A value that is not of its property's type is a problem,
-    except if text or a number can be converted without loss: ``"7"`` and ``7.0`` are the
-    long 7, 7 is the string ``"7"``. `blank`: a blank body counts as a null.
+    """Reads a JSON document. A missing value and a null are null. A value that is not of its property's type is a problem, except if text
+    or a number can be converted without loss: ``"7"`` and ``7.0`` are the long 7, 7 is the string ``"7"``. `blank`: a blank body counts as
+    a null.
     """
 
     promote: tuple[Promotion, ...]
     blank: bool = False
 
     def reader(self) -> Callable[[bytes], Promoted]:
-        """A function from a body to the promoted values; it raises `Unreadable` if the body is no JSON."""
+        """Return a function from a body to the promoted values; it raises `Unreadable` if the body is no JSON."""
         finds = [find for _, find in self.finders()]
         document_of, blank = json_reader(), self.blank
 
@@ -75,7 +73,9 @@ class JsonPaths:
         return read
 
     def finders(self) -> list[tuple[str, Find]]:
-        """By name the functions that find promoted values in a document; they raise `Unreadable`. Raises `UsageError` for a wrong path."""
+        """Return by name the functions that find promoted values in a document; they raise `Unreadable`. Raises `UsageError` for a wrong
+        path.
+        """
         return [(item.name, _finder(item)) for item in self.promote]
 
 
@@ -97,7 +97,7 @@ def _finder(item: Promotion) -> Find:
 
 
 def json_lookup(path: str) -> Find:
-    """A function that finds the value at a path. Raises `UsageError` if it is no path to one value."""
+    """Return a function that finds the value at a path. Raises `UsageError` if it is no path to one value."""
     steps = path_steps(path)
 
     def lookup(document: Value) -> Value:
@@ -110,7 +110,7 @@ def json_lookup(path: str) -> Find:
 
 
 def json_reader() -> Callable[[str], Value]:
-    """A function that reads a JSON text; numbers with a point or exponent become `Decimal`. It raises `Unreadable`."""
+    """Return a function that reads a JSON text; numbers with a point or exponent become `Decimal`. It raises `Unreadable`."""
     decode = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant).decode
 
     def read(text: str) -> Value:
@@ -125,7 +125,7 @@ def json_reader() -> Callable[[str], Value]:
 
 
 def _too_much(error: Exception) -> str:
-    """The part of a JSON text that exceeds Python's limits."""
+    """Return the part of a JSON text that exceeds Python's limits."""
     match error:
         case RecursionError():
             return "nested too deeply"

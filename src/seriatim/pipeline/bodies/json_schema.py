@@ -32,9 +32,8 @@ _SHOWN = re.compile(r"Decimal\('([^']*)'\)")
 # A schema is compiled where it is declared and once more where it is used: in one process only once.
 @lru_cache(maxsize=256)
 def json_schema(text: str) -> Callable[[Value], None]:
-    """A function that checks a document that `json_reader` read; it raises `Unreadable`, with the first violation.
-
-    ``$schema`` names the draft, by default 2020-12. ``format`` is not checked.
+    """A function that checks a document that `json_reader` read; it raises `Unreadable`, with the first violation. ``$schema`` names the
+    draft, by default 2020-12. ``format`` is not checked.
     """
     schema = _read(text)
     draft = _draft(schema)
@@ -55,7 +54,7 @@ def json_schema(text: str) -> Callable[[Value], None]:
             error = next(validator.iter_errors(document), None)
         except RecursionError:
             raise Unreadable("not valid: nested too deeply") from None
-        except Unresolvable as unresolvable:  # of a part that isn't looked at when the schema is declared
+        except Unresolvable as unresolvable:  # of a part that isn't checked when the schema is declared
             what = f"it can't be told whether it is valid: {shortened(str(unresolvable))}"
             raise Unreadable(what) from unresolvable
         if error is not None:
@@ -86,10 +85,9 @@ def _draft(schema: Any) -> Any:
 
 
 def _check_parts(schema: Any, draft: Any) -> None:
-    """Check that every reference leads to a schema in the same text, and that every pattern can be used.
-
-    The library would only notice when it needs a reference. The schema's own ``$schema`` is removed: with it the
-    library would use its original keywords, also in a part of the schema.
+    """Check that every reference leads to a schema in the same text, and that every pattern can be used. The library would only notice when
+    it needs a reference. The schema's own ``$schema`` is removed: with it the library would use its original keywords, also in a part of
+    the schema.
     """
     specification = specification_with(draft.META_SCHEMA["$schema"])
     root: Resource[Any] = specification.create_resource(schema)

@@ -22,9 +22,9 @@ from seriatim.pipeline.bodies.property_values import Unreadable, Value, shortene
 
 __all__ = ["Steps", "exact"]
 
-# A quotient has at most so many digits; with more it would be a question of memory.
+# The most digits of a quotient: more would be a question of memory.
 _DIGITS = Context(prec=10_000, traps=[InvalidOperation])
-# References are followed so often without a question, and so often for each value of the document.
+# The number of references that are followed for each document, and further ones for each value of it.
 _FREE, _EACH = 10_000, 20
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
@@ -55,7 +55,7 @@ class Steps:
 
 
 def _size(document: Value) -> int:
-    """The number of values in a document."""
+    """Return the number of values in a document."""
     count, waiting = 0, [document]
     while waiting:
         one = waiting.pop()
@@ -68,7 +68,7 @@ def _size(document: Value) -> int:
 
 
 def exact(draft: Any, steps: Steps) -> Any:
-    """A draft's validator with the keywords of this module; `steps` counts for every document that it checks."""
+    """Return a draft's validator with the keywords of this module; `steps` counts for every document that it checks."""
     own: dict[str, _Keyword] = {
         "additionalProperties": _additional_properties,
         "multipleOf": _multiple_of,
@@ -94,7 +94,7 @@ def _counted(follow: _Keyword, steps: Steps) -> _Keyword:
 def _matches(pattern: str, text: str) -> bool:
     try:
         return matcher(pattern)(text)
-    except UsageError as error:  # of a part of a schema that isn't looked at when it is declared
+    except UsageError as error:  # of a part of a schema that isn't checked when it is declared
         raise Unreadable(f"it can't be told whether it is valid: {error}") from error
 
 
@@ -143,7 +143,7 @@ def _holds(validator: Any, value: Value, schema: Any) -> bool:
 
 
 def _evaluated(validator: Any, value: Mapping[str, Value], schema: Any, *, own: bool = False) -> set[str]:
-    """The properties that a valid schema evaluates; without those of its `own` unevaluatedProperties."""
+    """Return the properties that a valid schema evaluates; without those of its `own` unevaluatedProperties."""
     if not isinstance(schema, Mapping):
         return set()
     found = set(schema.get("properties", {})) & set(value)
@@ -158,7 +158,7 @@ def _evaluated(validator: Any, value: Mapping[str, Value], schema: Any, *, own: 
 
 
 def _in_place(validator: Any, value: Mapping[str, Value], schema: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """The schemas that this schema applies to the same value, each with its validator."""
+    """Yield the schemas that this schema applies to the same value, each with its validator."""
     for keyword in _REFERENCES:
         if (
             keyword in schema
@@ -178,7 +178,7 @@ def _in_place(validator: Any, value: Mapping[str, Value], schema: Mapping[str, A
 
 
 def _followed(validator: Any, keyword: str, reference: str) -> tuple[Any, Any]:
-    """The target of a reference, and the validator there."""
+    """Return the target of a reference, and the validator there."""
     resolver = validator._resolver  # noqa: SLF001 - jsonschema's own keywords have no other way either
     found = lookup_recursive_ref(resolver) if keyword == "$recursiveRef" else resolver.lookup(reference)
     return validator.evolve(schema=found.contents, _resolver=found.resolver), found.contents
@@ -215,7 +215,7 @@ def _unique_items(validator: Any, wanted: Any, value: Value, _: Any) -> Iterator
 
 
 def _key(value: Value) -> Any:
-    """A hashable key that is equal for equal JSON values."""
+    """Return a hashable key that is equal for equal JSON values."""
     match value:
         case bool():
             return ("boolean", value)

@@ -26,7 +26,10 @@ _NO_SPACES = (
 _SETS = {"d": r"\d", "D": r"\D", "w": r"\w", "W": r"\W", "s": _SPACES, "S": _NO_SPACES}
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 _QUANTIFIER = re.compile(r"\{(\d+)(?:,(\d*))?\}", re.ASCII)
-_CODE = re.compile(r"x([0-9a-fA-F]{2})|u\{([0-9a-fA-F]{1,6})\}|u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|c([A-Za-z])")  # fmt: skip
+_CODE = re.compile(
+    r"x([0-9a-fA-F]{2})|u\{([0-9a-fA-F]{1,6})\}|u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"
+    r"|u([0-9a-fA-F]{4})|c([A-Za-z])"
+)
 _PROPERTY = re.compile(r"[pP]\{(?:(?:Script|sc|Script_Extensions|scx|General_Category|gc)=)?(\w+)\}", re.ASCII)
 _NAMED = re.compile(r"\(\?<([\w$]+)>")
 #: RE2's own bound of a repetition.
@@ -80,7 +83,7 @@ class _Pattern:
         self._at = 0
 
     def written(self) -> str:
-        """The whole pattern, for RE2."""
+        """Return the whole pattern, for RE2."""
         out: list[str] = []
         while self._at < len(self._text):
             out.append(self._next())
@@ -148,7 +151,7 @@ class _Pattern:
         return f"[{found}]" if isinstance(found, str) else _literal(found)
 
     def _atom(self) -> str | int:
-        """A backslash and the following characters: a part of a class, or one code point."""
+        """Read a backslash and the following characters: a part of a class, or one code point."""
         character = self._text[self._at + 1 : self._at + 2]
         code = _CODE.match(self._text, self._at + 1)
         if code is not None:
@@ -213,7 +216,7 @@ class _Pattern:
         return f"{_literal(low)}-{_literal(high)}"
 
     def _member(self) -> str | int:
-        """One member of a class."""
+        """Read one member of a class."""
         character = self._text[self._at : self._at + 1]
         if not character:
             self._refuse("has a [ that is not closed")

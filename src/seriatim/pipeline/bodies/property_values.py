@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from seriatim.errors import shown
-from seriatim.kernel.filters.filter import Kind, type_from
+from seriatim.kernel.filters.filter import ValueKind, type_from
 from seriatim.kernel.values.outcome import Reason
 from seriatim.kernel.values.reading import whole_number
 
@@ -43,11 +43,11 @@ Value = Any
 Converter = Callable[[Value], Value]
 #: From a document to a value in it; None: it is absent or null. Raises `Unreadable`.
 Find = Callable[[Any], Value]
-#: What was promoted from one message: the value of each property, null where it is absent, null or wrong; and what is
-#: wrong, of all properties that are (None: nothing).
+#: The promoted values of one message: the value of each property, null where it is absent, null or wrong; and the faults of all wrong
+#: properties (None: none).
 Promoted = tuple[list[Value], str | None]
 
-# What can be cut in one way only is looked at once, however long it is.
+# There is one way to match a text, so its length doesn't matter.
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,5})?", re.ASCII)
 _EXACT = Context(prec=100)
 _LONGEST_PROBLEM = 1_000
@@ -60,7 +60,7 @@ class Unreadable(Exception):
 
 
 def text_of(body: bytes) -> str:
-    """A body as text, without a byte order mark. Raises `Unreadable`."""
+    """Return a body as text, without a byte order mark. Raises `Unreadable`."""
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
@@ -69,7 +69,7 @@ def text_of(body: bytes) -> str:
 
 
 def converted(name: str, convert: Converter, value: Value) -> Value:
-    """The value of the property `name`. Raises `Unreadable`."""
+    """Return the value of the property `name`. Raises `Unreadable`."""
     try:
         return convert(value)
     except (ValueError, ArithmeticError) as error:
@@ -77,9 +77,8 @@ def converted(name: str, convert: Converter, value: Value) -> Value:
 
 
 def finder(name: str, lookups: Sequence[Find], convert: Converter) -> Find:
-    """A function that finds the property `name`: the first existing value of the lookups, converted to its type.
-
-    A value that doesn't fit is not skipped for a later one: it is the property's value, and invalid.
+    """A function that finds the property `name`: the first existing value of the lookups, converted to its type. A value that doesn't fit
+    is not skipped for a later one: it is the property's value, and invalid.
     """
     if len(lookups) == 1:
         (only,) = lookups
@@ -101,7 +100,7 @@ def finder(name: str, lookups: Sequence[Find], convert: Converter) -> Find:
 
 
 def promoted(finds: Sequence[Find], document: Any) -> Promoted:
-    """The values that are found in a document. An invalid property doesn't affect the others."""
+    """Return the values that are found in a document. An invalid property doesn't affect the others."""
     try:
         return [find(document) for find in finds], None
     except Unreadable:
@@ -118,9 +117,9 @@ def promoted(finds: Sequence[Find], document: Any) -> Promoted:
 
 
 def converter(written: str) -> Converter:
-    """A function that converts values to a property's type; it raises `ValueError` or `ArithmeticError`."""
+    """Return a function that converts values to a property's type; it raises `ValueError` or `ArithmeticError`."""
     kind = type_from(written)
-    if kind.kind is Kind.DECIMAL:
+    if kind.kind is ValueKind.DECIMAL:
         return lambda value: _decimal(value, kind.precision, kind.scale)
     return _PLAIN[kind.kind]
 
@@ -131,7 +130,7 @@ def converter_of(name: str, written: str) -> Converter:
 
 
 def as_in_json(value: Value) -> Value:
-    """A Python value in its JSON form: a double as the number that it is written as, a timestamp as ISO 8601."""
+    """Return a Python value in its JSON form: a double as the number that it is written as, a timestamp as ISO 8601."""
     if isinstance(value, np.generic):
         value = value.item()
     match value:
@@ -179,7 +178,7 @@ def _long(value: Value) -> int:
 def _double(value: Value) -> float:
     if isinstance(value, bool) or not _is_number(value):
         raise _wrong(value, "a double")
-    # A whole number that no double is near is an `OverflowError` of Python's, whose text says nothing of the value.
+    # Python raises an `OverflowError` for a whole number beyond the doubles, without a word of the value.
     number = math.inf if isinstance(value, int) and value.bit_length() > _LARGEST_BITS else float(value)
     if not math.isfinite(number):
         raise ValueError(f"{value_text(value)} is beyond the range of a double")
@@ -211,7 +210,7 @@ def _boolean(value: Value) -> bool:
 
 
 def _timestamp(value: Value) -> datetime:
-    """A timestamp in ISO 8601; without an offset it is UTC. Numbers are no timestamps, because they have no unit."""
+    """Read a timestamp in ISO 8601; without an offset it is UTC. Numbers are no timestamps, because they have no unit."""
     if isinstance(value, str):
         try:
             moment = datetime.fromisoformat(value)
@@ -222,11 +221,11 @@ def _timestamp(value: Value) -> datetime:
 
 
 _PLAIN = {
-    Kind.STRING: _string,
-    Kind.LONG: _long,
-    Kind.DOUBLE: _double,
-    Kind.BOOLEAN: _boolean,
-    Kind.TIMESTAMP: _timestamp,
+    ValueKind.STRING: _string,
+    ValueKind.LONG: _long,
+    ValueKind.DOUBLE: _double,
+    ValueKind.BOOLEAN: _boolean,
+    ValueKind.TIMESTAMP: _timestamp,
 }
 
 
@@ -246,7 +245,7 @@ def _wrong(value: Value, what: str) -> ValueError:
 
 
 def _written(value: Value) -> str:
-    """A value as text. Raises `ValueError` for a whole number that Python doesn't write out."""
+    """Return a value as text. Raises `ValueError` for a whole number that Python doesn't write out."""
     try:
         return str(value)
     except ValueError:
@@ -254,15 +253,15 @@ def _written(value: Value) -> str:
 
 
 def value_text(value: Value) -> str:
-    """A number, shortened for a reason."""
+    """Return a number, shortened for a reason."""
     return shown(value, 60) if isinstance(value, int) else shortened(str(value))
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """A text, shortened for a reason."""
+    """Return a text, shortened for a reason."""
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def problem_text(problem: str) -> str:
-    """A problem as text that PostgreSQL can store, whatever characters a body's names contain."""
+    """Return a problem as text that PostgreSQL can store, whatever characters a body's names contain."""
     return shortened(problem, _LONGEST_PROBLEM).encode(errors="backslashreplace").decode().replace("\0", "\\0")

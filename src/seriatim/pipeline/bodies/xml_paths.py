@@ -35,23 +35,23 @@ _CHUNK = 4096
 
 @dataclass(frozen=True, slots=True)
 class XmlPaths:
-    """Reads an XML document; paths begin at its root element.
-
-    The value of an element is its text. A value that isn't found, or is empty, is null; several values are a
-    problem. White space around values that are not strings is removed.
+    """Reads an XML document; paths begin at its root element. The value of an element is its text. A value that isn't found, or is empty,
+    is null; several values are a problem. White space around values that are not strings is removed.
     """
 
     promote: tuple[Promotion, ...]
     namespaces: Mapping[str, str] = field(default_factory=dict)
 
     def reader(self) -> Callable[[bytes], Promoted]:
-        """A function from a body to the promoted values; it raises `Unreadable` if the body is no XML."""
+        """Return a function from a body to the promoted values; it raises `Unreadable` if the body is no XML."""
         finds = [find for _, find in self.finders()]
         root_of = document_reader()
         return lambda body: promoted(finds, root_of(body))
 
     def finders(self) -> list[tuple[str, Find]]:
-        """By name the functions that find promoted values below a root; they raise `Unreadable`. Raises `UsageError` for a wrong path."""
+        """Return by name the functions that find promoted values below a root; they raise `Unreadable`. Raises `UsageError` for a wrong
+        path.
+        """
         return [(item.name, _finder(item, self.namespaces)) for item in self.promote]
 
 
@@ -61,7 +61,7 @@ def _finder(item: Promotion, namespaces: Mapping[str, str]) -> Find:
 
 
 def xml_lookup(item: Promotion, path: str, namespaces: Mapping[str, str]) -> Find:
-    """A function that finds the value of a property at one of its paths. Raises `UsageError` for a wrong path."""
+    """Return a function that finds the value of a property at one of its paths. Raises `UsageError` for a wrong path."""
     name, find, plain = item.name, compiled(path, namespaces), item.type == "string"
 
     def lookup(root: etree._Element) -> Value:
@@ -74,7 +74,7 @@ def xml_lookup(item: Promotion, path: str, namespaces: Mapping[str, str]) -> Fin
 
 
 def document_reader(*, encoding: str | None = None) -> Callable[[bytes], etree._Element]:
-    """A function from a body to the root element of its document; it raises `Unreadable`."""
+    """Return a function from a body to the root element of its document; it raises `Unreadable`."""
     # Without `huge_tree` libxml2 stops at 10 MB of text and 256 levels, and is safe with entities that multiply.
     parser, large = _parser(encoding=encoding), _parser(huge=True, encoding=encoding)
 
@@ -122,7 +122,7 @@ class _Prolog:
 
 
 def _has_doctype(body: bytes) -> bool:
-    """Whether there is a DOCTYPE, found by the parser itself before it reads the declarations."""
+    """Return whether there is a DOCTYPE, found by the parser itself before it reads the declarations."""
     parser = _parser(huge=True, target=_Prolog())
     try:
         for first in range(0, len(body), _CHUNK):
@@ -135,7 +135,7 @@ def _has_doctype(body: bytes) -> bool:
 
 
 def found(name: str, find: etree.XPath, root: etree._Element) -> Value:
-    """The value that a path finds below a root, for the property `name`. Raises `Unreadable`."""
+    """Return the value that a path finds below a root, for the property `name`. Raises `Unreadable`."""
     try:
         return find(root)
     except etree.XPathError as error:
@@ -143,7 +143,7 @@ def found(name: str, find: etree.XPath, root: etree._Element) -> Value:
 
 
 def _only(name: str, found: Value) -> Value:
-    """The single value that a path found; for an element its text."""
+    """Return the single value that a path found; for an element its text."""
     if isinstance(found, list):
         if len(found) > 1:
             raise Unreadable(f"{name}: finds {len(found)} values")

@@ -28,7 +28,7 @@ def is_prefix(text: str) -> bool:
 
 
 def compiled(path: str, namespaces: Mapping[str, str]) -> etree.XPath:
-    """An expression, ready to be called with the root element of a document."""
+    """Return an expression, ready to be called with the root element of a document."""
     if len(path) > _LONGEST:
         raise UsageError(f"{path!r:.80} has {len(path):,} characters", remedy=f"at most {_LONGEST:,}")
     unknown = [prefix for prefix in _USED.findall(_AXIS.sub(" ", _TEXT.sub("''", path))) if prefix not in namespaces]

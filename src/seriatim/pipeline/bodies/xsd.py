@@ -19,7 +19,7 @@ _OUTSIDE = tuple(f"{_XSD}{name}" for name in ("import", "include", "redefine", "
 
 
 def xsd(text: str) -> Callable[[etree._Element], None]:
-    """A function that checks a root element; it raises `Unreadable`, with the first violation."""
+    """Return a function that checks a root element; it raises `Unreadable`, with the first violation."""
     try:
         root = document_reader(encoding="utf-8")(text.encode())
     except Unreadable as error:

@@ -21,7 +21,7 @@ from seriatim.errors import UsageError, shown
 
 __all__ = ["check_pattern"]
 
-# So many atoms are read, those that may come again included.
+# The most atoms that are read; repeated ones count again.
 _MOST_ATOMS = 1_000
 _DEEPEST = 50
 _CODES = 0x110000
@@ -63,7 +63,7 @@ def _refused(pattern: str, what: str, remedy: str = "") -> UsageError:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _Fragment:
     """A part of a pattern: whether it matches no text, its first and last places, and the successors of each place."""
 
     empty: bool
@@ -78,7 +78,7 @@ class _Whole:
     sets: list[_Bits]
 
 
-_NOTHING = _Part(empty=True, first=frozenset(), last=frozenset())
+_NOTHING = _Fragment(empty=True, first=frozenset(), last=frozenset())
 
 
 class _Pattern:
@@ -103,35 +103,35 @@ class _Pattern:
     def _peek(self) -> str:
         return self._text[self._at : self._at + 1]
 
-    def _branches(self, depth: int) -> _Part:
+    def _branches(self, depth: int) -> _Fragment:
         if depth > _DEEPEST:
             self._refuse("is nested too deeply")
         found = [self._branch(depth)]
         while self._peek() == "|":
             self._at += 1
             found.append(self._branch(depth))
-        return _Part(
+        return _Fragment(
             any(one.empty for one in found),
             frozenset().union(*(one.first for one in found)),
             frozenset().union(*(one.last for one in found)),
         )
 
-    def _branch(self, depth: int) -> _Part:
+    def _branch(self, depth: int) -> _Fragment:
         found = _NOTHING
         while self._peek() not in ("", "|", ")"):
             found = self._joined(found, self._piece(depth))
         return found
 
-    def _joined(self, one: _Part, other: _Part) -> _Part:
+    def _joined(self, one: _Fragment, other: _Fragment) -> _Fragment:
         for place in one.last:
             self._follow[place] |= other.first
-        return _Part(
+        return _Fragment(
             one.empty and other.empty,
             one.first | other.first if one.empty else one.first,
             one.last | other.last if other.empty else other.last,
         )
 
-    def _piece(self, depth: int) -> _Part:
+    def _piece(self, depth: int) -> _Fragment:
         begin = self._at
         found = self._atom(depth)
         least, most = self._times()
@@ -150,17 +150,17 @@ class _Pattern:
         needed = min(least, len(copies) - (0 if most == least else 1))
         for number in reversed(range(len(copies))):
             one = copies[number]
-            optional = _Part(empty=True, first=one.first, last=one.last) if number >= needed else one
+            optional = _Fragment(empty=True, first=one.first, last=one.last) if number >= needed else one
             if number >= needed and whole is not _NOTHING:
-                # What comes behind an optional one comes only with it.
+                # What follows an optional part comes only with it.
                 inner = self._joined(one, whole)
-                whole = _Part(empty=True, first=inner.first, last=inner.last)
+                whole = _Fragment(empty=True, first=inner.first, last=inner.last)
             else:
                 whole = self._joined(optional, whole)
         return whole
 
     def _times(self) -> tuple[int, int | None]:
-        """The least and the largest number of repetitions of the preceding atom."""
+        """Read the least and the largest number of repetitions of the preceding atom."""
         match self._peek():
             case "?":
                 found: tuple[int, int | None] = (0, 1)
@@ -180,7 +180,7 @@ class _Pattern:
         self._at += 1
         return found
 
-    def _atom(self, depth: int) -> _Part:
+    def _atom(self, depth: int) -> _Fragment:
         self._atoms += 1
         if self._atoms > _MOST_ATOMS:
             self._refuse("is too large")
@@ -202,14 +202,14 @@ class _Pattern:
         self._at += 1
         return self._place(_complement_of("\n\r") if character == "." else _set_of(ord(character)))
 
-    def _place(self, taken: _Set) -> _Part:
+    def _place(self, taken: _Set) -> _Fragment:
         number = len(self._sets)
         self._sets.append(np.packbits(taken))
         self._follow[number] = set()
-        return _Part(empty=False, first=frozenset([number]), last=frozenset([number]))
+        return _Fragment(empty=False, first=frozenset([number]), last=frozenset([number]))
 
     def _class(self, depth: int) -> _Set:
-        """A class in brackets, with subtraction."""
+        """Read a class in brackets, with subtraction."""
         if depth > _DEEPEST:
             self._refuse("is nested too deeply")
         self._at += 1
@@ -292,13 +292,13 @@ def _complement_of(characters: str) -> _Set:
 
 @lru_cache(maxsize=1)
 def _categories() -> NDArray[np.str_]:
-    """The general category of every code point."""
+    """Return the general category of every code point."""
     return np.array([unicodedata.category(chr(code)) for code in range(_CODES)], "U2")
 
 
 @lru_cache(maxsize=64)
 def _category(name: str, *, negated: bool) -> _Set:
-    """The code points of a category; for a block, which Python doesn't know, all code points."""
+    """Return the code points of a category; for a block, which Python doesn't know, all code points."""
     categories = _categories()
     found = np.char.startswith(categories, name)
     if not found.any():

@@ -56,7 +56,7 @@ class Activation(Declaration):
             subscriptions name.
         minimum: the number of readers that run even without work; 0 to `maximum`.
         maximum: the largest number of readers; 1 to 256.
-        batch: call the handler once with all messages of a run, as a `Worker` does.
+        batch: call the handler once with all messages of a turn, as a `Worker` does.
         run_as: the database role of the handler; None: the reader's role.
         enabled: whether readers are started.
         port: the port that gets the messages in place of a handler, as text (``docs/reference/ports.md``). A reader

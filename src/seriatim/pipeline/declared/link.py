@@ -76,11 +76,12 @@ class Link(Declaration):
         certificate: with `url`: the absolute path of the certificate by which this box is known there, PEM, with those between it and
             the authority behind it.
         key: with `url`: the absolute path of its private key, PEM, not encrypted, which others can't read.
-        authority: with `url`: the absolute path of the certificates, PEM, of which one has to have signed the certificate of the other side.
+        authority: with `url`: the absolute path of the certificates, PEM, of which one has to have signed the certificate of the other
+            side.
         box: the id of the other box; None: the one that answers at the first contact.
         queues: the names of the queues of this box into which the other one may send.
-        keep_sent: seconds (or ``"1d"``) for which acknowledged messages are kept, so that they can be sent again to a box that was restored;
-            at most 30 days.
+        keep_sent: seconds (or ``"1d"``) for which acknowledged messages are kept, so that they can be sent again to a box that was
+            restored; at most 30 days.
         max_waiting: the largest number of messages of a queue that wait here and on their way; then a publisher gets `QueueFull`. None: no
             limit.
         stream_idle: seconds (or ``"1h"``) after which a stream that isn't used is closed.

@@ -135,8 +135,8 @@ class BoxPlace:
 class JournalPlace:
     """The journal by which two runs of a pipeline, one in each region, deliver in turn (``claims: journal``).
 
-    `dsn` and `schema`: of the journal; the DSN may have a password. `region`: where this run is. `lease_s`: after how many seconds the other run takes over
-    from one that says nothing any more.
+    `dsn` and `schema`: of the journal; the DSN may have a password. `region`: where this run is. `lease_s`: after how many seconds the
+    other run takes over from one that says nothing any more.
     """
 
     dsn: str = field(repr=False)
@@ -154,8 +154,8 @@ class Receive:
     `envelope` is the form in which a body describes a change or an event (one of
     `bodies.envelopes.registry.ENVELOPES`). With an envelope, an empty body is a tombstone.
 
-    `region`: of a location that two regions send, which of them this entry receives, ``a`` or ``b``; `message_id`: the property with the id that a
-    message has in both. `box`: the message box of this source, where it isn't the pipeline's.
+    `region`: of a location that two regions send, which of them this entry receives, ``a`` or ``b``; `message_id`: the property with the id
+    that a message has in both. `box`: the message box of this source, where it isn't the pipeline's.
     """
 
     location: str
@@ -172,7 +172,7 @@ class Receive:
 
     @property
     def title(self) -> str:
-        """What tells it from the pipeline's other sources, and begins the ids of its rows: the location, and the region if there are two."""
+        """The name of the source in its pipeline, and the beginning of its rows' ids: the location, and the region if there are two."""
         return self.location if self.region is None else f"{self.location}/{self.region}"
 
 

@@ -59,9 +59,7 @@ class Queue(Declaration):
     name: str = takes(OwnName("a queue's name"), engines=For.EVERY)
     policy: Policy = takes(OfPolicy(), factory=Fifo, engines=For.EVERY)
     group: Plain[Group, str | None] = takes(
-        Value(Group, "'customer', or Group('customer', default='unknown')"),
-        factory=Group,
-        engines=For.EVERY,
+        Value(Group, "'customer', or Group('customer', default='unknown')"), factory=Group, engines=For.EVERY
     )
     sequence: str | None = takes(Text(), None, engines=For.PIPELINE | For.BOX | For.REGIONAL)
     _: KW_ONLY

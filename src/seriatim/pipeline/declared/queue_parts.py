@@ -44,9 +44,12 @@ class Group(Declaration):
         closes: likewise: the filter that matches messages that close their group, when they are released.
         unopened_timeout: with `opens`: seconds (or ``"1h"``) after which messages that wait for the opening of their group are late;
             None: they wait for ever.
-        expire_after: seconds (or ``"90d"``) after which an idle group has expired. In a message box its state (next number, ordinal, skipped
-            numbers) stays until a clean-up with `forget_expired`, and that of its gate with it; in a pipeline see `expire_to`. None: groups don't expire.
-        expire_to: of a pipeline's destination: ``"tombstone"``: that state stays, apart from the groups that are at work; ``"nothing"``: the group is
+        expire_after: seconds (or ``"90d"``) after which an idle group has expired. In a message box its state (next number,
+            ordinal, skipped
+            numbers) stays until a clean-up with `forget_expired`, and that of its gate with it; in a pipeline see `expire_to`.
+            None: groups don't expire.
+        expire_to: of a pipeline's destination: ``"tombstone"``: that state stays, apart from the groups that are at work;
+            ``"nothing"``: the group is
             forgotten, and begins as a new incarnation when it gets a message. A message box ignores it.
 
     Raises:
@@ -76,9 +79,7 @@ class Group(Declaration):
         if self.by == WHOLE_QUEUE:
             if self.default not in {None, _WHOLE_KEY}:
                 raise self._wrong(
-                    "default",
-                    "default is for messages without a key, and the whole queue is one group",
-                    "leave it out",
+                    "default", "default is for messages without a key, and the whole queue is one group", "leave it out"
                 )
             # No message has the property, so each comes into this group.
             object.__setattr__(self, "default", _WHOLE_KEY)

@@ -171,9 +171,7 @@ def rate_of(text: str) -> float:
     rate = float(found[1]) / _SECONDS[found[2] or "s"] if found else None
     if rate is None or not 0 < rate < _TOO_FAST:
         raise UsageError(
-            f"rate can't be {shown(text)}",
-            remedy="messages a second, such as 100/s, or 30/m or 500/h",
-            argument="rate",
+            f"rate can't be {shown(text)}", remedy="messages a second, such as 100/s, or 30/m or 500/h", argument="rate"
         )
     return rate
 

@@ -58,9 +58,8 @@ _Named = TypeVar("_Named", Service, Location)
 
 @dataclass(frozen=True, slots=True)
 class BoxFile:
-    """The declarations of a file, or of a box: a tuple for each kind, in the order of the file.
-
-    `remarks`: what is no fault of the file, but may not mean what its author thinks.
+    """The declarations of a file, or of a box: a tuple for each kind, in the order of the file. `remarks`: what is no fault of the file,
+    but may not mean what its author thinks.
     """
 
     locations: tuple[Location, ...] = ()

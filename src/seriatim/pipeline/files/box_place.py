@@ -146,16 +146,10 @@ def by_subscriptions() -> Destination:
 
 
 def in_place(
-    received: Sequence[Receive],
-    routed: Sequence[Destination],
-    name: str,
-    place: BoxPlace,
-    *,
-    by_number: bool = False,
+    received: Sequence[Receive], routed: Sequence[Destination], name: str, place: BoxPlace, *, by_number: bool = False
 ) -> tuple[tuple[Receive, ...], tuple[Destination, ...]]:
-    """The sources and ports of a box, with the options that follow from the whole file.
-
-    `by_number`: queues get the numbers of the messages, where two runs of the pipeline have ordinals of their own.
+    """The sources and ports of a box, with the options that follow from the whole file. `by_number`: queues get the numbers of the
+    messages, where two runs of the pipeline have ordinals of their own.
     """
     schema = {} if place.schema is None else {"schema": place.schema}
 

@@ -34,10 +34,7 @@ _Declared = TypeVar("_Declared", bound=Declaration)
 
 
 def read_declared(
-    section: Section,
-    kind: type[_Declared],
-    given: Mapping[str, Any] | None = None,
-    engines: For = For.BOX | For.REMOTE,
+    section: Section, kind: type[_Declared], given: Mapping[str, Any] | None = None, engines: For = For.BOX | For.REMOTE
 ) -> _Declared | None:
     """The declaration in a section, whose keys are its fields; None if it is wrong, which is reported. Arguments as for `read_fields`."""
     return made(section, kind, read_fields(section, kind, given, engines))

@@ -57,9 +57,8 @@ class _Folder:
 
 
 class Paths:
-    """The paths that a pipeline file names, compared with each other in the order of reading.
-
-    `inputs`: whether input folders have to be there.
+    """The paths that a pipeline file names, compared with each other in the order of reading. `inputs`: whether input folders have to be
+    there.
     """
 
     def __init__(self, *, inputs: bool = True) -> None:

@@ -37,11 +37,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 
 
 def load(
-    path: str | Path,
-    environment: Mapping[str, str] = os.environ,
-    *,
-    original: Path | None = None,
-    inputs: bool = True,
+    path: str | Path, environment: Mapping[str, str] = os.environ, *, original: Path | None = None, inputs: bool = True
 ) -> Pipeline:
     """The pipeline that a file declares."""
     pipeline, faults = examine(path, environment, original=original, inputs=inputs)
@@ -59,15 +55,10 @@ def check(path: str | Path, environment: Mapping[str, str] = os.environ) -> list
 
 
 def examine(
-    path: str | Path,
-    environment: Mapping[str, str] = os.environ,
-    *,
-    original: Path | None = None,
-    inputs: bool = True,
+    path: str | Path, environment: Mapping[str, str] = os.environ, *, original: Path | None = None, inputs: bool = True
 ) -> tuple[Pipeline | None, list[DeclarationError]]:
-    """The pipeline that a file declares, as far as it can be read, and all faults. Arguments as for `load`.
-
-    The pipeline can be run only if there is no fault.
+    """The pipeline that a file declares, as far as it can be read, and all faults. Arguments as for `load`. The pipeline can be run only if
+    there is no fault.
     """
     path = Path(path)
     problems = Problems(path)
@@ -170,9 +161,8 @@ def _clock(section: Section, properties: Properties) -> _Clock:
 def _merging(
     section: Section, received: Sequence[Receive], routed: Sequence[Destination], *, whole: bool
 ) -> float | None:
-    """For how long ids are remembered; reports destinations that can't order what two regions send.
-
-    `whole`: no location was left out because of a fault.
+    """For how long ids are remembered; reports destinations that can't order what two regions send. `whole`: no location was left out
+    because of a fault.
     """
     horizon_s = section.duration_s("horizon")
     if not any(entry.region is not None for entry in received):

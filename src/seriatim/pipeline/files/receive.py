@@ -117,12 +117,7 @@ def _name(section: Section, titles: set[str], region: str | None) -> str | None:
 
 
 def _location(
-    section: Section,
-    name: str,
-    paths: Paths,
-    functions: Sequence[Path],
-    types: dict[str, str],
-    region: str | None,
+    section: Section, name: str, paths: Paths, functions: Sequence[Path], types: dict[str, str], region: str | None
 ) -> Receive | None:
     boxed = section.has("queue") or section.has("service")
     origin = box_source(section) if boxed else source(section, paths)

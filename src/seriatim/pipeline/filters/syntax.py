@@ -26,7 +26,7 @@ __all__ = ["named", "parsed"]
 
 _LONGEST_PATTERN = 1_000
 _MOST_TERMS = 2_000
-#: So many filters are remembered, each as it was read under the last few typings of what it names.
+#: The most filters that are remembered, and for each the last few typings of its names.
 _MOST_REMEMBERED, _MOST_TYPINGS = 65_536, 4
 
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(:\d\d)?(\.\d{1,6})?)?\s*(Z|[+-]\d\d:\d\d)?", re.ASCII)
@@ -36,7 +36,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def parsed(
     text: str, types: Mapping[str, Type], *, where: str = "", unfit: Mapping[str, str] = MappingProxyType({})
 ) -> Expression:
-    """The expression that a filter's text stands for."""
+    """Return the expression that a filter's text stands for."""
     remembered = _remembered(text)
     for used, expression in remembered:
         if all(types.get(name) == kind for name, kind in used.items()):
@@ -51,15 +51,14 @@ def parsed(
 
 @lru_cache(maxsize=_MOST_REMEMBERED)
 def _remembered(text: str) -> list[tuple[dict[str, Type], Expression]]:
-    """Parse a text, cached by the types of the properties that it names, on which alone the result depends.
-
-    Parsing would be by far the largest cost of changing one of many filters.
+    """Parse a text, cached by the types of the properties that it names, on which alone the result depends. Parsing would be by far the
+    largest cost of changing one of many filters.
     """
     return []
 
 
 def named(text: str, *, where: str = "") -> frozenset[str]:
-    """The names in a filter's text, for use when the properties aren't known yet. Arguments as for `parsed`."""
+    """Return the names in a filter's text, for use when the properties aren't known yet. Arguments as for `parsed`."""
     try:
         return _named(text)
     except FilterError as error:
@@ -85,7 +84,7 @@ def _tree(written: FilterText, words: Words) -> exp.Expr:
     tree = next((one for one in trees if one is not None), None)
     if tree is None or len(trees) != 1:
         raise written.error(0, "there is no filter", "write TRUE for all messages")
-    # Where a value is missing sqlglot takes some keywords for a name; ours are in quotes by now.
+    # Where a value is missing sqlglot takes some keywords for a name; names are in quotes by now.
     taken = next((one for one in tree.find_all(exp.Identifier) if not one.args.get("quoted")), None)
     if taken is not None:
         raise words.not_expected(taken.meta.get("start", 0))
@@ -118,14 +117,14 @@ class _Reader:
             waiting += [(one, depth + 1) for one in inner if not isinstance(one, exp.DataType | exp.Identifier)]
 
     def _typed(self, node: exp.Expr, build: Callable[..., Expression], *operands: Any) -> Expression:
-        """The result of `build` for the operands; an error gets the place of `node`."""
+        """Return the result of `build` for the operands; an error gets the place of `node`."""
         try:
             return build(*operands)
         except FilterError as error:
             raise self._written.error(self._place(node), error.what, error.remedy) from None
 
     def _place(self, node: exp.Expr) -> int:
-        """The place of the first word of a node."""
+        """Return the place of the first word of a node."""
         places = [one.meta["start"] for one in node.walk() if "start" in one.meta]
         return min(places, default=0)
 
@@ -260,7 +259,7 @@ _PARTS: Mapping[type[exp.Expr], tuple[str, ...]] = {
 
 
 def _chain(node: exp.Expr) -> list[exp.Expr]:
-    """The terms of ``a AND b AND c``, or of OR; of other nodes none."""
+    """Return the terms of ``a AND b AND c``, or of OR; of other nodes none."""
     if not isinstance(node, exp.And | exp.Or):
         return []
     terms: list[exp.Expr] = []

@@ -21,13 +21,13 @@ from seriatim.pipeline.text.section import likely
 
 __all__ = ["ALLOWED", "DEEPEST_CHAIN", "FilterText", "Words"]
 
-#: What a filter may consist of, for people.
+#: The parts of a filter, for people.
 ALLOWED = (
     "a filter has = <> < <= > >=, IN (…), BETWEEN, LIKE, IS [NOT] NULL, AND, OR, NOT, + - * / %, & "
     "and constants such as 'text', 12, 1.5, TRUE, NULL, TIMESTAMP '2026-01-31 12:00:00'"
 )
 
-#: How deep a filter may be nested by operators that follow each other.
+#: The deepest nesting of a filter by operators that follow each other.
 DEEPEST_CHAIN = 72
 
 _LONGEST = 100_000
@@ -38,7 +38,7 @@ _KEYWORDS = frozenset(
     ["AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TIMESTAMP", "TRUE"]
 )
 _SIGNS = frozenset(["(", ")", ",", "=", "<>", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "&"])
-#: What other languages have in place of a word or sign of a filter.
+#: The words and signs of other languages, with those of a filter.
 _MEANT = {
     "==": "=", "===": "=", "&&": "AND", "||": "OR", "!": "NOT", "^": "AND or OR", "<=>": "=", "~": "LIKE",
     "none": "NULL, as in x IS NULL", "nil": "NULL, as in x IS NULL", "undefined": "NULL, as in x IS NULL",
@@ -50,9 +50,8 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 @dataclass(frozen=True, slots=True)
 class FilterText:
-    """A filter's text, the names that it may have, and errors with places in it; the fields are the arguments of `parsed`.
-
-    `anything`: it may name anything, because the properties aren't known yet.
+    """A filter's text, the names that it may have, and errors with places in it; the fields are the arguments of `parsed`. `anything`: it
+    may name anything, because the properties aren't known yet.
     """
 
     text: str
@@ -62,7 +61,7 @@ class FilterText:
     anything: bool = False
 
     def error(self, at: int, what: str, remedy: str = "") -> FilterError:
-        """An error at a position of the text."""
+        """Return an error at a position of the text."""
         return FilterError(what, where=self._place_of(at), remedy=remedy)
 
     def _place_of(self, at: int) -> str:
@@ -71,7 +70,7 @@ class FilterText:
         return f"{self.where}:{place}" if self.where else place
 
     def undeclared(self, token: Token, *, quoted: bool) -> FilterError | ColumnError:
-        """The error for a name that is no property."""
+        """Return the error for a name that is no property."""
         name, advice = token.text[:128], likely(token.text, self.types)
         if name in self.unfit:
             what = f"a filter can't look at {name!r}, which is {self.unfit[name][:80]}"
@@ -88,7 +87,7 @@ class FilterText:
         return self.error(token.start, f"there is no property {name!r}", advice)
 
     def too_deep(self, at: int) -> FilterError:
-        """The error for a filter that is nested too deeply."""
+        """Return the error for a filter that is nested too deeply."""
         remedy = f"at most {_DEEPEST} levels of parentheses, and {DEEPEST_CHAIN} of operators"
         return self.error(at, "the filter is nested too deeply", remedy)
 
@@ -110,16 +109,16 @@ class Words:
         self._take(found)
 
     def unexpected(self, error: ParseError) -> FilterError:
-        """Sqlglot's error, in our words."""
+        """Return sqlglot's error, in the words of filters."""
         told = error.errors[0] if error.errors else {}
         at = next((t for t in self.tokens if (t.line, t.col) == (told.get("line"), told.get("col"))), None)
-        # What it says is missing is missing behind the word that it names.
+        # A word that sqlglot misses is missing behind the word that it names.
         if at is None or (at is self.tokens[-1] and not str(told.get("description")).startswith("Invalid")):
             return self._filter.error(len(self._filter.text.rstrip()), "the filter ends too early", ALLOWED)
         return self.not_expected(at.start)
 
     def not_expected(self, start: int) -> FilterError:
-        """The error for a misplaced word, which begins at `start`."""
+        """Return the error for a misplaced word, which begins at `start`."""
         end = next((token.end for token in self.tokens if token.start == start), start)
         written = self._filter.text[start : end + 1]
         return self._filter.error(start, f"{written[:40]!r} is not expected here", ALLOWED)
@@ -154,7 +153,7 @@ class Words:
             self._take_one(token, following)
 
     def _begins_number(self, token: Token, following: Token) -> bool:
-        """Whether a point begins a number like ``.5``, and doesn't follow a name."""
+        """Return whether a point begins a number like ``.5``, and doesn't follow a name."""
         if token.text != "." or following.token_type != TokenType.NUMBER or following.start != token.end + 1:
             return False
         before = self.tokens[-1] if self.tokens else None

@@ -1,1 +1,1 @@
-"""Texts as they are written: YAML with places, names, secrets, and the rule for text that can be stored."""
+"""Texts: YAML with places, names, secrets, and the rule for text that can be stored."""

@@ -1,4 +1,4 @@
-"""Commands that a text advises, as they can be pasted."""
+"""Commands in advice, ready to be pasted."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ def command(*words: str, of: str | None = None, **options: str | int | None) -> 
     given = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
     if of is None:
         return shlex.join(("seriatim", *words, *given))
-    if of.startswith("-"):  # which would be read as an option
+    if of.startswith("-"):  # it would be read as an option
         return shlex.join(("seriatim", *words, *given, "--", of))
     return shlex.join(("seriatim", *words, of, *given))

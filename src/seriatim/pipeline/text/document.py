@@ -27,7 +27,7 @@ __all__ = ["PIPELINE_FILE", "Items", "Language", "Place", "Problems", "Scalar", 
 _MOST_BYTES = 2_000_000
 _MOST_NODES = 200_000
 _DEEPEST = 32
-# A number of more bits is nothing that a file could mean, and Python doesn't write out very long ones.
+# A number of more bits has no meaning in a file, and Python doesn't write out very long ones.
 _MOST_BITS = 256
 # A value may be a page long; the message that quotes it should not be.
 _LONGEST = 400
@@ -60,9 +60,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One value: text, number, true, false or nothing; ``written`` is its text in the file.
-
-    `unknown`: an environment variable in it isn't set, which is reported; so nothing else can be said of the value.
+    """One value: text, number, true, false or nothing; ``written`` is its text in the file. `unknown`: an environment variable in it isn't
+    set, which is reported; so nothing else can be said of the value.
     """
 
     place: Place
@@ -92,9 +91,8 @@ Tree = Scalar | Items | Table
 
 
 class Problems:
-    """The faults of one file, as they are found.
-
-    The value of ``${NAME}`` may be a password: in every text it is replaced by ``${NAME}`` again.
+    """The faults of one file, as they are found. The value of ``${NAME}`` may be a password: in every text it is replaced by ``${NAME}``
+    again.
     """
 
     def __init__(self, file: Path) -> None:
@@ -153,31 +151,23 @@ class Problems:
 
 
 def _wherever(value: str) -> str:
-    """A pattern of a value that is concealed; of a short one, which stands in other words by chance, as a word."""
+    """Return a pattern of a concealed value; a short one, which other words may contain by chance, is matched as a word."""
     pattern = re.escape(value)
     return rf"(?<!\w){pattern}(?!\w)" if len(value) < _SHORT else pattern
 
 
 def read(
-    path: Path,
-    problems: Problems,
-    environment: Mapping[str, str] = os.environ,
-    *,
-    language: Language = PIPELINE_FILE,
+    path: Path, problems: Problems, environment: Mapping[str, str] = os.environ, *, language: Language = PIPELINE_FILE
 ) -> Table | None:
-    """The mapping in a YAML file, with ``${NAME}`` replaced from `environment`; None if it can't be read."""
+    """Return the mapping in a YAML file, with ``${NAME}`` replaced from `environment`; None if it can't be read."""
     text = _text(path, problems, language)
     return None if text is None else parse(text, problems, environment, language=language)
 
 
 def parse(
-    text: str,
-    problems: Problems,
-    environment: Mapping[str, str] = os.environ,
-    *,
-    language: Language = PIPELINE_FILE,
+    text: str, problems: Problems, environment: Mapping[str, str] = os.environ, *, language: Language = PIPELINE_FILE
 ) -> Table | None:
-    """The mapping in a YAML text; None if it can't be read."""
+    """Return the mapping in a YAML text; None if it can't be read."""
     try:
         tree = _parse(text, problems, environment, language)
     except ReaderError as error:
@@ -344,7 +334,7 @@ class _Builder:
         return value
 
     def _resolved(self, text: str, place: Place) -> tuple[str, bool]:
-        """A text with the values of its variables, and whether all of them have one."""
+        """Return a text with the values of its variables, and whether all of them have one."""
         known = True
 
         def value_of(match: re.Match[str]) -> str:

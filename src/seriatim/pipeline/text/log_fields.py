@@ -6,5 +6,5 @@ __all__ = ["fields"]
 
 
 def fields(event: str, /, **about: object) -> dict[str, object]:
-    """The fields of a line, for ``extra``; those that are None are left out."""
+    """Return the fields of a line, for ``extra``; those that are None are left out."""
     return {"event": event} | {name: value for name, value in about.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Plain text: text that came with messages is shown, and can do nothing to a terminal or to the line that it stands in."""
+"""Plain text: text of messages is shown so that it can't affect a terminal, or the line around it."""
 
 from __future__ import annotations
 

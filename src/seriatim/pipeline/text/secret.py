@@ -21,18 +21,18 @@ _QUERY = re.compile(r"[?&;]([^=&;#\s\"']+)=([^&;#\s\"']*)")
 _OF_DSN = re.compile(r"(?<![\w?&;])(password|sslpassword)\s*=\s*('(?:[^'\\]|\\.)*'|[^\s'\"]+)", re.IGNORECASE)
 _SCHEME = re.compile(r"\s*(basic|bearer|digest|negotiate|aws4-hmac-sha256|token|apikey)\s+\S", re.IGNORECASE)
 _WRITTEN = re.compile(r"(?:proxy-)?authorization[\"']?\s*[:=]\s*([^\n,}]*)", re.IGNORECASE)
-#: In names of headers, of keys and of what stands behind the ? of an address, without case and punctuation.
+#: The words of secrets in names of headers and keys, and in an address behind the ?; without case and punctuation.
 _WORDS = (
     *("authorization", "cookie", "password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey"),
     *("privatekey", "credential", "signature"),
 )
 _WHOLE = frozenset({"auth", "pass", "pwd", "sig", "xauth", "key"})
-#: Whose keys are names of the user's, and whose values are names of properties.
+#: Keys whose own keys are names of the user's, and whose values are names of properties.
 _OF_NAMES = frozenset({"columns", "extensions"})
 
 
 def secret_in(port: str) -> str | None:
-    """The secret in the text of a port, in words; None if there is none."""
+    """Return the secret in the text of a port, in words; None if there is none."""
     problems = Problems(Path("port"))
     tree = parse(port, problems, {}, language=_PORT)
     # Where it isn't a port's, a part of it may not be in the tree.
@@ -64,7 +64,7 @@ def _in(tree: Tree, *, headers: bool = False) -> Iterator[str]:
 
 
 def _in_text(text: str) -> str | None:
-    """The secret in an address, a DSN, or a text that can't be read."""
+    """Return the secret in an address, a DSN, or a text that can't be read."""
     for scheme, user in _USER.findall(text):
         name, _, password = user.partition(":")
         is_dsn = scheme.lower() in ("postgres", "postgresql")
@@ -90,10 +90,10 @@ def _is_secret(name: str) -> bool:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether a value is written out, without variables of the environment."""
+    """Return whether a value is written out, without variables of the environment."""
     return not _VARIABLE.search(str(value))
 
 
 def _is_variable(value: str) -> bool:
-    """Whether a whole value comes from the environment."""
+    """Return whether a whole value comes from the environment."""
     return not _VARIABLE.sub("", value)

@@ -8,12 +8,12 @@ from seriatim.errors import UsageError, shown
 
 __all__ = ["checked_text", "fits_text"]
 
-#: Half of a character, which can be in a string of Python's, and UTF-8 can't say.
+#: Half of a character: a string of Python's can contain it, UTF-8 can't.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def fits_text(value: str) -> bool:
-    """Whether PostgreSQL, or a file, can store the text: it has no NUL and no half of a surrogate pair."""
+    """Return whether PostgreSQL, or a file, can store the text: it has no NUL and no half of a surrogate pair."""
     return "\0" not in value and (value.isascii() or not _SURROGATE.search(value))
 
 

@@ -116,10 +116,9 @@ def clashes(types: Iterable[MessageType]) -> Iterator[Clash]:
 
 
 def property_types(types: Iterable[MessageType]) -> dict[str, str]:
-    """The properties that filters and queues of a box may name, with their types.
-
-    These are the properties that the types declare, `OWN`, and the properties of failures. A message type may declare a
-    property with the name of a failure's property; then the declared type applies.
+    """The properties that filters and queues of a box may name, with their types. These are the properties that the types declare, `OWN`,
+    and the properties of failures. A message type may declare a property with the name of a failure's property; then the declared type
+    applies.
     """
     known = tuple(types)
     for clash in clashes(known):

@@ -13,10 +13,9 @@ from seriatim.pipeline.types.origin import ORIGIN
 
 __all__ = ["FAILURE", "FAILURE_PROPERTIES", "Failed", "asks_for_failures", "failure_of"]
 
-#: Its type, and the location where it is received: who tells, in a transaction apart, waits for nobody who has taken numbers
-#: of another location.
+#: Its type, and its location: the transaction that reports a failure waits for none that has taken numbers of another location.
 FAILURE = "seriatim.failure"
-#: What a filter may name of it, whether a type declares it or not.
+#: The properties that a filter may name, whether a type declares them or not.
 FAILURE_PROPERTIES: Mapping[str, str] = {
     "failed_queue": "string",
     "failed_group": "string",
@@ -27,7 +26,7 @@ FAILURE_PROPERTIES: Mapping[str, str] = {
     "will_retry": "boolean",
     "dead_letter": "boolean",
 }
-#: Where the failed message was sent; the failure goes its own way.
+#: The route of the failed message, which the failure doesn't take.
 _NOT_TAKEN = frozenset({"location", "to", "part", "parts", "parent_id", "unique_key", *ORIGIN})
 
 
@@ -58,7 +57,7 @@ class Failed:
 
 
 def failure_of(message: Message, what: Failed) -> Message:
-    """The failure message for a message, with the properties of the message, of its dialog, and of the failure."""
+    """Return the failure message for a message, with the properties of the message, of its dialog, and of the failure."""
     about: dict[str, Property] = {
         "failed_queue": what.queue,
         "failed_group": what.group,

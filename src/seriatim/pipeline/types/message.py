@@ -151,16 +151,15 @@ class Message(TypedGetters):
         return tuple(self.parts)
 
 
-#: How the fields of a new message are set, which is frozen, and how they are read: as fast as that goes.
+#: How the fields of a frozen message are set and read: as fast as possible.
 _FIELDS = {each.name: getattr(Message, each.name) for each in fields(Message)}
 _COPIED = tuple((one.__set__, one.__get__) for name, one in _FIELDS.items() if name != "context")
 _SET_CONTEXT = _FIELDS["context"].__set__
 
 
 def with_context(message: Message, context: Mapping[str, Property]) -> Message:
-    """A copy of a message with other properties, as a plain `Message`.
-
-    `dataclasses.replace` would check again what was checked when the message was made, and costs as much as all the rest of stamping it.
+    """A copy of a message with other properties, as a plain `Message`. `dataclasses.replace` would check again what was checked when the
+    message was made, and costs as much as all the rest of stamping it.
     """
     if type(message) is not Message:
         message.check()  # its receiver may have changed it

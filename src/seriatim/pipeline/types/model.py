@@ -12,7 +12,7 @@ from seriatim.pipeline.types.message import Message
 __all__ = ["body_as", "context_as"]
 
 Model = TypeVar("Model")
-#: So many faults of a body are told.
+#: The most faults of a body in an error.
 _MOST = 3
 
 
@@ -86,7 +86,7 @@ def _of_msgspec(model: Any, message: Message, given: bytes | dict[str, Any]) -> 
 
 
 def _path(places: Iterable[str | int]) -> str:
-    """A place in JSON, as msgspec writes it."""
+    """Return a place in JSON, as msgspec writes it."""
     return "$" + "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in places)
 
 
@@ -95,6 +95,5 @@ def _refused(model: type, message: Message, given: object, faults: Iterable[str]
     more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
     whose = "the body doesn't" if isinstance(given, bytes) else "the properties don't"
     return Business(
-        f"{whose} fit {model.__qualname__}: {'; '.join(found[:_MOST])}{more}",
-        where=f"message {message.message_id}",
+        f"{whose} fit {model.__qualname__}: {'; '.join(found[:_MOST])}{more}", where=f"message {message.message_id}"
     )

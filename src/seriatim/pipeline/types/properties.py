@@ -24,7 +24,7 @@ __all__ = [
 #: What the parts of messages that were split have besides, and its types.
 PARTS: Mapping[str, str] = {"parent_id": "string", "part": "long", "parts": "long"}
 
-#: What every message has apart from its properties: nothing else is called so, in any mixture of capitals.
+#: The names of every message's own fields: no property has one of them, in any mixture of capitals.
 OF_MESSAGES = frozenset(
     {
         *("body", "content_type", "context", "correlation_id", "message_id", "parent_id", "part", "parts"),
@@ -55,10 +55,9 @@ _MEANT = {
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """The promoted properties: for each location the type of each property; `whole`: none was left out because of a fault.
-
-    `splits`: there are parts of messages, and so their `PARTS`. `unstamped`: the locations without tickets. `faulty`: the names that locations with a fault promote;
-    None: these aren't known.
+    """The promoted properties: for each location the type of each property; `whole`: none was left out because of a fault. `splits`: there
+    are parts of messages, and so their `PARTS`. `unstamped`: the locations without tickets. `faulty`: the names that locations with a fault
+    promote; None: these aren't known.
     """
 
     by_location: Mapping[str, Mapping[str, str]]
@@ -77,7 +76,7 @@ class Properties:
         return None if self.faulty == frozenset() else self.is_unknown
 
     def type_of(self, name: str) -> str | None:
-        """The property's type; None if no location promotes it."""
+        """Return the property's type; None if no location promotes it."""
         if self.splits and name in PARTS:
             return PARTS[name]
         return next((types[name] for types in self.by_location.values() if name in types), None)
@@ -87,7 +86,7 @@ class Properties:
         return {*(PARTS if self.splits else ()), *(name for types in self.by_location.values() for name in types)}
 
     def without(self, name: str) -> list[str]:
-        """The locations that don't promote the property. That whole messages lack the properties of parts is no fault."""
+        """Return the locations that don't promote the property. That whole messages lack the properties of parts is no fault."""
         if self.splits and name in PARTS:
             return []
         return [location for location, types in self.by_location.items() if name not in types]

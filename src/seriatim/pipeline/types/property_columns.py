@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Context
 from typing import Any
 
-from seriatim.kernel.filters.filter import Kind, Type
+from seriatim.kernel.filters.filter import Type, ValueKind
 from seriatim.kernel.filters.filter_eval import Values, column
 from seriatim.pipeline.declared.location import DEFAULT_LOCATION
 from seriatim.pipeline.types.python_values import given_converter
@@ -39,11 +39,9 @@ class Column:
 
 
 def columns(typed: Typed, properties: Mapping[str, Type], *, received_at: datetime | None = None) -> dict[str, Column]:
-    """The columns of some properties, each as long as the batch.
-
-    A property that a message doesn't have is unknown; for a message with a problem everything but `type` and
-    `message_id` is unknown. A property of a message whose type isn't declared is converted if possible, else unknown.
-    `ticket` and `epoch` are unknown: a message is numbered when its transaction commits, and routed before.
+    """The columns of some properties, each as long as the batch. A property that a message doesn't have is unknown; for a message with a
+    problem everything but `type` and `message_id` is unknown. A property of a message whose type isn't declared is converted if possible,
+    else unknown. `ticket` and `epoch` are unknown: a message is numbered when its transaction commits, and routed before.
     """
     return {name: Column(_values(typed, name, kind, received_at), kind) for name, kind in properties.items()}
 
@@ -81,8 +79,8 @@ def _convert(values: list[Any], rows: Sequence[int], kind: Type) -> None:
 def _stored(values: list[Any], kind: Type) -> list[Any]:
     """Decimals as their whole numbers, timestamps as their microseconds."""
     match kind.kind:
-        case Kind.DECIMAL:
+        case ValueKind.DECIMAL:
             return [None if one is None else int(one.scaleb(kind.scale, _EXACT)) for one in values]
-        case Kind.TIMESTAMP:
+        case ValueKind.TIMESTAMP:
             return [None if one is None else (one - _EPOCH) // _MICROSECOND for one in values]
     return values

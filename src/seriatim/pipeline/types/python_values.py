@@ -6,7 +6,7 @@ import math
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from seriatim.kernel.filters.filter import MOST_DIGITS, Kind, type_from
+from seriatim.kernel.filters.filter import MOST_DIGITS, ValueKind, type_from
 from seriatim.kernel.values.reading import unwrapped
 from seriatim.pipeline.bodies.property_values import Converter, Value, as_in_json, converter, shortened, value_text
 
@@ -16,37 +16,35 @@ _INT64 = 2**63
 
 
 def given_converter(written: str) -> Converter:
-    """A function that converts values to a property's type; it raises `ValueError` or `ArithmeticError`.
-
-    The rules are those of values in a body; also a scalar of NumPy or Arrow is one. A `datetime` without a time zone is
-    in UTC.
+    """A function that converts values to a property's type; it raises `ValueError` or `ArithmeticError`. The rules are those of values in a
+    body; also a scalar of NumPy or Arrow is one. A `datetime` without a time zone is in UTC.
     """
     kind, convert = type_from(written).kind, converter(written)
 
     def converted(value: Value) -> Value:
-        if kind is Kind.LONG:
+        if kind is ValueKind.LONG:
             return convert(value)
         value = unwrapped(value)
         if isinstance(value, float | datetime):
-            if kind is Kind.TIMESTAMP and isinstance(value, datetime):
+            if kind is ValueKind.TIMESTAMP and isinstance(value, datetime):
                 return _utc(value)
-            if kind is Kind.DOUBLE and isinstance(value, float) and math.isfinite(value):
+            if kind is ValueKind.DOUBLE and isinstance(value, float) and math.isfinite(value):
                 return float(value)
             value = as_in_json(value)
         elif not isinstance(value, str | int | Decimal):
             raise _no_property(value)
         return without_nul(convert(value))
 
-    # Nearly all values are what they have to be.
-    if kind is Kind.STRING:
+    # Nearly all values have the right type.
+    if kind is ValueKind.STRING:
         return lambda value: value if _is_plain(value) else converted(value)
-    if kind is Kind.LONG:
+    if kind is ValueKind.LONG:
         return lambda value: value if type(value) is int and -_INT64 <= value < _INT64 else converted(value)
     return converted
 
 
 def kept(value: Value) -> Value:
-    """A value without a declared type: it stays as it is, if a property can have such a value."""
+    """Return a value without a declared type: it stays as it is, if a property can have such a value."""
     value = unwrapped(value)
     match value:
         case str():
@@ -88,7 +86,7 @@ def _utc(value: datetime) -> datetime:
 
 
 def _digits(value: Decimal) -> int:
-    """The number of digits when written without an exponent, computed without writing it out."""
+    """Return the number of digits when written without an exponent, computed without writing it out."""
     exponent = value.as_tuple().exponent
     places = -exponent if isinstance(exponent, int) and exponent < 0 else 0
     return max(value.adjusted() + 1, 0) + places if value else max(places, 1)

@@ -25,7 +25,7 @@ __all__ = ["CATCH_UP", "MOST_BODY_BYTES", "CatchUp", "Schedule"]
 #: What becomes of due times that passed while nobody published.
 CatchUp = Literal["one", "none", "all"]
 CATCH_UP: tuple[str, ...] = get_args(CatchUp)
-#: The largest body; whoever reads the schedules reads all of them.
+#: The largest body; a reader of the schedules reads all of them.
 MOST_BODY_BYTES = 1_000_000
 _FIELDS = 5
 _LONGEST_CRON = 1_000

@@ -1,4 +1,4 @@
-"""`SentBy`: where a message came into its first box, which it carries over links.
+"""`SentBy`: the ticket of a message in its first box, which it carries over links.
 
 Only links write these properties, into messages that come from another box.
 """

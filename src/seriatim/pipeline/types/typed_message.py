@@ -191,5 +191,5 @@ def _location(value: Value) -> str:
 
 
 _OWN: dict[str, Converter] = {name: given_converter(OWN[name]) for name in sorted(_GIVEN)} | {"location": _location}
-#: And of those that may carry an origin, or came over a link.
+#: And the properties of messages that may carry an origin, or came over a link.
 _CARRIED: Mapping[str, Converter] = _OWN | {name: given_converter(kind) for name, kind in {**ORIGIN, **LINK}.items()}

@@ -1,4 +1,4 @@
-"""The connections of a process to a journal: a few that are kept, and transactions that are repeated where they collided."""
+"""The connections of a process to a journal: a few are kept, and transactions that collide are repeated."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from seriatim.rested import Restedness, asked_within
 __all__ = ["COLLISIONS", "Connections", "JournalConnection"]
 
 _Result = TypeVar("_Result")
-#: So often a transaction is repeated that collided with another one.
+#: How often a transaction is repeated that collided with another one.
 _TRIES = 20
 _LONGEST_PAUSE_S = 0.1
-#: What a transaction is told that collided with another one.
+#: The errors of a transaction that collided with another one.
 COLLISIONS = (errors.SerializationFailure, errors.DeadlockDetected)
 
 
 class JournalConnection(PreparingConnection):
-    """A connection to the journal's database, which waits for an answer for a while only: a server may be frozen, or cut off."""
+    """A connection to the journal's database, which waits for an answer for a limited time: a server may be frozen, or cut off."""
 
-    #: Seconds for which an answer is waited for; None: without end, as for statements of a handler.
+    #: The longest wait for an answer, seconds; None: without end, as for statements of a handler.
     patience: float | None = None
-    #: Whether a handler has it, which leaves the end of the transaction to its worker.
+    #: Whether a handler has it; then its worker ends the transaction.
     is_lent: bool = False
     #: How many transactions the handler has begun; more than one, if it ended one by a statement.
     begun: int = 0
@@ -63,12 +63,12 @@ class JournalConnection(PreparingConnection):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the handler has ended its transaction by a statement, so that the completion can't commit with what it wrote."""
+        """Return whether the handler has ended its transaction by a statement, so that the completion can't commit with its writes."""
         return self.begun > 1 or (self.begun == 1 and self.is_idle)
 
     @contextmanager
     def transaction(self, *args: Any, **options: Any) -> Iterator[psycopg.Transaction]:
-        """As the driver's method; in the hands of a handler it is a savepoint always, which doesn't commit."""
+        """Begin a transaction like the driver's method; for a handler it is always a savepoint, which doesn't commit."""
         if self.is_lent and self.is_idle:
             self.execute("SELECT 1")
         with super().transaction(*args, **options) as transaction:
@@ -100,7 +100,7 @@ class Connections:
         self._dsn = resolve(dsn)
         self.schema = checked_schema(schema)
         self.place = place_of(self._dsn, schema)
-        #: Seconds for which a connection, and an answer to one of the journal's own statements, is waited for.
+        #: The longest wait for a connection, and for an answer to one of the journal's own statements, seconds.
         self.patience = patience
         self._room = threading.Semaphore(most)
         self._lock = threading.Lock()
@@ -110,7 +110,7 @@ class Connections:
         self._made_in = os.getpid()
 
     def again(self, work: Callable[[JournalStatements], _Result]) -> _Result:
-        """Do work in a transaction of its own, and commit; the whole of it again where it collided with another."""
+        """Do work in a separate transaction, and commit; repeat all of it after a collision with another transaction."""
         for attempt in range(_TRIES):
             try:
                 with self.transaction(is_repeated=attempt < _TRIES - 1) as statements:
@@ -141,10 +141,10 @@ class Connections:
             self._given_back(connection)
 
     def fit(self, more: int) -> None:
-        """So many more may be open at once, or fewer."""
+        """Allow more open connections, or fewer."""
         for _ in range(more):
             self._room.release()
-        for _ in range(-more):  # those of threads that are stuck don't come back
+        for _ in range(-more):  # connections of stuck threads don't return
             self._room.acquire(blocking=False)
 
     def close(self) -> None:
@@ -152,8 +152,8 @@ class Connections:
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, []
-        for one in idle:
-            one.close()
+        for connection in idle:
+            connection.close()
 
     def _taken(self) -> JournalConnection:
         if self._is_closed:
@@ -164,26 +164,26 @@ class Connections:
             )
         try:
             with self._lock:
-                if self._made_in != os.getpid():  # those of the process that this one was forked from are its own
+                if self._made_in != os.getpid():  # a forked process leaves the connections of its parent
                     self._made_in, self._idle = os.getpid(), []
-                found = self._idle.pop() if self._idle else None
-            if found is not None and self._is_there(found):
-                return found
+                connection = self._idle.pop() if self._idle else None
+            if connection is not None and self._is_there(connection):
+                return connection
             return self._connected()
         except BaseException:
             self._room.release()
             raise
 
     def _is_there(self, connection: JournalConnection) -> bool:
-        """Ask a connection that was idle; if it is lost, all are closed that weren't used since."""
+        """Check a connection that was idle; if it is lost, close all that haven't been used since."""
         try:
             with asked_within(self.patience / 3):
                 self._restedness.check(connection)
         except psycopg.Error:
             with self._lock:
-                gone, self._idle = self._idle, []
-            for one in gone:
-                one.close()
+                idle, self._idle = self._idle, []
+            for idle_one in idle:
+                idle_one.close()
             return False
         return True
 
@@ -209,9 +209,9 @@ class Connections:
                 if not self._is_closed and not connection.closed:
                     self._idle.append(connection)
                     return
-                # The others were opened to the same server, which has gone or restarted.
-                gone, self._idle = self._idle, []
-            for one in (connection, *gone):
-                one.close()
+                # The others were opened to the same server, which is gone or was restarted.
+                idle, self._idle = self._idle, []
+            for connection_ in (connection, *idle):
+                connection_.close()
         finally:
             self._room.release()

@@ -1,4 +1,4 @@
-"""What the journal forgets: sessions of which nothing can come any more, and the ids of numbers that have been over for long."""
+"""The journal forgets: sessions that are complete, and the ids of numbers that have been over for long."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from seriatim.regions.journal.statements import JournalStatements
 
 __all__ = ["PORTION", "Forgotten", "log_purge", "others_outbox", "purge", "report"]
 
-#: So many sessions are forgotten in one transaction.
+#: The most sessions that are forgotten in one transaction.
 PORTION = 1_000
 _REGIONS = 2
 
@@ -30,8 +30,10 @@ class Forgotten:
 
 
 def others_outbox(statements: JournalStatements, name: str, region: str) -> int | None:
-    """Since when nothing older is in the other region's outbox, as it has reported; a region reads this before it looks at its own queues."""
-    rows = [one for one in statements.rows("read_regions", name=name) if one.region != region]
+    """Return the time since which the other region's outbox has nothing older, as it has reported; a region reads this before it looks at
+    its own queues.
+    """
+    rows = [row for row in statements.rows("read_regions", name=name) if row.region != region]
     return rows[0].outbox_since if len(rows) == 1 else None
 
 
@@ -39,7 +41,7 @@ def report(
     statements: JournalStatements, name: str, region: str, incarnation: int, *, outbox_age: int, queue_age: int,
     others: int | None,
 ) -> bool:  # fmt: skip
-    """Note what a region still has."""
+    """Note the oldest messages that a region still has."""
     done = statements.do(
         "report", name=name, region=region, incarnation=incarnation, outbox_age=outbox_age, queue_age=queue_age,
         others=NEVER if others is None else others,
@@ -51,36 +53,39 @@ def purge(
     statements: JournalStatements, name: str, forget_after: int, *, without: str | None = None, after: tuple[str, str],
     most: int,
 ) -> tuple[Forgotten, tuple[str, str]]:  # fmt: skip
-    """Forget at most so many sessions, and at most so many ids of numbers that are over."""
+    """Forget at most a number of sessions, and at most a number of ids of numbers that are over."""
     rows = statements.rows("read_regions", name=name)
-    if without is not None and without not in (one.region for one in rows):
-        known = ", ".join(one.region for one in rows) or "none"
+    if without is not None and without not in (row.region for row in rows):
+        known = ", ".join(row.region for row in rows) or "none"
         raise UsageError(f"no region {without!r} has reported (there are: {known})", remedy="name one of them")
-    marks = [NEVER if one.queue_since is None else one.queue_since for one in rows if one.region != without]
+    marks = [NEVER if row.queue_since is None else row.queue_since for row in rows if row.region != without]
     least = _REGIONS - (without is not None)
-    found = []
+    sessions = []
     if len(marks) >= least and marks:
-        found = statements.rows(
+        sessions = statements.rows(
             "forget_sessions", name=name, forget_after=forget_after, watermark=min(marks), most=most,
             after_queue=after[0], after_session=after[1],
         )  # fmt: skip
-    if found:
-        after = (found[-1].queue, found[-1].session)
+    if sessions:
+        after = (sessions[-1].queue, sessions[-1].session)
         newest: dict[str, int] = {}
-        for one in found:
-            newest[one.queue] = max(one.used_at, newest.get(one.queue, one.used_at))
+        for session in sessions:
+            newest[session.queue] = max(session.used_at, newest.get(session.queue, session.used_at))
         queues = sorted(newest)
         statements.do(
-            "forget_entries", name=name, queues=[one.queue for one in found], sessions=[one.session for one in found]
+            "forget_entries",
+            name=name,
+            queues=[session.queue for session in sessions],
+            sessions=[session.session for session in sessions],
         )
-        statements.do("note_forgotten", name=name, queues=queues, used=[newest[one] for one in queues])
-        statements.do("raise_floor", floor=max(one.version for one in found))
+        statements.do("note_forgotten", name=name, queues=queues, used=[newest[queue] for queue in queues])
+        statements.do("raise_floor", floor=max(session.version for session in sessions))
     numbers = statements.do("forget_ids", name=name, forget_after=forget_after, most=most)
-    return Forgotten(len(found), numbers), after
+    return Forgotten(len(sessions), numbers), after
 
 
 def log_purge(statements: JournalStatements, name: str, without: str, *, actor: str, reason: str, detail: str) -> None:
-    """Note that an operator has purged without the word of a region."""
+    """Note that an operator has purged without the report of a region."""
     write_log(
         statements, name, None, None, actor=actor, action=f"purge without {without}", reason=reason, detail=detail
     )

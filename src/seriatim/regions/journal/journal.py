@@ -24,7 +24,6 @@ from seriatim.regions.journal.statements import JournalStatements
 from seriatim.regions.journal.values import (
     LONGEST_LEASE_S,
     MOST_CLAIMED,
-    Asked,
     Claim,
     ClaimAnswer,
     Holder,
@@ -33,6 +32,7 @@ from seriatim.regions.journal.values import (
     QueueRules,
     Reservation,
     VoteAnswer,
+    WantedMessage,
 )
 from seriatim.regions.journal.views import (
     EntryView,
@@ -47,7 +47,7 @@ from seriatim.regions.journal.views import (
 __all__ = ["Journal", "JournalTransaction"]
 
 _Result = TypeVar("_Result")
-#: So many sessions are raised in one transaction of a recovery.
+#: The most sessions that are raised in one transaction of a recovery.
 _RAISED = 1_000
 _MODES = {"session": MOST_CLAIMED, "message": 1}
 
@@ -56,7 +56,7 @@ _MODES = {"session": MOST_CLAIMED, "message": 1}
 class JournalTransaction:
     """A transaction of the journal's database, for a handler that writes there."""
 
-    #: The psycopg connection; what the handler writes by it commits with the completion.
+    #: The psycopg connection; the handler's writes on it commit with the completion.
     connection: JournalConnection
     _statements: JournalStatements
     _patience: float
@@ -77,7 +77,9 @@ class JournalTransaction:
             )
 
     def passes(self, error: BaseException) -> bool:
-        """Whether an error is the database's alone: the transaction collided with another, or the connection is lost. Nobody has failed then."""
+        """Whether an error is the database's alone: the transaction collided with another, or the connection is lost. Nobody has failed
+        then.
+        """
         return isinstance(error, COLLISIONS) or self.connection.closed
 
     def complete(self, claim: Claim, through: int | None = None) -> Claim | None:
@@ -86,7 +88,7 @@ class JournalTransaction:
         try:
             return claims.complete(self._statements, claim, claim.last if through is None else through)
         except LeaseLost:
-            self.connection.rollback()  # also for a caller that goes on
+            self.connection.rollback()  # also for a caller that continues
             raise
 
 
@@ -128,7 +130,7 @@ class Journal:
 
     @property
     def pipelines(self) -> Pipelines:
-        """What it knows of pipelines that run in both regions."""
+        """The pipelines that run in both regions."""
         return Pipelines(self._connections)
 
     @property
@@ -153,17 +155,17 @@ class Journal:
 
     def define(self, name: str, queue: str, rules: QueueRules) -> None:
         """Say how the sessions of a queue are worked on, in both regions; the second call changes what may change."""
-        for what, value in (("regions", name), ("queue", queue)):
+        for noun, value in (("regions", name), ("queue", queue)):
             if not isinstance(value, str) or not value or "\0" in value:
-                raise UsageError(f"{shown(value, 80)} can't be the name of {what}", remedy="text, not empty")
+                raise UsageError(f"{shown(value, 80)} can't be the name of {noun}", remedy="text, not empty")
 
         def define(statements: JournalStatements) -> None:
             columns = rules.as_columns()
             statements.do("define_queue", name=name, queue=queue, **columns)
-            found = statements.rows("read_queue", name=name, queue=queue)[0]
-            if (found.start, found.increment) != (rules.start, rules.increment):
+            row = statements.rows("read_queue", name=name, queue=queue)[0]
+            if (row.start, row.increment) != (rules.start, rules.increment):
                 raise UsageError(
-                    f"the queue {queue!r} begins at {found.start} in steps of {found.increment} in the journal, not at "
+                    f"the queue {queue!r} begins at {row.start} in steps of {row.increment} in the journal, not at "
                     f"{rules.start} in steps of {rules.increment}",
                     remedy="take the same in both regions, or another name of the queue",
                 )
@@ -178,13 +180,13 @@ class Journal:
             pass
 
     def rules(self, name: str, queue: str) -> QueueRules:
-        """What holds for a queue."""
+        """Return the rules of a queue."""
         return self._again(lambda one: views.rules(one, name, queue))
 
     # ---- claims
 
     def claim(
-        self, name: str, queue: str, region: str, asked: Sequence[Asked], *, lease: float | str = 10.0,
+        self, name: str, queue: str, region: str, messages: Sequence[WantedMessage], *, lease: float | str = 10.0,
         mode: str = "session",
     ) -> list[ClaimAnswer]:  # fmt: skip
         """Ask for messages that a region has."""
@@ -193,16 +195,18 @@ class Journal:
             raise UsageError(f"a lease can't be {shown(lease, 80)}", remedy="more than 0 s, at most a day")
         if most is None:
             raise UsageError(f"claims can't be by {shown(mode, 80)}", remedy='"session" or "message"')
-        if len({(one.session, one.number) for one in asked}) < len(asked):
+        if len({(message.session, message.number) for message in messages}) < len(messages):
             raise UsageError("a number of a session is asked for twice", remedy="ask for each number once")
-        return self._again(lambda one: claims.claim(one, name, queue, region, asked, lease=length, most=most))
+        return self._again(
+            lambda message: claims.claim(message, name, queue, region, messages, lease=length, most=most)
+        )
 
-    def tell(self, name: str, queue: str, region: str, asked: Sequence[Asked]) -> list[ClaimAnswer]:
+    def tell(self, name: str, queue: str, region: str, messages: Sequence[WantedMessage]) -> list[ClaimAnswer]:
         """Tell which messages a region has and can't hand out, because numbers before them are missing there. Nothing is claimed.
 
         A hole whose time has run out is skipped by it.
         """
-        return self._again(lambda one: claims.claim(one, name, queue, region, asked, lease=1, most=0))
+        return self._again(lambda one: claims.claim(one, name, queue, region, messages, lease=1, most=0))
 
     def renew(self, held: Sequence[Claim]) -> list[Claim]:
         """Renew the leases of claims, in one statement."""
@@ -217,17 +221,17 @@ class Journal:
         """A transaction for a handler that writes in the journal's database; it commits at the end of the block."""
         with self._connections.transaction() as statements:
             connection, patience = cast("JournalConnection", statements.connection), self._connections.patience
-            connection.patience, connection.begun = None, 0  # what the caller does takes as long as it takes
+            connection.patience, connection.begun = None, 0  # the caller's work may take any time
             yield JournalTransaction(connection, statements, patience)
             connection.patience = patience
 
     def fail(
-        self, claim: Claim, number: int, what: str, *, passes: bool = True, retry_after: float | str | None = None,
+        self, claim: Claim, number: int, reason: str, *, passes: bool = True, retry_after: float | str | None = None,
         most: int | None = None, goes_on: bool | None = None,
     ) -> EntryState:  # fmt: skip
         """Note that a handler failed, after its transaction was rolled back. The claim ends."""
         after = None if retry_after is None else micros(retry_after)
-        text = what.replace("\0", "�").encode("utf-8", "replace").decode()
+        text = reason.replace("\0", "�").encode("utf-8", "replace").decode()
         return self._again(
             lambda one: claims.fail(
                 one, claim, number, text, passes=passes, retry_after=after, most=most, goes_on=goes_on
@@ -235,25 +239,34 @@ class Journal:
         )
 
     def postpone(self, claim: Claim, number: int, delay: float | str) -> None:
-        """Have a message handed out again after a delay, in either region: now isn't the time, and nothing counts as an attempt. The claim ends."""
+        """Have a message handed out again after a delay, in either region: now isn't the time, and nothing counts as an attempt. The claim
+        ends.
+        """
         self._again(lambda one: claims.postpone(one, claim, number, micros(delay)))
 
     # ---- votes
 
     def vote(
-        self, name: str, queue: str, asked: Sequence[Numbered], *, counted: Mapping[str, int] | None = None
+        self, name: str, queue: str, messages: Sequence[Numbered], *, counted: Mapping[str, int] | None = None
     ) -> list[VoteAnswer]:
         """Vote on the numbers of messages; all numbers of a session are taken, or none."""
-        return self._again(lambda one: votes.vote(one, name, queue, asked, counted or {}))
+        return self._again(lambda one: votes.vote(one, name, queue, messages, counted or {}))
 
     def bar(
-        self, name: str, queue: str, asked: Sequence[Numbered], *, age: float, counted: Mapping[str, int] | None = None
+        self,
+        name: str,
+        queue: str,
+        messages: Sequence[Numbered],
+        *,
+        age: float,
+        counted: Mapping[str, int] | None = None,
     ) -> list[Vote]:
         """Bar messages from their numbers, so that a refused sender may give them others.
 
-        Only for numbers for which the sender counts the vote of one box and the other box has refused: no other message can then have the votes of both.
+        Only for numbers for which the sender counts the vote of one box and the other box has refused: no other message can then have the
+        votes of both.
         """
-        return self._again(lambda one: votes.bar(one, name, queue, asked, counted or {}, micros(age)))
+        return self._again(lambda one: votes.bar(one, name, queue, messages, counted or {}, micros(age)))
 
     def through(self, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
         """The highest number that the journal knows of each session; those that it doesn't know aren't there."""
@@ -264,7 +277,7 @@ class Journal:
         return self._again(lambda one: votes.done_of(one, name, queue, sessions))
 
     def holders(self, name: str, queue: str, numbers: Sequence[tuple[str, int]]) -> list[Holder]:
-        """Whose numbers of sessions are."""
+        """Return the sources of sessions' numbers."""
         return self._again(lambda one: votes.holders_of(one, name, queue, numbers))
 
     def numbers_of(self, name: str, queue: str, messages: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
@@ -274,7 +287,9 @@ class Journal:
     def known_sessions(
         self, name: str, after: tuple[str, str] = ("", ""), *, limit: int = 10_000
     ) -> list[tuple[str, str, int, int]]:
-        """What the journal knows of all sessions, in the order of their keys: the queue, the session, the highest number, and through which all is over."""
+        """Return the journal's knowledge of all sessions, in the order of their keys: queue, session, highest number, and through which all
+        is over.
+        """
         return self._again(lambda one: views.known_sessions(one, name, after, limit))
 
     def reserve(
@@ -294,7 +309,7 @@ class Journal:
     # ---- forgetting
 
     def others_outbox(self, name: str, region: str) -> int | None:
-        """What the other region has reported of its outbox: to be read before a region looks at its own queues, and given to `report`."""
+        """Return the other region's report of its outbox: to be read before a region looks at its own queues, and given to `report`."""
         return self._again(lambda one: forgetting.others_outbox(one, name, region))
 
     def report(
@@ -317,9 +332,9 @@ class Journal:
                 forgetting.purge, name=name, forget_after=micros(forget_after), without=without, after=after,
                 most=forgetting.PORTION,
             )  # fmt: skip
-            found, after = self._again(portion)
-            sessions, numbers = sessions + found.sessions, numbers + found.numbers
-            if max(found.sessions, found.numbers) < forgetting.PORTION:
+            forgotten, after = self._again(portion)
+            sessions, numbers = sessions + forgotten.sessions, numbers + forgotten.numbers
+            if max(forgotten.sessions, forgotten.numbers) < forgetting.PORTION:
                 break
         if without is not None:
             detail = f"sessions: {sessions}, ids of numbers: {numbers}"
@@ -364,12 +379,12 @@ class Journal:
         """
         done = self.begin_recovery(name, actor=actor, reason=reason)
         raised = sum(
-            self.raise_known(name, queue, {key: KnownByBox(over, over) for key, over in its.items()})
-            for queue, its in sorted(known.items())
+            self.raise_known(name, queue, {key: KnownByBox(over, over) for key, over in sessions.items()})
+            for queue, sessions in sorted(known.items())
         )
-        found = replace(done, raised=raised)
-        self.end_recovery(name, found, actor=actor, reason=reason)
-        return found
+        recovery = replace(done, raised=raised)
+        self.end_recovery(name, recovery, actor=actor, reason=reason)
+        return recovery
 
     def begin_recovery(self, name: str, *, actor: str, reason: str) -> Recovery:
         """End all claims, and begin a new incarnation: the first step of a recovery."""
@@ -378,8 +393,8 @@ class Journal:
     def raise_known(self, name: str, queue: str, known: Mapping[str, KnownByBox]) -> int:
         """Take over what boxes know of sessions of a queue, in several transactions if they are many."""
         raised, rest = 0, iter(known.items())
-        while its := dict(islice(rest, _RAISED)):
-            raised += self._again(partial(operators.raise_known, name=name, queue=queue, known=its))
+        while portion := dict(islice(rest, _RAISED)):
+            raised += self._again(partial(operators.raise_known, name=name, queue=queue, known=portion))
         return raised
 
     def end_recovery(self, name: str, done: Recovery, *, actor: str, reason: str) -> None:
@@ -394,7 +409,7 @@ class Journal:
         return self._again(lambda one: views.sessions(one, chosen))
 
     def entries(self, name: str, queue: str, session: str, *, limit: int = 100) -> list[EntryView]:
-        """What is noted of the newest numbers of a session, the highest first."""
+        """Return the entries of the newest numbers of a session, the highest first."""
         return self._again(lambda one: views.entries(one, name, queue, session, limit))
 
     @filtered(JournalLogFilter)
@@ -407,7 +422,7 @@ class Journal:
         return self._again(lambda one: views.counts(one, name))
 
     def regions(self, name: str) -> list[RegionView]:
-        """What the journal knows of the regions of a name."""
+        """Return the journal's view of the regions of a name."""
         return self._again(lambda one: views.regions(one, name))
 
     def _again(self, work: Callable[[JournalStatements], _Result]) -> _Result:

@@ -1,7 +1,7 @@
-"""Sessions under their locks: read with all that is known of their numbers, changed as the kernel decides, and written back as sets.
+"""Sessions under their locks: read with the known numbers, changed by the kernel's decisions, and written back as sets.
 
-A transaction does this once, so any number of sessions and messages take two round trips: one that notes unknown sessions, locks and reads, and one that
-writes. JournalStatements that only compare and change a row (a completion, a heartbeat) don't need it.
+A transaction does this once, so any number of sessions and messages takes two round trips: one that notes unknown sessions, locks and
+reads, and one that writes. Statements that only compare and change a row (a completion, a heartbeat) don't need it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OVER = (EntryState.SKIPPED, EntryState.VOID)
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What both regions say of a queue; times in microseconds, 0: no time-out."""
+    """The rules of both regions for a queue; times in microseconds, 0: no time-out."""
 
     start: int
     increment: int
@@ -58,13 +58,13 @@ class Session:
     used_at: int
 
 
-#: The fields of a session in a row that has others beside them.
-_of_session = attrgetter(*(one.name for one in fields(Session)))
+#: The fields of a session in a row with more columns.
+_of_session = attrgetter(*(field.name for field in fields(Session)))
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known of a number, or of the numbers from `first_number` on, as its row is."""
+    """The entry of a number, or of the numbers from `first_number` on, like its row."""
 
     session: str
     number: int
@@ -87,7 +87,7 @@ class LockedSessions:
     queue: str
     rules: Rules
     sessions: Mapping[str, Session]
-    #: What is known of their numbers, by session, then number: of all that aren't over, and of those that were asked for.
+    #: The known entries of their numbers, by session, then number: all that aren't over, and the requested ones.
     entries: dict[str, dict[int, Entry]]
     now: int
     incarnation: int
@@ -100,39 +100,39 @@ class LockedSessions:
         self._changed[session.session] = session
 
     def note(self, entry: Entry) -> None:
-        """Have written what is known of a number now."""
+        """Write an entry of a number at the end."""
         self.entries.setdefault(entry.session, {})[entry.number] = entry
         self._noted[entry.session, entry.number] = entry
 
     def open_entries(self, session: Session) -> Iterator[Entry]:
-        """What is known of a session's numbers that aren't over, ascending."""
+        """Return the entries of a session's numbers that aren't over, ascending."""
         ours = self.entries.get(session.session, {})
         return (ours[number] for number in sorted(ours) if number > session.done_through)
 
     def entry(self, session: str, number: int) -> Entry | None:
-        """What is known of a number: in an entry of its own, or in that of a range."""
+        """Return the entry of a number: its own, or that of a range."""
         ours = self.entries.get(session, {})
         if (exact := ours.get(number)) is not None:
             return exact
-        return next((one for one in ours.values() if one.first_number <= number <= one.number), None)
+        return next((entry for entry in ours.values() if entry.first_number <= number <= entry.number), None)
 
     def next_number(self, session: Session) -> int:
-        """The number that comes next."""
+        """Return the next number."""
         return session.done_through + self.rules.increment
 
     def settle(self, sessions: Iterable[Session]) -> None:
-        """End the reservations that are over, and raise `done_through` where single numbers behind it are over."""
+        """End expired reservations, and raise `done_through` where single numbers after it are over."""
         ours = list(sessions)
-        rows = [(at, one) for at, session in enumerate(ours) for one in self.open_entries(session)]
-        states = _column(one.state for _, one in rows)
-        ends = claims.reservations_over(states, _column(_or_never(one.due_at) for _, one in rows), self.now)
-        for (_, one), ended in zip(rows, ends.tolist(), strict=True):
+        rows = [(at, entry) for at, session in enumerate(ours) for entry in self.open_entries(session)]
+        states = _column(entry.state for _, entry in rows)
+        ends = claims.reservations_over(states, _column(_or_never(entry.due_at) for _, entry in rows), self.now)
+        for (_, entry), ended in zip(rows, ends.tolist(), strict=True):
             if ended:
-                self.note(replace(one, state=EntryState.VOID, due_at=None))
-        over = [(at, one.number) for at, one in rows if self.entries[one.session][one.number].state in OVER]
+                self.note(replace(entry, state=EntryState.VOID, due_at=None))
+        over = [(at, entry.number) for at, entry in rows if self.entries[entry.session][entry.number].state in OVER]
         through = claims.run_over(
             _column(at for at, _ in over), _column(number for _, number in over),
-            _column(one.done_through for one in ours), np.full(len(ours), self.rules.increment, np.int64),
+            _column(session.done_through for session in ours), np.full(len(ours), self.rules.increment, np.int64),
         )  # fmt: skip
         for session, done in zip(ours, through.tolist(), strict=True):
             if done > session.done_through:
@@ -140,41 +140,43 @@ class LockedSessions:
                 self.change(session)
 
     def write(self, *, ends: bool = False) -> None:
-        """Write all that was changed and noted, in one round trip; with `ends` the transaction commits in it."""
-        asked = []
+        """Write all changes, in one round trip; with `ends` the transaction commits in it."""
+        parameters = []
         place = {"name": self.name, "queue": self.queue}
         if rows := [self._changed[key] for key in sorted(self._changed)]:
             columns = {
-                "sessions": [one.session for one in rows], "done": [one.done_through for one in rows],
-                "sent": [one.sent_through for one in rows], "states": [int(one.state) for one in rows],
-                "versions": [one.version for one in rows], "claims": [one.claim for one in rows],
-                "regions": [one.region for one in rows], "leases": [one.lease_until for one in rows],
-                "holes": [one.hole_since for one in rows], "hole_throughs": [one.hole_through for one in rows], "forgotten": [one.forgotten_before for one in rows],
-                "take_overs": [one.take_overs for one in rows], "conflicts": [one.conflicts for one in rows],
-                "used": [one.used_at for one in rows],
+                "sessions": [session.session for session in rows], "done": [session.done_through for session in rows],
+                "sent": [session.sent_through for session in rows], "states": [int(session.state) for session in rows],
+                "versions": [session.version for session in rows], "claims": [session.claim for session in rows],
+                "regions": [session.region for session in rows], "leases": [session.lease_until for session in rows],
+                "holes": [session.hole_since for session in rows],
+                "hole_throughs": [session.hole_through for session in rows],
+                "forgotten": [session.forgotten_before for session in rows],
+                "take_overs": [session.take_overs for session in rows], "conflicts": [session.conflicts for session in rows],
+                "used": [session.used_at for session in rows],
             }  # fmt: skip
-            asked.append(("write_sessions", place | columns))
+            parameters.append(("write_sessions", place | columns))
         if noted := [self._noted[key] for key in sorted(self._noted)]:
             columns = {
-                "sessions": [one.session for one in noted], "numbers": [one.number for one in noted],
-                "first": [one.first_number for one in noted], "states": [int(one.state) for one in noted],
-                "ids": [one.message_id for one in noted], "digests": [one.digest for one in noted],
-                "attempts": [one.attempts for one in noted], "due": [one.due_at for one in noted],
-                "reservations": [one.reservation for one in noted], "faults": [one.fault for one in noted],
+                "sessions": [entry.session for entry in noted], "numbers": [entry.number for entry in noted],
+                "first": [entry.first_number for entry in noted], "states": [int(entry.state) for entry in noted],
+                "ids": [entry.message_id for entry in noted], "digests": [entry.digest for entry in noted],
+                "attempts": [entry.attempts for entry in noted], "due": [entry.due_at for entry in noted],
+                "reservations": [entry.reservation for entry in noted], "faults": [entry.fault for entry in noted],
             }  # fmt: skip
-            asked.append(("write_entries", place | columns))
-        if asked:
-            self.statements.several(*asked, ends=ends)
+            parameters.append(("write_entries", place | columns))
+        if parameters:
+            self.statements.several(*parameters, ends=ends)
 
 
 def lock(
-    statements: JournalStatements, name: str, queue: str, sessions: Iterable[str], asked: Iterable[tuple[str, int]] = (), *,
+    statements: JournalStatements, name: str, queue: str, sessions: Iterable[str], numbers_asked: Iterable[tuple[str, int]] = (), *,
     opens: bool = False,
 ) -> LockedSessions:  # fmt: skip
     """Lock sessions, and read them."""
-    keys, numbers = sorted(set(sessions)), list(asked)
+    keys, numbers = sorted(set(sessions)), list(numbers_asked)
     place = {"name": name, "queue": queue}
-    of_numbers = {"asked": [one for one, _ in numbers], "numbers": [number for _, number in numbers]}
+    of_numbers = {"asked": [session for session, _ in numbers], "numbers": [number for _, number in numbers]}
     *_, rules, locked, entries = statements.several(
         *([("open_sessions", place | {"sessions": keys})] if opens else []),
         ("read_queue", place),

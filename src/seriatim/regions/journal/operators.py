@@ -1,4 +1,4 @@
-"""What an operator does with sessions of a journal. Every action is written to its operator log, with who did it and why."""
+"""An operator's actions on sessions of a journal. Each is written to its operator log, with actor and reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from seriatim.errors import ActionRefused, NotFound, UsageError
 from seriatim.kernel.regions import claims as rules
-from seriatim.kernel.regions.claims import ALLOWED, Action, EntryState, State
+from seriatim.kernel.regions.claims import ALLOWED, Action, EntryState, SessionState
 from seriatim.kernel.values.time import NEVER
 from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, Session, lock
 from seriatim.regions.journal.statements import JournalStatements
@@ -18,20 +18,20 @@ from seriatim.regions.journal.values import KnownByBox
 
 __all__ = ["ActionResult", "Recovery", "act", "begin_recovery", "end_recovery", "raise_known", "write_log"]
 
-#: The operator log names so many of the messages that were skipped together.
+#: How many ids of skipped messages the operator log names.
 _MOST_IDS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """What an action did.
+    """The result of an action.
 
     Args:
         session: the session.
-        action: what was done.
+        action: the action.
         done_through: all numbers up to it are over now.
-        state: what the session does now.
-        detail: what else is to be told.
+        state: the state of the session now.
+        detail: a remark.
         skipped_from: the first number that was skipped; None: none was.
         skipped_through: the last one.
         message_ids: the ids of skipped messages, as far as the journal knew them.
@@ -68,39 +68,41 @@ def act(
     statements: JournalStatements, name: str, queue: str, session: str, action: Action, *, actor: str, reason: str,
     through: int | None = None, missing: bool = False,
 ) -> ActionResult:  # fmt: skip
-    """Do something with one session."""
+    """Act on one session."""
     locked = lock(statements, name, queue, [session])
-    found = locked.sessions.get(session)
-    if found is None:
+    known = locked.sessions.get(session)
+    if known is None:
         raise NotFound(
             f"the journal knows no session {session!r} of queue {queue!r}", remedy="seriatim journal list shows them"
         )
-    locked.settle([found])
-    _check(found, action, locked.now)
+    locked.settle([known])
+    _check(known, action, locked.now)
     first: int | None = None
     last: int | None = None
     ids: tuple[str, ...] = ()
     match action:
         case Action.SKIP:
             if missing:
-                through = _missing_through(found)
-            first, last, ids = _skip(locked, found, through)
+                through = _missing_through(known)
+            first, last, ids = _skip(locked, known, through)
             detail = _skipped(first, last, ids)
         case Action.RETRY:
-            detail = _retry(locked, found)
+            detail = _retry(locked, known)
         case Action.RELEASE:
-            detail = f"the claim of region {found.region} is over"
-            _stop(found, State.IDLE)
+            detail = f"the claim of region {known.region} is over"
+            _stop(known, SessionState.IDLE)
         case Action.SUSPEND:
             detail = "no region gets its messages"
-            _stop(found, State.SUSPENDED)
+            _stop(known, SessionState.SUSPENDED)
         case Action.RESUME:
-            detail = _resume(locked, found)
-    locked.change(found)
+            detail = _resume(locked, known)
+    locked.change(known)
     locked.write()
     verb = action.name.lower()
     write_log(statements, name, queue, session, actor=actor, action=verb, reason=reason, detail=detail)
-    return ActionResult(session, verb, found.done_through, State(found.state).name.lower(), detail, first, last, ids)
+    return ActionResult(
+        session, verb, known.done_through, SessionState(known.state).name.lower(), detail, first, last, ids
+    )
 
 
 def begin_recovery(statements: JournalStatements, name: str, *, actor: str, reason: str) -> Recovery:
@@ -113,30 +115,30 @@ def begin_recovery(statements: JournalStatements, name: str, *, actor: str, reas
 
 
 def raise_known(statements: JournalStatements, name: str, queue: str, known: Mapping[str, KnownByBox]) -> int:
-    """Take over what boxes know of sessions; nothing is lowered. A claim of a number that is over ends."""
+    """Take over the boxes' knowledge of sessions; nothing is lowered. A claim of a number that is over ends."""
     locked = lock(statements, name, queue, known, opens=True)
     sessions = [locked.sessions[key] for key in sorted(known)]
-    told = [known[one.session] for one in sessions]
-    ours = np.array([one.done_through for one in sessions], np.int64)
-    overs = np.array([NEVER if one.over is None else one.over for one in told], np.int64)
+    reported = [known[one.session] for one in sessions]
+    ours = np.array([session.done_through for session in sessions], np.int64)
+    overs = np.array([NEVER if numbers.over is None else numbers.over for numbers in reported], np.int64)
     raised = 0
-    for one, its, done in zip(sessions, told, rules.recovered(ours, overs, overs).tolist(), strict=True):
-        sent = max(one.sent_through, its.through, done)
-        if done > one.done_through:
-            one.hole_since = None
-            _stop(one, State.IDLE)  # what it stood for, or was claimed for, is over
+    for session, report, done in zip(sessions, reported, rules.recovered(ours, overs, overs).tolist(), strict=True):
+        sent = max(session.sent_through, report.through, done)
+        if done > session.done_through:
+            session.hole_since = None
+            _stop(session, SessionState.IDLE)  # the reason for its stop, or its claim, is over
             raised += 1
-        elif sent == one.sent_through:
+        elif sent == session.sent_through:
             continue
-        one.done_through, one.sent_through, one.used_at = done, sent, locked.now
-        locked.change(one)
+        session.done_through, session.sent_through, session.used_at = done, sent, locked.now
+        locked.change(session)
     locked.settle(sessions)
     locked.write()
     return raised
 
 
 def end_recovery(statements: JournalStatements, name: str, done: Recovery, *, actor: str, reason: str) -> None:
-    """Note what a recovery did."""
+    """Note the result of a recovery."""
     detail = f"incarnation {done.incarnation}, sessions raised: {done.raised}, boxes asked: {', '.join(done.asked) or 'none'}"
     write_log(statements, name, None, None, actor=actor, action="recovered", reason=reason, detail=detail)
 
@@ -145,7 +147,7 @@ def write_log(
     statements: JournalStatements, name: str, queue: str | None, session: str | None, *, actor: str, action: str, reason: str,
     detail: str,
 ) -> None:  # fmt: skip
-    """Note what an operator did."""
+    """Note an operator's action."""
     statements.do(
         "write_log", id=str(uuid4()), name=name, queue=queue, session=session, actor=actor, action=action,
         reason=reason, detail=detail,
@@ -153,12 +155,12 @@ def write_log(
 
 
 def _check(session: Session, action: Action, now: int) -> None:
-    state = State(session.state)
-    if action == Action.SKIP and state == State.WORKING and (session.lease_until or 0) <= now:
-        return  # nobody has it in hand any more
+    state = SessionState(session.state)
+    if action == Action.SKIP and state == SessionState.WORKING and (session.lease_until or 0) <= now:
+        return  # no worker has it any more
     if state in ALLOWED[action]:
         return
-    allowed = ", ".join(one.name.lower() for one in Action if state in ALLOWED[one])
+    allowed = ", ".join(action.name.lower() for action in Action if state in ALLOWED[action])
     raise ActionRefused(
         f"cannot {action.name.lower()} a session that is {state.name.lower()} (allowed: {allowed})",
         where=f"session {session.session!r}",
@@ -176,7 +178,7 @@ def _missing_through(session: Session) -> int:
 
 
 def _skip(locked: LockedSessions, session: Session, through: int | None) -> tuple[int, int, tuple[str, ...]]:
-    """Skip the next number, or all through one; the first and the last, and the known ids of their messages."""
+    """Skip the next number, or all through one; return the first and the last, and the known ids of their messages."""
     first = locked.next_number(session)
     last = first if through is None else through
     if last < first or (last - first) % locked.rules.increment:
@@ -184,28 +186,28 @@ def _skip(locked: LockedSessions, session: Session, through: int | None) -> tupl
             f"cannot skip through {last}: the next number is {first}", where=f"session {session.session!r}",
             remedy=f"a number from {first} on, in steps of {locked.rules.increment}",
         )  # fmt: skip
-    left = [one for one in locked.open_entries(session) if one.number <= last and one.state not in OVER]
-    ids = tuple(one.message_id for one in left if one.message_id is not None)
-    for one in left:
-        if one.number < last:
-            locked.note(replace(one, state=EntryState.SKIPPED, due_at=None))
+    left = [entry for entry in locked.open_entries(session) if entry.number <= last and entry.state not in OVER]
+    ids = tuple(entry.message_id for entry in left if entry.message_id is not None)
+    for entry in left:
+        if entry.number < last:
+            locked.note(replace(entry, state=EntryState.SKIPPED, due_at=None))
     before = locked.entries.get(session.session, {}).get(last)
     if before is None:
-        # The range ends here and begins behind the last number that has an entry of its own.
-        inside = [one.number for one in locked.open_entries(session) if one.number < last]
+        # The range ends here and begins after the last number that has an entry of its own.
+        inside = [entry.number for entry in locked.open_entries(session) if entry.number < last]
         begins = max(inside, default=first - locked.rules.increment) + locked.rules.increment
         locked.note(Entry(session.session, last, begins, EntryState.SKIPPED))
     elif before.state not in OVER:
         locked.note(replace(before, state=EntryState.SKIPPED, due_at=None))
     session.done_through, session.sent_through = last, max(last, session.sent_through)
-    _stop(session, State.IDLE)
+    _stop(session, SessionState.IDLE)
     session.hole_since, session.used_at = None, locked.now
     locked.settle([session])
     return first, last, ids
 
 
 def _skipped(first: int, last: int, ids: Sequence[str]) -> str:
-    """The numbers that were skipped, and the ids of those that the journal knew."""
+    """The skipped numbers in words, with the ids that the journal knew."""
     more = "" if len(ids) <= _MOST_IDS else f", and {len(ids) - _MOST_IDS} more"
     known = f"; known: {', '.join(ids[:_MOST_IDS])}{more}" if ids else ""
     return f"skipped {first}{known}" if first == last else f"skipped {first} to {last}{known}"
@@ -220,7 +222,7 @@ def _retry(locked: LockedSessions, session: Session) -> str:
             remedy="resume a session that was suspended; skip a number that is missing",
         )  # fmt: skip
     locked.note(replace(entry, state=EntryState.PENDING, due_at=None, attempts=0))
-    _stop(session, State.IDLE)
+    _stop(session, SessionState.IDLE)
     return f"{number} is tried again at once"
 
 
@@ -232,9 +234,9 @@ def _resume(locked: LockedSessions, session: Session) -> str:
             f"cannot resume the session: its message {number} has failed", where=f"session {session.session!r}",
             remedy="retry it, or skip it",
         )  # fmt: skip
-    _stop(session, State.IDLE)
+    _stop(session, SessionState.IDLE)
     return "its messages are handed out again"
 
 
-def _stop(session: Session, state: State) -> None:
+def _stop(session: Session, state: SessionState) -> None:
     session.state, session.claim, session.region, session.lease_until = state, None, None, None

@@ -1,8 +1,9 @@
-"""Pipelines that run once in each region: whose turn it is to deliver, what is delivered, and the tables that get it in the same transaction.
+"""Pipelines that run once in each region: which run delivers, what is delivered, and the tables that get it in the same transaction.
 
-The lease of a pipeline is a claim with a random id and a version, like that of a session. Delivering ends with one message to the server that has the
-rows, the numbers, the check of the lease and the commit: a holder that stops anywhere before it has changed nothing, and one that stops behind it holds
-no locks.
+The lease of a pipeline is a claim with a random id and a version, like that of a session. A delivery ends with one message to the server,
+with
+the rows, the numbers, the check of the lease and the commit: a holder that stops before it has changed nothing, and one that stops after
+it holds no locks.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from seriatim.regions.journal.values import LONGEST_LEASE_S, Token
 
 __all__ = ["DeliveredFilter", "DeliveredView", "OutputTable", "PipelineClaim", "PipelineView", "Pipelines"]
 
-#: What the statement that checks the lease can't read as a number.
+#: The text that the statement returns when the lease is another's; it can't be read as a number.
 _LOST = "the lease is another's"
-#: So long an answer to a statement with rows is waited for.
+#: The longest wait for the answer to a statement with rows.
 _WRITING_S = 60.0
 #: The groups of one statement.
 _PORTION = 10_000
@@ -39,7 +40,7 @@ _PORTION = 10_000
 
 @dataclass(frozen=True, slots=True)
 class PipelineClaim:
-    """The right of one run to deliver what its pipeline releases."""
+    """The right of one run to deliver the released messages of its pipeline."""
 
     pipeline: str
     id: str = field(repr=False)
@@ -114,11 +115,11 @@ class OutputTable:
         return sql.Identifier(*self.name.split("."))
 
     def insertion(self, names: Sequence[str]) -> sql.Composed:
-        """The statement that inserts arrays, which are parameters ``c0``, ``c1`` …, into some of the columns."""
+        """Return the statement that inserts arrays, which are parameters ``c0``, ``c1`` …, into some of the columns."""
         for name in names:
             if name not in self.columns:
-                what = f"rows that wait have a column {name!r}, which isn't declared any more"
-                raise SchemaMismatch(what, where=f"table {self.name}", remedy="promote it until they are delivered")
+                problem = f"rows that wait have a column {name!r}, which isn't declared any more"
+                raise SchemaMismatch(problem, where=f"table {self.name}", remedy="promote it until they are delivered")
         places = [sql.Identifier(f"c{at}") for at in range(len(names))]
         arrays = [
             sql.SQL("{}::{}[]").format(sql.Placeholder(f"c{at}"), sql.SQL(self.columns[name]))
@@ -138,7 +139,7 @@ class OutputTable:
 
 
 class Pipelines:
-    """What a journal knows of pipelines. Threads share it; each call is a transaction."""
+    """The pipelines of a journal. Threads share it; each call is a transaction."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -151,40 +152,42 @@ class Pipelines:
         if not 0 < length <= LONGEST_LEASE_S * 1_000_000:
             raise UsageError(f"a lease can't be {shown(lease, 80)} s", remedy="more than 0 s, at most a day")
         ident = str(uuid4())
-        asked = {
+        parameters = {
             "name": pipeline, "claim": ident, "region": region, "holder": holder, "lease": length,
             "former": None if former is None else former.id,
         }  # fmt: skip
 
         def work(statements: JournalStatements) -> PipelineClaim | PipelineView:
-            _, taken, known = statements.several(
-                ("open_pipeline", {"name": pipeline}), ("claim_pipeline", asked),
+            _, granted, known = statements.several(
+                ("open_pipeline", {"name": pipeline}), ("claim_pipeline", parameters),
                 ("list_pipelines", {"name": pipeline}), ends=True,
             )  # fmt: skip
-            if taken:
-                return PipelineClaim(pipeline, ident, Token(taken[0].incarnation, taken[0].version), length)
+            if granted:
+                return PipelineClaim(pipeline, ident, Token(granted[0].incarnation, granted[0].version), length)
             return _view(known[0])
 
         return self._connections.again(work)
 
     def renew(self, claim: PipelineClaim) -> bool:
         """Renew a lease; False: it is another's by now."""
-        found = self._connections.again(lambda one: one.rows("renew_pipeline", **_of(claim), lease=claim.lease))
-        return bool(found)
+        rows = self._connections.again(
+            lambda statements: statements.rows("renew_pipeline", **_of(claim), lease=claim.lease)
+        )
+        return bool(rows)
 
     def give_back(self, claim: PipelineClaim) -> None:
         """End a lease before its time, so that the other region needn't wait."""
-        self._connections.again(lambda one: one.do("give_back_pipeline", **_of(claim)))
+        self._connections.again(lambda statements: statements.do("give_back_pipeline", **_of(claim)))
 
     def through(self, pipeline: str, destination: str, groups: Sequence[str]) -> dict[str, int]:
-        """Through which numbers groups of a destination are delivered; groups of which nothing is aren't there."""
-        found: dict[str, int] = {}
+        """Return through which numbers groups of a destination are delivered; groups without a delivery are missing."""
+        numbers: dict[str, int] = {}
         for at in range(0, len(groups), _PORTION):
-            some = list(groups[at : at + _PORTION])
-            place = {"pipeline": pipeline, "destination": destination, "groups": some}
-            rows = self._connections.again(lambda one, place=place: one.rows("read_delivered", **place))  # type: ignore[misc]
-            found.update({row.group_key: row.through for row in rows})
-        return found
+            portion = list(groups[at : at + _PORTION])
+            place = {"pipeline": pipeline, "destination": destination, "groups": portion}
+            rows = self._connections.again(lambda statements, place=place: statements.rows("read_delivered", **place))  # type: ignore[misc]
+            numbers.update({row.group_key: row.through for row in rows})
+        return numbers
 
     def deliver(
         self, claim: PipelineClaim, destination: str, through: Mapping[str, int], *, table: OutputTable | None = None,
@@ -194,7 +197,7 @@ class Pipelines:
         groups = list(through)
         noted = {
             "pipeline": claim.pipeline, "destination": destination, "groups": groups,
-            "numbers": [through[one] for one in groups],
+            "numbers": [through[group] for group in groups],
         }  # fmt: skip
 
         def work(statements: JournalStatements) -> None:
@@ -203,8 +206,8 @@ class Pipelines:
             try:
                 with connection.pipeline():
                     if table is not None and rows:
-                        given = {f"c{at}": values for at, values in enumerate(rows.values())}
-                        connection.execute(table.insertion(list(rows)), written(given))
+                        columns = {f"c{at}": values for at, values in enumerate(rows.values())}
+                        connection.execute(table.insertion(list(rows)), written(columns))
                         send_all(connection)
                     connection.execute(statements.text("raise_delivered"), written(noted))
                     send_all(connection)
@@ -233,7 +236,7 @@ class Pipelines:
     @filtered(DeliveredFilter)
     def delivered(self, chosen: DeliveredFilter) -> list[DeliveredView]:
         """List through which numbers the groups of a pipeline that runs in both regions are delivered."""
-        rows = self._connections.again(lambda one: one.rows("list_delivered", **chosen.parameters()))
+        rows = self._connections.again(lambda statements: statements.rows("list_delivered", **chosen.parameters()))
         return [_delivered(row) for row in rows]
 
     def forget_delivered(
@@ -242,8 +245,8 @@ class Pipelines:
         """Forget how far a group is delivered, because its numbers begin again: an operator has begun it anew in both runs."""
 
         def work(statements: JournalStatements) -> DeliveredView:
-            found = statements.maybe("forget_delivered", pipeline=pipeline, destination=destination, group=group)
-            if found is None:
+            row = statements.maybe("forget_delivered", pipeline=pipeline, destination=destination, group=group)
+            if row is None:
                 raise UsageError(
                     f"nothing of a group {shown(group, 80)} is delivered to {shown(destination, 80)}",
                     where=f"pipeline {pipeline!r}",
@@ -251,14 +254,14 @@ class Pipelines:
                 )
             write_log(
                 statements, pipeline, destination, group, actor=actor, action="forget delivered", reason=reason,
-                detail=f"it was delivered through {found.through}",
+                detail=f"it was delivered through {row.through}",
             )  # fmt: skip
-            return _delivered(found)
+            return _delivered(row)
 
         return self._connections.again(work)
 
     def check_table(self, table: OutputTable) -> None:
-        """See whether rows can be inserted into a table: it is there, with these columns, of types that take the values, and the role may."""
+        """Check that rows can be inserted into a table: it exists, with these columns, of fitting types, and the role may insert."""
         names = list(table.columns)
 
         def work(statements: JournalStatements) -> None:
@@ -273,21 +276,21 @@ class Pipelines:
 
     def _table_error(self, statements: JournalStatements, table: OutputTable, error: psycopg.Error) -> Exception:
         where = f"table {table.name} of {self._connections.place}"
-        told = error.diag.message_primary or str(error)
+        text = error.diag.message_primary or str(error)
         match error:
             case errors.UndefinedTable() | errors.InvalidSchemaName():
                 return SchemaMismatch("there is no such table", where=where, remedy=table.made_by)
             case errors.UndefinedColumn():
                 lacking = [name for name in table.columns if name not in self._columns(statements, table)]
                 added = ", ".join(f'ADD COLUMN "{name}" {table.columns[name]}' for name in lacking)
-                missing = ", ".join(lacking) or told
+                missing = ", ".join(lacking) or text
                 return SchemaMismatch(
                     f"it has no column {missing}", where=where, remedy=f"ALTER TABLE {table.name} {added}"
                 )
             case errors.DatatypeMismatch() | errors.CannotCoerce() | errors.UndefinedFunction():
-                return SchemaMismatch(told, where=where, remedy=f"it has to take what this one takes: {table.made_by}")
+                return SchemaMismatch(text, where=where, remedy=f"it has to take what this one takes: {table.made_by}")
             case errors.InsufficientPrivilege():
-                return EnvironmentProblem(told, where=where, remedy=f"GRANT INSERT ON {table.name}")
+                return EnvironmentProblem(text, where=where, remedy=f"GRANT INSERT ON {table.name}")
         return error
 
     @staticmethod
@@ -297,8 +300,11 @@ class Pipelines:
         return {row.column_name for row in statements.rows("table_columns", **place)}
 
     def known(self, pipeline: str | None = None) -> list[PipelineView]:
-        """Pipelines by name, with who delivers; None: all."""
-        return [_view(row) for row in self._connections.again(lambda one: one.rows("list_pipelines", name=pipeline))]
+        """Return pipelines by name, with the region that delivers; None: all."""
+        return [
+            _view(row)
+            for row in self._connections.again(lambda statements: statements.rows("list_pipelines", name=pipeline))
+        ]
 
 
 def _of(claim: PipelineClaim) -> dict[str, Any]:

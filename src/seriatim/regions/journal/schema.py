@@ -23,24 +23,24 @@ __all__ = ["BASELINE", "DEFAULT_SCHEMA", "bring_up_to_date", "check", "newest", 
 
 DEFAULT_SCHEMA = "seriatim_journal"
 _PACKAGE = "seriatim.regions.journal"
-#: The version of the baseline. A journal of the one before has the same tables, and is taken over as it is; an older one is upgraded by
-#: this commit first.
+#: The version of the baseline. A journal of the version before it has the same tables, and is used unchanged; an older one is first
+#: upgraded by this commit.
 BASELINE = 4
 _FORMER_COMMIT = "8473f540"
 _STEP = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
-#: What the second process is told, of a schema, a table or a row.
+#: The errors of the second process, for a schema, a table or a row.
 _THERE_ALREADY = (errors.DuplicateSchema, errors.DuplicateTable, errors.UniqueViolation, errors.SerializationFailure)
 _TRIES = 5
 
 
 @cache
 def scripts() -> dict[int, str]:
-    """The SQL that brings a journal to each version, from none or from the version before it; templates of the schema's name."""
+    """Return the SQL that brings a journal to each version, from none or from the version before it; templates of the schema's name."""
     names = (file.name for file in resources.files(_PACKAGE).joinpath("schema").iterdir())
     steps = {
-        int(found[1]): template(_PACKAGE, f"schema/{found[0]}")
-        for found in map(_STEP.fullmatch, sorted(names))
-        if found
+        int(match[1]): template(_PACKAGE, f"schema/{match[0]}")
+        for match in map(_STEP.fullmatch, sorted(names))
+        if match
     }
     return {BASELINE: template(_PACKAGE, "schema/tables.sql"), **steps}
 
@@ -96,7 +96,7 @@ def _make(statements: JournalStatements, version: int | None) -> None:
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(statements.schema)))
     reached = (
         BASELINE - 1 if version is None else max(version, BASELINE)
-    )  # the tables of the version before are those of the baseline
+    )  # the version before has the baseline's tables
     for number, text in scripts().items():
         if number > reached:
             connection.execute(for_schema(text, statements.schema))
@@ -107,10 +107,10 @@ def _make(statements: JournalStatements, version: int | None) -> None:
 
 
 def _version(statements: JournalStatements) -> int | None:
-    found = statements.one("find_schema", schema=statements.schema)
-    if not found.is_there:
+    schema_row = statements.one("find_schema", schema=statements.schema)
+    if not schema_row.is_there:
         return None
-    if not found.is_journal:
+    if not schema_row.is_journal:
         raise SchemaMismatch(
             f"the schema {statements.schema} is there, but it is no journal",
             remedy="give another schema to the journal, or drop that one",
@@ -119,9 +119,10 @@ def _version(statements: JournalStatements) -> int | None:
         row = statements.maybe("read_version")
     except psycopg.errors.InsufficientPrivilege as error:
         raise EnvironmentProblem(
-            f"this role may not read the journal: {error.diag.message_primary}", where=f"schema {statements.schema}",
+            f"this role may not read the journal: {error.diag.message_primary}",
+            where=f"schema {statements.schema}",
             remedy="GRANT USAGE ON SCHEMA, and SELECT, INSERT, UPDATE, DELETE on its tables",
-        ) from error  # fmt: skip
+        ) from error
     return None if row is None else int(row.version)
 
 

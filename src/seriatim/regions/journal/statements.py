@@ -1,7 +1,7 @@
 """Run the journal's statements: files of plain SQL, each by its name.
 
-Any PostgreSQL has to run them, and databases that speak its protocol: they take no advisory locks, listen to nothing, call no functions of ours, make no
-temporary tables, and change a row once a statement. A test reads them all.
+Any PostgreSQL has to run them, and databases that speak its protocol: they take no advisory locks, listen to nothing, call no functions of
+ours, make no temporary tables, and change a row once a statement. A test reads them all.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = ["JournalStatements", "send_all"]
 
 
 def send_all(connection: psycopg.Connection[Any]) -> None:
-    """Send what was asked in a pipeline so far. The driver leaves what the socket doesn't take at once, and then waits for an answer to it."""
+    """Send the queued statements of a pipeline. The driver would leave what the socket doesn't take, and wait for its answer."""
     pgconn = connection.pgconn
 
     def sending() -> abc.PQGen[None]:
         while pgconn.flush():
             ready = yield Wait.RW
             if ready & Ready.R:
-                pgconn.consume_input()  # else the server may wait for us to take its answers
+                pgconn.consume_input()  # otherwise the server may wait for us to read its answers
 
     if pgconn.flush():
         connection.wait(sending())
@@ -47,23 +47,23 @@ class JournalStatements(Statements):
         return statement(name, self.schema, package=self.package)
 
     def alone(self, name: str, /, **parameters: Any) -> list[Any]:
-        """The rows of a statement that is a transaction of its own, in one round trip; in a transaction that has begun it is a part of that."""
+        """Return the rows of a statement that is a transaction by itself, in one round trip; or a part of an open transaction."""
         connection = self.connection
         if connection.pgconn.transaction_status != TransactionStatus.IDLE:
             return self.rows(name, **parameters)
         sent = as_sent(connection.adapter(), (self.text(name), written(parameters)))
         return rows_of(connection, execute_alone(connection, [sent]), sent.text)
 
-    def several(self, *asked: tuple[str, dict[str, Any]], ends: bool = False) -> list[list[Any]]:
-        """The rows of several statements, one after another, in one round trip; none for those that return no rows."""
+    def several(self, *calls: tuple[str, dict[str, Any]], ends: bool = False) -> list[list[Any]]:
+        """Return the rows of several statements, one after another, in one round trip; none for statements without rows."""
         with self.connection.pipeline():
-            cursors = [self.connection.cursor(row_factory=namedtuple_row) for _ in asked]
-            for cursor, (name, parameters) in zip(cursors, asked, strict=True):
+            cursors = [self.connection.cursor(row_factory=namedtuple_row) for _ in calls]
+            for cursor, (name, parameters) in zip(cursors, calls, strict=True):
                 cursor.execute(self.text(name), written(parameters))
                 send_all(self.connection)
             if ends:
                 self.connection.commit()
-        found = [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+        results = [cursor.fetchall() if cursor.description else [] for cursor in cursors]
         for cursor in cursors:
             cursor.close()
-        return found
+        return results

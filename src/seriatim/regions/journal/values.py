@@ -1,4 +1,4 @@
-"""What is asked of a journal, and what it answers, as values."""
+"""The requests to a journal, and its answers, as values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.fields import Choice, Declaration, Period, Plain, Whole, takes
 from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
-from seriatim.kernel.regions.claims import Answer, EntryState
+from seriatim.kernel.regions.claims import EntryState, JournalAnswer
 from seriatim.kernel.regions.votes import Vote
 from seriatim.kernel.values.time import micros
 from seriatim.pipeline.text.storable import fits_text
@@ -16,7 +16,6 @@ from seriatim.pipeline.text.storable import fits_text
 __all__ = [
     "LONGEST_LEASE_S",
     "MOST_CLAIMED",
-    "Asked",
     "Claim",
     "ClaimAnswer",
     "Holder",
@@ -26,23 +25,24 @@ __all__ = [
     "Reservation",
     "Token",
     "VoteAnswer",
+    "WantedMessage",
     "digest_of",
 ]
 
 #: How long a lease may be, and how many numbers a claim may have.
 LONGEST_LEASE_S, MOST_CLAIMED = 86_400, 1_000
-#: Numbers are kept so far from the ends of their range that no step of a queue gets there.
+#: Numbers keep this distance from the ends of their range, so that no step of a queue reaches them.
 _LARGEST = 2**62
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 def digest_of(kind: str, content_type: str | None, body: bytes) -> bytes:
-    """The SHA-256 of a message's type, content type and body; no byte can move from one to the next."""
-    told = hashlib.sha256()
+    """Return the SHA-256 of a message's type, content type and body; no byte can move from one to the next."""
+    digest = hashlib.sha256()
     for part in (kind.encode(), b"" if content_type is None else b"\1" + content_type.encode()):
-        told.update(len(part).to_bytes(8, "big") + part)
-    told.update(body)
-    return told.digest()
+        digest.update(len(part).to_bytes(8, "big") + part)
+    digest.update(body)
+    return digest.digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class QueueRules(Declaration):
     hole_timeout: Plain[float | None, str] = takes(Period.above_0(), None)
 
     def as_columns(self) -> dict[str, int | bool]:
-        """The same as the journal keeps it."""
+        """Return the rules as the journal keeps them."""
         return {
             "start": self.start,
             "increment": self.increment,
@@ -82,11 +82,11 @@ class Numbered:
     digest: bytes
 
     def __post_init__(self) -> None:
-        for what, value in (("session", self.session), ("message's id", self.message_id)):
+        for noun, value in (("session", self.session), ("message's id", self.message_id)):
             if not isinstance(value, str) or not value or not fits_text(value):
-                raise UsageError(f"a {what} can't be {shown(value, 80)}", remedy="text without NUL, not empty")
+                raise UsageError(f"a {noun} can't be {shown(value, 80)}", remedy="text without NUL, not empty")
             if len(value.encode()) > MAX_KEY_BYTES:
-                raise UsageError(f"the {what} {shown(value, 80)} is too long", remedy=f"at most {MAX_KEY_BYTES} bytes")
+                raise UsageError(f"the {noun} {shown(value, 80)} is too long", remedy=f"at most {MAX_KEY_BYTES} bytes")
         if isinstance(self.number, bool) or not isinstance(self.number, int) or abs(self.number) > _LARGEST:
             raise UsageError(
                 f"the number of a message can't be {shown(self.number, 80)}", where=f"session {shown(self.session, 80)}",
@@ -99,18 +99,20 @@ class Numbered:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Numbered):
+class WantedMessage(Numbered):
     """A message that a region has and wants to work on."""
 
     #: How long ago it was published, in microseconds, by the clock of its box.
     age: int = 0
-    #: Through which number all of the session is over, as the region's box knows; None: it knows of none.
+    #: Through which number all of the session is over, according to the region's box; None: it knows none.
     over_through: int | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Token:
-    """What another system is told with a write, so that it can refuse one that comes from an older claim: it compares both numbers, in this order."""
+    """The token that another system gets with a write, so that it can refuse a write of an older claim: it compares both numbers, in this
+    order.
+    """
 
     incarnation: int
     version: int
@@ -128,20 +130,20 @@ class Claim:
     first: int
     last: int
     increment: int
-    #: Its length in microseconds. A holder stops by its own clock when so much has passed since it asked.
+    #: Its length in microseconds. A holder stops by its own clock when this time has passed since its request.
     lease: int
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimAnswer:
-    """What the journal says to a message that a region wants to work on."""
+    """The journal's answer for a message that a region wants to work on."""
 
-    answer: Answer
-    #: The claim that it is in, if it is `Answer.TAKEN`; one for all messages of a session.
+    answer: JournalAnswer
+    #: The claim that contains it, if it is `JournalAnswer.TAKEN`; one for all messages of a session.
     claim: Claim | None = None
-    #: Microseconds after which to ask again; None: nobody knows.
+    #: Microseconds after which to ask again; None: no time is known.
     again: int | None = None
-    #: What is noted of its number, where something is.
+    #: The state of its number, if the journal has one.
     entry: EntryState | None = None
     #: All numbers of its session up to this one are over.
     through: int | None = None
@@ -149,16 +151,16 @@ class ClaimAnswer:
 
 @dataclass(frozen=True, slots=True)
 class KnownByBox:
-    """What a box knows of a session."""
+    """A box's knowledge of a session."""
 
     through: int
-    #: Through which number all is over, as it has heard from the journal; None: it has heard of none.
+    #: Through which number all is over, according to the journal's answers to the box; None: it has had none.
     over: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class VoteAnswer:
-    """What the journal says to a number for a message."""
+    """The journal's answer to a number for a message."""
 
     vote: Vote
     #: The highest number that it knows in the session, after the vote.
@@ -167,7 +169,7 @@ class VoteAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Whose a number is, as the journal has it."""
+    """The holder of a number, according to the journal."""
 
     message_id: str | None
     is_over: bool

@@ -1,4 +1,4 @@
-"""What people see of a journal: sessions, with what their next number waits for; the numbers of a session; what operators did."""
+"""Views of a journal: sessions, with the reason why their next number waits; the numbers of a session; the actions of operators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from seriatim.box.views import listing
 from seriatim.box.views.listing import Listing
 from seriatim.errors import NotFound
-from seriatim.kernel.regions.claims import EntryState, State
+from seriatim.kernel.regions.claims import EntryState, SessionState
 from seriatim.kernel.values.time import NEVER
 from seriatim.pipeline.text.command import command
 from seriatim.regions.journal.statements import JournalStatements
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-#: So many ids of messages that no region has are told.
+#: How many ids of messages are listed that no region has.
 _MOST_IDS = 20
 _SHOWN_IDS = 3
 
@@ -91,7 +91,7 @@ class SessionView:
 
 @dataclass(frozen=True, slots=True)
 class EntryView:
-    """What the journal has noted of a number.
+    """The journal's entry of a number.
 
     Args:
         first_number: the first of the numbers, if they were skipped together; else the same as `number`.
@@ -116,7 +116,7 @@ class EntryView:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """What an operator did.
+    """An action of an operator.
 
     Args:
         at: when.
@@ -126,7 +126,7 @@ class LogEntry:
         queue: the queue; None: all.
         session: the session; None: all.
         reason: why.
-        detail: what came of it.
+        detail: the result.
     """
 
     at: datetime
@@ -160,7 +160,7 @@ class SessionCounts:
 
 @dataclass(frozen=True, slots=True)
 class RegionView:
-    """What the journal knows of a region.
+    """The journal's view of a region.
 
     Args:
         region: its name.
@@ -209,18 +209,18 @@ def sessions(statements: JournalStatements, chosen: SessionFilter) -> list[Sessi
 def known_sessions(
     statements: JournalStatements, name: str, after: tuple[str, str], most: int
 ) -> list[tuple[str, str, int, int]]:
-    """The queue, the session, the highest number and through which number all is over, of the sessions behind one, by their keys."""
+    """Return queue, session, highest number and through which number all is over, of the sessions after one, by their keys."""
     rows = statements.rows("known_sessions", name=name, queue=after[0], session=after[1], most=most)
-    return [(one.queue, one.session, max(one.sent_through, one.done_through), one.done_through) for one in rows]
+    return [(row.queue, row.session, max(row.sent_through, row.done_through), row.done_through) for row in rows]
 
 
 def entries(statements: JournalStatements, name: str, queue: str, session: str, most: int = 100) -> list[EntryView]:
-    """What is noted of the newest numbers of a session, the highest first."""
-    (found,) = sessions(statements, SessionFilter(name=name, queue=queue, session=session)) or (None,)
+    """Return the entries of the newest numbers of a session, the highest first."""
+    (session_view,) = sessions(statements, SessionFilter(name=name, queue=queue, session=session)) or (None,)
     rows = statements.rows("list_entries", name=name, queue=queue, session=session, most=most)
     return [
         EntryView(
-            row.first_number, row.number, _state_of(row, found), row.message_id, row.attempts, _time(row.due_at),
+            row.first_number, row.number, _state_of(row, session_view), row.message_id, row.attempts, _time(row.due_at),
             row.fault, _moment(row.changed_at),
         )
         for row in rows
@@ -228,7 +228,7 @@ def entries(statements: JournalStatements, name: str, queue: str, session: str, 
 
 
 def log(statements: JournalStatements, chosen: JournalLogFilter) -> list[LogEntry]:
-    """What operators did, the latest first."""
+    """Return the actions of operators, the latest first."""
     return [
         LogEntry(_moment(row.at), row.actor, row.action, row.name, row.queue, row.session, row.reason, row.detail)
         for row in statements.rows("list_log", **chosen.parameters())
@@ -236,10 +236,10 @@ def log(statements: JournalStatements, chosen: JournalLogFilter) -> list[LogEntr
 
 
 def regions(statements: JournalStatements, name: str) -> list[RegionView]:
-    """What the journal knows of the regions of a name."""
+    """Return the journal's knowledge of the regions of a name."""
     return [
-        RegionView(one.region, one.incarnation, *map(_time, (one.outbox_since, one.queue_since, one.reported_at)))
-        for one in statements.rows("read_regions", name=name)
+        RegionView(row.region, row.incarnation, *map(_time, (row.outbox_since, row.queue_since, row.reported_at)))
+        for row in statements.rows("read_regions", name=name)
     ]
 
 
@@ -249,21 +249,21 @@ def counts(statements: JournalStatements, name: str) -> SessionCounts:
 
 
 def rules(statements: JournalStatements, name: str, queue: str) -> QueueRules:
-    """What holds for a queue."""
-    found = statements.maybe("read_queue", name=name, queue=queue)
-    if found is None:
+    """Return the rules of a queue."""
+    row = statements.maybe("read_queue", name=name, queue=queue)
+    if row is None:
         raise NotFound(
             f"the journal knows no queue {queue!r} of the regions {name!r}", remedy="define it first: Regions.define(…)"
         )
     return QueueRules(
-        found.start, found.increment, found.attempts, "continue" if found.goes_on else "suspend",
-        found.retry_after / 1_000_000, found.hole_timeout / 1_000_000 or None,
+        row.start, row.increment, row.attempts, "continue" if row.goes_on else "suspend",
+        row.retry_after / 1_000_000, row.hole_timeout / 1_000_000 or None,
     )  # fmt: skip
 
 
 def _session(row: Any) -> SessionView:
     return SessionView(
-        row.name, row.queue, row.session, State(row.state).name.lower(), row.done_through, row.sent_through,
+        row.name, row.queue, row.session, SessionState(row.state).name.lower(), row.done_through, row.sent_through,
         row.next_number, row.message_id, _waits_for(row), row.region, _time(row.lease_until), row.attempts or 0,
         row.fault, row.version, row.take_overs, row.conflicts, _time(row.hole_since), row.hole_through,
         row.missing_ids or [], _commands(row), _moment(row.used_at),
@@ -272,11 +272,11 @@ def _session(row: Any) -> SessionView:
 
 def _waits_for(row: Any) -> str | None:
     number, due = row.next_number, (row.due_at or 0) > row.now
-    if row.state == State.WORKING and row.lease_until > row.now:
+    if row.state == SessionState.WORKING and row.lease_until > row.now:
         return None
-    if row.state == State.WORKING and row.hole_since is None:
+    if row.state == SessionState.WORKING and row.hole_since is None:
         return "the lease is over: any region takes it over"
-    if row.state == State.SUSPENDED:
+    if row.state == SessionState.SUSPENDED:
         failed = row.entry_state == EntryState.FAILED
         return f"message {number} has failed: retry or skip" if failed else "an operator has suspended it: resume"
     if row.entry_state == EntryState.RESERVED:
@@ -287,7 +287,7 @@ def _waits_for(row: Any) -> str | None:
 
 
 def _of_hole(row: Any) -> str:
-    """What a session waits for whose next numbers no region has, as far as they have told."""
+    """The reason why a session waits whose next numbers no region has, by their reports."""
     first, last, ids = row.next_number, row.hole_through, row.missing_ids or []
     numbers, were = (f"message {first}", "was") if first == last else (f"messages {first} to {last}", "were")
     if row.sent_through >= first:
@@ -298,15 +298,15 @@ def _of_hole(row: Any) -> str:
 
 
 def _commands(row: Any) -> list[str]:
-    """The commands that let a session go on."""
-    rests = row.state == State.IDLE or (row.state == State.WORKING and row.lease_until <= row.now)
+    """Return the commands that let a session continue."""
+    rests = row.state == SessionState.IDLE or (row.state == SessionState.WORKING and row.lease_until <= row.now)
     verbs: tuple[str, ...] = ()
-    if row.state == State.SUSPENDED:
+    if row.state == SessionState.SUSPENDED:
         verbs = ("retry", "skip") if row.entry_state == EntryState.FAILED else ("resume",)
     elif rests and row.hole_since is not None and row.entry_state != EntryState.RESERVED:
         verbs = ("skip",)
-    through = row.hole_through if row.state != State.SUSPENDED else None
-    return [command("journal", one, of=row.session, queue=row.queue, name=row.name, through=through) for one in verbs]
+    through = row.hole_through if row.state != SessionState.SUSPENDED else None
+    return [command("journal", verb, of=row.session, queue=row.queue, name=row.name, through=through) for verb in verbs]
 
 
 def _state_of(row: Any, session: SessionView | None) -> str:

@@ -1,4 +1,4 @@
-"""Votes of the journal on numbers, what it knows of sessions, and numbers that it reserves for senders."""
+"""Votes of the journal on numbers, its knowledge of sessions, and the numbers that it reserves for senders."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ __all__ = ["bar", "confirm", "done_of", "fence", "holders_of", "numbers_of", "re
 
 
 def vote(
-    statements: JournalStatements, name: str, queue: str, asked: Sequence[Numbered], counted: Mapping[str, int]
+    statements: JournalStatements, name: str, queue: str, messages: Sequence[Numbered], counted: Mapping[str, int]
 ) -> list[VoteAnswer]:
     """Vote on numbers for messages: all numbers of a session, or none."""
-    if not asked:
+    if not messages:
         return []
-    if len({(one.session, one.number) for one in asked}) < len(asked):
+    if len({(message.session, message.number) for message in messages}) < len(messages):
         raise UsageError("two messages of one session have one number", remedy="give each message its own number")
-    order = sorted(range(len(asked)), key=lambda at: (asked[at].session, asked[at].number))
-    rows = [asked[at] for at in order]
+    order = sorted(range(len(messages)), key=lambda at: (messages[at].session, messages[at].number))
+    rows = [messages[at] for at in order]
     is_stale = _is_stale(statements, name, counted)
-    numbers = [(one.session, one.number) for one in rows]
-    locked = lock(statements, name, queue, [one.session for one in rows], numbers, opens=True)
+    numbers = [(row.session, row.number) for row in rows]
+    locked = lock(statements, name, queue, [row.session for row in rows], numbers, opens=True)
     place = {key: at for at, key in enumerate(sorted(locked.sessions))}
-    entries = [locked.entries.get(one.session, {}).get(one.number) for one in rows]
+    entries = [locked.entries.get(row.session, {}).get(row.number) for row in rows]
     votes = rules.voted(
-        rules.Asked(
-            np.array([place[one.session] for one in rows], np.int64),
-            np.array([one.number for one in rows], np.int64),
-            np.array([_through(locked, one.session) for one in rows], np.int64),
-            np.array([_is_same(entry, one) for entry, one in zip(entries, rows, strict=True)], np.bool_),
+        rules.VoteRequests(
+            np.array([place[row.session] for row in rows], np.int64),
+            np.array([row.number for row in rows], np.int64),
+            np.array([_through(locked, row.session) for row in rows], np.int64),
+            np.array([_is_same(entry, row) for entry, row in zip(entries, rows, strict=True)], np.bool_),
             np.full(len(rows), is_stale, np.bool_),
         )
-    ).tolist()  # fmt: skip
-    for one, found in zip(rows, votes, strict=True):
+    ).tolist()
+    for row, found in zip(rows, votes, strict=True):
         if found == Vote.GRANTED:
-            locked.note(Entry(one.session, one.number, one.number, EntryState.KNOWN, one.message_id, one.digest))
-            session = locked.sessions[one.session]
-            session.sent_through, session.used_at = max(session.sent_through, one.number), locked.now
+            locked.note(Entry(row.session, row.number, row.number, EntryState.KNOWN, row.message_id, row.digest))
+            session = locked.sessions[row.session]
+            session.sent_through, session.used_at = max(session.sent_through, row.number), locked.now
             locked.change(session)
     locked.write(ends=True)
-    answers = [VoteAnswer(Vote(found), _through(locked, one.session)) for one, found in zip(rows, votes, strict=True)]
+    answers = [VoteAnswer(Vote(found), _through(locked, row.session)) for row, found in zip(rows, votes, strict=True)]
     return [answer for _, answer in sorted(zip(order, answers, strict=True), key=lambda pair: pair[0])]
 
 
@@ -58,41 +58,46 @@ def bar(
     statements: JournalStatements,
     name: str,
     queue: str,
-    asked: Sequence[Numbered],
+    messages: Sequence[Numbered],
     counted: Mapping[str, int],
     age: int,
 ) -> list[Vote]:
-    """Bar messages from their numbers, so that they may get others: a number of which nothing is known is void from then on.
-
-    Only for a sender that counts the vote of a box for each number, and whose other box has refused.
+    """Bar messages from their numbers, so that they may get others: an unknown number is void from then on. Only for a sender that counts
+    the vote of a box for each number, and whose other box has refused.
     """
-    if not asked:
+    if not messages:
         return []
     is_stale = _is_stale(statements, name, counted)
-    numbers = [(one.session, one.number) for one in asked]
-    locked = lock(statements, name, queue, [one.session for one in asked], numbers, opens=True)
-    entries = [locked.entry(one.session, one.number) for one in asked]
-    same = [_is_same(entry, one) for entry, one in zip(entries, asked, strict=True)]
-    forgotten = (locked.sessions[one.session].forgotten_before for one in asked)
-    found = rules.barred(
+    numbers = [(message.session, message.number) for message in messages]
+    locked = lock(statements, name, queue, [message.session for message in messages], numbers, opens=True)
+    entries = [locked.entry(message.session, message.number) for message in messages]
+    same = [_is_same(entry, message) for entry, message in zip(entries, messages, strict=True)]
+    forgotten = (locked.sessions[message.session].forgotten_before for message in messages)
+    votes = rules.barred(
         np.array(same, np.bool_), np.full(len(same), is_stale, np.bool_), np.full(len(same), locked.now - age, np.int64),
-        np.array([NEVER if one is None else one for one in forgotten], np.int64),
+        np.array([NEVER if floor is None else floor for floor in forgotten], np.int64),
     ).tolist()  # fmt: skip
-    for one, entry, vote in zip(asked, entries, found, strict=True):
-        session = locked.sessions[one.session]
-        if vote == Vote.GRANTED and entry is None and one.number > session.done_through:
+    for message, entry, vote in zip(messages, entries, votes, strict=True):
+        session = locked.sessions[message.session]
+        if vote == Vote.GRANTED and entry is None and message.number > session.done_through:
             locked.note(
-                Entry(one.session, one.number, one.number, EntryState.VOID, fault="its sender has withdrawn it")
+                Entry(
+                    message.session,
+                    message.number,
+                    message.number,
+                    EntryState.VOID,
+                    fault="its sender has withdrawn it",
+                )
             )
-            session.sent_through, session.used_at = max(session.sent_through, one.number), locked.now
+            session.sent_through, session.used_at = max(session.sent_through, message.number), locked.now
             locked.change(session)
     locked.settle(locked.sessions.values())
     locked.write(ends=True)
-    return [Vote(one) for one in found]
+    return [Vote(vote) for vote in votes]
 
 
 def through_of(statements: JournalStatements, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
-    """The highest number that the journal knows of each session; those that it doesn't know aren't there."""
+    """Return the highest number that the journal knows of each session; unknown sessions are missing."""
     if not sessions:
         return {}
     locked = lock(statements, name, queue, sessions)
@@ -100,44 +105,44 @@ def through_of(statements: JournalStatements, name: str, queue: str, sessions: S
 
 
 def done_of(statements: JournalStatements, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
-    """Through which number each session is over, as the journal knows; those that it doesn't know aren't there."""
+    """Return through which number each session is over; unknown sessions are missing."""
     if not sessions:
         return {}
     locked = lock(statements, name, queue, sessions)
-    return {key: one.done_through for key, one in locked.sessions.items()}
+    return {key: session.done_through for key, session in locked.sessions.items()}
 
 
 def holders_of(
     statements: JournalStatements, name: str, queue: str, numbers: Sequence[tuple[str, int]]
 ) -> list[Holder]:
-    """Whose numbers of sessions are, for each a `Holder`."""
+    """Return the holder of each number."""
     if not numbers:
         return []
-    locked = lock(statements, name, queue, [one for one, _ in numbers], numbers)
-    found = []
+    locked = lock(statements, name, queue, [session for session, _ in numbers], numbers)
+    holders = []
     for key, number in numbers:
         session, entry = locked.sessions.get(key), locked.entry(key, number)
         is_over = session is not None and number <= session.done_through
         is_reserved = entry is not None and entry.state == EntryState.RESERVED
-        # As `confirm` has it: a reservation whose time has passed is void, whether that is written or not.
+        # Like `confirm`: a reservation is void after its time, even before that is written.
         waits = entry is not None and is_reserved and entry.due_at is not None and entry.due_at > locked.now
         is_void = entry is not None and (entry.state in OVER or (is_reserved and not waits))
-        found.append(Holder(None if entry is None else entry.message_id, is_over, waits, is_void))
-    return found
+        holders.append(Holder(None if entry is None else entry.message_id, is_over, waits, is_void))
+    return holders
 
 
 def numbers_of(
     statements: JournalStatements, name: str, queue: str, messages: Sequence[tuple[str, str]]
 ) -> dict[tuple[str, str], int]:
-    """The numbers that messages have, by session and id; those of which the journal knows none aren't there."""
+    """Return the numbers of messages, by session and id; messages without one are missing."""
     if not messages:
         return {}
-    asked = set(messages)
+    wanted = set(messages)
     rows = statements.rows(
-        "numbers_of", name=name, queue=queue, sessions=sorted({session for session, _ in asked}),
+        "numbers_of", name=name, queue=queue, sessions=sorted({session for session, _ in wanted}),
         ids=[ident for _, ident in messages],
     )  # fmt: skip
-    return {(row.session, row.message_id): row.number for row in rows if (row.session, row.message_id) in asked}
+    return {(row.session, row.message_id): row.number for row in rows if (row.session, row.message_id) in wanted}
 
 
 def reserve(
@@ -151,52 +156,58 @@ def reserve(
             "fewer than one number can't be reserved", remedy="give the number of messages of each session"
         )
     locked = lock(statements, name, queue, counts, opens=True)
-    found: dict[str, list[Reservation]] = {}
+    reservations: dict[str, list[Reservation]] = {}
     for key in sorted(counts):
         session, ident = locked.sessions[key], str(uuid4())
         step, through = locked.rules.increment, _through(locked, key)
-        found[key] = [Reservation(key, through + step * place, ident) for place in range(1, counts[key] + 1)]
-        for one in found[key]:
+        reservations[key] = [Reservation(key, through + step * place, ident) for place in range(1, counts[key] + 1)]
+        for reservation in reservations[key]:
             until = locked.now + lease
-            locked.note(Entry(key, one.number, one.number, EntryState.RESERVED, due_at=until, reservation=ident))
+            locked.note(
+                Entry(key, reservation.number, reservation.number, EntryState.RESERVED, due_at=until, reservation=ident)
+            )
         session.sent_through, session.used_at = through + step * counts[key], locked.now
         locked.change(session)
     locked.write(ends=True)
-    return found
+    return reservations
 
 
 def confirm(
     statements: JournalStatements, name: str, queue: str, kept: Sequence[tuple[Reservation, Numbered]]
 ) -> list[Reservation]:
-    """Confirm reservations, each for its message. A message that has a number in its session isn't given a second one."""
+    """Confirm reservations, each for its message. A message that has a number in its session gets no second one."""
     if not kept:
         return []
-    # So that two calls for one message come one after another.
-    lock(statements, name, queue, [one.session for one, _ in kept])
-    had = numbers_of(statements, name, queue, [(one.session, message.message_id) for one, message in kept])
+    # Two calls for one message run one after the other.
+    lock(statements, name, queue, [reservation.session for reservation, _ in kept])
+    had = numbers_of(
+        statements, name, queue, [(reservation.session, message.message_id) for reservation, message in kept]
+    )
     ours = sorted(
         (pair for pair in kept if had.get((pair[0].session, pair[1].message_id), pair[0].number) == pair[0].number),
         key=lambda pair: (pair[0].session, pair[0].number),
     )
     rows = statements.rows(
-        "confirm", name=name, queue=queue, sessions=[one.session for one, _ in ours],
-        numbers=[one.number for one, _ in ours], reservations=[one.id for one, _ in ours],
+        "confirm", name=name, queue=queue, sessions=[reservation.session for reservation, _ in ours],
+        numbers=[reservation.number for reservation, _ in ours], reservations=[reservation.id for reservation, _ in ours],
         ids=[message.message_id for _, message in ours], digests=[message.digest for _, message in ours],
     )  # fmt: skip
     confirmed = {(row.session, row.number) for row in rows}
-    return [one for one, _ in kept if (one.session, one.number) not in confirmed]
+    return [reservation for reservation, _ in kept if (reservation.session, reservation.number) not in confirmed]
 
 
 def fence(statements: JournalStatements, name: str, region: str, incarnation: int) -> None:
-    """Note the incarnation of a region's box: votes of an earlier one count no more, nor what it has reported."""
+    """Note the incarnation of a region's box: neither votes nor reports of an earlier one count any more."""
     statements.do("fence", name=name, region=region, incarnation=incarnation)
 
 
 def _is_stale(statements: JournalStatements, name: str, counted: Mapping[str, int]) -> bool:
-    """Whether a call counts the vote of a box that was restored since. If not, no such box learns the numbers before the transaction ends."""
+    """Return whether a call counts the vote of a box that was restored since. If not, no such box learns the numbers before the transaction
+    ends.
+    """
     if not counted:
         return False
-    fences = {one.region: one.incarnation for one in statements.rows("hold_regions", name=name)}
+    fences = {row.region: row.incarnation for row in statements.rows("hold_regions", name=name)}
     return any(fences.get(region, 0) > incarnation for region, incarnation in counted.items())
 
 
@@ -205,5 +216,5 @@ def _through(locked: LockedSessions, key: str) -> int:
     return max(session.sent_through, session.done_through)
 
 
-def _is_same(entry: Entry | None, one: Numbered) -> bool:
-    return entry is not None and entry.message_id == one.message_id and entry.digest in (None, one.digest)
+def _is_same(entry: Entry | None, message: Numbered) -> bool:
+    return entry is not None and entry.message_id == message.message_id and entry.digest in (None, message.digest)

@@ -1,4 +1,4 @@
-"""What a run keeps in the operator log: answers to operators' commands, behind which it cleans up, and the events of groups."""
+"""A run's entries in the operator log: answers to operators' commands, after which it cleans up, and the events of groups."""
 
 from __future__ import annotations
 
@@ -16,13 +16,10 @@ __all__ = ["keeping"]
 
 
 def keeping(checkpoint: Checkpoint, id_: str, count: Callable[[Delivered], None]) -> Callable[[Delivered], None]:
-    """A function for a sink: calls `count`, keeps what a batch has answered and what happened in it, and deletes what of the control
-    log can't be needed again: in its first batch what former runs have left, and then where commands were answered, which are all
-    that comes in the middle of a run.
-
-    The batch is counted first: whoever reads an answer finds the groups as it left them.
-
-    The batch isn't committed yet: if it runs again, it tells the same, which takes the place of this.
+    """Return a function for a sink: it calls `count`, keeps a batch's answers and events, and deletes old entries of the control log: in
+    its first batch those of former runs, and later those before answered commands. The batch is counted first, so that a reader of an
+    answer finds the groups as it left them. The batch isn't committed yet: if it runs again, it tells the same, which takes the place of
+    this.
     """
     log, control = OperatorLog(checkpoint.operator_log, id_), ControlLog(checkpoint.control)
     is_first = True
@@ -40,11 +37,11 @@ def keeping(checkpoint: Checkpoint, id_: str, count: Callable[[Delivered], None]
 
 
 def _told(reports: Iterable[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The answers in the reports of buckets, in the order in which their commands were written, and the events, in order of time."""
-    told = [json.loads(report) for report in reports if '"answers"' in report or '"events"' in report]
-    answers = [{"kind": ANSWER, **one} for report in told for one in report.get("answers", ())]
-    events = [{"kind": EVENT, **one} for report in told for one in report.get("events", ())]
+    """Return the answers in the reports of buckets, in the order in which their commands were written, and the events, in order of time."""
+    content = [json.loads(report) for report in reports if '"answers"' in report or '"events"' in report]
+    answers = [{"kind": ANSWER, **answer} for report in content for answer in report.get("answers", ())]
+    events = [{"kind": EVENT, **event} for report in content for event in report.get("events", ())]
     return (
-        sorted(answers, key=lambda one: (one["written"], one["id"])),
-        sorted(events, key=lambda one: (one["at"], one["queue"], one["group"])),
+        sorted(answers, key=lambda answer: (answer["written"], answer["id"])),
+        sorted(events, key=lambda event: (event["at"], event["queue"], event["group"])),
     )

@@ -13,7 +13,7 @@ from seriatim.spark.session.transient_failures import healing
 
 __all__ = ["WAITS_S", "Attempts"]
 
-#: Seconds before each time that a query is begun again without having got on in between.
+#: The pauses before a query is begun again without progress in between, seconds.
 WAITS_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 
 
@@ -34,16 +34,16 @@ class Attempts:
     def after(self, failure: BaseException) -> bool:
         """Wait until the query has to be restarted (True), or until the run has to end (False)."""
         error = cause_of(failure)
-        what = healing(error, str(failure.__cause__ or failure)) if self._lives() else None
-        if what is None:
+        cause = healing(error, str(failure.__cause__ or failure)) if self._lives() else None
+        if cause is None:
             raise error from _cause(failure, error)
         if self._made == len(WAITS_S):
-            told = f"{error.what}; tried {self._made + 1} times without getting on"
-            raise type(error)(told, where=error.where, remedy=error.remedy) from failure
+            text = f"{error.what}; tried {self._made + 1} times without getting on"
+            raise type(error)(text, where=error.where, remedy=error.remedy) from failure
         seconds = WAITS_S[self._made]
         self._made += 1
         if self._tell is not None:
-            self._tell(Again(what, error.what, seconds, self._made, len(WAITS_S)))
+            self._tell(Again(cause, error.what, seconds, self._made, len(WAITS_S)))
         until = monotonic() + seconds
         while not self._stop.requested and (left := until - monotonic()) > 0:
             self._stop.wait(left)

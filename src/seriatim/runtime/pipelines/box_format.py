@@ -11,7 +11,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.connection.connections import DEFAULT_SCHEMA, VARIABLE
 from seriatim.box.connection.dsn import without_secret
 from seriatim.box.pipelines.dialog_staging import DialogStaging, Speaker
-from seriatim.box.pipelines.feed import Feed
+from seriatim.box.pipelines.feed import PipelineFeed
 from seriatim.box.pipelines.incoming import Incoming
 from seriatim.box.pipelines.staging import Staging
 from seriatim.pipeline.declared.contract import DEFAULT
@@ -25,9 +25,9 @@ class DefaultSource(BoxFormat):
     """The format. Spark finds it by this name in the module ``pyspark_seriatim``."""
 
     @staticmethod
-    def feed(options: BoxOptions) -> Feed:
+    def feed(options: BoxOptions) -> PipelineFeed:
         """See `BoxFormat`."""
-        return Feed(
+        return PipelineFeed(
             without_secret(options.dsn),
             options.schema or DEFAULT_SCHEMA,
             queue=options.queue,
@@ -59,20 +59,19 @@ class DefaultSource(BoxFormat):
 
 
 def register(session: Any, dsn: str | None = None, others: Mapping[str, str] | None = None) -> None:
-    """Register the format in a session, and set the box for frames that name none.
-
-    A session whose Python can find ``pyspark_seriatim`` knows the format by itself. The workers of this session get the
-    DSN in their environment, on every machine; it is in no option, plan or checkpoint.
+    """Register the format in a session, and set the box for frames that name none. A session whose Python can find ``pyspark_seriatim``
+    knows the format by itself. The workers of this session get the DSN in their environment, on every machine; it is in no option, plan or
+    checkpoint.
     """
     environment = session.sparkContext.environment
-    told = dsn or os.environ.get(VARIABLE)
-    given = {**(others or {}), **({} if told is None else {VARIABLE: told})}
-    before = {name: environment[name] for name in given if name in environment}
-    environment.update(given)
+    address = dsn or os.environ.get(VARIABLE)
+    options_ = {**(others or {}), **({} if address is None else {VARIABLE: address})}
+    before = {name: environment[name] for name in options_ if name in environment}
+    environment.update(options_)
     try:
         session.dataSource.register(DefaultSource)
     finally:
-        for name in given:
+        for name in options_:
             environment.pop(name, None)
         environment.update(before)
 
@@ -80,18 +79,18 @@ def register(session: Any, dsn: str | None = None, others: Mapping[str, str] | N
 @contextmanager
 def boxed(pipeline: Pipeline, session: Any) -> Iterator[None]:
     """Open the boxes of a pipeline, if it needs some, for a session, while the block runs."""
-    others: dict[str, str] = {}
+    rest: dict[str, str] = {}
     for variable, place in pipeline.other_boxes.items():
         with MessageBox.open(place.dsn, schema=place.schema or DEFAULT_SCHEMA, connections=1, create=False) as box:
-            others[variable] = box.dsn
+            rest[variable] = box.dsn
     if not pipeline.needs_box:
-        if others:
-            register(session, others=others)
+        if rest:
+            register(session, others=rest)
         yield
         return
     schema = pipeline.box.schema or DEFAULT_SCHEMA
     # As with the commands: the name of another schema may be mistyped.
     creates = schema == DEFAULT_SCHEMA
     with MessageBox.open(pipeline.box.dsn, schema=schema, connections=1, create=creates) as box:
-        register(session, box.dsn, others)
+        register(session, box.dsn, rest)
         yield

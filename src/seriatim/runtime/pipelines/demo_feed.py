@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-__all__ = ["HEALED", "HOLE_TIMEOUT_S", "SKIPPED", "Feed", "generate"]
+__all__ = ["HEALED", "HOLE_TIMEOUT_S", "SKIPPED", "DemoFeed", "generate"]
 
 #: How long a hole may stay open, in seconds of the feed's own time.
 HOLE_TIMEOUT_S = 600
@@ -27,7 +27,7 @@ _STATES = ("received", "paid", "packed", "changed", "shipped")
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
+class DemoFeed:
     """A feed and the expected result."""
 
     lines: tuple[bytes, ...]
@@ -55,7 +55,7 @@ class _Update:
     version: int
 
 
-def generate(messages: int = 20_000, seed: int = 7) -> Feed:
+def generate(messages: int = 20_000, seed: int = 7) -> DemoFeed:
     """Generate a feed."""
     chance = random.Random(seed)  # noqa: S311 - a reproducible feed is the point
     period_s = _HOURS * 3600
@@ -71,7 +71,9 @@ def generate(messages: int = 20_000, seed: int = 7) -> Feed:
     for place, line in enumerate(broken, start=1):
         lines.insert(place * len(lines) // (len(broken) + 1), line)
     twice = len(updates) - sum(len(set(numbers)) for numbers in arrived.values())
-    return Feed(tuple(lines), {customer: tuple(numbers) for customer, numbers in arrived.items()}, twice, len(broken))
+    return DemoFeed(
+        tuple(lines), {customer: tuple(numbers) for customer, numbers in arrived.items()}, twice, len(broken)
+    )
 
 
 def _scrambled(chance: random.Random, messages: int, period_s: float) -> Iterable[_Update]:

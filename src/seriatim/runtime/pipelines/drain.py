@@ -1,4 +1,4 @@
-"""End a pipeline from outside: after its batch, or when all that was there has been taken in."""
+"""End a pipeline from outside: after its batch, or when all present messages have been taken in."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from seriatim.spark.state.synced_files import write_synced
 
 __all__ = ["PATIENCE_S", "Drained", "drain", "stop"]
 
-#: How long a run is waited for, unless the caller says otherwise. A run cancels its batch before that.
+#: How long a caller waits for a run by default. A run cancels its batch before that.
 PATIENCE_S = 600.0
 _LOOK_S = 0.1
 
@@ -28,7 +28,7 @@ class Drained:
     """A pipeline that was drained."""
 
     summary: RunSummary
-    #: The groups that still hold messages, as `views` tells of them.
+    #: The groups that still hold messages, in the form of `views`.
     groups: list[dict[str, Any]]
 
 
@@ -40,8 +40,8 @@ def stop(place: PipelinePlace, *, patience: float = PATIENCE_S) -> bool:
     try:
         write_synced(request, b"")
     except OSError as error:
-        what = f"the checkpoint can't be written: {error.strerror}"
-        raise EnvironmentProblem(what, where=str(place.root)) from error
+        problem = f"the checkpoint can't be written: {error.strerror}"
+        raise EnvironmentProblem(problem, where=str(place.root)) from error
     deadline, pause = time.monotonic() + patience, Pause()
     while place.is_running():
         if time.monotonic() > deadline:
@@ -64,16 +64,15 @@ def drain(
     conf: Mapping[str, str] | None = None,
     patience: float = PATIENCE_S,
 ) -> Drained:
-    """End a pipeline when all that was there has been taken in, and all that can leave has left.
-
-    A running query can't leave its sources, so its run is ended after its batch; a run in this process takes in what is there then.
+    """End a pipeline when all present messages have been taken in, and all that can leave have left. A running query can't leave its
+    sources, so its run is ended after its batch; a run in this process takes in what is there then.
     """
     stop(place, patience=patience)
     groups: list[dict[str, Any]] = []
 
     def look(session: Any) -> None:
-        found = groups_in_state(session, place.root, [one.queue for one in pipeline.route])
-        groups.extend(one for one in found if one["held"])
+        groups_held = groups_in_state(session, place.root, [route.queue for route in pipeline.route])
+        groups.extend(group for group in groups_held if group["held"])
 
     summary = run(pipeline, drain=True, progress=progress, tell=tell, conf=conf, ended=look)
     return Drained(summary, groups)

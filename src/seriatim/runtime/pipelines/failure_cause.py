@@ -15,19 +15,19 @@ _RAISED = re.compile(r"^(?:[\w.]+\.)?(\w+)(?:: (.*))?$")
 _CAUSED = re.compile(r"^(?:: |Caused by: |.*terminated with exception: )(.*)$", re.MULTILINE)
 _PREFIXED = re.compile(r"^(?:Caused by: )?(?:[a-z]\w*\.)+\w+(?:Exception|Error): ")
 _WORDLESS = re.compile(r"[\w.$]+$")  # the name of a class, and nothing else
-#: Where Spark says which file it couldn't read, and of some failures why.
+#: Spark's text with the name of an unreadable file, and for some failures with the cause.
 _UNREADABLE = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] (.*?reading file (\S+)\..*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 _GOES_ON = "the next run goes on where this one stopped"
 _MOST = 500
 
 
 def cause_of(error: BaseException) -> SeriatimError:
-    """The error to show for a failed query: seriatim's own error as it was raised, or the cause in a line."""
+    """Return the error to show for a failed query: seriatim's own error, or the cause in a line."""
     if isinstance(error, SeriatimError):
         return error
     text = str(error).strip() or type(error).__name__
     raised = _raised_in_python(text)
-    if raised is None or raised[0].startswith("Py4J"):  # the driver's Python handed on what the JVM said
+    if raised is None or raised[0].startswith("Py4J"):  # the driver's Python has passed on the JVM's text
         return _unreadable(text) or _failed(_raised_in_java(text))
     kind, message = raised
     ours = getattr(errors, kind, None)
@@ -36,17 +36,17 @@ def cause_of(error: BaseException) -> SeriatimError:
     return _failed(f"{kind}: {message}" if message else kind)
 
 
-def _failed(what: str, remedy: str = "--verbose prints the whole error") -> QueryFailed:
-    shown = what if len(what) <= _MOST else f"{what[:_MOST]}…"
+def _failed(problem: str, remedy: str = "--verbose prints the whole error") -> QueryFailed:
+    shown = problem if len(problem) <= _MOST else f"{problem[:_MOST]}…"
     return QueryFailed(f"the query failed: {shown}", remedy=f"{remedy}; {_GOES_ON}")
 
 
 def _unreadable(text: str) -> QueryFailed | None:
-    """Of a file that can't be read, which it is, where the innermost cause doesn't say that."""
-    found = _UNREADABLE.search(text)
-    if found is None:
+    """Return an error with the name of an unreadable file, where the innermost cause lacks it."""
+    match = _UNREADABLE.search(text)
+    if match is None:
         return None
-    kind, message, file = found.groups()
+    kind, message, file = match.groups()
     if kind == "PARQUET_COLUMN_DATA_TYPE_MISMATCH":
         return _failed(message, "write the file with that type: a location has one schema")
     cause = _raised_in_java(text)

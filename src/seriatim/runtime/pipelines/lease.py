@@ -1,7 +1,9 @@
-"""The lease of a pipeline that runs once in each region: the run that has it delivers, the other one orders along and keeps its state.
+"""The lease of a pipeline that runs once in each region: its holder delivers.
 
-A thread asks for the lease and renews it. By its own monotonic clock a claim ends when its length has passed since it was asked for, whether the journal
-answers or not; in the end the journal decides, which refuses a delivery under a claim that isn't the present one.
+The other run orders the same messages and keeps its state.
+
+A thread asks for the lease and renews it. By its own monotonic clock a claim ends when its length has passed since it was asked for,
+whether the journal answers or not; in the end the journal decides, which refuses a delivery under a claim that isn't the present one.
 """
 
 from __future__ import annotations
@@ -31,13 +33,13 @@ from seriatim.spark.deliver.layout import flat_columns
 __all__ = ["PipelineLease", "leased", "output_table"]
 
 _LOG = logging.getLogger("seriatim.pipeline")
-#: So often in its length a lease is renewed.
+#: How often a lease is renewed in its length.
 _RENEWALS = 3
 #: A run without the lease asks again after this share of its length, and at least once a second.
 _ASKS, _LONGEST_LOOK_S = 5, 1.0
-#: For so many seconds an answer of the journal is waited for, at most; of a short lease a part of it.
+#: The longest wait for an answer of the journal, seconds; with a short lease a part of the lease.
 _PATIENCE_S = 5.0
-#: The types of properties in PostgreSQL; others are called there as in Spark.
+#: The types of properties in PostgreSQL; other types have Spark's names there.
 _TYPES = {"string": "text", "double": "double precision", "timestamp": "timestamptz", "binary": "bytea"}
 
 
@@ -48,27 +50,27 @@ def output_table(pipeline: Pipeline, name: str) -> OutputTable:
 
 
 class PipelineLease(threading.Thread):
-    """The lease, and what is done under it. Carriers of several destinations use it at once; see `Lease`."""
+    """The lease, and the deliveries under it. Carriers of several destinations use it at once; see `Lease`."""
 
     def __init__(
         self, journal: Journal, pipeline: str, place: JournalPlace, tables: Mapping[str, OutputTable],
-        told: Callable[[LeaseState], None] = lambda _: None, clock: Callable[[], float] = time.monotonic,
+        report: Callable[[LeaseState], None] = lambda _: None, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         super().__init__(name="seriatim-lease", daemon=True)
         self._known = journal.pipelines
         self._pipeline = pipeline
         self._region = place.region
         self._lease_s = place.lease_s
-        #: The tables of destinations that are delivered there, by destination.
+        #: The tables of destinations that are delivered to the journal's database, by destination.
         self._tables = dict(tables)
-        #: Called with each change of what is known of the lease.
-        self._told = told
+        #: Called with each change of the lease's known state.
+        self._told = report
         self._clock = clock
         self._holder = f"{socket.gethostname()}, process {os.getpid()}"
         self._lock = threading.Lock()
         self._claim: PipelineClaim | None = None
         self._until = 0.0
-        #: What is known; replaced, never changed.
+        #: The known state; replaced, never changed.
         self.state = LeaseState("waiting", self._region, reason="the journal hasn't been asked yet")
         self._ended = threading.Event()
 
@@ -121,7 +123,7 @@ class PipelineLease(threading.Thread):
 
     def _lose(self, claim: PipelineClaim | None) -> None:
         with self._lock:
-            if self._claim is claim:  # else this run has got another one meanwhile
+            if self._claim is claim:  # otherwise this run has another claim by now
                 self._claim, self._until = None, 0.0
 
     def begin(self) -> None:
@@ -157,33 +159,33 @@ class PipelineLease(threading.Thread):
         try:
             self.ask()
         except Exception as error:  # noqa: BLE001 -- whatever it is, the next time may do
-            if self.held() is None:  # else it goes on until its time is over
+            if self.held() is None:  # otherwise it lasts until its time is over
                 self._tell(LeaseState("waiting", self._region, reason=str(error)))
 
     def ask(self) -> None:
         """Renew the lease, or ask for it."""
-        claim, asked = self._claim, self._clock()
+        claim, asked_at = self._claim, self._clock()
         if claim is not None and self.held() is not None and self._known.renew(claim):
             with self._lock:
                 if self._claim is claim:  # a delivery may have found that it is lost
-                    self._until = max(self._until, asked + self._lease_s)
+                    self._until = max(self._until, asked_at + self._lease_s)
             self._tell(self._as_active(None))
             return
-        asked = self._clock()
-        found = self._known.claim(self._pipeline, self._region, self._holder, lease=self._lease_s, former=claim)
-        if isinstance(found, PipelineClaim):
+        asked_at = self._clock()
+        answer = self._known.claim(self._pipeline, self._region, self._holder, lease=self._lease_s, former=claim)
+        if isinstance(answer, PipelineClaim):
             with self._lock:
-                self._claim, self._until = found, asked + self._lease_s
+                self._claim, self._until = answer, asked_at + self._lease_s
             self._tell(self._as_active(None))
             return
         self._lose(claim)
-        self._tell(self._as_passive(found))
+        self._tell(self._as_passive(answer))
 
     def _as_active(self, until: datetime | None) -> LeaseState:
         return LeaseState("active", self._region, self._region, self._holder, _text(until))
 
-    def _as_passive(self, found: PipelineView) -> LeaseState:
-        return LeaseState("passive", self._region, found.region, found.holder, _text(found.lease_until))
+    def _as_passive(self, view: PipelineView) -> LeaseState:
+        return LeaseState("passive", self._region, view.region, view.holder, _text(view.lease_until))
 
     def _tell(self, state: LeaseState) -> None:
         former, self.state = self.state, state
@@ -220,9 +222,9 @@ def leased(pipeline: Pipeline, checkpoint: Path) -> Iterator[PipelineLease | Non
         yield None
         return
     tables = {
-        one.queue.name: output_table(pipeline, one.deliver.options["table"])
-        for one in pipeline.route
-        if one.deliver.format == TABLE
+        route.queue.name: output_table(pipeline, route.deliver.options["table"])
+        for route in pipeline.route
+        if route.deliver.format == TABLE
     }
     patience = max(1.0, min(_PATIENCE_S, place.lease_s / 2))
     with Journal.open(
@@ -237,7 +239,7 @@ def leased(pipeline: Pipeline, checkpoint: Path) -> Iterator[PipelineLease | Non
 
 
 def _connections(pipeline: Pipeline) -> int:
-    """One for the lease, and some for the carriers."""
+    """Return the number of connections: one for the lease, and some for the carriers."""
     return 1 + min(8, len(pipeline.route))
 
 

@@ -20,7 +20,7 @@ from seriatim.spark.query import cut_state
 
 __all__ = ["Moved", "move"]
 
-#: How the folders are called in which states of other numbers of buckets lie.
+#: The prefix of the folders with states of other numbers of buckets.
 _MOVED_TO = "moved-to-"
 
 
@@ -53,8 +53,8 @@ def move(pipeline: Pipeline) -> Moved:
 
 def _check_finished(checkpoint: Checkpoint, remedy: str) -> None:
     if checkpoint.in_flight():
-        what = f"batch {checkpoint.last_begun()} was begun and not finished"
-        raise CheckpointMismatch(what, where=str(checkpoint.root), remedy=remedy)
+        problem = f"batch {checkpoint.last_begun()} was begun and not finished"
+        raise CheckpointMismatch(problem, where=str(checkpoint.root), remedy=remedy)
 
 
 def _to_buckets(pipeline: Pipeline, checkpoint: Checkpoint, buckets: int, lock: int) -> None:

@@ -1,4 +1,4 @@
-"""The way of a few messages through the stages before the order, outside of Spark: read, worked on, routed, its key and number found.
+"""The way of a few messages through the stages before the order, outside of Spark: read, processed, routed, with key and number.
 
 The rules are those of the stages themselves: the readers of `spark/receive/`, the user's code as `spark/process/` calls it, the kernel's
 filters and its reading of numbers.
@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from seriatim.errors import shown
-from seriatim.kernel.filters.filter import LONG, STRING, TIMESTAMP, Kind, Type, type_from
+from seriatim.kernel.filters.filter import LONG, STRING, TIMESTAMP, Type, ValueKind, type_from
 from seriatim.kernel.filters.filter_function import Function, as_function
 from seriatim.kernel.groups.policy import BestEffort, Fifo, UnitOfWork, Unordered
 from seriatim.kernel.groups.sequence import key_problem
@@ -30,9 +30,9 @@ from seriatim.spark.process.stage import process_here
 from seriatim.spark.receive.reread import Reread, reader_of
 from seriatim.spark.resequence.resubmitted import as_plain
 
-__all__ = ["Entry", "Passage", "Refusal", "Request"]
+__all__ = ["Entry", "Passage", "PutBackRefusal", "Request"]
 
-#: The columns that every message has besides its properties, with their types in filters; None: none can name them.
+#: The columns of every message besides its properties, with their types in filters; None: filters can't name it.
 _OWN: Mapping[str, Type | None] = {
     "message_id": STRING,
     "type": STRING,
@@ -46,7 +46,7 @@ _OWN: Mapping[str, Type | None] = {
 }
 
 
-class Refusal(Exception):
+class PutBackRefusal(Exception):
     """A message that can't be put back as it is; the text is the reason."""
 
 
@@ -58,7 +58,7 @@ class Request:
     fields: Mapping[str, Any]
     anew: bool = False
     edited: tuple[str, ...] = ()
-    #: The destination to which alone it goes; None: it is routed.
+    #: The one destination that it goes to; None: it is routed.
     only: str | None = None
 
 
@@ -67,12 +67,12 @@ class Entry:
     """A message as it enters a destination's order."""
 
     destination: str
-    #: What decides its place in the state: its group's key, or for a destination without groups its id.
+    #: The key of its place in the state: its group's key, or for a destination without groups its id.
     key: str
     group: str | None
     shown: Any
     sequence: int | None
-    #: The size of its set, or the bits that tell that it opens or closes its group.
+    #: The size of its set, or the bits for opening or closing its group.
     size: int | None
     time: int | None
     row: Mapping[str, Any]
@@ -90,61 +90,63 @@ class Passage:
         self._types = {**{name: kind for name, kind in _OWN.items() if kind is not None}, **self._types}
         self._filters: dict[str, Function] = {}
 
-    def ways(self, requests: Sequence[Request]) -> list[list[Entry | Refusal]]:
-        """The ways of messages: of each an entry for each destination that wants it, and why it can't go to one, or to any."""
-        found: list[list[Entry | Refusal]] = [[] for _ in requests]
+    def ways(self, requests: Sequence[Request]) -> list[list[Entry | PutBackRefusal]]:
+        """Return the ways of messages: for each message an entry per destination, or the reason why it can't go there."""
+        ways: list[list[Entry | PutBackRefusal]] = [[] for _ in requests]
         messages: dict[int, dict[str, Any]] = {}
         for place, request in enumerate(requests):
             try:
                 messages[place] = self._prepared(request)
-            except Refusal as refusal:
-                found[place].append(refusal)
+            except PutBackRefusal as refusal:
+                ways[place].append(refusal)
         if self._has_code:
-            messages = self._worked_on(messages, requests, None, found)
-        wanted = self._routed(messages, requests, found)
-        for one in self._pipeline.route:
-            mine = wanted[one.queue.name]
-            if one.process is not None:
-                mine = self._worked_on(mine, requests, one, found)
-            for place, message in mine.items():
+            messages = self._worked_on(messages, requests, None, ways)
+        wanted = self._routed(messages, requests, ways)
+        for route in self._pipeline.route:
+            rows = wanted[route.queue.name]
+            if route.process is not None:
+                rows = self._worked_on(rows, requests, route, ways)
+            for place, message in rows.items():
                 try:
-                    found[place].append(self._entry(one.queue, message, requests[place].fields))
-                except Refusal as refusal:
-                    found[place].append(refusal)
-        return found
+                    ways[place].append(self._entry(route.queue, message, requests[place].fields))
+                except PutBackRefusal as refusal:
+                    ways[place].append(refusal)
+        return ways
 
     def _routed(
-        self, messages: dict[int, dict[str, Any]], requests: Sequence[Request], found: list[list[Entry | Refusal]]
+        self, messages: dict[int, dict[str, Any]], requests: Sequence[Request], ways: list[list[Entry | PutBackRefusal]]
     ) -> dict[str, dict[int, dict[str, Any]]]:
         """By destination the messages that it wants."""
-        wanted: dict[str, dict[int, dict[str, Any]]] = {one.queue.name: {} for one in self._pipeline.route}
+        wanted: dict[str, dict[int, dict[str, Any]]] = {route.queue.name: {} for route in self._pipeline.route}
         for place, message in messages.items():
             only = requests[place].only
-            names = [one.queue.name for one in self._pipeline.route if self._is_for(one, message)]
+            names = [route.queue.name for route in self._pipeline.route if self._is_for(route, message)]
             for name in names:
                 if only in (None, name):
                     wanted[name][place] = message
             if not any(only in (None, name) for name in names):
                 why = f"destination {only} doesn't want it any more" if only else "no destination wants it"
-                found[place].append(Refusal(why))
+                ways[place].append(PutBackRefusal(why))
         return wanted
 
     @property
     def _has_code(self) -> bool:
-        return self._pipeline.process is not None or any(one.process is not None for one in self._pipeline.route)
+        return self._pipeline.process is not None or any(route.process is not None for route in self._pipeline.route)
 
     def _prepared(self, request: Request) -> dict[str, Any]:
         """The columns of a message, read again from its body where they have to be."""
         fields = request.fields
         entry = self._entries.get(self._source(fields))
         if entry is None:
-            raise Refusal(f"the pipeline has no location {shown(fields.get('location'))} any more")
+            raise PutBackRefusal(f"the pipeline has no location {shown(fields.get('location'))} any more")
         message = self._message(fields)
         body_edited = bool({"body", "body_base64"} & set(request.edited))
         invalid = fields.get("disposition") == "invalid"
         unsplit = entry.split is not None and fields.get("part") is None and entry.split.otherwise == "invalid"
         if request.anew and unsplit:
-            raise Refusal("messages of its location are split, and this one wasn't: put it into the source again")
+            raise PutBackRefusal(
+                "messages of its location are split, and this one wasn't: put it into the source again"
+            )
         if (invalid or body_edited) and (request.anew or not self._has_code):
             self._read_again(entry, message, request.edited)
         return message
@@ -166,31 +168,31 @@ class Passage:
             try:
                 message[name] = None if value is None else converted(name, converter(kind), as_in_json(value))
             except Unreadable as error:
-                raise Refusal(str(error)) from None
+                raise PutBackRefusal(str(error)) from None
         return message
 
     def _read_again(self, entry: Receive, message: dict[str, Any], edited: tuple[str, ...]) -> None:
-        """Put what is in the body in place of the properties that nobody has edited."""
+        """Replace the properties that weren't edited by those in the body."""
         if entry.title not in self._readers:
             self._readers[entry.title] = reader_of(entry, search_folders(self._pipeline.source_file))
         reader = self._readers[entry.title]
         if reader is None:
             return
-        found, problem = reader(message["body"])
+        values, problem = reader(message["body"])
         if problem is not None:
-            wrong = [one for one in problem.split("; ") if one.partition(":")[0] not in edited]
-            if wrong or not found:
-                raise Refusal(f"it is still invalid: {problem}")
-        message.update({name: value for name, value in found.items() if name not in edited})
+            wrong = [part for part in problem.split("; ") if part.partition(":")[0] not in edited]
+            if wrong or not values:
+                raise PutBackRefusal(f"it is still invalid: {problem}")
+        message.update({name: value for name, value in values.items() if name not in edited})
 
     def _worked_on(
         self,
         messages: dict[int, dict[str, Any]],
         requests: Sequence[Request],
         destination: Destination | None,
-        found: list[list[Entry | Refusal]],
+        ways: list[list[Entry | PutBackRefusal]],
     ) -> dict[int, dict[str, Any]]:
-        """The messages after the user's code; those that had passed it as they are, those at which it fails again are refused."""
+        """Return the messages after the user's code; messages that had passed it stay, and messages that fail again are refused."""
         places = [place for place in messages if requests[place].anew]
         if not places:
             return messages
@@ -202,7 +204,7 @@ class Passage:
                 done[place] = {**messages[place], **message}
             else:
                 del done[place]
-                found[place].append(Refusal(f"it is still invalid: {message['_invalid'].splitlines()[0]}"))
+                ways[place].append(PutBackRefusal(f"it is still invalid: {message['_invalid'].splitlines()[0]}"))
         return done
 
     def _is_for(self, destination: Destination, message: Mapping[str, Any]) -> bool:
@@ -235,7 +237,7 @@ class Passage:
             return None
         time = as_plain(message.get(str(self._pipeline.time)))
         if time is None:
-            raise Refusal(f"it is still invalid: {REASONS[Reason.TIME_MISSING]}")
+            raise PutBackRefusal(f"it is still invalid: {REASONS[Reason.TIME_MISSING]}")
         return int(time)
 
     def _group(self, queue: Queue, message: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
@@ -247,21 +249,23 @@ class Passage:
         if problem and queue.group.default is not None:
             return queue.group.default
         if problem or key is None:
-            raise Refusal(f"it is still invalid: {REASONS[problem]}")
+            raise PutBackRefusal(f"it is still invalid: {REASONS[problem]}")
         return key
 
     def _sequence(self, queue: Queue, value: Any) -> int | None:
         if queue.sequence is None or isinstance(queue.policy, Fifo):
             return None
         if queue.sequence == "ticket" and isinstance(value, Mapping):
-            stamp = next((one.stamp for one in self._entries.values() if one.location == value.get("location")), None)
+            stamp = next(
+                (entry.stamp for entry in self._entries.values() if entry.location == value.get("location")), None
+            )
             last = LAST_NUMBER if stamp is None else stamp.last_number
             return ticket_position(int(value["epoch"]), int(value["number"]), last)
         by_time = isinstance(queue.policy, BestEffort) and queue.policy.by == "time"
-        found = moment(value) if by_time else sequence_number(value)
-        if isinstance(found, Reason):
-            raise Refusal(f"it is still invalid: {REASONS[found]}")
-        return found
+        number = moment(value) if by_time else sequence_number(value)
+        if isinstance(number, Reason):
+            raise PutBackRefusal(f"it is still invalid: {REASONS[number]}")
+        return number
 
     def _size(self, queue: Queue, message: Mapping[str, Any], sequence: int | None) -> int | None:
         policy = queue.policy
@@ -276,30 +280,30 @@ class Passage:
             return sequence if self._says(policy.last, message) is True else None
         if not isinstance(policy.size, str) or message.get(policy.size) is None:
             return None
-        found = whole_number(message[policy.size])
-        if isinstance(found, Reason):
-            raise Refusal(f"it is still invalid: {REASONS[of_size(found)]}")
-        return max(found, 0)
+        size = whole_number(message[policy.size])
+        if isinstance(size, Reason):
+            raise PutBackRefusal(f"it is still invalid: {REASONS[of_size(size)]}")
+        return max(size, 0)
 
 
 def _kinds(pipeline: Pipeline) -> dict[str, str]:
-    """Every property and its type, as `properties` of ``spark/process`` names them, in the words of a declaration."""
-    found = {item.name: item.type for entry in pipeline.receive for item in entry.promote}
+    """Return every property and its type, like `properties` of ``spark/process``, in the words of a declaration."""
+    kinds = {item.name: item.type for entry in pipeline.receive for item in entry.promote}
     if pipeline.merges:
-        found[REGION] = "string"
-    for step in (pipeline.process, *(one.process for one in pipeline.route)):
-        found |= dict(step.returns) if step is not None else {}
-    return {name: kind for name, kind in found.items() if name not in ("body", "type")}
+        kinds[REGION] = "string"
+    for step in (pipeline.process, *(route.process for route in pipeline.route)):
+        kinds |= dict(step.returns) if step is not None else {}
+    return {name: kind for name, kind in kinds.items() if name not in ("body", "type")}
 
 
 def _filtered(value: Any, kind: Type) -> Any:
-    """A value as a filter takes it: a decimal is its whole number, a timestamp its microseconds."""
+    """Return a value in the form of filters: a decimal as its whole number, a timestamp as its microseconds."""
     match value:
         case None:
             return None
         case datetime():
             return as_plain(value)
-        case _ if kind.kind is Kind.DECIMAL:
+        case _ if kind.kind is ValueKind.DECIMAL:
             return int(Decimal(value).scaleb(kind.scale))
     return value
 
@@ -317,4 +321,6 @@ def _as_text(name: str, value: Any) -> str | None:
             return str(value)
         case Decimal():
             return format(value, "f")
-    raise Refusal(f"the group is a {type(value).__name__}, which can't be edited here: put it into the source again")
+    raise PutBackRefusal(
+        f"the group is a {type(value).__name__}, which can't be edited here: put it into the source again"
+    )

@@ -40,7 +40,7 @@ __all__ = [
     "Waiting",
 ]
 
-#: Why a run ended: a signal; nothing more was there; time ran out after that; what was there at its begin was taken in.
+#: The reason why a run ended: a signal; the end of its input; the end of time after that; the end of the input at its begin.
 Ending = Literal["stopped", "once", "finished", "drained"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -72,7 +72,7 @@ class Account:
 
     @property
     def set_aside(self) -> int:
-        """Decided and not released; copies are none of these, of which the first sight is accounted for."""
+        """Decided and not released; without copies, whose first sight is counted."""
         return self.late + self.duplicate + self.invalid + self.rejected + self.dead
 
     @property
@@ -126,9 +126,9 @@ class HeldGroup:
     reason: str
 
     @classmethod
-    def of(cls, told: Sequence[Any]) -> Self:
-        """From what an operator reports; see `Bucket.report`."""
-        destination, group, held, first, last, since, reason = told
+    def of(cls, fields: Sequence[Any]) -> Self:
+        """Read an operator's report; see `Bucket.report`."""
+        destination, group, held, first, last, since, reason = fields
         try:
             moment = None if since is None else _EPOCH + timedelta(microseconds=since)
         except OverflowError:  # event times have no bounds
@@ -179,8 +179,8 @@ class SkippedHoles:
 
     @classmethod
     def of(cls, holes: int, numbers: int, first: Iterable[tuple[str, str, int, int]]) -> Self:
-        """From what an operator reports; see `Bucket.report`."""
-        return cls(holes, numbers, tuple(SkippedHole(*one) for one in islice(first, MOST_SKIPPED)))
+        """Read an operator's report; see `Bucket.report`."""
+        return cls(holes, numbers, tuple(SkippedHole(*hole) for hole in islice(first, MOST_SKIPPED)))
 
     def __add__(self, later: SkippedHoles) -> SkippedHoles:
         first = (*self.first, *later.first)[:MOST_SKIPPED]
@@ -353,14 +353,16 @@ class RunSummary:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every message was released and delivered: none was set aside, unrouted, skipped as missing or left in its file, and none waits."""
+        """Whether every message was released and delivered: none was set aside, unrouted, skipped as missing or left in its file, and none
+        waits.
+        """
         aside = self.set_aside or self.routing.unrouted or self.skipped.holes
         return not (aside or self.held or self.undelivered or self.unread.first)
 
     @property
     def undelivered(self) -> int:
         """The number of released rows that their ports haven't got yet; they are kept in the checkpoint."""
-        return sum(one.rows for one in self.waiting)
+        return sum(batch.rows for batch in self.waiting)
 
     def check(self) -> None:
         """Check the law of conservation.
@@ -375,12 +377,12 @@ class RunSummary:
                     where=f"destination {account.destination}",
                 )
         if self.routing.missing:
-            what = f"the law of conservation is broken by {self.routing.missing}: {self.routing}"
-            raise InvariantBroken(what, where="route")
+            problem = f"the law of conservation is broken by {self.routing.missing}: {self.routing}"
+            raise InvariantBroken(problem, where="route")
 
 
 #: Called after each micro-batch.
 Report = Callable[[Progress], None]
-#: What is told between micro-batches.
+#: The news between micro-batches.
 News = Running | Ports | Again | LeaseState
 Tell = Callable[[News], None]

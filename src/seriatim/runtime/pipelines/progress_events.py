@@ -1,7 +1,7 @@
-"""The events by which a query of Spark tells of its batches: each is read once, in order.
+"""The events in which a query of Spark reports its batches: each is read once, in order.
 
 Spark keeps the last few, and an idle query makes some every second. So a thread reads them: the run itself may be held up where it
-reports, by a terminal that is stopped or a slow reader. What is new follows the last event that was read; the clock by which Spark
+reports, by a terminal that is stopped or a slow reader. New events follow the last event that was read; the clock by which Spark
 names events may be put back.
 """
 
@@ -22,7 +22,7 @@ _LOOK_S = 0.1
 
 
 def has_run(event: Event) -> bool:
-    """Whether an event tells of a batch; if not, the query has looked for new messages, and its number is that of the next batch."""
+    """Return whether an event reports a batch; otherwise it reports a look for new messages, with the number of the next batch."""
     return "addBatch" in event["durationMs"]
 
 
@@ -48,14 +48,14 @@ class ProgressEvents:
             self._thread.join()
 
     def take(self) -> list[Event]:
-        """The events since the last call. Of several looks for new messages in a row the last one is there."""
+        """Return the events since the last call. Of several looks for new messages in a row only the last one is kept."""
         self.look()
         with self._lock:
             new, self._new = self._new, []
         return new
 
     def look(self) -> None:
-        """Read what is new."""
+        """Read new events."""
         with self._lock:
             last = self._query.lastProgress
             if last is None or _key(last) == self._last:

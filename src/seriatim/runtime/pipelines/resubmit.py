@@ -1,9 +1,8 @@
-"""Put messages of a pipeline back that it has set aside: as they are, or edited.
+"""Put messages of a pipeline back that it has set aside: unchanged, or edited.
 
-A message goes back through the control log, to the destinations that want it, and is judged there as one that arrives now. What the
-stages before the order make of a message is made here: its body is read again, routed, and worked on, as far as it hadn't got through
-them. Its command has an id that is made of the message alone. So it is put back once, however often that is asked for, and whatever
-is killed meanwhile.
+A message goes back through the control log, to the destinations that want it, and is judged there as a new arrival. The stages before the
+order run here: its body is read again, routed, and processed, if it hadn't passed them. Its command has an id that is made of the message
+alone. So it is put back once, however often that is requested, and whatever is killed meanwhile.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from seriatim.errors import EnvironmentProblem, UsageError, shown
 from seriatim.kernel.values.outcome import REASONS
 from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.pipeline.text.section import likely
-from seriatim.runtime.pipelines.passage import Passage, Refusal, Request
+from seriatim.runtime.pipelines.passage import Passage, PutBackRefusal, Request
 from seriatim.runtime.pipelines.set_aside import DISPOSITIONS, SetAside, SetAsideFilter, read_set_aside
-from seriatim.spark.control.commands import RESUBMIT, Answer, Command
+from seriatim.spark.control.commands import RESUBMIT, Command, CommandResult
 from seriatim.spark.control.log import COMMAND
 from seriatim.spark.control.pipeline_place import PipelinePlace
 
@@ -37,12 +36,12 @@ __all__ = ["PutBack", "Row", "edited_rows", "resubmit", "rows_set_aside"]
 
 #: The dispositions of messages that are put back unless the caller says which.
 USUAL = ("late", "invalid", "rejected")
-#: How many messages, and roughly how many bytes, one file of the control log has.
+#: The most messages, and roughly the most bytes, in one file of the control log.
 _MOST_ROWS, _MOST_BYTES = 1_000, 4 * 2**20
 #: A larger body doesn't fit through the control log.
 LARGEST_BODY = 64 * 2**20
 _LOOK_S = 0.1
-#: The fields of a line that nobody may change: they say which message it is, and what its pipeline says of it.
+#: The fields of a line that can't be changed: they identify the message, and have its pipeline's decision.
 _FIXED = (
     "destination",
     "disposition",
@@ -74,7 +73,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """What became of a message that was to be put back.
+    """The result for a message that was to be put back.
 
     Args:
         destination: the destination to which it goes; None: it goes nowhere.
@@ -82,7 +81,7 @@ class PutBack:
         sequence: its number there, as its producer wrote it.
         message_id: its id.
         disposition: why it was set aside.
-        edited: what was edited.
+        edited: the edited fields.
         result: ``done``; ``queued``: the next batch takes it; ``repeated``: it was put back before; ``refused``; of a dry run
             ``would``.
         became: its disposition now, ``released`` or ``held`` among them; None: not known.
@@ -114,20 +113,20 @@ def rows_set_aside(
 ) -> list[Row]:
     """Messages of a set-aside folder, in the order in which they were set aside."""
     chosen = dispositions or (DISPOSITIONS if message_ids else USUAL)
-    found = [
+    rows = [
         Row(message, message.fields)
         for message in read_set_aside(folder, wanted=wanted)
         if message.disposition in chosen
         and destination in (None, message.destination)
         and (not message_ids or message.message_id in message_ids)
     ]
-    if missing := set(message_ids) - {row.message.message_id for row in found}:
+    if missing := set(message_ids) - {row.message.message_id for row in rows}:
         raise UsageError(
             f"message {shown(min(missing))} is not set aside as you say",
             where=str(folder),
             remedy="see seriatim set-aside FILE; an unrouted message was never in a destination",
         )
-    return found
+    return rows
 
 
 def edited_rows(folder: Path, lines: Iterable[bytes], name: str) -> list[Row]:
@@ -135,20 +134,20 @@ def edited_rows(folder: Path, lines: Iterable[bytes], name: str) -> list[Row]:
     known: dict[tuple[Any, ...], Row] = {}
     for message in read_set_aside(folder):
         known[_place(message.fields)] = Row(message, message.fields)  # the latest, if it was set aside more than once
-    found: dict[tuple[Any, ...], Row] = {}
+    rows: dict[tuple[Any, ...], Row] = {}
     faults: list[str] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            row = _edited(line, known, found)
-            found[_place(row.message.fields)] = row
+            row = _edited(line, known, rows)
+            rows[_place(row.message.fields)] = row
         except UsageError as error:
             faults.append(f"{name}:{number}: {error.what}" + (f" ({error.remedy})" if error.remedy else ""))
     if faults:
         more = f"\n… and {len(faults) - _MOST_TOLD:,} more" if len(faults) > _MOST_TOLD else ""
         raise UsageError("\n".join(faults[:_MOST_TOLD]) + more, remedy="nothing was done")
-    return list(found.values())
+    return list(rows.values())
 
 
 def resubmit(
@@ -170,8 +169,8 @@ def resubmit(
     requests = [Request(row.fields, _is_anew(row), row.edited, _only(row, pipeline)) for row in rows]
     for row, ways in zip(rows, passage.ways(requests), strict=True):
         why = _too_large(row) or _one_of_several(row, pipeline)
-        for entry in [Refusal(why)] if why else ways:
-            if isinstance(entry, Refusal):
+        for entry in [PutBackRefusal(why)] if why else ways:
+            if isinstance(entry, PutBackRefusal):
                 done.append(_told(row, "refused", destination=row.message.destination, why=str(entry)))
                 continue
             id_ = _id_of(place, row, entry.destination)
@@ -195,15 +194,15 @@ def resubmit(
             )
     if dry_run:
         answered, _ = _known(place, set(commands))
-        return [*done, *(_answered(one, answered.get(id_), again=True) for id_, one in shown_as.items())]
+        return [*done, *(_answered(row, answered.get(id_), again=True) for id_, row in shown_as.items())]
     answers = _written(place, commands, wait)
-    return [*done, *(_answered(one, *answers[id_]) for id_, one in shown_as.items())]
+    return [*done, *(_answered(row, *answers[id_]) for id_, row in shown_as.items())]
 
 
 def _written(
     place: PipelinePlace, commands: Mapping[str, Command], wait: float
-) -> dict[str, tuple[Answer | None, bool]]:
-    """Write the commands that aren't there yet, and wait for their answers; for each its answer, and whether it was there before."""
+) -> dict[str, tuple[CommandResult | None, bool]]:
+    """Write the missing commands, and wait for their answers; return for each its answer, and whether it was written before."""
     with _alone(place):
         answered, queued = _known(place, set(commands))
         seen = place.operator_log.last_batch()
@@ -214,18 +213,18 @@ def _written(
     deadline, pause = time.monotonic() + (wait if place.is_running() else 0.0), Pause()
     while len(answered) < len(commands) and time.monotonic() < deadline:
         pause.wait(_LOOK_S)
-        answered |= {one.id: one for one in place.operator_log.answers(after=seen) if one.id in commands}
+        answered |= {answer.id: answer for answer in place.operator_log.answers(after=seen) if answer.id in commands}
     return {id_: (answered.get(id_), id_ in before) for id_ in commands}
 
 
 @contextmanager
 def _alone(place: PipelinePlace) -> Iterator[None]:
-    """One caller at a time looks for what was written, and writes the rest."""
+    """Let one caller at a time look for written commands, and write the rest."""
     try:
         lock = os.open(place.root / "resubmit.lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        what = f"the checkpoint can't be written: {error.strerror}"
-        raise EnvironmentProblem(what, where=str(place.root)) from error
+        problem = f"the checkpoint can't be written: {error.strerror}"
+        raise EnvironmentProblem(problem, where=str(place.root)) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -233,11 +232,13 @@ def _alone(place: PipelinePlace) -> Iterator[None]:
         os.close(lock)
 
 
-def _known(place: PipelinePlace, ids: set[str]) -> tuple[dict[str, Answer], set[str]]:
-    """The answers that there are, and the commands that wait for theirs."""
-    # First what waits: what is answered meanwhile is found then.
+def _known(place: PipelinePlace, ids: set[str]) -> tuple[dict[str, CommandResult], set[str]]:
+    """Return the existing answers, and the commands that wait for one."""
+    # First the waiting commands: the answers that arrive meanwhile are found next.
     queued = {entry["id"] for entry in place.not_obeyed() if entry["kind"] == COMMAND and entry["id"] in ids}
-    answered = {one.id: one for one in place.operator_log.answers() if one.id in ids and one.result == "done"}
+    answered = {
+        answer.id: answer for answer in place.operator_log.answers() if answer.id in ids and answer.result == "done"
+    }
     return answered, queued
 
 
@@ -255,23 +256,32 @@ def _portions(commands: Iterable[Command]) -> Iterator[list[dict[str, Any]]]:
         yield portion
 
 
-def _answered(one: PutBack, answer: Answer | None, again: bool) -> PutBack:
+def _answered(shown: PutBack, answer: CommandResult | None, again: bool) -> PutBack:
     if answer is None:
-        return one if again else replace(one, result="queued")
+        return shown if again else replace(shown, result="queued")
     result = "repeated" if again else answer.result
     batch = None if answer.batch < 0 else answer.batch
-    return replace(one, result=result, became=answer.after or None, why=answer.why or None, batch=batch)
+    return replace(shown, result=result, became=answer.after or None, why=answer.why or None, batch=batch)
 
 
 def _told(row: Row, result: str, *, destination: str | None, why: str | None = None) -> PutBack:
-    its = row.message
-    return PutBack(destination, its.group, its.sequence, its.message_id, its.disposition, row.edited, result, why=why)
+    message = row.message
+    return PutBack(
+        destination,
+        message.group,
+        message.sequence,
+        message.message_id,
+        message.disposition,
+        row.edited,
+        result,
+        why=why,
+    )
 
 
 def _id_of(place: PipelinePlace, row: Row, destination: str) -> str:
-    """The id of the command that puts a message back: made of what says which message it is."""
-    its = row.message
-    which = (place.id, its.batch, its.message_id, its.number, destination)
+    """Return the id of the command that puts a message back: made of the message's identity."""
+    message = row.message
+    which = (place.id, message.batch, message.message_id, message.number, destination)
     return blake2b(json.dumps(which).encode(), digest_size=16).hexdigest()
 
 
@@ -280,7 +290,7 @@ def _place(fields: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _edited(line: bytes, known: Mapping[tuple[Any, ...], Row], before: Iterable[tuple[Any, ...]]) -> Row:
-    """The message of a line. `before`: those of the lines before it."""
+    """Return the message of a line. `before`: the messages of earlier lines."""
     fields, row = _read(line, known)
     if _place(row.message.fields) in before:
         raise UsageError("the message is in the file twice", remedy="leave one of the lines")
@@ -333,15 +343,15 @@ def _check_bodies(fields: Mapping[str, Any]) -> None:
 
 
 def _is_anew(row: Row) -> bool:
-    """Whether a message hasn't passed the stages before the order: it was invalid there."""
+    """Return whether a message hasn't passed the stages before the order: it was invalid there."""
     return row.message.disposition == "invalid" and row.message.reason not in _OF_THE_ORDER
 
 
 def _only(row: Row, pipeline: Pipeline) -> str | None:
-    """The destination to which alone a message goes; None: it is routed anew."""
+    """Return the one destination of a message; None: it is routed again."""
     if not _is_anew(row) or row.message.destination is None:
         return row.message.destination
-    own = next((one.process for one in pipeline.route if one.queue.name == row.message.destination), None)
+    own = next((route.process for route in pipeline.route if route.queue.name == row.message.destination), None)
     failed_there = own is not None and row.message.reason.startswith(f"process {own.function}:")
     before = pipeline.process is not None and pipeline.process.function == (own.function if own else None)
     return row.message.destination if failed_there and not before else None
@@ -355,8 +365,10 @@ def _too_large(row: Row) -> str:
 
 
 def _one_of_several(row: Row, pipeline: Pipeline) -> str:
-    """Why one of several outputs of the user's code can't go back; empty if it isn't one: together they are one message of the order."""
-    code = pipeline.process is not None or any(one.process is not None for one in pipeline.route)
+    """Return why one of several outputs of the user's code can't go back, since together they are one message of the order; empty if it
+    isn't one.
+    """
+    code = pipeline.process is not None or any(route.process is not None for route in pipeline.route)
     part = row.fields.get("part")
     name = row.message.message_id.removesuffix(f".{part}") if part is not None else row.message.message_id
     several = code and not _is_anew(row) and _NUMBERED.search(name) is not None

@@ -72,13 +72,13 @@ T = TypeVar("T")
 
 _LOG = logging.getLogger("seriatim.pipeline")
 _LOOK_S = 0.1
-# How often ports that fail are looked after, and a batch that takes long is told of.
+# How often failing ports are retried, and a batch that takes long is reported.
 _CARE_S = 0.5
 _TELL_S = 1.0
-# How often input files are looked at that were read before; less often where a look takes long.
+# How often input files are checked that were read before; less often where a check takes long.
 _FILES_S = 60.0
 _FILES_SHARE = 0.01
-# A connection to Spark's process breaks so long before its end is seen, at most.
+# The longest time between a broken connection to Spark's process and its visible end.
 _SEEN_S = 1.0
 
 
@@ -101,7 +101,7 @@ def run(
     stop = stop or Stop()
     checkpoint = Checkpoint(pipeline.checkpoint.absolute())
     with stop.listening(), checkpoint.held() as lock:
-        checkpoint.stop_request.unlink(missing_ok=True)  # it was for a run before this one
+        checkpoint.stop_request.unlink(missing_ok=True)  # it was meant for an earlier run
         identity = checkpoint.identify(pipeline, _chosen(SPLITTING, pipeline.spark, conf or {}), abandon=abandon)
         checkpoint.check_logs(identity)
         fence = checkpoint.take_over()
@@ -111,7 +111,7 @@ def run(
             tally.gather(bucket_ids(identity.buckets)[0])
         watch = _Watch(pipeline, checkpoint, tally, stop=stop, report=progress, tell=tell, looked=looked)
         settings = _settings(pipeline, identity, conf or {})
-        # Spark takes SIGINT for itself when it starts, so it is taken back once more.
+        # Spark takes SIGINT when it starts, so it is taken back afterwards.
         with (
             pipeline_session(settings, checkpoint, lock, verbose=verbose) as session,
             boxed(pipeline, session),
@@ -123,21 +123,21 @@ def run(
             attempts = partial(Attempts, stop=stop, tell=tell, lives=lambda: not has_ended(session, _SEEN_S))
             former = checkpoint.former(pipeline)
             if former is not None:
-                # Its box may be needed by what is not in the file any more.
+                # Its box may be needed by destinations that are no longer in the file.
                 own: AbstractContextManager[None] = nullcontext() if pipeline.needs_box else boxed(former, session)
                 with own, watch.under(former):
                     query = query_of(former, attempts(), trigger_s=None)
                     if not _finish_batch(query, watch, stop):
-                        # Nothing else may deliver what a port that hangs has in hand.
+                        # Nothing else may deliver the batch that a hanging port has.
                         return watch.summary("stopped", query.waiting())
             if abandon:
                 had = checkpoint.declared(pipeline) or pipeline
                 set_aside_waiting(session, identity.id, _folders(pipeline, checkpoint), fence, had, abandon)
             keep_first = partial(_keep_first_numbers, session, identity)
             identity = checkpoint.remember(pipeline, abandon=abandon, begin=keep_first)
-            # What is dead has to be set aside now, also in a bucket for which nothing arrives; and a bucket tells what it holds.
-            gone = watch.abandoned(identity.history.gone)
-            if gone or identity.moved is not None or tally.is_lost:
+            # Dead messages have to be set aside now, also in a bucket for which nothing arrives; and a bucket reports what it holds.
+            abandoned = watch.abandoned(identity.history.gone)
+            if abandoned or identity.moved is not None or tally.is_lost:
                 checkpoint.note_wake(wake(checkpoint.control, identity.former_buckets))
             query_of = partial(_query, session, checkpoint, identity, fence=fence, tally=tally, lease=lease)
             trigger_s = 0.0 if once or finish else pipeline.trigger_s
@@ -159,16 +159,16 @@ def run(
         return watch.summary(ending, query.waiting())
 
 
-def _chosen(defaults: Mapping[str, str], *given: Mapping[str, str]) -> dict[str, str]:
+def _chosen(defaults: Mapping[str, str], *options: Mapping[str, str]) -> dict[str, str]:
     chosen = dict(defaults)
-    for settings in given:
+    for settings in options:
         chosen |= {name: value for name, value in settings.items() if name in defaults}
     return chosen
 
 
 def _settings(pipeline: Pipeline, identity: Identity, conf: Mapping[str, str]) -> dict[str, str]:
     settings = {"spark.app.name": pipeline.name}
-    # What the checkpoint began with wins: rows would be named otherwise in the middle of a batch.
+    # The checkpoint's first settings win: otherwise rows would get other names in the middle of a batch.
     return {**settings, **pipeline.spark, **conf, **identity.splitting}
 
 
@@ -214,9 +214,7 @@ def _query(
         Sink, session, pipeline, identity.id, _folders(pipeline, checkpoint), keeping(checkpoint, identity.id, tally.add), fence=fence,
         incarnations=incarnations, departed=identity.departed, lease=lease,
     )  # fmt: skip
-    begin = partial(
-        _start, session, checkpoint, identity, pipeline, trigger_s=trigger_s, available_now=available_now
-    )  # fmt: skip
+    begin = partial(_start, session, checkpoint, identity, pipeline, trigger_s=trigger_s, available_now=available_now)
     return _Query(deliver, begin, attempts)
 
 
@@ -240,7 +238,7 @@ def _start(
         forget_fatal(checkpoint.calls, batch)
 
     try:
-        # One batch ahead is right: the entry in Spark's log that begins it may be lost with the power.
+        # One batch ahead is right: the entry in Spark's log that begins it may be lost in a power failure.
         sink.check_age(checkpoint.last_begun() + 1)
         frame = decided(
             session,
@@ -257,7 +255,7 @@ def _start(
     except SeriatimError:
         raise
     except Exception as error:
-        raise cause_of(error) from error  # py4j raises whatever the JVM did
+        raise cause_of(error) from error  # py4j raises whatever the JVM raised
 
 
 def _folders(pipeline: Pipeline, checkpoint: Checkpoint) -> Folders:
@@ -270,10 +268,8 @@ def _keep_first_numbers(session: Any, identity: Identity, destination: Destinati
 
 
 class _Query:
-    """A query and its sink. The query is restarted after a transient failure; the sink goes on.
-
-    So a port that hangs holds up its own destination only: it needn't be waited for, and its thread stays the only one that
-    delivers what it has in hand.
+    """A query and its sink. The query is restarted after a transient failure; the sink goes on. So a port that hangs holds up its own
+    destination only: it needn't be waited for, and its thread stays the only one that delivers what it has in hand.
     """
 
     def __init__(
@@ -323,21 +319,19 @@ class _Query:
 
 
 def _finish_batch(query: _Query, watch: _Watch, stop: Stop) -> bool:
-    """Finish the one batch of a query that was begun under a former declaration; return whether nothing of it works any more."""
+    """Finish the one batch of a query that was begun under a former declaration; return whether the query and its ports have ended."""
     try:
         watch.follow(query, ends=True)
     except BaseException:
         query.close(stop)
         raise
-    # The query that follows delivers to the same ports, so these are waited for.
+    # The next query delivers to the same ports, so these are waited for.
     return query.close(stop, math.inf)
 
 
 class _Watch:
-    """Follows the queries of a run and keeps its accounts.
-
-    The sink may be a batch ahead of the events that Spark reports, so every event is matched with the counts after
-    its own batch. A batch that was cancelled has no event: the next run does it again.
+    """Follows the queries of a run and keeps its accounts. The sink may be a batch ahead of the events that Spark reports, so every event
+    is matched with the counts after its own batch. A batch that was cancelled has no event: the next run does it again.
     """
 
     def __init__(
@@ -380,14 +374,14 @@ class _Watch:
 
     @contextmanager
     def under(self, pipeline: Pipeline) -> Iterator[None]:
-        """Take the batches that end in the block as those of another declaration."""
+        """Count the batches that end in the block under another declaration."""
         present, self._pipeline = self._pipeline, pipeline
-        self._arrived = {**{one.queue.name: 0 for one in pipeline.route}, **self._arrived}
+        self._arrived = {**{route.queue.name: 0 for route in pipeline.route}, **self._arrived}
         yield
         self._pipeline = present
 
     def abandoned(self, names: Iterable[str]) -> bool:
-        """Whether messages are still held for destinations that were taken away; they belong to this run's account then."""
+        """Return whether messages are still held for removed destinations; they belong to this run's account then."""
         held = {name: 0 for name in names if self._tally.standing.held(name)}
         self._arrived = {**held, **self._arrived}
         return bool(held)
@@ -396,7 +390,7 @@ class _Watch:
         """Wait until the query has nothing more to do (True), or until its end is requested (False)."""
         while True:
             query = running.query
-            ended = not query.isActive  # before the look for a failure: a query may fail at any moment
+            ended = not query.isActive  # before the check for a failure: a query may fail at any moment
             failure = query.exception()
             events = running.events.take()
             idle = self._take_in(events, running, command)
@@ -417,7 +411,7 @@ class _Watch:
             self._stop.wait(_LOOK_S)
 
     def _is_between_batches(self, query: StreamingQuery) -> bool:
-        """Whether a query may be ended now, also where none of its batches has just ended: no batch runs, or it is cancelled."""
+        """Return whether a query may be ended now, even if none of its batches has just ended: no batch runs, or it is cancelled."""
         return self._stop.at_once or not query.status["isTriggerActive"]
 
     def _take_in(self, events: Iterable[Mapping[str, Any]], running: _Query, command: int) -> bool:
@@ -431,7 +425,7 @@ class _Watch:
         return idle
 
     def settle(self, sink: Sink) -> None:
-        """Try once more to deliver waiting batches, and wait for the end of that, unless a stop is requested."""
+        """Deliver waiting batches once more, and wait for the end of that, unless a stop is requested."""
         sink.carry(now=True)
         while not sink.settled() and not self._stop.requested:
             self._stop.wait(_LOOK_S)
@@ -456,11 +450,11 @@ class _Watch:
 
     def _look_at_files(self) -> None:
         """Log input files that aren't read, each once, and not many at once."""
-        for one in [one for one in self._files.unread() if one not in self._files_told][:MOST_NAMED]:
-            self._files_told.add(one)
+        for file in [file for file in self._files.unread() if file not in self._files_told][:MOST_NAMED]:
+            self._files_told.add(file)
             _LOG.warning(
-                "pipeline %s: %s", self._pipeline.name, one,
-                extra=fields("input_file_not_read", pipeline=self._pipeline.name, file=one.path, why=one.why),
+                "pipeline %s: %s", self._pipeline.name, file,
+                extra=fields("input_file_not_read", pipeline=self._pipeline.name, file=file.path, why=file.why),
             )  # fmt: skip
 
     def _tell_lease(self) -> None:
@@ -474,8 +468,8 @@ class _Watch:
 
     def _tell_ports(self, sink: Sink) -> None:
         self._tell_lease()
-        waiting = tuple(one for one in sink.waiting() if one.reason and not one.stands_by)
-        failing = tuple((one.destination, one.reason) for one in waiting)
+        waiting = tuple(batch for batch in sink.waiting() if batch.reason and not batch.stands_by)
+        failing = tuple((batch.destination, batch.reason) for batch in waiting)
         if failing != self._failing:
             self._failing = failing
             if self._tell is not None:
@@ -497,17 +491,19 @@ class _Watch:
         received, routed = received_in(event)
         self._received, self._routed = self._received + received, self._routed + routed
         accounts, routing = _accounts(arrived, before, standing), _routing(received, routed, before, standing)
-        released = sum(one.released for one in accounts)
+        released = sum(account.released for account in accounts)
         self._pace = self._pace.after(time.time(), received, released, behind_in(event))
         self._pace.keep(self._checkpoint.root)
-        if routing == Routing() and not any(one.arrived or one.released or one.set_aside for one in accounts):
+        if routing == Routing() and not any(
+            account.arrived or account.released or account.set_aside for account in accounts
+        ):
             return True
         self._batches += 1
         if self._report is not None:
             seconds = event["durationMs"].get("triggerExecution", 0) / 1000
             rows = rows_read(event)
             rate = rows / seconds if seconds else 0.0
-            tasks = [one for one in self._tally.tasks(event["batchId"]) if one]
+            tasks = [task for task in self._tally.tasks(event["batchId"]) if task]
             spread = Spread(len(tasks), min(tasks), max(tasks)) if tasks else Spread()
             self._report(
                 Progress(
@@ -526,13 +522,11 @@ class _Watch:
         return True
 
     def _make_up(self, batch: int) -> None:
-        """Account for the batches before this one whose events nobody saw, as after a process that stood still.
-
-        As many messages arrived in them as the law of conservation says, so it is checked for all batches but these. How many of
-        them the router got isn't known.
+        """Account for earlier batches whose events were missed, as after a process that stood still. As many messages arrived in them as
+        the law of conservation says, so it is checked for all batches but these. How many of them the router got isn't known.
         """
         before = self._standing or self._tally.opening
-        missed = [one for one in self._tally.through(batch - 1) if one.batch > before.batch]
+        missed = [standing for standing in self._tally.through(batch - 1) if standing.batch > before.batch]
         if not missed:
             return
         self._standing = now = missed[-1]
@@ -542,9 +536,10 @@ class _Watch:
         _LOG.warning(
             "pipeline %s: Spark's report of %s was not seen, so what the router received in them isn't counted; "
             "what is held, delivered and set aside is as it was",
-            self._pipeline.name, counted(len(missed), "batch", "batches"),
+            self._pipeline.name,
+            counted(len(missed), "batch", "batches"),
             extra=fields("batches_not_seen", pipeline=self._pipeline.name, batches=len(missed)),
-        )  # fmt: skip
+        )
 
     def summary(self, ending: Ending, waiting: tuple[Waiting, ...]) -> RunSummary:
         """The summary of the run."""
@@ -573,13 +568,13 @@ class _Watch:
 
 
 def _accounts(arrived: Mapping[str, int], before: Standing, now: Standing) -> tuple[Account, ...]:
-    """The account of each destination between two standings, with what arrived for it in between."""
+    """Return the account of each destination between two standings, with the messages that arrived in between."""
     return tuple(_account(name, rows, before, now) for name, rows in arrived.items())
 
 
 def _routing(received: int, routed: int, before: Standing, now: Standing) -> Routing:
     """The account of the router between two standings."""
-    unrouted, invalid = (now.count("", one) - before.count("", one) for one in ("unrouted", "invalid"))
+    unrouted, invalid = (now.count("", kind) - before.count("", kind) for kind in ("unrouted", "invalid"))
     return Routing(received, routed, unrouted, invalid)
 
 

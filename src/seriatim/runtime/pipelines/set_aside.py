@@ -70,7 +70,7 @@ def read_set_aside(
         written = {file: datetime.fromtimestamp(file.stat().st_mtime, UTC) for file in files}
         fitting = {file for file in files if chosen.fits_time(written[file])}
         seen: Counter[tuple[str | None, str]] = Counter()
-        # The others, too, as long as any fits: they count for the numbers.
+        # Other files, too, as long as any fits: they count for the numbers.
         for file in files if fitting else ():
             with file.open(encoding="utf-8") as lines:
                 for at, line in enumerate(lines, 1):
@@ -81,16 +81,16 @@ def read_set_aside(
                         seen[which] += 1
                         told = {**row, "reason": reason_of(row), "at": written[file]}
                         fits = file in fitting and chosen.fits(SimpleNamespace(**told))
-                        found = _set_aside(batch, number, row) if fits else None
+                        entry = _set_aside(batch, number, row) if fits else None
                     except (ValueError, KeyError, TypeError, AttributeError) as error:
                         where, remedy = f"{file}:{at}", "restore the file from a backup, or delete that line"
                         raise CheckpointMismatch("the line is damaged", where=where, remedy=remedy) from error
-                    if found is not None:
-                        yield found
+                    if entry is not None:
+                        yield entry
 
 
 def reason_of(row: Mapping[str, Any]) -> str:
-    """The reason in a row, without the place of a row that can't be read, since its id names the place."""
+    """Return the reason in a row, without the place of an unreadable row, which its id has."""
     place = str(row["message_id"]).partition("/")[2]
     return (row["reason"] or "").removeprefix(f"{place}: ")
 

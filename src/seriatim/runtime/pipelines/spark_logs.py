@@ -1,4 +1,4 @@
-"""Spark's logs in a checkpoint, as far as one that is incomplete or mixed up would make a query read something twice, or not at all.
+"""Spark's logs in a checkpoint: find an incomplete or mixed-up log, with which a query would read something twice, or not at all.
 
 Spark believes its files. A file of offsets that is a copy of an older one makes it read again what was delivered; a file of a source's log
 that is missing lets new files pass unread. So the batches with which a run begins are compared with each other before Spark sees them.
@@ -27,23 +27,23 @@ def check_spark_logs(query: Path) -> None:
     _check_metadata(query / "metadata")
     last = max(offsets, default=-1)
     if commits and commits[-1] > last:
-        what = f"batch {commits[-1]} is committed, and the file with which it began is missing"
-        raise CheckpointMismatch(what, where=str(query / "offsets" / str(commits[-1])), remedy=_REMEDY)
+        problem = f"batch {commits[-1]} is committed, and the file with which it began is missing"
+        raise CheckpointMismatch(problem, where=str(query / "offsets" / str(commits[-1])), remedy=_REMEDY)
     if len(offsets) > 1 and offsets[-2] != last - 1:
-        what = f"batch {last} was begun, and the file of the one before it is missing"
-        raise CheckpointMismatch(what, where=str(query / "offsets" / str(last - 1)), remedy=_REMEDY)
+        problem = f"batch {last} was begun, and the file of the one before it is missing"
+        raise CheckpointMismatch(problem, where=str(query / "offsets" / str(last - 1)), remedy=_REMEDY)
     times = {number: _time_of(query / "offsets" / str(number)) for number in offsets}
     for number in reversed(offsets[-2:]):
         copies = [other for other, time in times.items() if other != number and time == times[number] is not None]
         if copies:
-            what = f"the file is that of batch {min(copies)}" if min(copies) < number else "the file is there twice"
-            raise CheckpointMismatch(what, where=str(query / "offsets" / str(number)), remedy=_REMEDY)
+            problem = f"the file is that of batch {min(copies)}" if min(copies) < number else "the file is there twice"
+            raise CheckpointMismatch(problem, where=str(query / "offsets" / str(number)), remedy=_REMEDY)
         for place, log in _files_read(query / "offsets" / str(number)):
             _check_source(query / "sources" / str(place), log)
 
 
 def _check_metadata(file: Path) -> None:
-    """Spark makes the file anew if it is missing, and fails at one that is damaged."""
+    """Check the metadata; Spark makes a missing file anew, and fails at a damaged one."""
     if not file.exists():
         return
     try:
@@ -56,11 +56,11 @@ def _check_metadata(file: Path) -> None:
 
 
 def _check_source(folder: Path, log: int) -> None:
-    """Check that the log of a source of files has what a batch has read."""
-    file = next((one for one in (folder / str(log), folder / f"{log}.compact") if one.exists()), None)
+    """Check that the log of a source of files has the files of a batch."""
+    file = next((path for path in (folder / str(log), folder / f"{log}.compact") if path.exists()), None)
     if file is None:
-        what = "the file is missing that says which files a batch has read"
-        raise CheckpointMismatch(what, where=str(folder / str(log)), remedy=_REMEDY)
+        problem = "the file is missing that says which files a batch has read"
+        raise CheckpointMismatch(problem, where=str(folder / str(log)), remedy=_REMEDY)
     try:
         version, *lines = file.read_text(encoding="utf-8").splitlines()
         batches = [int(json.loads(line)["batchId"]) for line in lines] if version.startswith("v") else []
@@ -69,8 +69,8 @@ def _check_source(folder: Path, log: int) -> None:
     if not batches:
         raise CheckpointMismatch("the file is damaged", where=str(file), remedy=_REMEDY)
     if max(batches) != log:
-        what = f"the file is that of number {max(batches)}"
-        raise CheckpointMismatch(what, where=str(file), remedy=_REMEDY)
+        problem = f"the file is that of number {max(batches)}"
+        raise CheckpointMismatch(problem, where=str(file), remedy=_REMEDY)
 
 
 def _numbers(folder: Path) -> list[int]:
@@ -79,7 +79,7 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def _time_of(file: Path) -> int | None:
-    """When a batch began; None: the file doesn't say it."""
+    """Return when a batch began; None: the file doesn't have it."""
     try:
         return int(json.loads(file.read_text(encoding="utf-8").splitlines()[1])[_TIME])
     except (OSError, ValueError, KeyError, IndexError, TypeError):
@@ -89,6 +89,6 @@ def _time_of(file: Path) -> int | None:
 def _files_read(file: Path) -> Iterator[tuple[int, int]]:
     """The places of the sources of files in a batch, and how far each has read."""
     for place, line in enumerate(file.read_text(encoding="utf-8").splitlines()[2:]):
-        found: Any = json.loads(line) if line.startswith("{") else None
-        if isinstance(found, dict) and found.keys() == {"logOffset"} and found["logOffset"] >= 0:
-            yield place, int(found["logOffset"])
+        content: Any = json.loads(line) if line.startswith("{") else None
+        if isinstance(content, dict) and content.keys() == {"logOffset"} and content["logOffset"] >= 0:
+            yield place, int(content["logOffset"])

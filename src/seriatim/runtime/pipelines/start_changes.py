@@ -1,7 +1,8 @@
-"""What a start may change: a declaration compared with what its checkpoint was begun with.
+"""The changes that a start may make: a declaration compared with the first one of its checkpoint.
 
-The table is in `docs/reference/pipeline-file.md`. What the state was written by stays: the next batch would judge new numbers by an
-old state. Everything else counts from the next batch on; what is held keeps the columns that it came with.
+The table is in `docs/reference/pipeline-file.md`. The parameters by which the state was written stay: the next batch would judge new
+numbers
+by an old state. All others count from the next batch on; held messages keep their columns.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Change:
     #: ``refused``: the pipeline doesn't start; ``from the next batch on``.
     effect: Literal["refused", "from the next batch on"]
     reason: str = ""
-    #: What helps where it is refused; empty: a checkpoint of its own, or to change it back.
+    #: The remedy for a refusal; empty: a new checkpoint, or to undo the change.
     remedy: str = ""
 
     def __str__(self) -> str:
@@ -48,8 +49,8 @@ def ordering(queues: Sequence[Queue]) -> dict[str, dict[str, Any]]:
 
 
 def _ordering_of(queue: Queue) -> dict[str, Any]:
-    found: dict[str, Any] = {"sequence": queue.sequence}
-    return found | {name: getattr(queue.policy, name) for name in _FIXED if hasattr(queue.policy, name)}
+    ordering: dict[str, Any] = {"sequence": queue.sequence}
+    return ordering | {name: getattr(queue.policy, name) for name in _FIXED if hasattr(queue.policy, name)}
 
 
 def ordering_changes(before: Mapping[str, Mapping[str, Any]], queues: Sequence[Queue]) -> Iterator[Change]:
@@ -69,13 +70,13 @@ class KnownDestination:
     """A destination as its checkpoint knows it."""
 
     incarnation: int
-    #: How it is ordered, in words; None: it was taken away.
+    #: Its order in words; None: it was removed.
     ordered: str | None
     #: The queue of the message box that gets its ordinals; None: there is none.
     feeds: str | None = None
     held: int = 0
     waiting: int = 0
-    #: Whether groups of it were ever forgotten when they rested, so that its rows have incarnations of groups.
+    #: Whether its groups were ever forgotten after a rest, so that its rows have incarnations of groups.
     forgets: bool = False
 
 
@@ -87,22 +88,24 @@ def destination_changes(
     abandoned: Collection[str],
 ) -> Iterator[Change]:
     """The destinations that are added, are taken away, or are ordered otherwise."""
-    for one in after:
-        name = one.queue.name
+    for destination in after:
+        name = destination.queue.name
         known = before.get(name)
         if known is None or known.ordered is None:
-            gone = [other for key, other in before.items() if key == name or key not in ordered]
-            fed = feeds.get(name) if any(other.feeds == feeds.get(name) for other in gone) else None
-            yield _added(one, known, ordered[name], fed)
+            departed = [other for key, other in before.items() if key == name or key not in ordered]
+            fed = feeds.get(name) if any(other.feeds == feeds.get(name) for other in departed) else None
+            yield _added(destination, known, ordered[name], fed)
         elif known.ordered != ordered[name]:
             reason = f"it is {known.ordered}, yours is {ordered[name]}; {_MISREAD}"
             remedy = (
                 "give the destination another name, which takes this one away and adds the other; or change it back"
             )
             yield Change(_place(name), "policy", known.ordered, ordered[name], "refused", reason, remedy)
-        elif known.forgets and one.queue.group.expire_to != "nothing":
+        elif known.forgets and destination.queue.group.expire_to != "nothing":
             reason = "groups of it were forgotten and have begun again, so its rows need their incarnations"
-            yield Change(_place(name), "expire_to", "nothing", one.queue.group.expire_to, "refused", reason, "leave it")
+            yield Change(
+                _place(name), "expire_to", "nothing", destination.queue.group.expire_to, "refused", reason, "leave it"
+            )
     for name, known in before.items():
         if known.ordered is not None and name not in ordered:
             yield _taken_away(name, known, known.ordered, is_abandoned=name in abandoned)
@@ -112,9 +115,9 @@ def _place(name: str) -> str:
     return f"destination {name!r}"
 
 
-def _added(one: Destination, known: KnownDestination | None, ordered: str, fed: str | None) -> Change:
-    """`fed`: the queue of the message box that it feeds, if that got ordinals of a destination that is gone."""
-    name = one.queue.name
+def _added(destination: Destination, known: KnownDestination | None, ordered: str, fed: str | None) -> Change:
+    """`fed`: the queue of the message box that it feeds, if that got ordinals of a removed destination."""
+    name = destination.queue.name
     after = ordered if known is None else f"{ordered}, incarnation {known.incarnation}"
     change = partial(Change, _place(name), "destination", "none" if known is None else "taken away", after)
     if known is not None and known.forgets:
@@ -123,7 +126,7 @@ def _added(one: Destination, known: KnownDestination | None, ordered: str, fed: 
             "groups of it were forgotten under this name, so incarnations and ordinals would come again",
             "give the destination another name",
         )
-    if not one.says_its_start:
+    if not destination.says_its_start:
         return change(
             "refused",
             "it gets what is received from now on, and a group whose next number isn't 1 would wait for ever for those before it",
@@ -132,7 +135,8 @@ def _added(one: Destination, known: KnownDestination | None, ordered: str, fed: 
     if fed is not None:
         return change(
             "refused",
-            f"its ordinals begin at 1, and queue {fed!r} of the message box has got ordinals of this pipeline: it would take these for repetitions",
+            f"its ordinals begin at 1, and queue {fed!r} of the message box has got ordinals of this pipeline: it would take "
+            "these for repetitions",
             "deliver to a new queue",
         )
     return change("from the next batch on")
@@ -157,10 +161,12 @@ def later_changes(before: Pipeline, after: Pipeline) -> Iterator[Change]:
     for entry in after.receive:
         if entry.title in former:
             yield from _between(f"location {entry.title!r}", _of_location(former[entry.title]), _of_location(entry))
-    places = {one.queue.name: one for one in before.route}
-    for one in after.route:
-        if one.queue.name in places:
-            yield from _between(f"destination {one.queue.name!r}", _of_place(places[one.queue.name]), _of_place(one))
+    places = {route.queue.name: route for route in before.route}
+    for route in after.route:
+        if route.queue.name in places:
+            yield from _between(
+                f"destination {route.queue.name!r}", _of_place(places[route.queue.name]), _of_place(route)
+            )
     yield from _between("", _of_pipeline(before), _of_pipeline(after))
 
 
@@ -171,32 +177,36 @@ def _between(where: str, before: Mapping[str, Any], after: Mapping[str, Any]) ->
 
 
 def _of_location(entry: Receive) -> dict[str, Any]:
-    promoted = {f"promote {one.name}": f"{one.type} from {' or '.join(one.paths)}" for one in entry.promote}
+    promoted = {f"promote {item.name}": f"{item.type} from {' or '.join(item.paths)}" for item in entry.promote}
     split = None if entry.split is None else entry.split.path or entry.split.function
-    found = {"function": entry.function, "split": split, "envelope": entry.envelope, **promoted}
-    return found if entry.region is None else {**found, "message_id": entry.message_id}
+    facts = {"function": entry.function, "split": split, "envelope": entry.envelope, **promoted}
+    return facts if entry.region is None else {**facts, "message_id": entry.message_id}
 
 
-def _of_place(one: Destination) -> dict[str, Any]:
-    policy = one.queue.policy
+def _of_place(destination: Destination) -> dict[str, Any]:
+    policy = destination.queue.policy
     parameters = {each.name: getattr(policy, each.name) for each in fields(policy)}
-    port = " ".join(str(part) for part in (one.deliver.format, _place_of(one)) if part)
-    function = None if one.process is None else f"{one.process.function}, on error {one.process.on_error}"
+    port = " ".join(str(part) for part in (destination.deliver.format, _place_of(destination)) if part)
+    function = (
+        None
+        if destination.process is None
+        else f"{destination.process.function}, on error {destination.process.on_error}"
+    )
     later = {name: value for name, value in parameters.items() if name not in _FIXED}
-    expiry = {name: getattr(one.queue.group, name) for name in ("expire_after", "expire_to")}
+    expiry = {name: getattr(destination.queue.group, name) for name in ("expire_after", "expire_to")}
     return {
-        "where": one.where,
+        "where": destination.where,
         "to": port,
         "process": function,
-        "default_group": one.queue.group.default,
+        "default_group": destination.queue.group.default,
         **expiry,
         **later,
     }
 
 
-def _place_of(one: Destination) -> object:
+def _place_of(destination: Destination) -> object:
     """The folder, or the table, of a destination."""
-    port = one.deliver
+    port = destination.deliver
     return port.path or port.options.get("path") or (port.options.get("table") if port.format == TABLE else None)
 
 

@@ -1,7 +1,8 @@
-"""Spark's state files in a checkpoint: which of them is damaged or missing, where a query failed and Spark doesn't say that.
+"""Spark's state files in a checkpoint: find the damaged or missing one, where a query failed and Spark doesn't name it.
 
-Only the files are looked at that the next batch loads: of each part of the state the last snapshot and the changes after it. A file
-whose length is right and whose content isn't stays unnoticed here; RocksDB notices it.
+Only the files that the next batch loads are checked: the last snapshot of each part of the state, and the changes after it. A file with the
+right
+length and wrong content isn't noticed here; RocksDB notices it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from seriatim.errors import CheckpointMismatch
 __all__ = ["state_failure"]
 
 _REMEDY = "restore the checkpoint from a backup, all of it, or give the pipeline a new one"
-#: How Spark's errors name what it can't load.
+#: The words of Spark's errors for a state that it can't load.
 _LOADING = re.compile(r"CANNOT_LOAD_STATE_STORE|SQLSTATE: (?:XXKST|58030)")
 _STRUCT = '{"type":"struct"'
 #: The blocks of a compressed stream, with the lengths of their content.
@@ -26,16 +27,16 @@ _BLOCK = struct.Struct("<8sBiii")
 _MAGIC = b"LZ4Block"
 
 
-def state_failure(query: Path, told: str) -> CheckpointMismatch | None:
-    """The error to show where a query failed because its state can't be loaded; None: that isn't why."""
-    is_loading = _LOADING.search(told) is not None
+def state_failure(query: Path, text: str) -> CheckpointMismatch | None:
+    """Return the error for a query that failed because its state can't be loaded; None: it failed for another reason."""
+    is_loading = _LOADING.search(text) is not None
     try:
-        found = next(_damaged(query, parts=is_loading), None)
+        damage = next(_damaged(query, parts=is_loading), None)
     except OSError as error:
-        found = (query / "state", f"can't be read: {error.strerror}")
-    if found is not None:
-        file, what = found
-        return CheckpointMismatch(f"the file of Spark's state {what}", where=str(file), remedy=_REMEDY)
+        damage = (query / "state", f"can't be read: {error.strerror}")
+    if damage is not None:
+        file, problem = damage
+        return CheckpointMismatch(f"the file of Spark's state {problem}", where=str(file), remedy=_REMEDY)
     if not is_loading:
         return None
     return CheckpointMismatch(
@@ -44,7 +45,7 @@ def state_failure(query: Path, told: str) -> CheckpointMismatch | None:
 
 
 def _damaged(query: Path, *, parts: bool) -> Iterator[tuple[Path, str]]:
-    """Damaged and missing files, each with what is wrong; `parts`: also among those that the state itself consists of."""
+    """Yield damaged and missing files, each with its problem; `parts`: also among the parts of the state itself."""
     version = max(_numbers(query / "commits"), default=-1) + 1
     for operator in sorted((query / "state").iterdir()) if (query / "state").is_dir() else ():
         yield from _metadata(operator)
@@ -54,7 +55,7 @@ def _damaged(query: Path, *, parts: bool) -> Iterator[tuple[Path, str]]:
 
 
 def _metadata(operator: Path) -> Iterator[tuple[Path, str]]:
-    """Of an operator the last file that says what it is, and the files that say what its state looks like."""
+    """Yield the last file with an operator's identity, and the files with the form of its state."""
     folder = operator / "_metadata" / "v2"
     last = max(_numbers(folder), default=None)
     if last is not None and not _is_metadata((folder / str(last)).read_text(encoding="utf-8", errors="replace")):
@@ -68,13 +69,13 @@ def _metadata(operator: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _is_metadata(text: str) -> bool:
-    version, _, told = text.partition("\n")
-    return version.startswith("v") and _is_json(told)
+    version, _, rest = text.partition("\n")
+    return version.startswith("v") and _is_json(rest)
 
 
 def _is_schema(text: str) -> bool:
-    """Whether each description of columns is there to its end."""
-    places = [found.start() for found in re.finditer(re.escape(_STRUCT), text)]
+    """Return whether each description of columns is complete."""
+    places = [match.start() for match in re.finditer(re.escape(_STRUCT), text)]
     try:
         outer, past = 0, -1
         for place in places:
@@ -117,8 +118,8 @@ def _snapshot(file: Path) -> Iterator[tuple[Path, str]]:
     try:
         with zipfile.ZipFile(file) as archive:
             whole = archive.testzip() is None
-            told = json.loads(archive.read("metadata").decode().partition("\n")[2])
-            tables = [(str(one["dfsSstFileName"]), int(one["sizeBytes"])) for one in told.get("sstFiles", ())]
+            metadata = json.loads(archive.read("metadata").decode().partition("\n")[2])
+            tables = [(str(file["dfsSstFileName"]), int(file["sizeBytes"])) for file in metadata.get("sstFiles", ())]
     except (zipfile.BadZipFile, ValueError, KeyError, TypeError, EOFError):
         whole, tables = False, []
     if not whole:
@@ -132,7 +133,7 @@ def _snapshot(file: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _is_whole(file: Path) -> bool:
-    """Whether a file of changes goes to its end; of another compression than the usual one, whether it has any content."""
+    """Return whether a file of changes is complete; with another than the usual compression, whether it has any content."""
     with file.open("rb") as stream:
         head = stream.read(_BLOCK.size)
         if not head.startswith(_MAGIC):

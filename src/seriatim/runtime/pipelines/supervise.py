@@ -1,7 +1,7 @@
 """Start a pipeline's driver again when it has died: `seriatim run --supervise`.
 
-The driver is a process of its own. Its checkpoint makes that safe: what was in work is done again, and delivered once. A
-driver whose supervisor has died ends, too, after its batch: it looks at a pipe that only the supervisor keeps open.
+The driver is a separate process. Its checkpoint makes that safe: unfinished work is repeated, and delivered once. A driver whose supervisor
+has died ends, too, after its batch: it watches a pipe that only the supervisor keeps open.
 """
 
 from __future__ import annotations
@@ -27,18 +27,17 @@ __all__ = ["follow_supervisor", "supervise"]
 _LOG = logging.getLogger("seriatim.pipeline")
 #: The variable with the number of the pipe's end in the driver.
 _PIPE = "SERIATIM_SUPERVISED"
-#: A driver that failed, or that PostgreSQL's absence ended, may fare better the next time.
+#: The exit codes after which a new attempt may succeed: the driver failed, or PostgreSQL was away.
 _TRANSIENT = frozenset({3, 5})
-#: The pause before a driver is started again: at first, and at most; a driver that lived for so long begins anew with the first.
+#: The pause before a driver is started again: at first, and at most; after a life of the third time the first pause applies again.
 _SHORT_NAP_S, _LONG_NAP_S, _SETTLED_S = 1.0, 60.0, 60.0
 _LOOK_S = 0.1
 
 
 def supervise(name: str, checkpoint: Checkpoint, command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a driver, and start it again when it was killed, or has failed for a reason that may pass.
-
-    SIGTERM and SIGINT are passed on to it, and end it. A driver that fails before it has begun a batch, at the first start, isn't
-    started again: whoever started it is still there to read why.
+    """Run a driver, and start it again when it was killed, or has failed for a reason that may pass. SIGTERM and SIGINT are passed on to
+    it, and end it. A driver that fails before it has begun a batch, at the first start, isn't started again: its starter still
+    reads the reason.
     """
     stop, failures, before = Stop(), 0, checkpoint.last_begun()
     has_begun = checkpoint.in_flight()
@@ -63,30 +62,27 @@ def supervise(name: str, checkpoint: Checkpoint, command: Sequence[str], environ
 
 def _driven(command: Sequence[str], environment: Mapping[str, str], stop: Stop) -> int:
     """Run a driver until it ends; its exit code, negative: a signal."""
-    ours, its = os.pipe()
+    ours, child = os.pipe()
     try:
-        # In a session of its own: what is typed at the terminal comes to it once, from here.
+        # In a separate session: the terminal's signals reach it once, from here.
         process = subprocess.Popen(
-            command,
-            env={**environment, _PIPE: str(ours)},
-            pass_fds=[ours],
-            start_new_session=True,
+            command, env={**environment, _PIPE: str(ours)}, pass_fds=[ours], start_new_session=True
         )
-        told = 0
+        reported = 0
         while True:
             with suppress(subprocess.TimeoutExpired):
                 return process.wait(_LOOK_S)
             wanted = 2 if stop.insisted else int(stop.requested)
-            while told < wanted:
+            while reported < wanted:
                 process.send_signal(signal.SIGTERM)
-                told += 1
+                reported += 1
     finally:
-        os.close(its)
+        os.close(child)
         os.close(ours)
 
 
 def follow_supervisor() -> None:
-    """Stop this process, as SIGTERM does, when its supervisor has ended; nothing happens without a supervisor."""
+    """Stop this process, as SIGTERM does, when its supervisor has ended; without a supervisor do nothing."""
     if (pipe := os.environ.pop(_PIPE, None)) is not None:
         threading.Thread(target=_follow, args=[int(pipe)], daemon=True).start()
 

@@ -27,7 +27,7 @@ __all__ = ["PUT_BACK", "Standing", "Tally"]
 
 _LOG = logging.getLogger("seriatim.pipeline")
 
-#: What stands among the counts of dispositions for messages that operators have put back: they came in once more.
+#: The key among the counts of dispositions for messages that operators have put back: they arrived once more.
 PUT_BACK = "put_back"
 
 
@@ -59,14 +59,16 @@ class Standing:
 
     def longest(self) -> tuple[HeldGroup, ...]:
         """Of the groups that hold messages the few that have waited longest."""
-        told = [group for report in self.reports.values() for group in report.get("longest", [])]
-        return tuple(HeldGroup.of(group) for group in sorted(told, key=waited_since)[:LONGEST])
+        groups = [group for report in self.reports.values() for group in report.get("longest", [])]
+        return tuple(HeldGroup.of(group) for group in sorted(groups, key=waited_since)[:LONGEST])
 
     def suspected(self) -> SuspectedRestarts:
         """The groups whose producer seems to have begun anew."""
-        told = [report["suspected"] for report in self.reports.values() if "suspected" in report]
-        first = sorted(tuple(group) for one in told for group in one["first"])[:MOST_SUSPECTED]
-        return SuspectedRestarts(sum(one["groups"] for one in told), tuple(SuspectedRestart(*one) for one in first))
+        reports = [report["suspected"] for report in self.reports.values() if "suspected" in report]
+        first = sorted(tuple(group) for report in reports for group in report["first"])[:MOST_SUSPECTED]
+        return SuspectedRestarts(
+            sum(report["groups"] for report in reports), tuple(SuspectedRestart(*hole) for hole in first)
+        )
 
     def after(self, delivered: Delivered, reports: Sequence[Mapping[str, Any]]) -> Standing:
         """The counts with one more batch, and what the operator reports of it."""
@@ -85,34 +87,37 @@ class Tally:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        #: Whether the counts aren't those of the checkpoint: what it held before isn't known, and the law can't be checked.
+        #: Whether the counts aren't those of the checkpoint: its former content isn't known, and the law can't be checked.
         self.is_lost = False
         self.standing, self._before = _read(file)
-        #: What stood before the first batch that this object counted.
+        #: The counts before the first batch that this object counted.
         self.opening = self.standing
         self._opened = False
-        # Of the batches that nobody has asked for yet.
+        # The batches whose counts weren't asked for yet.
         self._counted: dict[int, Standing] = {}
         self._tasks: dict[int, tuple[int, ...]] = {}
         self._reasons: dict[int, tuple[SetAsideReason, ...]] = {}
         self._skipped: dict[int, SkippedHoles] = {}
 
     def begin(self, *, begun: int, committed: int) -> None:
-        """Begin a run. The file is made before the first batch: one that is missing later was lost, whenever a run was killed."""
+        """Begin a run. The file is made before the first batch: a file that is missing later was lost, whenever a run was killed."""
         if not self._file.exists():
             if begun < 0:
                 self._write()
                 return
-            what = "is missing: counts of messages begin at 0"
-        # The entry of Spark's log that begins a batch may be lost with the power, and the tally of that batch not.
+            noun = "is missing: counts of messages begin at 0"
+        # The entry of Spark's log that begins a batch may be lost in a power failure, and the tally of that batch not.
         elif not committed <= self.standing.batch <= begun + 1:
-            what = f"is that of batch {self.standing.batch}, and batch {committed} is the last that is committed: counts of messages go on from it"
+            noun = (
+                f"is that of batch {self.standing.batch}, and batch {committed} is the last that is committed: "
+                "counts of messages go on from it"
+            )
         else:
             return
         self.is_lost = True
         self.standing = self._before = self.opening = replace(self.standing, batch=committed)
         _LOG.warning(
-            "%s %s; what is held, delivered and set aside is as it was", self._file, what, extra=fields("tally_lost")
+            "%s %s; what is held, delivered and set aside is as it was", self._file, noun, extra=fields("tally_lost")
         )
 
     def add(self, delivered: Delivered) -> None:
@@ -137,26 +142,25 @@ class Tally:
         self._write()
 
     def gather(self, bucket: int) -> None:
-        """Put the reports of all buckets together, as that of one. The buckets are others from now on, and tell in their first batch."""
+        """Merge the reports of all buckets into one. After a move the buckets are others, and report in their first batch."""
         together = {"bucket": bucket, **_together(self.standing.reports.values())}
         standing = Standing(self.standing.batch, self.standing.counts, {str(bucket): together})
         self.standing = self._before = self.opening = standing
         self._write()
 
     def _write(self) -> None:
-        told = {"standing": _plain(self.standing), "before": _plain(self._before)}
-        write_synced(self._file, json.dumps(told).encode())
+        content = {"standing": _plain(self.standing), "before": _plain(self._before)}
+        write_synced(self._file, json.dumps(content).encode())
 
     def through(self, batch: int) -> list[Standing]:
-        """The counts after each batch up to this one that this object counted, and hasn't forgotten."""
-        return [standing for one, standing in sorted(self._counted.copy().items()) if one <= batch]
+        """Return the counts after each batch up to this one that this object counted and hasn't forgotten."""
+        return [standing for number, standing in sorted(self._counted.copy().items()) if number <= batch]
 
     def after(self, batch: int) -> Standing | None:
-        """The counts after a batch that this object counted; the counts of earlier batches are forgotten.
-
-        A batch may be counted and then be cancelled.
+        """The counts after a batch that this object counted; the counts of earlier batches are forgotten. A batch may be counted and then
+        be cancelled.
         """
-        for old in [one for one in list(self._counted) if one < batch]:
+        for old in [number for number in list(self._counted) if number < batch]:
             del self._counted[old]
             self._tasks.pop(old, None)
         return self._counted.get(batch)
@@ -166,36 +170,38 @@ class Tally:
         return self._tasks.get(batch, ())
 
     def reasons_through(self, batch: int) -> list[SetAsideReason]:
-        """Why messages were set aside in the batches up to this one; each batch is told once."""
-        return [one for old in sorted(self._reasons) if old <= batch for one in self._reasons.pop(old)]
+        """Return why messages were set aside in the batches up to this one; each batch is returned once."""
+        return [reason for old in sorted(self._reasons) if old <= batch for reason in self._reasons.pop(old)]
 
     def skipped_through(self, batch: int) -> SkippedHoles:
-        """The holes that were skipped in the batches up to this one; each batch is told once."""
+        """Return the holes that were skipped in the batches up to this one; each batch is returned once."""
         return sum((self._skipped.pop(old) for old in sorted(self._skipped) if old <= batch), start=SkippedHoles())
 
 
 def _together(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    told: dict[str, Any] = {"longest": []}
+    whole_report: dict[str, Any] = {"longest": []}
     groups: list[Any] = []
     for report in reports:
-        for what in ("held", "holes", "groups", "held_groups"):
-            told[what] = dict(Counter(told.get(what, {})) + Counter(report.get(what, {})))
-        told["longest"] = sorted([*told["longest"], *report.get("longest", [])], key=waited_since)[:LONGEST]
-        for what in ("suspected", "stopped"):
-            if what in report:
-                before = told.get(what, {"groups": 0, "first": groups})
-                told[what] = {
-                    "groups": before["groups"] + report[what]["groups"],
-                    "first": [*before["first"], *report[what]["first"]],
+        for key in ("held", "holes", "groups", "held_groups"):
+            whole_report[key] = dict(Counter(whole_report.get(key, {})) + Counter(report.get(key, {})))
+        whole_report["longest"] = sorted([*whole_report["longest"], *report.get("longest", [])], key=waited_since)[
+            :LONGEST
+        ]
+        for key in ("suspected", "stopped"):
+            if key in report:
+                before = whole_report.get(key, {"groups": 0, "first": groups})
+                whole_report[key] = {
+                    "groups": before["groups"] + report[key]["groups"],
+                    "first": [*before["first"], *report[key]["first"]],
                 }
-    return told
+    return whole_report
 
 
 def _skipped(reports: Iterable[dict[str, Any]]) -> SkippedHoles:
-    """The holes that a batch has skipped, which are taken out of its reports: those tell what stands."""
-    told = [report.pop("skipped") for report in reports if "skipped" in report]
-    first = sorted(tuple(hole) for one in told for hole in one["first"])
-    return SkippedHoles.of(sum(one["holes"] for one in told), sum(one["numbers"] for one in told), first)
+    """Take the skipped holes of a batch out of its reports, which only describe the state."""
+    skipped = [report.pop("skipped") for report in reports if "skipped" in report]
+    first = sorted(tuple(hole) for part in skipped for hole in part["first"])
+    return SkippedHoles.of(sum(part["holes"] for part in skipped), sum(part["numbers"] for part in skipped), first)
 
 
 def _plain(standing: Standing) -> dict[str, object]:
@@ -203,10 +209,10 @@ def _plain(standing: Standing) -> dict[str, object]:
 
 
 def _read(file: Path) -> tuple[Standing, Standing]:
-    """What stands, and what stood before."""
+    """Read the present counts, and the ones before."""
     try:
-        found = json.loads(file.read_bytes())
-        return Standing(**found["standing"]), Standing(**found["before"])
+        content = json.loads(file.read_bytes())
+        return Standing(**content["standing"]), Standing(**content["before"])
     except FileNotFoundError:
         return Standing(), Standing()
     except (ValueError, KeyError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""Input files that aren't read, or not as they are now: Spark reads a file once by its name, and passes names with ``_`` and ``.`` over."""
+"""Input files that aren't read, or have changed since: Spark reads a file once by its name, and skips names with ``_`` and ``.``."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from seriatim.pipeline.files.source import OPTIONS
 
 __all__ = ["MOST_NAMED", "MOST_NOTED", "InputFiles", "UnreadFile", "UnreadFiles"]
 
-#: A file is looked at until so many later ones of its location were read.
+#: A file is checked until this many later ones of its location were read.
 MOST_NOTED = 100_000
-#: So many are named.
+#: The most files that are named.
 MOST_NAMED = 10
 _TOLD = {
     "changed": "has changed since it was read, and what is new in it isn't read: write new messages into a file with a new name",
     "hidden": "isn't read, because its name begins with _ or .: give it another name",
 }
 _FORMATS = frozenset({*OPTIONS, "avro", "binaryfile", "orc"})
-# What engines and desktops write beside data, and nobody means as input.
+# Names of files that engines and desktops write beside data, and that are never input.
 _MARKERS = (
     "_SUCCESS",
     "_metadata",
@@ -82,13 +82,13 @@ class InputFiles:
         self._written: dict[int, dict[str, int]] = {}
 
     def look(self) -> UnreadFiles:
-        """What isn't read now, in numbers, and the first of it."""
-        found = self.unread()
-        changed = sum(one.why == "changed" for one in found)
-        return UnreadFiles(changed, len(found) - changed, tuple(found[:MOST_NAMED]))
+        """Return the numbers of unread files, and the first of them."""
+        files = self.unread()
+        changed = sum(file.why == "changed" for file in files)
+        return UnreadFiles(changed, len(files) - changed, tuple(files[:MOST_NAMED]))
 
     def unread(self) -> list[UnreadFile]:
-        """What isn't read now, first what has changed. A file that is empty, or can't be looked at, counts as none."""
+        """Return unread files, changed ones first. A file that is empty, or can't be checked, counts as none."""
         changed = [UnreadFile(path, "changed") for path in sorted(set(self._changed()))]
         return [*changed, *(UnreadFile(path, "hidden") for path in sorted(set(self._hidden())))]
 
@@ -101,13 +101,13 @@ class InputFiles:
             for place, last, files in noted_lately(self._query, self._through, MOST_NOTED):
                 self._through[place] = last
                 noted = self._written.setdefault(place, {})
-                for one in files:
-                    noted.pop(one.uri, None)
-                    noted[one.uri] = one.written
+                for file in files:
+                    noted.pop(file.uri, None)
+                    noted[file.uri] = file.written
                 while len(noted) > MOST_NOTED:
                     del noted[next(iter(noted))]
         except (OSError, ValueError, KeyError, TypeError):
-            pass  # Spark is putting its log together, and the next look sees it; or it is damaged, which the start of a run tells
+            pass  # Spark is merging its log, and the next look sees it; or it is damaged, which the start of a run reports
         for noted in self._written.values():
             for uri, written in noted.items():
                 path = path_of(uri)
@@ -120,14 +120,14 @@ class InputFiles:
                 is_hidden = path.name.startswith(("_", ".")) and "=" not in path.name
                 if (
                     is_hidden
-                    and not any(fnmatchcase(path.name, one) for one in _MARKERS)
+                    and not any(fnmatchcase(path.name, pattern) for pattern in _MARKERS)
                     and _written(path) is not None
                 ):
                     yield str(path)
 
 
 def _written(path: Path) -> int | None:
-    """When a file was written, in milliseconds; None: it is gone, empty, or can't be looked at."""
+    """Return when a file was written, in milliseconds; None: it is gone, empty, or can't be checked."""
     try:
         status = path.stat()
     except (OSError, ValueError):
@@ -135,21 +135,21 @@ def _written(path: Path) -> int | None:
     return status.st_mtime_ns // 1_000_000 if status.st_size else None
 
 
-def _is_changed(found: int | None, noted: int) -> bool:
-    """Whether a file has another time than the noted one; a copy may have whole seconds only, as `tar` makes them."""
-    return found is not None and found != noted and found != noted // 1000 * 1000
+def _is_changed(size: int | None, noted: int) -> bool:
+    """Return whether a file's time differs from the noted one; a copy may have whole seconds only, as `tar` makes them."""
+    return size is not None and size != noted and size != noted // 1000 * 1000
 
 
 def _candidates(entry: Receive) -> Iterator[Path]:
-    """The files in which a location looks for messages, whatever their names begin with."""
+    """Yield the files in which a location looks for messages, including names that Spark skips."""
     if entry.source.path is None or entry.source.format.lower() not in _FORMATS:
         return
     options = {name.lower(): value for name, value in entry.source.options.items()}
     wanted = options.get("pathglobfilter", "*")
     is_deep = options.get("recursivefilelookup", "").lower() == "true"
-    for found in glob.glob(str(entry.source.path.absolute()), include_hidden=True):  # noqa: PTH207 -- an absolute pattern
-        if Path(found).is_file():
-            yield Path(found)
-        for folder, below, names in os.walk(found):
-            below[:] = [one for one in below if is_deep and not one.startswith(("_", "."))]
+    for path in glob.glob(str(entry.source.path.absolute()), include_hidden=True):  # noqa: PTH207 -- an absolute pattern
+        if Path(path).is_file():
+            yield Path(path)
+        for folder, below, names in os.walk(path):
+            below[:] = [name for name in below if is_deep and not name.startswith(("_", "."))]
             yield from (Path(folder, name) for name in names if fnmatchcase(name, wanted))

@@ -1,7 +1,8 @@
-"""Links over HTTPS: where other boxes push what they have, fetch what waits for them, and ask what became of it.
+"""Links over HTTPS: other boxes push their messages, fetch the messages that wait for them, and ask for results.
 
-A connection is one of mutual TLS. The public key of the peer's certificate is its name here; which box it speaks as, and into which queues, is decided in the
-box, as for roles. Nothing of a peer is read before its certificate is verified, and of one whose key the box doesn't know only the head of a request.
+A connection is one of mutual TLS. The public key of the peer's certificate is its name here; which box it speaks as, and into which queues,
+is decided in the box, as for roles. Nothing of a peer is read before its certificate is verified, and of one whose key the box doesn't know
+only the head of a request.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from seriatim.box.links.https_carrier import FETCH, MEDIA_TYPE, PUSH, TRACE
 from seriatim.box.links.layout import LARGEST_FRAME
 from seriatim.errors import EnvironmentProblem, SeriatimError, shown
 from seriatim.listening.address import host_and_port, listening, url_of
-from seriatim.listening.bodies import Gone, Receive, Refused, Send, answer, body_of, refuse
+from seriatim.listening.bodies import Gone, Receive, RequestRefused, Send, answer, body_of, refuse
 from seriatim.listening.crowd import Crowd, Visitor
 from seriatim.listening.limits import ListenLimits
 from seriatim.listening.seldom import tell
@@ -34,13 +35,14 @@ __all__ = ["LinkLimits", "LinkServer"]
 
 _LOG = logging.getLogger("seriatim.link")
 _NAME = "links over HTTPS"
-#: Connections of peers that are known, and those of one key; seconds until the first byte of the next request.
+#: Connections of known peers, and those of one key; seconds until the first byte of the next request.
 MOST_CONNECTIONS, MOST_OF_KEY, IDLE_S = 64, 8, 120.0
-#: Requests that the box answers at once: they share its connections with what else the process does. Bodies of one key in memory.
+#: Requests that the box answers at once: they share its connections with the rest of the process. Bodies of one key in memory.
 MOST_AT_ONCE, BODIES_OF_KEY = 8, 2
-#: A request waits so long for others of its key.
+#: The longest wait of a request for others of its key, seconds.
 _TURN_S = 30.0
-#: A connection is closed after that, so that certificates are verified again; one that only fetches after twice as long.
+#: A connection is closed after that, so that certificates are verified again; a connection that only fetches after twice as long,
+#: seconds.
 AGE_S = 600.0
 _LARGEST_QUESTION = 4096
 _UNKNOWN, _BUSY = "this key isn't known", "other requests aren't done"
@@ -48,14 +50,14 @@ _UNKNOWN, _BUSY = "this key isn't known", "other requests aren't done"
 
 @dataclass(frozen=True, slots=True)
 class LinkLimits(ListenLimits):
-    """What connections of other boxes may take of this process: before they are known what those of strangers may, and then this."""
+    """The resources of this process for connections of other boxes: an unknown peer has those of strangers."""
 
     known: int = MOST_CONNECTIONS
-    #: Those of one key; the oldest one that is idle makes room for another.
+    #: Connections of one key; the oldest idle one makes room for another.
     of_key: int = MOST_OF_KEY
     #: Seconds until the first byte of the next request.
     idle_s: float = IDLE_S
-    #: Seconds after which a connection is closed behind the answer to a push; behind any other one after twice as many.
+    #: Seconds after which a connection is closed after the answer to a push; after any other answer twice as many.
     age_s: float = AGE_S
 
 
@@ -72,7 +74,7 @@ class LinkServer:
         authority: str,
         limits: LinkLimits | None = None,
     ) -> None:
-        #: What connections may take of this process. Files that are replaced are read again.
+        #: The limits of connections. Replaced files are read again.
         self._limits = limits or LinkLimits()
         #: The message box; its role has to be the owner.
         self._box = box
@@ -92,12 +94,12 @@ class LinkServer:
         self._server = Server(self._answer, _NAME, listener, limits=self._limits, tls=self._tls)
 
     def start(self) -> None:
-        """Begin to listen; what comes is answered in a thread."""
+        """Begin to listen; a thread answers the requests."""
         self._server.start()
         _LOG.info("listening for other boxes at %s", self.address, extra=fields("link_listening", address=self.address))
 
     def close(self) -> None:
-        """Listen no more. Requests in hand are answered first, if that takes a few seconds only."""
+        """Stop listening. Requests under way are answered first, if that takes only a few seconds."""
         self._server.close()
 
     async def _answer(self, scope: Any, receive: Receive, send: Send) -> None:
@@ -106,7 +108,7 @@ class LinkServer:
         try:
             key = await self._key_of(visitor)
             await self._request(scope, receive, send, visitor, key)
-        except Refused as refused:
+        except RequestRefused as refused:
             await refuse(receive, send, refused.status, refused.why)
         except Busy:
             await refuse(receive, send, 503, _BUSY)
@@ -114,66 +116,66 @@ class LinkServer:
             tell(_NAME, f"a request can't be answered: {error}")
             await refuse(receive, send, 503, "the box is away")
         except Gone:
-            pass  # it repeats what wasn't answered
+            pass  # the peer repeats unanswered requests
 
     async def _key_of(self, visitor: Visitor) -> bytes:
-        """The key of a peer, which is known from its first request on."""
+        """Return the key of a peer, which is known from its first request on."""
         if (found := visitor.notes.get("key")) is not None:
             return bytes(found)
         assert visitor.tls is not None  # noqa: S101 -- there is no other way in
-        who = f"{visitor.address}, with a certificate for {shown(names_of(visitor.tls))}"
+        peer = f"{visitor.address}, with a certificate for {shown(names_of(visitor.tls))}"
         try:
             key = public_key_of(visitor.tls.getpeercert(binary_form=True) or b"")
         except ValueError:
-            key = b""  # nobody's
+            key = b""  # no peer's
         if not await self._calls.call(self._is_known, key):
-            tell(_NAME, f"the key isn't accepted of a box that calls from {who}")
-            raise Refused(403, _UNKNOWN)
+            tell(_NAME, f"the key isn't accepted of a box that calls from {peer}")
+            raise RequestRefused(403, _UNKNOWN)
         if not self._known.enter(visitor, key):
-            tell(_NAME, f"too many connections; the last one is from {who}")
-            raise Refused(503, "too many connections")
+            tell(_NAME, f"too many connections; the last one is from {peer}")
+            raise RequestRefused(503, "too many connections")
         visitor.notes["key"] = key
         return key
 
     async def _request(self, scope: Any, receive: Receive, send: Send, visitor: Visitor, key: bytes) -> None:
         path, length = _checked(scope)
-        async with self._of_key(key) as its, _in_time(its.bodies):
+        async with self._of_key(key) as state, _in_time(state.bodies):
             frame = await body_of(
                 receive,
                 length=length,
                 most=LARGEST_FRAME if path == PUSH else _LARGEST_QUESTION,
                 silent_s=self._limits.silent_s,
             )
-            async with _in_time(its.turn):
-                told, token = await self._calls.call(self._answered, key, path, frame, visitor.notes.get("token"))
+            async with _in_time(state.turn):
+                reply, token = await self._calls.call(self._answered, key, path, frame, visitor.notes.get("token"))
             visitor.notes["token"] = token
-            if told is None:
-                raise Refused(403, _UNKNOWN)
+            if reply is None:
+                raise RequestRefused(403, _UNKNOWN)
             del frame
             age = time.monotonic() - visitor.began
             is_old = age > self._limits.age_s * (1 if path == PUSH else 2)
-            await answer(send, 200, MEDIA_TYPE, told, {"Connection": "close"} if is_old else {})
+            await answer(send, 200, MEDIA_TYPE, reply, {"Connection": "close"} if is_old else {})
 
     @asynccontextmanager
     async def _of_key(self, key: bytes) -> AsyncIterator[_Key]:
-        """What requests of a key share."""
-        its = self._keys.setdefault(key, _Key())
-        its.requests += 1
+        """Yield the resources that requests of a key share."""
+        state = self._keys.setdefault(key, _Key())
+        state.requests += 1
         try:
-            yield its
+            yield state
         finally:
-            its.requests -= 1
-            if not its.requests:
+            state.requests -= 1
+            if not state.requests:
                 del self._keys[key]
 
     def _answered(
         self, key: bytes, path: str, frame: bytearray, token: UUID | None
     ) -> tuple[bytes | None, UUID | None]:
-        """What the box answers, after its commit, and the token of the last batch that was fetched; None: the key isn't known any more."""
+        """Return the box's answer, after its commit, and the token of the last fetched batch; None: the key isn't known any more."""
         with self._box.access.transaction() as transaction:
             if path == FETCH:
-                told, token = transaction.one("link_fetch_as", of_public_key=key, frame=frame)
-                return told, token
+                answer, token = transaction.one("link_fetch_as", of_public_key=key, frame=frame)
+                return answer, token
             if path == TRACE:
                 return transaction.value("link_trace_as", of_public_key=key, frame=frame), token
             return transaction.value("link_push_as", of_public_key=key, frame=frame, of_token=token), token
@@ -195,7 +197,9 @@ class LinkServer:
 
 @dataclass(slots=True)
 class _Key:
-    """What requests of a key share: places for bodies in memory, and the turn in the box, which is taken when the body is there."""
+    """The resources that requests of a key share: places for bodies in memory, and the turn in the box, which begins when the body is
+    complete.
+    """
 
     bodies: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(BODIES_OF_KEY))
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -204,12 +208,12 @@ class _Key:
 
 @asynccontextmanager
 async def _in_time(turn: asyncio.Semaphore | asyncio.Lock) -> AsyncIterator[None]:
-    """Take a turn while the block lasts; others may have it for so long only."""
+    """Take a turn while the block lasts; wait for other turns for a limited time."""
     try:
         async with asyncio.timeout(_TURN_S):
             await turn.acquire()
     except TimeoutError:
-        raise Refused(503, _BUSY) from None
+        raise RequestRefused(503, _BUSY) from None
     try:
         yield
     finally:
@@ -219,13 +223,13 @@ async def _in_time(turn: asyncio.Semaphore | asyncio.Lock) -> AsyncIterator[None
 def _checked(scope: Any) -> tuple[str, int]:
     """The path of a request, and the length of its body."""
     if scope["method"] != "POST":
-        raise Refused(405, "frames are posted")
+        raise RequestRefused(405, "frames are posted")
     path = str(scope["path"])
     if path not in (PUSH, FETCH, TRACE):
-        raise Refused(404, f"there are {PUSH}, {FETCH} and {TRACE}")
+        raise RequestRefused(404, f"there are {PUSH}, {FETCH} and {TRACE}")
     length = dict(scope["headers"]).get(b"content-length")
     if length is None:
-        raise Refused(411, "a request says its length")
+        raise RequestRefused(411, "a request says its length")
     if len(length) > 12:
-        raise Refused(413, f"a frame has at most {LARGEST_FRAME:,} bytes")
+        raise RequestRefused(413, f"a frame has at most {LARGEST_FRAME:,} bytes")
     return path, int(length)

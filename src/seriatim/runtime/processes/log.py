@@ -1,6 +1,7 @@
-"""The log of a process of seriatim's own: lines on standard error, for people or as JSON.
+"""The log of a process of seriatim's own: lines on standard error, as text or as JSON.
 
-Every line has the field `event`, by which the reference says what it means, and what it is about: `queue`, `group`, `message_id` and others.
+Every line has the field `event`, by which the reference says what it means, and what it is about: `queue`, `group`, `message_id` and
+others.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ FORMATS = ("text", "json")
 #: The event of a line of a library's, or of users' code.
 OTHER = "other"
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-#: What every record has; the rest are the fields of its line.
+#: The attributes of every record; the rest are the fields of its line.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -26,22 +27,22 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        told: dict[str, object] = {
+        entry: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
-        told |= {name: value for name, value in vars(record).items() if name not in _OWN and name not in told}
-        told.setdefault("event", OTHER)
+        entry |= {name: value for name, value in vars(record).items() if name not in _OWN and name not in entry}
+        entry.setdefault("event", OTHER)
         if record.exc_info:
-            told["exception"] = self.formatException(record.exc_info)
+            entry["exception"] = self.formatException(record.exc_info)
         # By ASCII: a half of a surrogate pair in a text would be no UTF-8.
-        return json.dumps(told, default=str)
+        return json.dumps(entry, default=str)
 
 
 def log_to_stderr(level: str, form: str = "text") -> None:
-    """Log what has at least this level; for a process that is seriatim's own."""
+    """Log lines of at least this level; for a process of seriatim's own."""
     if form not in FORMATS:
         raise UsageError(f"the log can't have the form {shown(form)}", remedy=f"one of {', '.join(FORMATS)}")
     handler = logging.StreamHandler()

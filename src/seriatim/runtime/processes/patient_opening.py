@@ -1,4 +1,4 @@
-"""Opening a box whose database may be away: a worker that starts waits for it, as one that is running does."""
+"""Open a box whose database may be away: a starting worker waits for it, like a running one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["open_patiently"]
 
 _LOG = logging.getLogger("seriatim.box")
 _PAUSE_S, _LOOK_S = 1.0, 0.1
-#: It is told at once that the database is away, and then so often.
+#: The absence of the database is logged at once, and then at this interval, seconds.
 _TELL_S = 30.0
 
 
@@ -24,14 +24,14 @@ def open_patiently(
     dsn: str | None, schema: str, stop: Stop, *, create: bool = True, connections: int = 20, waits: bool = True
 ) -> MessageBox | None:
     """Open a box; if its database is away, wait until it is there, and log that."""
-    began, told = time.monotonic(), -_TELL_S
+    began, told_at = time.monotonic(), -_TELL_S
     had_come = False
     while not stop.requested:
         attempt = _Attempt(dsn, schema, create=create, connections=connections)
         if not attempt.ended(stop):
             return None
         if attempt.box is not None:
-            if told >= 0:
+            if told_at >= 0:
                 _LOG.warning(
                     "%s is there after %.0f s",
                     attempt.box,
@@ -41,7 +41,7 @@ def open_patiently(
             return attempt.box
         error = attempt.error
         if not isinstance(error, EnvironmentProblem) or not attempt.is_away:
-            # It may have come between the try and the question.
+            # It may have appeared between the attempt and the check.
             if had_come or not isinstance(error, EnvironmentProblem):
                 raise error
             had_come = True
@@ -49,13 +49,11 @@ def open_patiently(
         had_come = False
         if not waits:
             raise Unavailable(
-                error.what,
-                where=error.where,
-                remedy="is it running? without --no-wait it is waited for",
+                error.what, where=error.where, remedy="is it running? without --no-wait it is waited for"
             ) from error
         waited_s = time.monotonic() - began
-        if waited_s - told >= _TELL_S:
-            told = waited_s
+        if waited_s - told_at >= _TELL_S:
+            told_at = waited_s
             _LOG.warning(
                 "%s: %s; waiting for it (%.0f s so far)",
                 error.where,
@@ -68,7 +66,7 @@ def open_patiently(
 
 
 class _Attempt:
-    """One attempt to open a box, in a thread: a host that answers nothing is tried for long, and nobody waits for that."""
+    """One attempt to open a box, in a thread: the attempt at a silent host takes long, and the caller doesn't wait for it."""
 
     def __init__(self, dsn: str | None, schema: str, *, create: bool, connections: int) -> None:
         self.box: MessageBox | None = None

@@ -11,7 +11,7 @@ from dataclasses import replace
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.activations import Activated
 from seriatim.box.measures import Snapshot
-from seriatim.box.workers.reader_places import Slots
+from seriatim.box.workers.reader_slots import Slots
 from seriatim.errors import BoxMigrated, SeriatimError
 from seriatim.pipeline.declared.activation import Activation
 from seriatim.pipeline.declared.error_class import FaultKinds
@@ -25,9 +25,9 @@ from seriatim.runtime.workers.scoreboard import Work
 __all__ = ["ReaderPool"]
 
 _LOG = logging.getLogger("seriatim.serve")
-#: After readers that couldn't begin others are started after so long; from time to time twice that.
+#: The pause after readers that couldn't begin: at first, and at most; it doubles from time to time.
 _SHORT_REST_S, _LONG_REST_S = 1.0, 60.0
-#: Readers that were at work for so long had begun.
+#: Readers that were at work for this long had begun, seconds.
 _SETTLED_S = 10.0
 
 
@@ -53,7 +53,7 @@ class ReaderPool:
         self._faults = faults
         self._log_level = log_level
         self._log_format = log_format
-        #: What readers that are gone have measured.
+        #: The measures of readers that have ended.
         self._measured = Snapshot()
         self._measuring = threading.Lock()
         self._readers = Readers()
@@ -64,10 +64,10 @@ class ReaderPool:
         self._told = -1
 
     def look(self, seen: Activated, slots: Slots) -> None:
-        """Start or end readers to reach the wanted number, as far as other machines don't run them."""
-        now, said = time.monotonic(), seen.activation
+        """Start or end readers to reach the wanted number, unless other machines run them."""
+        now, seen_at = time.monotonic(), seen.activation
         self._collect(now)
-        orders = replace(said, minimum=0, maximum=1, enabled=True)
+        orders = replace(seen_at, minimum=0, maximum=1, enabled=True)
         if orders != self._orders:
             self._orders, self._failures, self._rest_until = orders, 0, 0.0
             self._dismiss()
@@ -101,17 +101,17 @@ class ReaderPool:
         return self._queue
 
     def measures(self) -> Snapshot:
-        """What its readers have counted and timed, those included that are gone; from any thread."""
-        found = Snapshot()
+        """Return the measures of its readers, including ended ones. Thread-safe."""
+        snapshot = Snapshot()
         with self._measuring:
-            found.add(self._measured)
+            snapshot.add(self._measured)
             if self._work is not None:
-                found.add(self._work.supervisor.measures())
-        return found
+                snapshot.add(self._work.supervisor.measures())
+        return snapshot
 
     @property
     def works(self) -> list[Work]:
-        """What its readers have in hand; from any thread."""
+        """Return the messages that its readers are working on. Thread-safe."""
         work = self._work
         return [] if work is None else work.supervisor.works
 
@@ -136,7 +136,8 @@ class ReaderPool:
                 pace=replace(
                     orders.pace,
                     run_length=own.run_length if orders.pace.run_length is None else orders.pace.run_length,
-                    turn_limit=own.pace.turn_limit if orders.pace.turn_limit is None and orders.mode != Mode.LEASED else orders.pace.turn_limit,
+                    turn_limit=own.pace.turn_limit if orders.pace.turn_limit is None and orders.mode != Mode.LEASED else
+                    orders.pace.turn_limit,
                 ),
             )  # fmt: skip
             supervisor = Supervisor(
@@ -171,7 +172,7 @@ class ReaderPool:
             self._rest(work.error, now)
 
     def _rest(self, error: BaseException, now: float) -> None:
-        if isinstance(error, BoxMigrated):  # all that begins here would meet it
+        if isinstance(error, BoxMigrated):  # all readers that begin here would meet it
             raise error
         self._failures += 1
         rest_s = min(_SHORT_REST_S * 2 ** (self._failures - 1), _LONG_REST_S)

@@ -1,4 +1,4 @@
-"""Looks for schedules whose time has come, while a process serves."""
+"""Looks for due schedules while a process serves."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from seriatim.pipeline.text.log_fields import fields
 __all__ = ["ScheduleClock"]
 
 _LOG = logging.getLogger("seriatim.serve")
-#: A schedule that somebody defines, resumes or brings forward is seen after so long.
+#: The longest time until a defined, resumed or hastened schedule is seen, seconds.
 _LONGEST_S = 5.0
 _SHORTEST_S = 0.2
-#: A role that isn't the owner looks again after so long: it may become that.
+#: The pause of a role that isn't the owner: it may become the owner, seconds.
 _REFUSED_S = 60.0
 _END_S = 5.0
 
@@ -32,7 +32,7 @@ class ScheduleClock:
         self._told = ""
 
     def look(self) -> None:
-        """Publish what is due, beside the caller, if it is time to look and nobody does."""
+        """Publish what is due, in a thread, if it is time and no thread does so."""
         at_work = self._thread is not None and self._thread.is_alive()
         if time.monotonic() >= self._due and not at_work:
             self._due = time.monotonic() + _LONGEST_S
@@ -40,7 +40,7 @@ class ScheduleClock:
             self._thread.start()
 
     def end(self) -> None:
-        """Wait until what is being published is."""
+        """Wait for the publishing under way."""
         if self._thread is not None:
             self._thread.join(_END_S)
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from seriatim.box.box import MessageBox
 from seriatim.box.measures import Snapshot
-from seriatim.box.workers.reader_places import Slots
+from seriatim.box.workers.reader_slots import Slots
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.pipeline.declared.error_class import FaultKinds
 from seriatim.pipeline.declared.work_limits import Limits
@@ -34,7 +34,7 @@ _KEEP_S = 1.0
 
 
 class Serve:
-    """Starts and stops readers, publishes the messages of schedules, transmits over links, and tends regions, until it is stopped itself."""
+    """Starts and stops readers, publishes the messages of schedules, transmits over links, and tends regions, until it is stopped."""
 
     def __init__(
         self,
@@ -58,21 +58,21 @@ class Serve:
                     remedy="define one: activation=Activation(…)",
                 )
         self._box = box
-        #: Only these; none named: all that have an activation, also those that are defined meanwhile.
+        #: The only queues; empty: all that have an activation, including later ones.
         self._queues = frozenset(queues)
-        #: Of each reader; what its activation says counts instead of `workers` and `batch`.
+        #: The limits of each reader; its activation overrides `workers` and `batch`.
         self._limits = limits or Limits()
-        #: Where modules are looked for besides Python's own path; default: the current directory.
+        #: The folders of modules besides Python's own path; default: the current directory.
         self._folders = folders
         self._faults = faults or FaultKinds()
         #: What the readers log, at least: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
         self._log_level = log_level
         self._log_format = log_format
-        #: Where other boxes call; it is started and closed here. None: nowhere.
+        #: The door for other boxes; it is started and closed here. None: there is none.
         self._links = links
         self._tending = None if regions is None else TendingThread(regions)
         self._measured = Snapshot()
-        #: When it last found out what there is to serve, on the monotonic clock.
+        #: The time of the last look at the queues to serve, on the monotonic clock.
         self.looked = 0.0
         self._pools: dict[int, ReaderPool] = {}
         self._stop = Stop()
@@ -105,44 +105,44 @@ class Serve:
                     self._links.close()
 
     def stop(self) -> None:
-        """End `run` when the turns in hand are done; from any thread."""
+        """End `run` after the turns under way. Thread-safe."""
         if not self._stop.requested:
             self._stop.request()
 
     def measures(self) -> Snapshot:
-        """What its readers have counted and timed, those included that are gone; from any thread."""
-        found = Snapshot()
-        found.add(self._measured)
+        """Return the measures of its readers, including ended ones. Thread-safe."""
+        snapshot = Snapshot()
+        snapshot.add(self._measured)
         for pool in list(self._pools.values()):
-            found.add(pool.measures())
-        return found
+            snapshot.add(pool.measures())
+        return snapshot
 
     @property
     def works(self) -> list[Work]:
-        """What its readers have in hand; from any thread."""
+        """Return the messages that its readers are working on. Thread-safe."""
         return [work for pool in list(self._pools.values()) for work in pool.works]
 
     def late(self) -> list[str]:
-        """What beside its readers stands still, in words; from any thread."""
+        """Return the parts beside its readers that stand still, in words. Thread-safe."""
         return [] if self._tending is None else self._tending.late()
 
     def _look(self, slots: Slots) -> None:
         """Update each queue's pool of readers."""
         try:
-            found = {one.queue_id: one for one in slots.look() if not self._queues or one.queue in self._queues}
-            for queue_id, one in found.items():
+            numbered = {slot.queue_id: slot for slot in slots.look() if not self._queues or slot.queue in self._queues}
+            for queue_id, slot in numbered.items():
                 if queue_id not in self._pools:
                     self._pools[queue_id] = ReaderPool(
                         self._box,
-                        one.queue,
+                        slot.queue,
                         self._limits,
                         folders=self._folders,
                         faults=self._faults,
                         log_level=self._log_level,
                         log_format=self._log_format,
                     )
-                self._pools[queue_id].look(one, slots)
-            for queue_id in self._pools.keys() - found.keys():
+                self._pools[queue_id].look(slot, slots)
+            for queue_id in self._pools.keys() - numbered.keys():
                 self._let_go(queue_id, slots)
         except (Unavailable, EnvironmentProblem) as error:  # readers go on, or wait for better times like this
             if str(error) != self._told:
@@ -160,7 +160,7 @@ class Serve:
             slots.leave(queue_id, 0)
 
     def _end(self, slots: Slots) -> None:
-        """Ask all readers to end, and wait, keeping their places; a supervisor ends readers that don't."""
+        """Ask all readers to end, and wait, keeping their slots; a supervisor ends readers that don't."""
         for pool in self._pools.values():
             pool.end()
         left = list(self._pools.values())
@@ -169,5 +169,5 @@ class Serve:
             if time.monotonic() >= due:
                 due = time.monotonic() + _KEEP_S
                 with suppress(SeriatimError):
-                    slots.look()  # who asks nothing loses them
+                    slots.look()  # without a look the slots would be lost
             left = [pool for pool in left if not pool.wait(_WAIT_S / len(left), at_once=self._stop.insisted)]

@@ -48,13 +48,13 @@ _Result = TypeVar("_Result")
 _LOG = logging.getLogger("seriatim.worker")
 _MOST_PROCESSES = 256
 _LOOK_S = 0.1
-#: A process that has lived for so long may be replaced at once; others less and less soon.
+#: A process that has lived this long may be replaced at once; others after growing pauses.
 _SETTLED_S, _SHORT_NAP_S, _LONG_NAP_S = 10.0, 0.2, 10.0
-#: A turn that is past its limit by so much is one of a process that is frozen: its own watch would have ended it.
+#: A turn that is this much past its limit belongs to a frozen process: its own watch would have ended it.
 _FROZEN_S = 5.0
-#: One whose pulse stands still for so long with nothing in hand is frozen: it tells it twice a second.
+#: A process whose pulse stands still for this long without messages is frozen: it beats twice a second.
 _STILL_S = 10.0
-#: Where the supervisor itself has not looked for so long, the whole machine may have stood still.
+#: If the supervisor itself has not looked for this long, the whole machine may have stood still.
 _AWAY_S = 2.0
 _PATIENCE_S = 30.0
 
@@ -69,16 +69,16 @@ class _WorkerProcess:
     page: MeasuresPage
     began: float
     failures: int
-    #: Whether no other was started before those that were started with it.
+    #: Whether no other process was started before its group.
     is_first: bool
-    #: Which one it is in the box.
+    #: Its id in the box.
     process_id: UUID
     #: Its pulse, and since when that stands still.
     pulse: int = 0
     still_since: float = 0.0
     #: Whether it was told to end, because fewer are wanted.
     is_leaving: bool = False
-    #: Whether its measures are among those of the processes that have ended.
+    #: Whether its measures are among those of ended processes.
     is_measured: bool = False
 
 
@@ -118,7 +118,7 @@ class Supervisor:
         if limits.pace.rate is not None and not is_reader:
             limits = replace(limits, pace=replace(limits.pace, rate=limits.pace.rate / processes))
         self._box = box
-        #: Those of each process; the rate is that of all of them together.
+        #: The limits of each process; the rate is shared by all.
         self._limits = limits
         self._orders = Orders(
             box.dsn, box.schema, list(queues), dict(handler) if isinstance(handler, Mapping) else handler,
@@ -128,25 +128,24 @@ class Supervisor:
             regional=None if regional is None else asdict(regional),
         )  # fmt: skip
         self._processes = processes
-        #: How many there are, those included that have been told to end.
+        #: How many processes there are, including those that were told to end.
         self.alive = 0
         self._has_begun = False
         self._looked = time.monotonic()
         self._stop = Stop()
         self._ended: Queue[_WorkerProcess] = Queue()
         self._noting: list[threading.Thread] = []
-        #: The processes that have found nothing more to do, if that is what they are to end at.
+        #: The processes without further work, if they are to end at that.
         self._idle: set[int] = set()
         self._workers: dict[int, _WorkerProcess] = {}
-        #: What processes that have ended measured; their lock, because others ask while they end.
+        #: The measures of ended processes; with a lock, because other threads read them meanwhile.
         self._ended_measures, self._measuring = Snapshot(), threading.Lock()
         #: How many messages the handlers of processes that have ended got.
         self.counted = 0
 
     def run(self) -> None:
-        """Work until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; a second signal ends it at once.
-
-        With `until_idle` it also ends when all processes have.
+        """Work until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; a second signal ends it at once. With
+        `until_idle` it also ends when all processes have.
         """
         workers = self._workers = {}
         with self._stop.listening():
@@ -159,17 +158,17 @@ class Supervisor:
                 self.alive = 0
 
     def stop(self) -> None:
-        """End `run` when the turns in hand are done; from any thread."""
+        """End `run` after the turns under way. Thread-safe."""
         if not self._stop.requested:
             self._stop.request()
 
     def insist(self) -> None:
-        """End `run` at once, whatever messages are in hand; from any thread."""
+        """End `run` at once, whatever messages are in hand. Thread-safe."""
         self.stop()
         self._stop.request()
 
     def measures(self) -> Snapshot:
-        """What its processes have counted and timed, those included that have ended; from any thread."""
+        """Return the measures of its processes, including ended ones. Thread-safe."""
         found = Snapshot()
         with self._measuring:
             found.add(self._ended_measures)
@@ -180,11 +179,11 @@ class Supervisor:
 
     @property
     def works(self) -> list[Work]:
-        """What its processes have in hand; from any thread."""
+        """Return the messages that its processes are working on. Thread-safe."""
         return [work for one in list(self._workers.values()) if one.process.poll() is None for work in _works(one)]
 
     def resize(self, processes: int) -> None:
-        """Change the number of processes, which may be 0: processes start, or end after their turns; from any thread."""
+        """Change the number of processes, which may be 0: processes start, or end after their turns. Thread-safe."""
         self._processes = processes
 
     def _fit(self, workers: dict[int, _WorkerProcess]) -> None:
@@ -207,8 +206,8 @@ class Supervisor:
         orders = replace(
             self._orders, name=name, scoreboard=scoreboard.file, measures=page.file, process_id=str(process_id)
         )
-        # What is typed at the terminal goes to all; the supervisor says when to end. A process that has just begun
-        # can't ignore it yet, so it begins with the signal blocked, as this thread has it here.
+        # The terminal's signals go to all processes; the supervisor decides when to end. A new process can't ignore them yet, so it
+        # begins with the signal blocked, as in this thread.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process = subprocess.Popen(
@@ -282,7 +281,7 @@ class Supervisor:
     def _frozen(self, worker: _WorkerProcess) -> str | None:
         """Why a process has to be killed; None: it hasn't."""
         if worker.process.poll() is not None:
-            return None  # one that has ended stands still, also where it stays among them, since there is nothing left to do
+            return None  # an ended process stands still, even if it stays in the list, since no work is left
         limits, works, now = self._limits, _works(worker), time.monotonic()
         for work in works:
             if work.since > limits.turn_limit_s + _FROZEN_S:
@@ -299,7 +298,7 @@ class Supervisor:
         return None
 
     def _leaves(self, worker: _WorkerProcess, code: int, workers: dict[int, _WorkerProcess]) -> bool:
-        """Whether a process has ended because it was to, so that no other takes its place."""
+        """Return whether a process has ended because it was told to, so that it isn't replaced."""
         if self._orders.until_idle and code == 0:
             self._idle.add(worker.number)
             if self._idle >= set(range(1, self._processes + 1)):
@@ -310,7 +309,7 @@ class Supervisor:
             del workers[worker.number]
         return worker.is_leaving
 
-    # ---- what a process died of
+    # ---- the cause of a process's death
 
     def _note(self, worker: _WorkerProcess) -> bool:
         """Record the attempts that a process didn't survive; each may have to wait for its group."""
@@ -319,7 +318,7 @@ class Supervisor:
         works = [work for work in _works(worker) if work.entry_id is not None]
         worker.scoreboard.close()
         self._noting = [one for one in self._noting if one.is_alive()]
-        if worker.process.returncode != 0:  # else it has said itself that it ends
+        if worker.process.returncode != 0:  # otherwise it has reported its end itself
             self._meanwhile(self._forget, worker.process_id)
         for work in works:
             frozen = work.since > self._limits.turn_limit_s
@@ -328,7 +327,7 @@ class Supervisor:
         return bool(works)
 
     def _keep_measures(self, worker: _WorkerProcess) -> None:
-        """Keep what a process has measured that has ended."""
+        """Keep the measures of an ended process."""
         with self._measuring:
             if not worker.is_measured:
                 self._ended_measures.add(worker.page.read())
@@ -341,7 +340,7 @@ class Supervisor:
         self._noting.append(thread)
 
     def _forget(self, process_id: UUID) -> None:
-        """Take a dead process out of those that the box knows."""
+        """Remove a dead process from the box's processes."""
         self._patiently(lambda session: forget(session.transaction, process_id), "a dead process couldn't be taken out")
 
     def _note_one(self, work: Work, what: Fault) -> None:
@@ -397,9 +396,8 @@ class Supervisor:
         FAILURES.look(ends=True)
 
     def _give_back(self, worker: _WorkerProcess) -> None:
-        """Free the messages in hand of a process that was killed to end it, without counting an attempt: no handler is to blame.
-
-        Without a lease they are free anyway, when the connection ends.
+        """Free the messages of a process that was killed to end it, without counting an attempt: no handler has failed. Without a lease
+        they are free anyway, when the connection ends.
         """
         for work in _works(worker):
             if work.token is not None:

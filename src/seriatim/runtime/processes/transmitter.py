@@ -1,4 +1,4 @@
-"""The transmitter: it makes rounds over all links of a box, again and again."""
+"""The transmitter: it exchanges messages over all links of a box, again and again."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from seriatim.runtime.stop_signal import Stop
 __all__ = ["Transmitter", "TransmitterThread"]
 
 _LOG = logging.getLogger("seriatim.link")
-#: While nothing waits here, the other boxes are asked once in so many seconds.
+#: The interval at which other boxes are asked while nothing waits here, seconds.
 _ASK_S = 1.0
-#: After a failure, and where there is no link; a role that isn't the owner looks again later.
+#: The pause after a failure, and without a link; a role that isn't the owner looks again later, seconds.
 _REST_S, _REFUSED_S = 1.0, 60.0
 _END_S = 10.0
 
@@ -50,12 +50,12 @@ class Transmitter:
             self.transmit_until(lambda: self._stop.requested, refused=None)
 
     def stop(self) -> None:
-        """End `run` after the present round; from any thread."""
+        """End `run` after the present exchange; from any thread."""
         if not self._stop.requested:
             self._stop.request()
 
     def transmit_until(self, ends: Callable[[], bool], *, refused: Callable[[float], object] | None) -> None:
-        """Make rounds until the caller says that it is enough.
+        """Exchange messages until the caller ends them.
 
         Args:
             ends: says so.
@@ -65,10 +65,10 @@ class Transmitter:
         try:
             while not ends():
                 try:
-                    rounds = transmit(self._access, roads, at_once=first)
+                    exchanges = transmit(self._access, roads, at_once=first)
                     first = False
-                    is_idle = not any(one.sent or one.received for one in rounds)
-                    if not any(one.more for one in rounds):
+                    is_idle = not any(one.sent or one.received for one in exchanges)
+                    if not any(one.more for one in exchanges):
                         await_work(self._access, _ASK_S, ends, looks=not (is_idle and was_idle))
                     was_idle = is_idle
                     self._told = ""
@@ -110,7 +110,7 @@ class TransmitterThread:
             self._thread.start()
 
     def end(self) -> None:
-        """Wait until the present round is done."""
+        """Wait until the present exchange is done."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join(_END_S)

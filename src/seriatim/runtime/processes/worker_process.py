@@ -1,6 +1,6 @@
 """A worker process of a supervisor: reads its task from standard input, and works until it is stopped.
 
-Standard input stays open as long as the supervisor lives: when it is closed this process ends, at once.
+Standard input stays open as long as the supervisor lives: when it is closed, this process ends at once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from seriatim.runtime.workers.worker import SPARE_THREADS, Worker
 
 __all__ = ["REFUSED", "Orders", "main"]
 
-#: How it ends where another one would end in the same way: a handler, a queue or the box isn't as it has to be.
+#: The exit codes of errors that another process would repeat: a handler, a queue or the box isn't right.
 REFUSED: Mapping[type[SeriatimError], int] = {UsageError: 2, BoxMigrated: 4, DeploymentError: 3}
 
 _BEAT_S = 0.5
@@ -61,9 +61,9 @@ class Orders:
     measures: int = -1
     #: The role of the database that the handler has; None: its own.
     run_as: str | None = None
-    #: As text, what is called instead of the handler.
+    #: As text, the port that is called instead of the handler.
     port: str | None = None
-    #: Tells it from all others in the box, a UUID.
+    #: Its id among all processes of the box, a UUID.
     process_id: str = ""
     #: Whether it is a reader of an activation: it shares the rate with all of them.
     is_reader: bool = False
@@ -74,7 +74,7 @@ class Orders:
     log_format: str = "text"
     #: Whether it ends when nothing can be handed out of any of the queues.
     until_idle: bool = False
-    #: The fields of `RegionalPlace`, for queues of two regions; None: they are those of one box.
+    #: The fields of `RegionalPlace`, for queues of two regions; None: queues of one box.
     regional: dict[str, Any] | None = None
 
     def as_json(self) -> str:
@@ -83,7 +83,7 @@ class Orders:
 
     @property
     def slots(self) -> int:
-        """How many threads there may be: also as many as an operator may set."""
+        """The most threads: also as many as an operator may set."""
         return len(self.queues) * (MOST_WORKERS + SPARE_THREADS)
 
 
@@ -102,8 +102,8 @@ def work(orders: Orders) -> None:
         idleness = Idleness(len(workers)) if orders.until_idle else None
 
         def stop() -> None:
-            for one in workers:
-                one.stop()
+            for worker in workers:
+                worker.stop()
 
         def run(worker: Worker) -> None:
             try:
@@ -150,8 +150,7 @@ def _workers(
 
 def main() -> int:
     """Work, and return the reason for the end as exit code."""
-    # What is typed at the supervisor's terminal comes here as well; the supervisor says when to end. It has the signal
-    # blocked in a new process, until here.
+    # The terminal's signals arrive here as well; the supervisor decides when to end. A new process has the signal blocked until here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     orders = Orders(**json.loads(sys.stdin.readline()))
@@ -168,7 +167,7 @@ def main() -> int:
 
 
 def _beat(scoreboard: Scoreboard, page: MeasuresPage) -> None:
-    """Tell the supervisor that this process isn't frozen, as long as that is so, and what it has measured."""
+    """Report to the supervisor that this process isn't frozen, and its measures."""
     while True:
         scoreboard.beat()
         page.write(MEASURES.snapshot())
@@ -176,13 +175,13 @@ def _beat(scoreboard: Scoreboard, page: MeasuresPage) -> None:
 
 
 def _follow() -> None:
-    """Wait for the end of the supervisor, and then end this process: nobody would count an attempt that kills it."""
+    """Wait for the end of the supervisor, and then end this process: otherwise an attempt that kills it wouldn't be counted."""
     sys.stdin.read()
     os._exit(1)
 
 
 if __name__ == "__main__":
-    # A thread whose handler never returns shall not keep the process.
+    # A thread whose handler never returns mustn't keep the process alive.
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,7 +1,7 @@
-"""What a process has claimed in the journal: one statement renews all of it, and its own clock ends it.
+"""The claims of a process in the journal: one statement renews all of them, and the process's own clock ends them.
 
-A claim whose lease has passed on the monotonic clock since it was asked for isn't completed by its holder, whether the journal answers or not. In the
-end the journal decides: a completion counts only under the present claim.
+A claim whose lease has passed on the monotonic clock since it was asked for isn't completed by its holder, whether the journal answers or
+not. In the end the journal decides: a completion counts only under the present claim.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _LOOK_S = 1.0
 class HeldClaim:
     """A claim that this process has."""
 
-    def __init__(self, claim: Claim, asked: float) -> None:
-        #: What is left of it; None: it has ended.
+    def __init__(self, claim: Claim, asked_at: float) -> None:
+        #: The rest of it; None: it has ended.
         self.claim: Claim | None = claim
         self.lost = threading.Event()
         self._whole = claim
-        self._until = asked + claim.lease / 1e6
+        self._until = asked_at + claim.lease / 1e6
 
-    def renewed(self, asked: float) -> None:
-        """The journal has answered a request of that moment."""
-        self._until = max(self._until, asked + self._whole.lease / 1e6)
+    def renewed(self, asked_at: float) -> None:
+        """Note that the journal has answered a request of that moment."""
+        self._until = max(self._until, asked_at + self._whole.lease / 1e6)
 
     @property
     def is_over(self) -> bool:
@@ -80,11 +80,13 @@ class ClaimKeeper(threading.Thread):
                 self._held.pop(ident, None)
 
     def give_back(self, claims: list[Claim]) -> None:
-        """End claims before their leases do. If the journal is away, they are ended when it is back, before anything is claimed: nobody counts an attempt then."""
+        """End claims before their leases do. If the journal is away, they are ended when it is back, before anything is claimed: no attempt
+        is counted then.
+        """
         if not claims:
             return
         with self._lock:
-            self._owed.update({one.id: one for one in claims})
+            self._owed.update({claim.id: claim for claim in claims})
         try:
             self.pay()
         except Unavailable as error:
@@ -102,7 +104,7 @@ class ClaimKeeper(threading.Thread):
 
     @property
     def knows_it_away(self) -> bool:
-        """Whether the journal couldn't be reached when it was asked last."""
+        """Whether the journal couldn't be reached at the last request."""
         return bool(self._why)
 
     def is_away(self, error: Unavailable) -> None:
@@ -119,9 +121,10 @@ class ClaimKeeper(threading.Thread):
         if self._why:
             self._why = ""
             _LOG.warning(
-                "queue %r: the journal is back, and the work goes on", self._queue,
+                "queue %r: the journal is back, and the work goes on",
+                self._queue,
                 extra=fields("journal_back", queue=self._queue),
-            )  # fmt: skip
+            )
 
     def end(self) -> None:
         """Stop renewing."""
@@ -151,20 +154,24 @@ class ClaimKeeper(threading.Thread):
         while not self._ended.wait(min(_LOOK_S, self._heartbeat_s)):
             with self._lock:
                 held = list(self._held.values())
-            for one in held:
-                if one.is_over:
-                    one.lost.set()
+            for working in held:
+                if working.is_over:
+                    working.lost.set()
 
     def _renew(self) -> None:
         with self._lock:
-            held = {ident: (one, one.claim) for ident, one in self._held.items() if one.claim and not one.lost.is_set()}
+            held = {
+                ident: (working, working.claim)
+                for ident, working in self._held.items()
+                if working.claim and not working.lost.is_set()
+            }
         if not held:
             return
-        asked = time.monotonic()
-        lost = {one.id for one in self._journal.renew([claim for _, claim in held.values()])}
+        asked_at = time.monotonic()
+        lost = {ended.id for ended in self._journal.renew([claim for _, claim in held.values()])}
         self.is_back()
-        for ident, (one, claim) in held.items():
+        for ident, (working, claim) in held.items():
             if ident not in lost:
-                one.renewed(asked)
-            elif one.claim is claim and ident in self._held:  # and wasn't completed meanwhile
-                one.lost.set()
+                working.renewed(asked_at)
+            elif working.claim is claim and ident in self._held:  # and wasn't completed meanwhile
+                working.lost.set()

@@ -1,4 +1,4 @@
-"""Numbers that are missing in a region's box: they are told to the journal, and a group goes on behind those that are over there."""
+"""Missing numbers in a region's box: they are reported to the journal, and a group goes on after those that are over there."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from seriatim.box.box import MessageBox
 from seriatim.box.postgres.translate import translated
 from seriatim.box.workers.copies import WaitingCopy, behind_holes, raise_next
 from seriatim.regions.journal.journal import Journal
-from seriatim.regions.journal.values import Asked
+from seriatim.regions.journal.values import WantedMessage
 
 __all__ = ["Holes"]
 
-#: So many groups are read, asked about and raised together.
+#: How many groups are read, asked about and raised together.
 _PORTION = 500
 
 
@@ -33,7 +33,7 @@ class Holes:
     _at_work: threading.Lock = field(default_factory=threading.Lock)
 
     def look(self, *, now: bool = False) -> int:
-        """Tell the journal of holes, if it is time, or `now`; let groups go on whose missing numbers are over."""
+        """Report holes to the journal, if it is time, or `now`; let groups go on whose missing numbers are over."""
         if not self._at_work.acquire(blocking=False):
             return 0
         try:
@@ -59,12 +59,12 @@ class Holes:
     def _raise(self, waiting: list[WaitingCopy]) -> int:
         if not waiting:
             return 0
-        asked = [Asked(one.group, one.number, one.message_id, one.digest, one.age) for one in waiting]
-        answers = self.journal.tell(self.name, self.queue, self.region, asked)
+        wanted = [WantedMessage(copy.group, copy.number, copy.message_id, copy.digest, copy.age) for copy in waiting]
+        answers = self.journal.tell(self.name, self.queue, self.region, wanted)
         throughs = {
-            one.group: answer.through
-            for one, answer in zip(waiting, answers, strict=True)
-            if answer.through is not None and answer.through >= one.next_number
+            copy.group: answer.through
+            for copy, answer in zip(waiting, answers, strict=True)
+            if answer.through is not None and answer.through >= copy.next_number
         }
         if not throughs:
             return 0

@@ -1,6 +1,6 @@
 """Copies of many sessions are taken from a region's box together, and the journal is asked about all of them in one call.
 
-Those that the journal gives are worked on by the threads of the worker; the others are completed, set aside, or wait, without a lock and without a
+The worker's threads handle the copies that the journal gives; the others are completed, set aside, or wait, without a lock and without a
 transaction.
 """
 
@@ -22,11 +22,11 @@ from seriatim.box.faults.lease import Lease, claim
 from seriatim.box.postgres.translate import translated
 from seriatim.box.workers.copies import CopyEnd, end, known, set_aside
 from seriatim.errors import SeriatimError, Unavailable
-from seriatim.kernel.regions.claims import Answer, EntryState
+from seriatim.kernel.regions.claims import EntryState, JournalAnswer
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.message import Received
 from seriatim.regions.journal.journal import Journal
-from seriatim.regions.journal.values import Asked, ClaimAnswer, digest_of
+from seriatim.regions.journal.values import ClaimAnswer, WantedMessage, digest_of
 from seriatim.runtime.regional.claims import ClaimKeeper, HeldClaim
 from seriatim.runtime.regional.holes import Holes
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
@@ -36,16 +36,16 @@ __all__ = ["Intake", "TakenSession"]
 
 _Answer = TypeVar("_Answer")
 _LOG = logging.getLogger("seriatim.worker")
-#: If nothing of what was taken is to be handled, the next call takes so many sessions at most.
+#: The most sessions of the next call, if no taken copy is to be handled.
 _MOST_SESSIONS = 64
-#: A session that stands is asked about less and less often: at most so many times the usual pause.
+#: The longest pause between requests for a suspended session, as a multiple of the usual pause; it grows from request to request.
 _LONGEST_PAUSES = 16
-#: The pauses of so many sessions are remembered.
+#: How many sessions' pauses are remembered.
 _REMEMBERED = 100_000
 _ASIDE = {
-    Answer.CONFLICT: "its number is another message's in the journal",
-    Answer.INVALID: "its number is below the start of the session, or between two steps",
-    Answer.FORGOTTEN: "it is older than what the journal has forgotten, which can't say whether it was handled",
+    JournalAnswer.CONFLICT: "its number is another message's in the journal",
+    JournalAnswer.INVALID: "its number is below the start of the session, or between two steps",
+    JournalAnswer.FORGOTTEN: "it is older than what the journal has forgotten, which can't say whether it was handled",
 }
 
 
@@ -55,7 +55,7 @@ class TakenSession:
 
     lease: Lease
     held: HeldClaim
-    #: The number of copies before those that are to be handled: they are over.
+    #: The number of copies before those to handle: they are over.
     over: int
     messages: Sequence[Received]
     around: ExitStack
@@ -63,7 +63,7 @@ class TakenSession:
 
 @dataclass(slots=True)
 class Intake:
-    """What the threads of a worker share."""
+    """The state that the threads of a worker share."""
 
     box: MessageBox
     journal: Journal
@@ -72,7 +72,7 @@ class Intake:
     region: str
     mode: str
     lease_s: float
-    #: The longest pause before a session that is worked on elsewhere is asked about again, seconds.
+    #: The longest pause before the next request for a session that another region works on, seconds.
     recheck_s: float
     leases: LeaseKeeper
     claims: ClaimKeeper
@@ -121,11 +121,11 @@ class Intake:
             self._at_work.pop(taken.lease.token, None)
 
     def at_work(self, token: int) -> TakenSession | None:
-        """The session that a thread works on, by the lease of its copies."""
+        """Return the session that a thread works on, by the lease of its copies."""
         return self._at_work.get(token)
 
     def end(self) -> None:
-        """Give back what nobody has begun."""
+        """Give back sessions that weren't begun."""
         with self._changed:
             left, self._ready = list(self._ready), deque()
         self.claims.give_back([one.held.claim for one in left if one.held.claim is not None])
@@ -135,7 +135,7 @@ class Intake:
             one.around.close()
 
     def ends(self, ends: Sequence[CopyEnd]) -> None:
-        """End leases of copies. What can't be ended now runs out, and its copies are found to be over."""
+        """End leases of copies. Leases that can't be ended now run out, and their copies are found to be over."""
         if not ends:
             return
         with self.box.session() as session, translated(session.access.place):
@@ -159,7 +159,7 @@ class Intake:
             )  # fmt: skip
 
     def pause_us(self, session: str, again: int | None, *, grows: bool) -> int:
-        """After which a session is asked about again, microseconds."""
+        """Return the pause before the next request for a session, microseconds."""
         recheck = round(self.recheck_s * 1e6)
         if not grows:
             self._pauses.pop(session, None)
@@ -206,7 +206,7 @@ class Intake:
         return taken
 
     def is_not_ended(self, error: SeriatimError) -> None:
-        """Tell that copies couldn't be completed in the box; they are handed out again, and found to be over."""
+        """Log that copies couldn't be completed in the box; they are handed out again, and found to be over."""
         _LOG.warning(
             "queue %r: what is done couldn't be completed in the box of region %s: %s", self.queue, self.region, error,
             extra=fields("copies_not_completed", queue=self.queue, region=self.region, error=str(error)),
@@ -214,8 +214,8 @@ class Intake:
 
     def _leased(
         self, turns: TransactionalTurns, wait_s: float, limit: int | None
-    ) -> tuple[list[Lease], list[list[Asked]]]:
-        """Leases of the first copies of some sessions, and what the journal is asked for each."""
+    ) -> tuple[list[Lease], list[list[WantedMessage]]]:
+        """Return leases of the first copies of some sessions, and the journal's requests for each."""
         leases: list[Lease] = []
         with self.box.session() as session, translated(session.access.place):
             session.ends_wait = turns.ending
@@ -234,7 +234,7 @@ class Intake:
             told = iter(known(session.transaction, leases[0].queue, [one for each in asked for one in each]))
             return leases, [[asked_of(one, *next(told)) for one in each] for each in asked]
 
-    def _asked(self, rows: Sequence[Sequence[Asked]]) -> list[Sequence[ClaimAnswer]]:
+    def _asked(self, rows: Sequence[Sequence[WantedMessage]]) -> list[Sequence[ClaimAnswer]]:
         found = self._asks(
             lambda: self.journal.claim(
                 self.name, self.queue, self.region, [one for each in rows for one in each], lease=self.lease_s,
@@ -247,9 +247,9 @@ class Intake:
     def _sorted(
         self, lease: Lease, answers: Sequence[ClaimAnswer], asked_at: float
     ) -> TakenSession | CopyEnd | tuple[CopyEnd, str]:
-        """What becomes of the copies in a lease: those that are over come first, and the next one decides."""
+        """Decide on the copies in a lease: those that are over come first, and the next one decides."""
         over = 0
-        while over < len(answers) and answers[over].answer == Answer.OVER:
+        while over < len(answers) and answers[over].answer == JournalAnswer.OVER:
             over += 1
         session = lease.delivery.group or ""
         through = answers[0].through
@@ -257,10 +257,10 @@ class Intake:
             self._pauses.pop(session, None)
             return CopyEnd(lease, over, through=through)
         first = answers[over]
-        if first.answer == Answer.TAKEN and first.claim is not None:
+        if first.answer == JournalAnswer.TAKEN and first.claim is not None:
             self._pauses.pop(session, None)
             size = 0
-            while over + size < len(answers) and answers[over + size].answer == Answer.TAKEN:
+            while over + size < len(answers) and answers[over + size].answer == JournalAnswer.TAKEN:
                 size += 1
             held, around = HeldClaim(first.claim, asked_at), ExitStack()
             around.enter_context(self.leases.keeping(lease))
@@ -268,7 +268,7 @@ class Intake:
             return TakenSession(lease, held, over, lease.delivery.messages[over : over + size], around)
         if first.answer in _ASIDE:
             return CopyEnd(lease, over, through=through), _ASIDE[first.answer]
-        grows = first.answer in (Answer.SUSPENDED, Answer.AHEAD) or first.entry == EntryState.PENDING
+        grows = first.answer in (JournalAnswer.SUSPENDED, JournalAnswer.AHEAD) or first.entry == EntryState.PENDING
         return CopyEnd(lease, over, self.pause_us(session, first.again, grows=grows), through)
 
     def _asks(self, call: Callable[[], _Answer]) -> _Answer:
@@ -282,14 +282,14 @@ class Intake:
         return answer
 
 
-def asked_of(message: Received, over: int | None, age: int | None) -> Asked:
-    """A message as the journal is asked for it."""
+def asked_of(message: Received, over: int | None, age: int | None) -> WantedMessage:
+    """Return a message as a request to the journal."""
     digest = digest_of(message.type, message.content_type, message.body)
-    return Asked(message.group or "", message.sequence or 0, message.message_id, digest, age or 0, over)
+    return WantedMessage(message.group or "", message.sequence or 0, message.message_id, digest, age or 0, over)
 
 
 def _once(messages: Sequence[Received]) -> Sequence[Received]:
-    """The messages before the first one whose number comes again: what is late may have any number."""
+    """Return the messages before the first repeated number: a late message may have any number."""
     seen: set[int | None] = set()
     for at, one in enumerate(messages):
         if one.sequence in seen:

@@ -1,4 +1,4 @@
-"""Where a process of a region works, as text that another process can be told; and opening that while something is away."""
+"""The place of a process of a region, as text for another process; and opening it while a part is away."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class RegionalPlace:
 
 
 def box_patiently(regions: Regions, region: str, stop: Stop, *, waits: bool = True) -> MessageBox | None:
-    """The box of a region; while it is away it is waited for. None: it was stopped before."""
-    told = ""
+    """Return the box of a region; wait while it is away. None: it was stopped before."""
+    problem = ""
     while not stop.requested:
         try:
             return regions.box(region)
         except (Unavailable, EnvironmentProblem) as error:
             if not waits:
                 raise
-            told = _told(f"region {region}", error, told)
+            problem = _told(f"region {region}", error, problem)
             stop.wait(_PAUSE_S)
     return None
 
@@ -49,7 +49,7 @@ def workers_patiently(
     regions: Regions, place: RegionalPlace, queues: Sequence[str], handler: Any, stop: Stop, *, limits: Limits, **options: Any,
 ) -> list[RegionalWorker]:  # fmt: skip
     """A worker for each queue; while the journal is away it is waited for. None: it was stopped before."""
-    told = ""
+    problem = ""
     while not stop.requested:
         try:
             return [
@@ -60,14 +60,14 @@ def workers_patiently(
                 for queue in queues
             ]  # fmt: skip
         except Unavailable as error:
-            told = _told("the journal", error, told)
+            problem = _told("the journal", error, problem)
             stop.wait(_PAUSE_S)
     return []
 
 
-def _told(what: str, error: Exception, before: str) -> str:
+def _told(doing: str, error: Exception, before: str) -> str:
     if str(error) != before:
         _LOG.warning(
-            "%s can't be reached, and is waited for: %s", what, error, extra=fields("region_awaited", error=str(error))
+            "%s can't be reached, and is waited for: %s", doing, error, extra=fields("region_awaited", error=str(error))
         )
     return str(error)

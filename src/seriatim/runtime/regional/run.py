@@ -1,6 +1,8 @@
-"""The messages of one session that the journal has given: each is handled in a transaction of the journal's database, whose last statement completes it.
+"""Handle the messages of one session that the journal has given.
 
-Their copies in the box are completed together at the end; if that fails, they are handed out again, and the journal says that they are over.
+Each is handled in a transaction of the journal's database, whose last statement completes it.
+Their copies in the box are completed together at the end; if that fails, they are handed out again, and the journal says that they are
+over.
 """
 
 from __future__ import annotations
@@ -44,13 +46,13 @@ _Answer = TypeVar("_Answer")
 _LOG = logging.getLogger("seriatim.worker")
 #: A transaction that collides, or can't reach the journal, is repeated after a pause, as long as the claim lasts.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0
-#: A mistake in the handler's own code is tried so often.
+#: How often a handler with a mistake in its own code is called.
 _BUG_ATTEMPTS = 2
 _MOST_REPEATS = 100
 
 
 def result_id(queue: str, session: str, number: int, place: int) -> str:
-    """The id of what a handler returns: the same at each attempt, in both regions."""
+    """Return the id of a message that a handler returns: the same at each attempt, in both regions."""
     text = f"{key_of(queue, session, number)}/{place}"
     if len(text.encode()) <= MAX_KEY_BYTES:
         return text
@@ -66,12 +68,12 @@ class RegionalTurns(TurnsWithLeases):
 
     def take(self, slot: Slot, wait_s: float, limit: int | None) -> int | None:
         """Do a turn, if there is work in time; arguments, result and errors are those of `TransactionalTurns.take`."""
-        taken = self.intake.next(self.turns, wait_s, limit)
-        if not isinstance(taken, TakenSession):
-            return taken
-        with taken.around, self.intake.working(taken), TRACES.turn(self.queue) as traces:
-            traces.received(taken.messages)
-            run = _Run(self, taken, slot, traces, limit)
+        session = self.intake.next(self.turns, wait_s, limit)
+        if not isinstance(session, TakenSession):
+            return session
+        with session.around, self.intake.working(session), TRACES.turn(self.queue) as traces:
+            traces.received(session.messages)
+            run = _Run(self, session, slot, traces, limit)
             try:
                 run.run()
             finally:
@@ -81,25 +83,25 @@ class RegionalTurns(TurnsWithLeases):
     def time_out(self, late: LateTurn) -> None:
         """End the claim of a slow handler, and count its attempt. Errors are those of `TransactionalTurns.time_out`."""
         token = late.work.token
-        taken = None if token is None else self.intake.at_work(token)
-        if taken is None:
+        session = None if token is None else self.intake.at_work(token)
+        if session is None:
             return
-        claim, what = taken.held.claim, f"the handler took longer than {self.turn_limit_s:g} s"
-        taken.held.lost.set()
-        taken.held.claim = None
+        claim, error = session.held.claim, f"the handler took longer than {self.turn_limit_s:g} s"
+        session.held.lost.set()
+        session.held.claim = None
         if claim is not None:
             try:
                 with suppress(LeaseLost):
-                    self.intake.journal.fail(claim, claim.first, what)
+                    self.intake.journal.fail(claim, claim.first, error)
             except Unavailable:
-                taken.held.claim = claim  # for the next call
+                session.held.claim = claim  # for the next call
                 raise
         with suppress(SeriatimError):
-            self.intake.ends([CopyEnd(taken.lease, taken.over)])
+            self.intake.ends([CopyEnd(session.lease, session.over)])
 
 
 class _HandlerFailed(Exception):
-    """What a handler raised."""
+    """The error of a handler."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
@@ -110,17 +112,17 @@ class _Run:
     """One turn."""
 
     def __init__(
-        self, of: RegionalTurns, taken: TakenSession, slot: Slot, traces: TurnTrace, limit: int | None
+        self, of: RegionalTurns, session: TakenSession, slot: Slot, traces: TurnTrace, limit: int | None
     ) -> None:
         self.tried = 0
         self._of, self._turns, self._intake = of, of.turns, of.intake
         self._journal = of.intake.journal
-        self._lease, self._held = taken.lease, taken.held
-        self._messages = taken.messages if limit is None else taken.messages[:limit]
+        self._lease, self._held = session.lease, session.held
+        self._messages = session.messages if limit is None else session.messages[:limit]
         self._slot, self._traces = slot, traces
-        self._session = taken.lease.delivery.group or ""
+        self._session = session.lease.delivery.group or ""
         self._done = 0
-        self._over = taken.over
+        self._over = session.over
         self._delay_us = 0
         self._through: int | None = None
         self._aside: tuple[str, Fault] | None = None
@@ -128,7 +130,7 @@ class _Run:
         self._told_away = False
 
     def run(self) -> None:
-        """Call the handlers, until all messages are completed, one fails, or others have to have their turn; then end the lease."""
+        """Call the handlers, until all messages are completed, one fails, or other groups are due; then end the lease."""
         try:
             self._run()
         except LeaseLost as error:
@@ -171,7 +173,7 @@ class _Run:
     # ---- one call
 
     def _call(self, part: Sequence[Received]) -> tuple[int, int | None]:
-        """Call the handler with messages, and complete them: how many, and the delay of the others."""
+        """Call the handler with messages, and complete them; return how many, and the delay of the others."""
         pause_s, repeats = _FIRST_PAUSE_S, 0
         self._slot.begin(self._turns.queue, self._session, 0, self._lease.token)
         self._slot.call(self._lease.delivery.entry_ids[self._over + self._done])
@@ -183,13 +185,11 @@ class _Run:
             except LeaseLost:
                 raise
             except Unavailable as error:
-                # Nobody's fault: the handler is called again, and no attempt is counted.
+                # No failure: the handler is called again, and no attempt is counted.
                 if self._turns.ending():
                     raise HandlerStopped from None
                 self._tell(error)
-                if (
-                    repeats := repeats + 1
-                ) > _MOST_REPEATS:  # somebody else may have more luck, and others have their turn
+                if (repeats := repeats + 1) > _MOST_REPEATS:  # another worker may succeed, and other groups are due
                     raise _HandlerFailed(Postpone(self._intake.recheck_s)) from error
                 self._held.lost.wait(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 -- nobody gains by guessing it
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -209,7 +209,7 @@ class _Run:
             session = HandlerTransaction(tx, claim, number, self._held.check)
             try:
                 with tx.lent():
-                    found = self._handled(part, session)
+                    outcome = self._handled(part, session)
             except HandlerStopped:
                 raise
             except BaseException as error:
@@ -221,33 +221,33 @@ class _Run:
             finally:
                 session.end()
             self._slot.returned()
-            self._publish(found.published, number)
+            self._publish(outcome.published, number)
             self._held.check()
             self._traces.settles()
-            last = part[found.consumed - 1].sequence or 0
-            asked = time.monotonic()
+            last = part[outcome.consumed - 1].sequence or 0
+            started = time.monotonic()
             left = tx.complete(claim, last)
         self._held.claim = left
-        self._held.renewed(asked)
-        self._done += found.consumed
+        self._held.renewed(started)
+        self._done += outcome.consumed
         self._through = last
-        return found.consumed, found.delay_us
+        return outcome.consumed, outcome.delay_us
 
     def _handled(self, part: Sequence[Received], session: HandlerTransaction) -> Answered:
         turns, begin = self._turns, self._over + self._done
         self._handler = turns.handlers.handler(part[0], session)  # type: ignore[arg-type]  # one that takes no `Session`
-        given = self._lease.delivery.part(begin, begin + len(part)) if turns.batch else part[0]
+        argument = self._lease.delivery.part(begin, begin + len(part)) if turns.batch else part[0]
         with self._traces.process(part), HandlerTime(turns.queue):
-            answer = called(self._handler, given, session)  # type: ignore[arg-type]
+            answer = called(self._handler, argument, session)  # type: ignore[arg-type]
         return answered(answer, len(part))
 
     def _publish(self, messages: Sequence[Message], number: int) -> None:
-        """Publish what the handler returned, before the completion: an attempt that is repeated publishes the same ids."""
+        """Publish the handler's messages before the completion: a repeated attempt publishes the same ids."""
         if not messages:
             return
         named = [
-            replace(one, message_id=result_id(self._turns.queue, self._session, number, place))
-            for place, one in enumerate(messages)
+            replace(message, message_id=result_id(self._turns.queue, self._session, number, place))
+            for place, message in enumerate(messages)
         ]
         try:
             self._of.regions.publish(named)
@@ -256,7 +256,7 @@ class _Run:
         except SeriatimError as error:
             raise _HandlerFailed(error) from error
 
-    # ---- what ends a turn early
+    # ---- early ends of a turn
 
     def _failed(self, error: BaseException) -> None:
         """Note a failure in the journal, or a postponement; the claim ends."""
@@ -270,13 +270,13 @@ class _Run:
                 self._asks_until(lambda: self._journal.postpone(claim, claim.first, seconds(delay_us)))
                 self._delay_us = min(delay_us, self._intake.pause_us(self._session, None, grows=True)) or 1
                 return
-        what = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
+        fault = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
         is_dead = isinstance(error, DeadLetter)
         entry = self._asks_until(
             lambda: self._journal.fail(
-                claim, claim.first, f"{what.error_class}: {what.error}", passes=what.kind is not FaultKind.BUSINESS,
-                retry_after=None if what.retry_after is None else seconds(what.retry_after),
-                most=_BUG_ATTEMPTS if what.kind is FaultKind.BUG else None, goes_on=True if is_dead else None,
+                claim, claim.first, f"{fault.error_class}: {fault.error}", passes=fault.kind is not FaultKind.BUSINESS,
+                retry_after=None if fault.retry_after is None else seconds(fault.retry_after),
+                most=_BUG_ATTEMPTS if fault.kind is FaultKind.BUG else None, goes_on=True if is_dead else None,
             )
         )  # fmt: skip
         self._held.claim = None
@@ -288,20 +288,20 @@ class _Run:
         _LOG.log(
             logging.WARNING if entry == EntryState.PENDING else logging.ERROR,
             "%s: queue %r, session %r, number %d: %s: %s; %s",
-            self._turns.worker, self._turns.queue, self._session, claim.first, what.error_class, what.error, then,
+            self._turns.worker, self._turns.queue, self._session, claim.first, fault.error_class, fault.error, then,
             extra=fields(
                 "regional_failure", worker=self._turns.worker, queue=self._turns.queue, group=self._session,
-                message_id=message.message_id, number=claim.first, kind=str(what.kind), error=what.error, then=then,
+                message_id=message.message_id, number=claim.first, kind=str(fault.kind), error=fault.error, then=then,
             ),
         )  # fmt: skip
         if goes_on:
             self._through = claim.first
-            self._aside = f"{what.error_class}: {what.error}", replace(what, is_dead=True)
+            self._aside = f"{fault.error_class}: {fault.error}", replace(fault, is_dead=True)
         else:
-            self._delay_us = self._intake.pause_us(self._session, what.retry_after, grows=True)
+            self._delay_us = self._intake.pause_us(self._session, fault.retry_after, grows=True)
 
     def _is_over(self, claim: Claim) -> bool:
-        """Whether the session goes on behind the next number of a claim that has ended."""
+        """Return whether the session goes on after the next number of a claim that has ended."""
         through = self._journal.done_through(claim.name, claim.queue, [claim.session])
         return through.get(claim.session, claim.first) >= claim.first
 
@@ -329,7 +329,7 @@ class _Run:
     # ---- the end
 
     def _end(self) -> None:
-        """Give back what is left of the claim, and end the lease of the copies."""
+        """Give back the rest of the claim, and end the lease of the copies."""
         claim, self._held.claim = self._held.claim, None
         if claim is not None and self._aside is None:
             self._intake.claims.give_back([claim])
@@ -338,7 +338,7 @@ class _Run:
             if self._aside is None:
                 self._intake.ends([of])
             else:
-                reason, what = self._aside
-                self._intake.set_aside(of, reason, self._turns.worker, what)
+                reason, fault = self._aside
+                self._intake.set_aside(of, reason, self._turns.worker, fault)
         except SeriatimError as error:  # the lease runs out
             self._intake.is_not_ended(error)

@@ -1,7 +1,8 @@
-"""Tend two regions, again and again: `seriatim regions run` does nothing else, `seriatim serve --regions` does it beside the readers of a box.
+"""Tend two regions, again and again.
 
-Any number of processes may do it, in either region: each works off the outboxes of both boxes, so what one region has comes to the other while a process
-runs in only one of them.
+`seriatim regions run` does nothing else; `seriatim serve --regions` does it beside the readers of a box.
+Any number of processes may do it, in either region: each works off the outboxes of both boxes, so what one region has comes to the other
+while a process runs in only one of them.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ _LOG = logging.getLogger("seriatim.regions")
 _EVERY_S = 1.0
 #: After a round that is refused, such as where the definitions are missing.
 _REFUSED_S = 5.0
-#: A round that neither copies nor ends for so long stands still.
+#: A round that neither copies nor ends for this long stands still, seconds.
 _LATE_S = 60.0
 _END_S = 10.0
 
 
 def tend_until(
-    regions: Regions, ends: Callable[[], bool], wait: Callable[[float], object], told: Callable[[Copied], object], *,
+    regions: Regions, ends: Callable[[], bool], wait: Callable[[float], object], tell: Callable[[Copied], object], *,
     once: bool = False, progress: Callable[[], object] | None = None,
 ) -> None:  # fmt: skip
-    """Make rounds until the caller says that it is enough."""
+    """Tend the regions until the caller ends it."""
     while not ends():
-        for one in regions.tend(progress=progress):
-            told(one)
+        for copied in regions.tend(progress=progress):
+            tell(copied)
         if progress is not None:
             progress()
         if once:
@@ -68,7 +69,7 @@ class TendingThread:
             self._thread.join(_END_S)
 
     def late(self) -> list[str]:
-        """Why it isn't well, in words; empty if all is well. A region that is away is no fault of this process."""
+        """Return why it isn't well, in words; empty if all is well. A region that is away is no fault of this process."""
         stands_s = time.monotonic() - self._moved
         if stands_s <= _LATE_S:
             return []
@@ -86,17 +87,17 @@ class TendingThread:
     def _moves(self) -> None:
         self._moved = time.monotonic()
 
-    def _tell(self, one: Copied) -> None:
+    def _tell(self, copied: Copied) -> None:
         self._why.pop("", None)
-        if one.sent or one.copied or one.over:
+        if copied.sent or copied.copied or copied.over:
             _LOG.info(
-                "region %s: %s copied to the other region, %d over", one.region, counted(one.copied, "message"), one.over,
-                extra=fields("region_copied", region=one.region, copied=one.copied, over=one.over),
+                "region %s: %s copied to the other region, %d over", copied.region, counted(copied.copied, "message"), copied.over,
+                extra=fields("region_copied", region=copied.region, copied=copied.copied, over=copied.over),
             )  # fmt: skip
-        if one.why is None:
-            self._why.pop(one.region, None)
+        if copied.why is None:
+            self._why.pop(copied.region, None)
         else:
-            self._warn(one.region, f"region {one.region} can't be tended: {one.why}", one.why)
+            self._warn(copied.region, f"region {copied.region} can't be tended: {copied.why}", copied.why)
 
     def _warn(self, region: str, text: str, why: object) -> None:
         """Log why something waits, once."""

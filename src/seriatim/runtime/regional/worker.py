@@ -28,17 +28,17 @@ __all__ = ["CLAIMS", "RegionalWorker"]
 
 #: How sessions can be claimed.
 CLAIMS = ("session", "message")
-#: Connections to the journal for each thread, which publishes while its transaction is open; and for what is done beside turns.
+#: Connections to the journal for each thread, which publishes while its transaction is open; and for work beside the turns.
 _CONNECTIONS, _MORE_CONNECTIONS = 2, 4
 
 
 class RegionalWorker(Worker):
     """Works on a queue of two regions, in one of them: each session in order, and each message in one region.
 
-    It leases copies of messages in the region's own box, claims them in the journal, and calls the handler with a message and a transaction of the
-    **journal's** database. The completion is the last statement of that transaction. What is written elsewhere, also in the region's box, is
-    written at least once, before the completion: with `tx.key` and `tx.token`. What the handler returns is published to both regions before the
-    completion; its ids are made of the queue, the session, the number and the place among the results.
+    It leases copies of messages in the region's own box, claims them in the journal, and calls the handler with a message and a transaction
+    of the **journal's** database. The completion is the last statement of that transaction. Writes elsewhere, also in the region's box,
+    happen at least once, before the completion: with `tx.key` and `tx.token`. The handler's results are published to both
+    regions before the completion; its ids are made of the queue, the session, the number and the place among the results.
 
     Args:
         regions: the regions.
@@ -46,11 +46,13 @@ class RegionalWorker(Worker):
         handler: as of `Worker`: a function of a message and a `HandlerTransaction`, its name, or a mapping by types; no coroutine function.
         region: where it works, ``"a"`` or ``"b"``.
         lease: a `Lease`, or its seconds (or ``"10s"``), after which the other region takes over the session of a worker that was lost.
-        claims: ``"session"``: a claim has the messages that follow without a gap, *n* + 1 commits for *n* messages; ``"message"``: one message,
+        claims: ``"session"``: a claim has the messages that follow without a gap, *n* + 1 commits for *n* messages;
+            ``"message"``: one message,
             and another region may have the next one; twice *n* commits.
         batch: call the handler with a `Delivery` of all messages that a claim has.
         workers: the number of threads; each works on one session at a time.
-        recheck: the longest pause (seconds, or ``"1s"``) before a session that is worked on elsewhere is asked about again; sessions that stand
+        recheck: the longest pause (seconds, or ``"1s"``) before a session that is worked on elsewhere is asked about again;
+            sessions that stand
             are asked about less and less often, down to a sixteenth of that.
         pace, faults, name, folders: as of `Worker`; the run's length is that of a claim.
 
@@ -113,7 +115,7 @@ class RegionalWorker(Worker):
 
 
 def check_queue(queue: BoxQueue, rules: QueueRules) -> None:
-    """Refuse a queue of a box that is defined otherwise than in the journal, or that decides by itself."""
+    """Refuse a queue of a box that is defined differently in the journal, or that decides by itself."""
     declared, where = queue.declared, f"queue {queue.declared.name!r}"
     policy = declared.policy
     if not isinstance(policy, Standard):

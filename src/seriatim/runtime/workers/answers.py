@@ -1,7 +1,8 @@
-"""What the handlers of a turn return is published together: one call for a run of messages in place of one for each.
+"""The messages that the handlers of a turn return are published together: one call for a run of messages.
 
-It is published before a handler uses the connection, and at the end of the turn. So everything that the handlers of a
-turn publish, and whatever else they write, stands in the order of their messages.
+They are published before a handler uses the connection, and at the end of the turn. So everything that the handlers of a turn publish, and
+all
+their other writes, are in the order of their messages.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from seriatim.runtime.workers.scoreboard import Slot
 
 __all__ = ["Answers", "AnswersRefused"]
 
-#: So many bytes aren't held back any longer.
+#: Messages of this many bytes are published without waiting for more.
 _MOST_BYTES = 4 * 2**20
-#: What a message takes besides its texts and bodies.
+#: The memory of a message besides its texts and bodies.
 _EACH_BYTES = 512
 
 
 class AnswersRefused(SeriatimError):
-    """What handlers returned can't be published, and the transaction can't go on: the turn has to be repeated."""
+    """The returned messages can't be published, and the transaction can't continue: the turn has to be repeated."""
 
 
 class Answers:
@@ -33,7 +34,7 @@ class Answers:
 
     def __init__(self, session: Session, slot: Slot, until: float) -> None:
         self._session = session
-        #: Where the worker notes what it has in hand.
+        #: The worker's note of its messages in hand.
         self._slot = slot
         #: When the turn has to be over, by the monotonic clock.
         self._until = until
@@ -50,16 +51,14 @@ class Answers:
         return self._bytes > _MOST_BYTES
 
     def add(self, answers: Sequence[Message], entry_id: int) -> None:
-        """A handler has returned these for the message of an entry; they come from `Session.answers`."""
+        """Add the messages that a handler has returned for the message of an entry; they come from `Session.answers`."""
         self._held += answers
         self._bytes += sum(map(_size, answers))
         self._last = entry_id
 
     def publish(self) -> None:
-        """Publish them, if there are any.
-
-        Where a queue is full this waits for as long as the turn can spare. If the turn takes too long nevertheless, that is put down
-        to the last message that has an answer.
+        """Publish them, if there are any. Where a queue is full this waits for as long as the turn can spare. If the turn takes too long
+        nevertheless, that is put down to the last message that has an answer.
         """
         if not self._held:
             return
@@ -73,14 +72,14 @@ class Answers:
             if isinstance(error, Unavailable) and (connection is None or connection.broken):
                 self.refused = error
                 raise
-            # Also what may succeed when it is tried again: if it never does, that is to be the fault of one message.
+            # Also errors that may pass: if they never do, one message has to be the failing one.
             refused = self._refusal(error)
-            if not isinstance(error, Exception):  # somebody ends the process
+            if not isinstance(error, Exception):  # the process is being ended
                 raise
             raise refused from error
 
     def publish_alone(self, messages: Sequence[Message]) -> None:
-        """Publish what one handler has returned, where nothing was written that a savepoint would keep."""
+        """Publish the messages of one handler, where nothing was written that a savepoint would keep."""
         try:
             self._session.publish(messages)
         except Exception as error:
@@ -94,7 +93,7 @@ class Answers:
         return refused
 
     def check(self) -> None:
-        """Raise what refused them: a handler may have passed over it, or have failed because of it."""
+        """Raise the error that refused them: a handler may have ignored it, or have failed because of it."""
         if self.refused is not None:
             raise self.refused
 

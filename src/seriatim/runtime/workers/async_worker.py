@@ -63,7 +63,7 @@ class AsyncWorker:
     async def run(self, *, until_idle: bool = False) -> int:
         """Work until `stop` is called; then finish the current turns. It can be called again after it has returned.
 
-        Cancelling it cancels the ``async def`` handlers at work: what they did is rolled back, their messages are handed out
+        Cancelling it cancels the ``async def`` handlers at work: their work is rolled back, their messages are handed out
         again, and no attempt is counted. It returns when the turns have ended.
 
         Args:
@@ -87,7 +87,7 @@ class AsyncWorker:
 
     async def _run(self, worker: Worker, loop: asyncio.AbstractEventLoop, *, until_idle: bool) -> int:
         ended: Future[int] = Future()
-        ended.set_running_or_notify_cancel()  # the thread has its say, whoever is cancelled
+        ended.set_running_or_notify_cancel()  # the thread ends by itself, even if the caller is cancelled
 
         def run() -> None:
             try:

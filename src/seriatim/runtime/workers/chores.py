@@ -1,4 +1,4 @@
-"""The chores of a worker beside its turns: once a minute, one worker does due work and the clean-up; and bulk operations go on."""
+"""The chores of a worker beside its turns: once a minute, one worker does due work and the clean-up; and bulk operations continue."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["Chores"]
 
 _LOG = logging.getLogger("seriatim.worker")
 _PERIOD_S = 60.0
-#: So often a process looks for bulk operations on which nobody works.
+#: How often a process looks for bulk operations without a worker.
 _BULK_S = 5.0
-#: A step takes at most that long; the next one goes on where it ended.
+#: The longest time of a step; the next one continues where it ended.
 _STEP_S = 3.0
 
 

@@ -24,7 +24,7 @@ _Function = Callable[[Any, AsyncSession], Coroutine[Any, Any, Any]]
 
 
 class HandlerStopped(BaseException):
-    """A handler was cancelled because its worker stops or has given it up: nobody blames its message."""
+    """A handler was cancelled because its worker stops or has given it up: its message hasn't failed."""
 
 
 class HandlerLoop:
@@ -39,7 +39,7 @@ class HandlerLoop:
         self._given_up: set[int] = set()
         self._is_stopped = False
 
-    def run(self, function: _Function, given: object, tx: LentSession, calls: _ThreadCalls) -> Any:
+    def run(self, function: _Function, argument: object, tx: LentSession, calls: _ThreadCalls) -> Any:
         """Run a handler on the loop; the calling thread makes the calls of its session until it has returned."""
         me = threading.get_ident()
         ended: Future[Any] = Future()
@@ -50,7 +50,7 @@ class HandlerLoop:
                     ended.cancel()
                     calls.end()
                     return
-                task = self._loop.create_task(function(given, tx))
+                task = self._loop.create_task(function(argument, tx))
                 self._tasks[me] = task
             task.add_done_callback(over)
 
@@ -79,7 +79,7 @@ class HandlerLoop:
         return ended.result()
 
     def stop(self) -> None:
-        """Cancel all handlers at work, and begin none any more; from any thread."""
+        """Cancel all handlers at work, and begin none any more. Thread-safe."""
         with self._lock:
             self._is_stopped = True
             for task in self._tasks.values():
@@ -94,7 +94,7 @@ class HandlerLoop:
 
 
 class _ThreadCalls:
-    """Calls that a coroutine wants made, and that the thread makes which waits for the coroutine."""
+    """Calls of a coroutine, made by the thread that waits for the coroutine."""
 
     def __init__(self) -> None:
         self._calls: queue.Queue[Callable[[], None] | None] = queue.Queue()
@@ -135,13 +135,13 @@ def plain(function: _Function, loop: Callable[[], HandlerLoop]) -> Callable[[Any
     """A plain handler that runs a coroutine function on a loop, and returns its answer."""
 
     @functools.wraps(function)
-    def handle(given: Any, session: Session) -> Any:
+    def handle(argument: Any, session: Session) -> Any:
         calls = _ThreadCalls()
         tx = LentSession(session, calls.submit)
-        if isinstance(given, Delivery):
-            given = AsyncDelivery(given, tx.call)
+        if isinstance(argument, Delivery):
+            argument = AsyncDelivery(argument, tx.call)
         try:
-            answer = loop().run(function, given, tx, calls)
+            answer = loop().run(function, argument, tx, calls)
         finally:
             tx.close()
         tx.check_whole()
@@ -155,11 +155,11 @@ _MAKING = threading.Lock()
 
 
 def loop_of_process() -> HandlerLoop:
-    """The event loop of this process for handlers, in a thread of its own; it lives as long as the process."""
+    """Return the event loop of this process for handlers, in a separate thread; it lives as long as the process."""
     with _MAKING:
-        found = _LOOPS.get(os.getpid())
-        if found is None:
+        running_loop = _LOOPS.get(os.getpid())
+        if running_loop is None:
             loop = asyncio.new_event_loop()
             threading.Thread(target=loop.run_forever, name="seriatim-handlers", daemon=True).start()
-            found = _LOOPS[os.getpid()] = HandlerLoop(loop)
-        return found
+            running_loop = _LOOPS[os.getpid()] = HandlerLoop(loop)
+        return running_loop

@@ -33,9 +33,12 @@ def end_sides(session: Session, messages: Sequence[Received], named: Callable[[s
 
 
 def _log(dialog: Dialog, body: bytes) -> None:
-    said = json.loads(body)
+    ending = json.loads(body)
     _LOG.warning(
         "the dialog %s of %r with %r has failed: %s, %s", dialog.handle, dialog.service, dialog.far_service,
-        said["code"], said["text"],
-        extra=fields("dialog_failed", dialog=str(dialog.handle), service=dialog.service, far_service=dialog.far_service, code=said["code"]),
+        ending["code"], ending["text"],
+        extra=fields(
+            "dialog_failed", dialog=str(dialog.handle), service=dialog.service, far_service=dialog.far_service,
+            code=ending["code"],
+        ),
     )  # fmt: skip

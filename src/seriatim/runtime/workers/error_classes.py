@@ -1,4 +1,4 @@
-"""What a user says of classes of exceptions, given as classes or by their names."""
+"""The user's declarations of classes of exceptions, given as classes or by their names."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def error_classes(faults: FaultKinds, folders: Sequence[str]) -> ErrorClasses:
         tuple(load_error_class(one, places) if isinstance(one, str) else one for one in named)
         for named in (faults.transient, faults.business)
     ]
-    found = ErrorClasses(*loaded)
-    if found.contradictions:
+    classes = ErrorClasses(*loaded)
+    if classes.contradictions:
         raise UsageError(
-            f"{found.contradictions[0].__name__} can't be both transient and business",
+            f"{classes.contradictions[0].__name__} can't be both transient and business",
             remedy="leave it out of one of them",
         )
-    return found
+    return classes

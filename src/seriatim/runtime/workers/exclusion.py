@@ -35,7 +35,7 @@ class Exclusion:
                 self._changed.notify_all()
 
     def _enter(self, patience_s: float, *, alone: bool) -> bool:
-        """Wait, and begin; return whether no other turn runs, or begins without having waited."""
+        """Wait, and begin; return whether no other turn runs, or begins without waiting."""
         with self._changed:
             if alone:
                 self._wanting += 1
@@ -49,5 +49,5 @@ class Exclusion:
             return had
 
 
-#: That of this process.
+#: The exclusion of this process.
 EXCLUSION = Exclusion()

@@ -1,4 +1,4 @@
-"""How long handlers take, by how they end: for whoever watches the process."""
+"""The time that handlers take, by how they end: for monitoring."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["HandlerTime"]
 
 
 class HandlerTime:
-    """Around one call of a handler; a generator would cost five times as much."""
+    """Measures one call of a handler; a generator would cost five times as much."""
 
     __slots__ = ("_began", "_queue")
 

@@ -59,7 +59,7 @@ class Consumed:
 Returned: TypeAlias = Message | Sequence[Message] | Consumed | None
 #: Takes a message, or a `Delivery`, and the open session.
 Handler: TypeAlias = Callable[[Any, Session], Returned]
-#: What a user gives as a handler: a plain function, or an ``async def``.
+#: A user's handler: a plain function, or an ``async def``.
 GivenHandler: TypeAlias = (
     Callable[[Received, Session], Returned]
     | Callable[[Delivery, Session], Returned]
@@ -73,7 +73,7 @@ class Handlers:
 
     def __init__(
         self,
-        given: GivenHandler | str | Mapping[str, GivenHandler | str] | None,
+        handler: GivenHandler | str | Mapping[str, GivenHandler | str] | None,
         folders: Sequence[str] = (),
         *,
         takes_coroutines: bool = True,
@@ -82,17 +82,17 @@ class Handlers:
         self._loop: HandlerLoop | None = None
         self._takes_coroutines = takes_coroutines
         #: Folders to import modules from, besides Python's own path.
-        self._folders = [Path(one) for one in folders] or [Path.cwd()]
-        self._instances = given is None
+        self._folders = [Path(folder) for folder in folders] or [Path.cwd()]
+        self._instances = handler is None
         self._only: Handler | None = None
         self._by_type: dict[str, Handler] = {}
         self._started: dict[str, Handler] = {}
-        if isinstance(given, Mapping):
-            if not given:
+        if isinstance(handler, Mapping):
+            if not handler:
                 raise UsageError("there is no handler for any type", remedy='such as {"order": handle}')
-            self._by_type = {name: self._loaded(one) for name, one in given.items()}
-        elif given is not None:
-            self._only = self._loaded(given)
+            self._by_type = {name: self._loaded(value) for name, value in handler.items()}
+        elif handler is not None:
+            self._only = self._loaded(handler)
 
     @property
     def by_type(self) -> bool:
@@ -129,9 +129,8 @@ class Handlers:
             self._loop.give_up(thread)
 
     def handler(self, message: Received, session: Session) -> Handler:
-        """The handler for a received message.
-
-        If no handler is given for a message that ends a dialog, the result is a handler that does nothing.
+        """The handler for a received message. If no handler is given for a message that ends a dialog, the result is a handler that does
+        nothing.
         """
         if self._only is not None:
             return self._only
@@ -142,30 +141,30 @@ class Handlers:
             if name not in self._started:
                 self._started[name] = self._loaded(name)
             return self._started[name]
-        found = self._by_type.get(message.type) or self._by_type.get(OTHERS)
-        if found is None and ends_dialog(message):
+        handler = self._by_type.get(message.type) or self._by_type.get(OTHERS)
+        if handler is None and ends_dialog(message):
             return _nothing
-        if found is None:
+        if handler is None:
             raise Business(f"there is no handler for messages of type {message.type!r}")
-        return found
+        return handler
 
-    def _loaded(self, given: object) -> Handler:
-        found = load_function(given, self._folders) if isinstance(given, str) else given
-        if not callable(found):
+    def _loaded(self, handler: object) -> Handler:
+        function = load_function(handler, self._folders) if isinstance(handler, str) else handler
+        if not callable(function):
             raise UsageError(
-                f"{type(found).__name__} is not a handler", remedy="give a function of a message and a session"
+                f"{type(function).__name__} is not a handler", remedy="give a function of a message and a session"
             )
-        _check_signature(found, given)
-        if not self._takes_coroutines and _is_coroutine_function(found):
+        _check_signature(function, handler)
+        if not self._takes_coroutines and _is_coroutine_function(function):
             raise UsageError(
-                f"the handler {getattr(found, '__qualname__', found)!r} is a coroutine function, and a worker of a region has none",
+                f"the handler {getattr(function, '__qualname__', function)!r} is a coroutine function, and a worker of a region has none",
                 remedy="give a plain function",
             )
-        return plain(found, self._loop_in_use) if _is_coroutine_function(found) else found
+        return plain(function, self._loop_in_use) if _is_coroutine_function(function) else function
 
 
 def _is_coroutine_function(function: Callable[..., Any]) -> bool:
-    """Whether it is one, or an object that is called like one."""
+    """Return whether it is a coroutine function, or an object that is called like one."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 -- asked for what it is
 
 
@@ -173,9 +172,9 @@ def _nothing(_message: Any, _session: Session) -> None:
     """Do nothing: the worker itself ends its side of a dialog that has ended."""
 
 
-def _check_signature(function: Callable[..., Any], given: object) -> None:
+def _check_signature(function: Callable[..., Any], argument: object) -> None:
     """Check that a handler can be called with a message and a session."""
-    name = given if isinstance(given, str) else getattr(function, "__qualname__", repr(function))
+    name = argument if isinstance(argument, str) else getattr(function, "__qualname__", repr(function))
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise UsageError(f"the handler {name} is a generator function", remedy="return the messages in place of yield")
     try:
@@ -191,9 +190,9 @@ def _check_signature(function: Callable[..., Any], given: object) -> None:
         ) from None
 
 
-def called(handler: Handler, given: object, session: Session) -> object:
-    """Call a handler. An error that comes from this very line says that the handler can't be called so."""
-    return handler(given, session)
+def called(handler: Handler, argument: object, session: Session) -> object:
+    """Call a handler. An error from this very line means that the handler can't be called so."""
+    return handler(argument, session)
 
 
 class Answered(NamedTuple):
@@ -205,25 +204,25 @@ class Answered(NamedTuple):
     delay_us: int | None = None
 
 
-def answered(answer: object, given: int) -> Answered:
+def answered(answer: object, count: int) -> Answered:
     """Read a handler's answer."""
     match answer:
         case None:
-            return Answered([], given)
+            return Answered([], count)
         case Message():
-            return Answered([answer], given)
+            return Answered([answer], count)
         case Consumed():
-            if answer.count is not None and answer.count > given:
-                raise Misuse(f"the handler consumed {answer.count} messages, but got only {given}")
+            if answer.count is not None and answer.count > count:
+                raise Misuse(f"the handler consumed {answer.count} messages, but got only {count}")
             delay_us = None if answer.postpone is None else postponement_us(answer.postpone)
-            return Answered([], given if answer.count is None else answer.count, delay_us)
-        case list() | tuple() if all(isinstance(one, Message) for one in answer):
-            return Answered(list(answer), given)
+            return Answered([], count if answer.count is None else answer.count, delay_us)
+        case list() | tuple() if all(isinstance(item, Message) for item in answer):
+            return Answered(list(answer), count)
         case _ if answer is Consumed:
-            return Answered([], given)
-    what = type(answer).__name__
+            return Answered([], count)
+    kind = type(answer).__name__
     if isinstance(answer, list | tuple):
-        what = f"{what} of {', '.join(sorted({type(one).__name__ for one in answer}))}"
+        kind = f"{kind} of {', '.join(sorted({type(item).__name__ for item in answer}))}"
     raise Misuse(
-        f"the handler returned {what}", remedy="return None, a seriatim.Message, a list of them, or seriatim.Consumed"
+        f"the handler returned {kind}", remedy="return None, a seriatim.Message, a list of them, or seriatim.Consumed"
     )

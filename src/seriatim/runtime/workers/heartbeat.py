@@ -1,4 +1,4 @@
-"""The heartbeat of a process: every few seconds it tells the box what its workers do, and they obey what is set for their queues.
+"""The heartbeat of a process: every few seconds it reports its workers to the box, and they obey the settings of their queues.
 
 It has a thread of its own, because the database may be away, and a connection as long as a statement takes.
 """
@@ -20,7 +20,7 @@ from uuid import UUID, uuid4
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views.clocks import ahead_s, apart
-from seriatim.box.workers.heartbeat import Answer, Process, Report, beat, forget
+from seriatim.box.workers.heartbeat import Process, Report, WorkerOrders, beat, forget
 from seriatim.errors import SeriatimError, Unavailable
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.workers.scoreboard import Scoreboard
@@ -29,11 +29,11 @@ __all__ = ["Heartbeat", "Member", "Reporting"]
 
 _LOG = logging.getLogger("seriatim.worker")
 _PERIOD_S = 5.0
-#: After a change, so that what is obeyed is told.
+#: The pause after a change, so that the new values are reported soon, seconds.
 _SOON_S = 0.5
-#: After one that failed.
+#: The pause after a failure, seconds.
 _AGAIN_S = 1.0
-#: A worker that begins waits so long for what is set for its queue.
+#: How long a beginning worker waits for the settings of its queue, seconds.
 _FIRST_S = 2.0
 _PATIENCE_S = 2.0
 #: How often this machine's clock is compared with the database's.
@@ -48,14 +48,14 @@ class Member(Protocol):
         """The name of its queue."""
 
     def report(self) -> Report:
-        """What it does."""
+        """Return its report."""
 
-    def obey(self, answer: Answer) -> bool:
-        """Obey what is set for its queue; whether anything changes by that."""
+    def obey(self, answer: WorkerOrders) -> bool:
+        """Obey the settings of its queue; return whether that changes anything."""
 
 
 class Heartbeat:
-    """That of one process, for all of its workers."""
+    """The heartbeat of one process, for all of its workers."""
 
     def __init__(self, box: MessageBox, name: str, process_id: UUID | None = None, *, is_reader: bool = False) -> None:
         self._box = box
@@ -69,7 +69,7 @@ class Heartbeat:
 
     @contextmanager
     def of(self, member: Member) -> Iterator[None]:
-        """Within the block there is a heartbeat of the worker. It begins when the worker obeys what is set, or soon after."""
+        """Report the worker while the block runs. The first beat is when the worker obeys its settings, or soon after."""
         answered = threading.Event()
         with self._lock:
             self._members[member] = answered
@@ -96,7 +96,7 @@ class Heartbeat:
             if self._thread is not threading.current_thread():
                 break
             rest_s = self._beat()
-        with suppress(Exception):  # somebody else sees that it is dead, and clears it away
+        with suppress(Exception):  # another process sees that it is dead, and removes it
             if self._thread is None:
                 with self._box.access.transaction() as transaction:
                     forget(transaction, self.process.process_id)
@@ -105,20 +105,20 @@ class Heartbeat:
         """Beat once; in how many seconds to do so again."""
         with self._lock:
             members = dict(self._members)
-        answers: dict[str, Answer] = {}
+        answers: dict[str, WorkerOrders] = {}
         rest_s = _PERIOD_S * random.uniform(0.8, 1.0)  # noqa: S311 -- nobody gains by guessing it
         try:
             with self._box.access.transaction() as transaction:
-                answers = beat(transaction, self.process, [one.report() for one in members])
+                answers = beat(transaction, self.process, [member.report() for member in members])
                 self._look_at_clock(transaction)
             self._told = ""
-        except Unavailable:  # which is told by those who need it
+        except Unavailable:  # the threads that need the database report it
             rest_s = min(rest_s, _AGAIN_S)
         except SeriatimError as error:  # the role may not, as a rule
             self._tell(str(error))
         except Exception:  # noqa: BLE001 -- whatever it is, the workers go on
             _LOG.exception("a heartbeat failed", extra=fields("heartbeat_failed"))
-        changed = [one.obey(answers[one.queue]) for one in members if one.queue in answers]
+        changed = [member.obey(answers[member.queue]) for member in members if member.queue in answers]
         for answered in members.values():
             answered.set()
         return _SOON_S if any(changed) else rest_s
@@ -129,8 +129,8 @@ class Heartbeat:
         if now - self._clock_seen < _CLOCK_EVERY_S:
             return
         self._clock_seen = now
-        if (found := apart(ahead_s(transaction))) is not None:
-            _LOG.warning("%s; the box goes by the database's", found, extra=fields("clocks_apart"))
+        if (seconds := apart(ahead_s(transaction))) is not None:
+            _LOG.warning("%s; the box goes by the database's", seconds, extra=fields("clocks_apart"))
 
     def _tell(self, text: str) -> None:
         if text != self._told:
@@ -140,7 +140,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """How a process tells what it does: its supervisor by a scoreboard, and the box by a heartbeat."""
+    """How a process reports its work: to its supervisor by a scoreboard, and to the box by a heartbeat."""
 
     scoreboard: Scoreboard
     heartbeat: Heartbeat

@@ -1,8 +1,9 @@
 """Whether all threads of a process have found nothing to do: then a worker that runs until it is idle ends.
 
-Idle means that nothing can be handed out at this moment. A thread that finds nothing isn't done yet, because the turn of
-another one may publish, or release what waits behind it: so each looks once more after every turn of any other. What waits
-for a time (a retry, a delay), for a number that is missing, for an operator, or for another process, isn't waited for.
+Idle means that nothing can be handed out at this moment. A thread that finds nothing isn't done yet, because another thread's turn may
+publish,
+or release waiting messages: so each looks once more after every turn of any other. Messages that wait for a time (a retry, a delay), for a
+missing number, for an operator, or for another process, aren't waited for.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Idleness:
         self._missing = workers
         self._changed = threading.Condition()
         self._turns = 0
-        #: After how many turns each thread has found nothing; less: since then there was another.
+        #: After how many turns each thread has found nothing; a lower number: there was another turn since.
         self._found_nothing: dict[object, int] = {}
         self._ends: list[Callable[[], None]] = []
 
@@ -32,7 +33,7 @@ class Idleness:
         self._look()
 
     def joins(self, thread: object) -> None:
-        """A thread is there, and hasn't looked yet."""
+        """Note a thread that hasn't looked yet."""
         with self._changed:
             self._found_nothing[thread] = -1
 
@@ -56,7 +57,9 @@ class Idleness:
             self._changed.notify_all()
 
     def found_nothing(self, thread: object, turns: int, wait_s: float) -> None:
-        """A thread has found nothing, after so many turns, as `looks` said; wait until another has done one, at most so long."""
+        """Note that a thread has found nothing after a number of turns, as `looks` returned; wait for another thread's turn, for a limited
+        time.
+        """
         with self._changed:
             if thread in self._found_nothing:
                 self._found_nothing[thread] = turns

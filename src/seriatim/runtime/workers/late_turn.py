@@ -1,4 +1,4 @@
-"""A turn that takes too long, and how far it has been ended: where that fails, the next look goes on with it."""
+"""A turn that takes too long, and how far it has been ended: after a failure the next look continues."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ __all__ = ["LateTurn"]
 class LateTurn:
     """A turn that was claimed because it takes too long."""
 
-    #: Where its thread notes what it has in hand.
+    #: Its thread's note of the messages in hand.
     slot: Slot
-    #: What it had in hand when it was claimed.
+    #: The messages in hand when it was claimed.
     work: Work
     #: Of the lease that keeps its group from others until the attempt is counted; None: there is none.
     token: int | None = None
     is_cut_off: bool = False
-    #: What was last in the way of ending it; it is logged once.
+    #: The last obstacle to ending it; it is logged once.
     told: str = ""
     _claimed_at: float = field(default_factory=time.monotonic)
 
     @classmethod
     def claim(cls, slot: Slot, work: Work) -> Self | None:
-        """Claim a turn; None: it has just ended, or somebody else has claimed it."""
+        """Claim a turn; None: it has just ended, or another thread has claimed it."""
         return cls(slot, work) if slot.claim(work.turn) else None
 
     @property

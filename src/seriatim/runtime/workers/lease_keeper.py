@@ -24,7 +24,7 @@ from seriatim.pipeline.text.log_fields import fields
 __all__ = ["LeaseKeeper"]
 
 _LOG = logging.getLogger("seriatim.worker")
-#: Looks so often for leases that have run out, or at each heartbeat if that is more often.
+#: The interval of looks for expired leases; with a shorter heartbeat that, seconds.
 _LOOK_S = 1.0
 
 
@@ -40,7 +40,7 @@ class LeaseKeeper(threading.Thread):
         self._heartbeat_s = heartbeat_s
         self._lock = threading.Lock()
         self._leases: dict[int, Lease] = {}
-        #: When the database last said that a lease was there; on this side's monotonic clock.
+        #: When the database last confirmed a lease; on this side's monotonic clock.
         self._seen: dict[int, float] = {}
         self._ended = threading.Event()
 
@@ -106,24 +106,24 @@ class LeaseKeeper(threading.Thread):
             leases = dict(self._leases)
         if not leases:
             return
-        asked = time.monotonic()
+        asked_at = time.monotonic()
         with self._box.session() as session, translated(session.access.place):
             queue = next(iter(leases.values())).queue
             kept = renew(session.transaction, queue, leases, self.period_us)
         for token, lease in leases.items():
             with self._lock:
                 if token in self._seen and token in kept:
-                    self._seen[token] = asked
+                    self._seen[token] = asked_at
                     continue
                 is_lost = token in self._leases and not lease.lost.is_set()
             if is_lost and not lease.is_ending:
                 self._tell(lease)
 
     def _lose_unseen(self) -> None:
-        """If the database doesn't answer, treat leases as lost when their time is over; the database decides in the end."""
+        """Treat leases as lost when their time is over without an answer; the database decides in the end."""
         longest_s, now = self.period_us / 1e6, time.monotonic()
         with self._lock:
-            over = [one for token, one in self._leases.items() if now - self._seen[token] > longest_s]
+            over = [lease for token, lease in self._leases.items() if now - self._seen[token] > longest_s]
         for lease in over:
             if not lease.lost.is_set():
                 self._tell(lease)

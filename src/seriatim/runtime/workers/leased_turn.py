@@ -72,7 +72,7 @@ class LeasedTurns(TurnsWithLeases):
         return turn.tried
 
     def time_out(self, late: LateTurn) -> None:
-        """Revoke the lease of a slow handler, and record that; errors are those of `TransactionalTurns.time_out`."""
+        """Revoke the lease of a slow handler, and record the fault; errors are those of `TransactionalTurns.time_out`."""
         work = late.work
         if work.entry_id is not None and work.token is not None:
             error = f"the handler took longer than {self.turn_limit_s:g} s"
@@ -136,7 +136,7 @@ class _Turn:
         self._traces = traces
 
     def run(self) -> None:
-        """Call the handlers with the messages, until one fails, or the turn has to end for other groups."""
+        """Call the handlers with the messages, until one fails, or other groups are due."""
         together = self._turns.whole or self._turns.batch
         began = time.monotonic()
         while self._lease.left:
@@ -147,7 +147,7 @@ class _Turn:
             except (LeaseLost, HandlerStopped, _Doubt, BoxMigrated):
                 raise
             except TurnEnded as error:
-                # The handler may have committed what it wrote; the message is not done.
+                # The handler may have committed its writes; the message is not done.
                 self._turns.note_lost(self._lost(), fault_of(error, self._turns.worker))
                 return
             except Postpone as asked:
@@ -188,7 +188,7 @@ class _Turn:
         return not ends
 
     def _postpone(self, size: int, asked: Postpone) -> None:
-        """Postpone the messages that the handler had, and end the lease. A delay that can't be one is the handler's fault."""
+        """Postpone the messages that the handler had, and end the lease. An impossible delay is the handler's fault."""
         try:
             delay_us = postponement_us(asked.delay)
         except UsageError as error:

@@ -62,7 +62,7 @@ class MeasuresPage:
 
     def read(self) -> Snapshot:
         """The values as they were last written; none if there are none yet."""
-        for _ in range(3):  # who writes twice while this reads disturbs it
+        for _ in range(3):  # two writes during this read disturb it
             (turn,) = _FRONT.unpack_from(self._memory, 0)
             at = _FRONT_BYTES + turn % 2 * _PLACE_BYTES
             length, check = _HEAD.unpack_from(self._memory, at)

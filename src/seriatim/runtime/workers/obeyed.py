@@ -1,6 +1,6 @@
-"""What a worker obeys: the setting of its queue, where there is one, and otherwise what it was started with.
+"""The settings that a worker obeys: those of its queue, where there are some, and otherwise its own options.
 
-Pure: it asks no clock and no box. What all processes of a queue share is divided among them by the number of their threads.
+Pure: it uses no clock and no box. Limits of all processes of a queue are divided among them by the number of their threads.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seriatim.box.workers.heartbeat import Answer
+from seriatim.box.workers.heartbeat import WorkerOrders
 
 __all__ = ["Obeyed", "obeyed", "shares"]
 
@@ -27,29 +27,29 @@ class Obeyed:
     rate: float | None
 
 
-def obeyed(own: Obeyed, answer: Answer, *, is_reader: bool) -> Obeyed:
-    """What a worker obeys after a heartbeat."""
-    said = answer.settings
-    capacity = own.capacity if is_reader or said.workers is None else said.workers
-    # What this process has said of itself may be older than what is set now.
-    capacities = [capacity if at == answer.place else one for at, one in enumerate(answer.capacities)] or [capacity]
+def obeyed(own: Obeyed, answer: WorkerOrders, *, is_reader: bool) -> Obeyed:
+    """Return the settings that a worker obeys after a heartbeat."""
+    settings = answer.settings
+    capacity = own.capacity if is_reader or settings.workers is None else settings.workers
+    # This process's own report may be older than the present setting.
+    capacities = [capacity if at == answer.place else other for at, other in enumerate(answer.capacities)] or [capacity]
     place = answer.place if answer.capacities else 0
-    divided = shares(said.in_flight, capacities)
+    divided = shares(settings.in_flight, capacities)
     threads = divided[place]
-    rate, is_shared = (own.rate, is_reader) if said.rate is None else (said.rate, True)
+    rate, is_shared = (own.rate, is_reader) if settings.rate is None else (settings.rate, True)
     if rate is not None and is_shared and threads:
         rate *= threads / sum(divided)
-    return Obeyed(capacity, threads, own.run_length if said.run_length is None else said.run_length, rate)
+    return Obeyed(capacity, threads, own.run_length if settings.run_length is None else settings.run_length, rate)
 
 
 def shares(most: int | None, capacities: Sequence[int]) -> list[int]:
-    """How many threads each process has, of at most so many of all together: as evenly as their capacities allow."""
-    wanted = [max(one, 0) for one in capacities]
+    """Return how many threads each process has, of a limit for all of them together: as evenly as their capacities allow."""
+    wanted = [max(capacity, 0) for capacity in capacities]
     if most is None or sum(wanted) <= most:
         return wanted
-    found, left = [0] * len(wanted), most
-    # Those that want least first: what they leave is divided among the others.
+    fitting, left = [0] * len(wanted), most
+    # The smallest first: their rest is divided among the others.
     for done, at in enumerate(sorted(range(len(wanted)), key=lambda at: (wanted[at], -at))):
-        found[at] = min(wanted[at], left // (len(wanted) - done))
-        left -= found[at]
-    return found
+        fitting[at] = min(wanted[at], left // (len(wanted) - done))
+        left -= fitting[at]
+    return fitting

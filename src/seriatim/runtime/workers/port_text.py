@@ -1,6 +1,6 @@
-"""A port as text, ``http: {url: https://…}``, and the handler that it stands for.
+"""A port as text, ``http: {url: https://…}``, and the handler that it becomes.
 
-``${NAME}`` is replaced from the environment of the worker process; a password may stand nowhere else in the text.
+``${NAME}`` is replaced from the environment of the worker process; only there may a password come from.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def port_of(text: str, environment: Mapping[str, str] = os.environ) -> Callable[
     """Parse the text of a port, and return its handler."""
     problems = Problems(Path("port"))
     plain = parse(text, problems, {name: f"${{{name}}}" for name in environment}, language=_PORT)
-    given = parse(text, problems, environment, language=_PORT)
+    document = parse(text, problems, environment, language=_PORT)
     made: Callable[..., Any] | None = None
-    if plain is not None and given is not None:
-        made = _Reading(Section(given, problems), Section(plain, Problems(Path("port"))), environment).port()
+    if plain is not None and document is not None:
+        made = _Reading(Section(document, problems), Section(plain, Problems(Path("port"))), environment).port()
     if faults := problems.found():
         raise faults[0] if len(faults) == 1 else DeclarationError("; ".join(map(str, faults)), where="port")
     assert made is not None  # noqa: S101 -- or there was a fault
@@ -118,4 +118,4 @@ def _texts(entry: Section, key: str) -> dict[str, str]:
     section = entry.section(key)
     if section is None:
         return {}
-    return {name: found for name in section.names() if (found := section.text(name, required=True)) is not None}
+    return {name: text for name in section.names() if (text := section.text(name, required=True)) is not None}

@@ -1,4 +1,4 @@
-"""What a handler raised, read as a fault: which exceptions pass, and whose code raised them."""
+"""A handler's error, read as a fault: which exceptions pass, and whose code raised them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOTHING_SAID = ErrorClasses()
 _LONGEST_US = 10_000 * 86_400 * 10**6
 #: The network, the disk, the server.
 _PASSING = (ConnectionError, TimeoutError, socket.gaierror, Unavailable)
-#: Failures of the network as libraries raise them, which aren't imported for that. What psycopg raises: `is_transient`.
+#: Network failures of libraries that aren't imported for that. For psycopg's: `is_transient`.
 _OF_LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "httpx": ("TimeoutException", "NetworkError", "RemoteProtocolError", "ProxyError"),
     "httpcore": ("TimeoutException", "NetworkError", "RemoteProtocolError", "ProxyError"),
@@ -36,7 +36,7 @@ _OF_LIBRARIES: Mapping[str, tuple[str, ...]] = {
 
 
 def fault_of(error: BaseException, worker: str, classes: ErrorClasses = _NOTHING_SAID, handler: object = None) -> Fault:
-    """What a handler raised, as a fault."""
+    """Return a handler's error as a fault."""
     if isinstance(error, Misuse) or (misuses_driver(error) and classes.said_of(error) is None):
         kind, retry_after = FaultKind.BUSINESS, None
     else:
@@ -44,13 +44,13 @@ def fault_of(error: BaseException, worker: str, classes: ErrorClasses = _NOTHING
         kind, retry_after = kind_of(error, classes, passes=_passes(error), in_handler=in_handler), None
     is_dead = isinstance(error, DeadLetter)
     if isinstance(error, Transient) and error.retry_after is not None:
-        with suppress(UsageError):  # what is no time doesn't count
+        with suppress(UsageError):  # an invalid time doesn't count
             retry_after = min(max(0, micros(error.retry_after)), _LONGEST_US)
-    told = "".join(traceback.format_exception(error))
-    said = "".join(traceback.format_exception_only(error)).strip()  # also of one that can't be written as text
+    trace = "".join(traceback.format_exception(error))
+    text = "".join(traceback.format_exception_only(error)).strip()  # also of an error that can't be written as text
     with suppress(Exception):
-        said = str(error)
-    return Fault(kind, type(error).__qualname__, said, worker, told, retry_after, is_dead=is_dead)
+        text = str(error)
+    return Fault(kind, type(error).__qualname__, text, worker, trace, retry_after, is_dead=is_dead)
 
 
 def _passes(error: BaseException) -> bool:
@@ -59,17 +59,17 @@ def _passes(error: BaseException) -> bool:
 
 
 def _of_libraries() -> tuple[type, ...]:
-    found = [
+    classes = [
         getattr(module, name, None)
         for library, names in _OF_LIBRARIES.items()
         if (module := sys.modules.get(library)) is not None
         for name in names
     ]
-    return tuple(one for one in found if isinstance(one, type))
+    return tuple(library_class for library_class in classes if isinstance(library_class, type))
 
 
 def _raised_by(error: BaseException) -> CodeType | None:
-    """The code of Python's that raised it, or called what did."""
+    """Return the Python code that raised it, or called the raising code."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
@@ -78,7 +78,7 @@ def _raised_by(error: BaseException) -> CodeType | None:
 
 def _codes(handler: Any) -> set[CodeType]:
     """The code of a handler, and of the functions that decorate it."""
-    found: set[CodeType] = set()
+    codes: set[CodeType] = set()
     while handler is not None:
         while isinstance(handler, partial):
             handler = handler.func
@@ -86,6 +86,6 @@ def _codes(handler: Any) -> set[CodeType]:
             handler = vars(type(handler)).get("__call__")  # an object that can be called
         code = getattr(handler, "__code__", None)
         if isinstance(code, CodeType):
-            found.add(code)
+            codes.add(code)
         handler = getattr(handler, "__wrapped__", None)
-    return found
+    return codes

@@ -28,7 +28,7 @@ class RateLimit:
             self._saved = min(self._saved, self._burst)
 
     def take(self, most: int) -> tuple[int | None, float]:
-        """Take permits, at most the given number (None: there is no limit); also the seconds to wait for the first if there is none."""
+        """Take permits, at most a number (None: there is no limit); return also the seconds to wait for the first if there is none."""
         with self._lock:
             if self._rate is None:
                 return None, 0.0

@@ -1,6 +1,6 @@
 """The scoreboard: shared memory in which each thread of a worker notes its group, so that a supervisor can read it after a crash.
 
-It is memory that processes share: what is written stays when the process that wrote is killed. One thread writes a slot,
+It is memory that processes share: written values stay when their process is killed. One thread writes a slot,
 and others read it: first comes what is in hand, last the mark that it counts. In front of all slots stands the pulse of the
 process, which goes on as long as the process isn't frozen, whatever its threads do.
 """
@@ -21,8 +21,7 @@ from typing import Self
 
 __all__ = ["Scoreboard", "Slot", "Work"]
 
-#: A mark, the turn, when it began (ns of the machine's monotonic clock), PostgreSQL's process, the entry, the lease,
-#: lengths of texts.
+#: A mark, the turn, its begin (ns of the machine's monotonic clock), PostgreSQL's process, the entry, the lease, lengths of texts.
 _HEAD = struct.Struct("<qqqqqqHH")
 _QUEUE_BYTES, _GROUP_BYTES = 512, 1024
 _SLOT_BYTES = 2048
@@ -31,7 +30,7 @@ _NO_GROUP = 0xFFFF
 _MARK = struct.Struct("<q")
 _TURN_AT = 8
 _ENTRY_AT, _ENTRY = 32, struct.Struct("<q")
-#: In front of all slots: the pulse (ns of the machine's monotonic clock), and how many slots have been taken at least once.
+#: Before all slots: the pulse (ns of the machine's monotonic clock), and how many slots have been taken at least once.
 _PULSE_AT, _TAKEN_AT, _NUMBER = 0, 8, struct.Struct("<q")
 _FRONT_BYTES = _SLOT_BYTES
 #: How many messages handlers got, at the end of the slot.
@@ -83,7 +82,7 @@ class Slot:
             _MARK.pack_into(self._memory, self._at, _TURN)
 
     def call(self, entry_id: int) -> None:
-        """The handler is called with this message, or with this one first."""
+        """Note that the handler is called with this message, or with this one first."""
         _ENTRY.pack_into(self._memory, self._at + _ENTRY_AT, entry_id)
         _MARK.pack_into(self._memory, self._at, _CALL)
 
@@ -112,9 +111,8 @@ class Slot:
             _MARK.pack_into(self._memory, self._at, _IDLE)
 
     def claim(self, turn: int) -> bool:
-        """Claim a running turn that took too long, to record that; False if the turn is over, or was claimed before.
-
-        From then on the slot has no messages in hand for its readers. Only the process that writes the slot claims.
+        """Claim a running turn that took too long, to record that; return False if the turn is over, or was claimed before. From then on
+        the slot has no messages in hand for its readers. Only the process that writes the slot claims.
         """
         with self._lock:
             is_idle = _MARK.unpack_from(self._memory, self._at)[0] == _IDLE
@@ -125,12 +123,12 @@ class Slot:
             return True
 
     def goes_on(self, turn: int) -> bool:
-        """Whether a turn is at work, also one that was claimed. Only the process that writes the slot asks."""
+        """Return whether a turn is at work, also a claimed one. Only the process that writes the slot asks."""
         with self._lock:
             return self._turn == turn and not self._has_ended
 
     def count(self, messages: int) -> None:
-        """Handlers got so many messages more."""
+        """Add to the number of messages that handlers got."""
         if messages:
             _COUNT.pack_into(self._memory, self._at + _COUNT_AT, self.counted + messages)
 
@@ -145,7 +143,7 @@ class Slot:
         return bool(_MARK.unpack_from(self._memory, self._at + _TURN_AT)[0])
 
     def read(self) -> Work | None:
-        """The work in hand, if any. Another thread may write meanwhile: check later that the `turn` is the same."""
+        """Return the work in hand, if any. Another thread may write meanwhile: check later that the `turn` is the same."""
         mark, turn, begun_ns, backend_pid, entry_id, token, queue, group = _HEAD.unpack_from(self._memory, self._at)
         if mark == _IDLE:
             return None
@@ -165,9 +163,8 @@ class Slot:
 
 
 class Scoreboard:
-    """The slots of a process. Make it with `make` and pass its file to the process that writes; or open it with `of`.
-
-    There may be many slots: memory is only used for those that were taken, which are the first ones.
+    """The slots of a process. Make it with `make` and pass its file to the process that writes; or open it with `of`. There may be many
+    slots: memory is only used for those that were taken, which are the first ones.
     """
 
     def __init__(self, file: int, slots: int) -> None:
@@ -197,21 +194,21 @@ class Scoreboard:
 
     @property
     def slots(self) -> list[Slot]:
-        """The slots that have been taken, by this process or the one that writes."""
-        (taken,) = _NUMBER.unpack_from(self._memory, _TAKEN_AT)
+        """The slots that have been taken, by this process or the writing one."""
+        (lowest,) = _NUMBER.unpack_from(self._memory, _TAKEN_AT)
         with self._lock:
-            return self._known(min(taken, self._most))
+            return self._known(min(lowest, self._most))
 
     def take(self) -> Slot | None:
-        """A slot for a thread; None: there is none left. Only the process that writes takes slots."""
+        """Take a slot for a thread; None: there is none left. Only the process that writes takes slots."""
         with self._lock:
             if self._free:
                 return self._slots[heapq.heappop(self._free)]
-            (taken,) = _NUMBER.unpack_from(self._memory, _TAKEN_AT)
-            if taken == self._most:
+            (lowest,) = _NUMBER.unpack_from(self._memory, _TAKEN_AT)
+            if lowest == self._most:
                 return None
-            slot = self._known(taken + 1)[taken]
-            _NUMBER.pack_into(self._memory, _TAKEN_AT, taken + 1)
+            slot = self._known(lowest + 1)[lowest]
+            _NUMBER.pack_into(self._memory, _TAKEN_AT, lowest + 1)
             return slot
 
     def give_back(self, slot: Slot) -> None:
@@ -220,12 +217,12 @@ class Scoreboard:
             heapq.heappush(self._free, self._slots.index(slot))
 
     def beat(self) -> None:
-        """Tell that the process isn't frozen."""
+        """Report that the process isn't frozen."""
         _NUMBER.pack_into(self._memory, _PULSE_AT, time.monotonic_ns())
 
     @property
     def pulse(self) -> int:
-        """What changes as long as the process isn't frozen; 0: it hasn't begun."""
+        """A number that changes as long as the process isn't frozen; 0: it hasn't begun."""
         return int(_NUMBER.unpack_from(self._memory, _PULSE_AT)[0])
 
     def close(self) -> None:

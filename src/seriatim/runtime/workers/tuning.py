@@ -1,4 +1,4 @@
-"""The numbers that a worker obeys at present: it follows what is set for its queue."""
+"""The numbers that a worker obeys at present, by the settings of its queue."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from seriatim.box.definitions.queue_settings import QueueSettings
-from seriatim.box.workers.heartbeat import Answer, Report
+from seriatim.box.workers.heartbeat import Report, WorkerOrders
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.workers.obeyed import Obeyed, obeyed
 from seriatim.runtime.workers.rate_limit import RateLimit
@@ -18,7 +18,7 @@ _LOG = logging.getLogger("seriatim.worker")
 
 
 class Tuning:
-    """That of one worker. The heartbeat's thread changes it, and others read it."""
+    """The numbers of one worker. The heartbeat's thread changes them, and others read them."""
 
     def __init__(self, queue: str, mode: str, own: Obeyed, *, is_reader: bool) -> None:
         self.queue = queue
@@ -29,8 +29,8 @@ class Tuning:
         self.now = own
         self.rate_limit = RateLimit(own.rate, own.run_length)
 
-    def obey(self, answer: Answer) -> bool:
-        """Obey what is set."""
+    def obey(self, answer: WorkerOrders) -> bool:
+        """Obey the settings."""
         before, self.now = self.now, obeyed(self._own, answer, is_reader=self._is_reader)
         if self.now == before:
             return False
@@ -47,7 +47,7 @@ class Tuning:
         return True
 
     def report(self, threads: int, works: Sequence[Work]) -> Report:
-        """What a heartbeat says of the worker."""
+        """Return the worker's report for a heartbeat."""
         now = self.now
         in_hand = [(work.group, work.entry_id, work.since) for work in works]
         return Report(self.queue, self._mode, now.capacity, threads, now.run_length, now.rate, in_hand)

@@ -42,11 +42,11 @@ from seriatim.runtime.workers.turn_size import TurnSize
 
 __all__ = ["LONG_S", "PATIENCE_S", "TransactionalTurns", "measure", "untried"]
 
-#: No further message is begun in a turn that has gone on for so long: its transaction holds back vacuum.
+#: After this time a turn begins no further message: its transaction holds back vacuum, seconds.
 LONG_S = 1.0
-#: Waits so long for a group whose turn was ended by its handler.
+#: How long a turn waits for a group whose turn was ended by its handler, seconds.
 PATIENCE_S = 10.0
-#: Where the connection of a turn is lost after so much of its time, that was why.
+#: The share of a turn's time after which a lost connection counts as a time-out.
 _NEARLY = 0.9
 
 
@@ -61,22 +61,23 @@ class TransactionalTurns:
     tuning: Tuning
     #: Whether a handler gets all of them at once.
     batch: bool
-    #: Whether the queue's messages come as sets, which are worked on all or none.
+    #: Whether the queue's messages are sets, which are processed all or none.
     whole: bool
     classes: ErrorClasses
     turn_limit_s: float
-    #: Says that no further message is to be begun.
+    #: Returns whether no further message is to be begun.
     ending: Callable[[], bool]
-    #: How many of these are taken from a queue without groups.
+    #: How many messages are taken from a queue without groups.
     turn_size: TurnSize
-    #: The groups in which one of several answers was refused, for all threads: who has one checks each message, until it is found.
+    #: The groups in which one of several answers was refused, for all threads: each message of such a group is checked, until the
+    #: failing one is found.
     suspects: set[str | None]
     #: The role of the database that handlers have; None: that of the worker.
     run_as: str | None = None
 
     @property
     def run_length(self) -> int:
-        """At most so many messages in a turn."""
+        """The most messages in a turn."""
         return self.tuning.now.run_length
 
     def take(self, slot: Slot, wait_s: float, limit: int | None) -> int | None:
@@ -90,7 +91,7 @@ class TransactionalTurns:
         return sum(turn.tried for turn in begun) if begun else None
 
     def _is_refused(self, begun: list[_Turn], slot: Slot, wait_s: float, limit: int | None) -> bool:
-        """Do turns, and tell whether the last one's writes were refused. Arguments as for `_take`."""
+        """Do turns, and return whether the last one's writes were refused. Arguments as for `_take`."""
         try:
             self._take(begun, slot, wait_s, limit)
         except SeriatimError as error:
@@ -141,7 +142,7 @@ class TransactionalTurns:
                     except BaseException as error:
                         if isinstance(error, AnswersRefused):
                             self.suspects.add(delivery.group)  # before another thread has the group
-                        self._end_attempt([turn], error)  # before the rollback sets the group free
+                        self._end_attempt([turn], error)  # before the rollback unlocks the group
                         raise
                 traces.settles()
                 if (
@@ -167,22 +168,22 @@ class TransactionalTurns:
             except SeriatimError as error:
                 if len(begun) == before:
                     raise
-                said = _refused(error, begun[-1])
-                if said is None:
+                text = _refused(error, begun[-1])
+                if text is None:
                     self._note_ended(begun[-1], error, slot)
                 else:
-                    self._note(begun[-1], fault_of(said, self.worker, self.classes))
+                    self._note(begun[-1], fault_of(text, self.worker, self.classes))
                 break
-            if len(begun) == before:  # somebody else has the group, and checks each message of it
+            if len(begun) == before:  # another worker has the group, and checks each message of it
                 return
             left -= begun[-1].tried
         self.suspects.discard(refused.delivery.group)
 
     def _note_ended(self, turn: _Turn, error: SeriatimError, slot: Slot) -> None:
-        """Record that a handler has ended its transaction, or took too long; other errors are raised further."""
+        """Record that a handler has ended its transaction, or took too long; raise other errors."""
         work = slot.read()
         if isinstance(error, TurnEnded):
-            # What was worked on before in the turn is worked on again, unless the handler has committed it.
+            # Messages that were processed earlier in the turn are processed again, unless the handler has committed them.
             self._note(turn, fault_of(error, self.worker), turn.delivery)
         elif (
             isinstance(error, Unavailable)
@@ -191,27 +192,27 @@ class TransactionalTurns:
             and work.since >= _NEARLY * self.turn_limit_s
         ):
             late = LateTurn.claim(slot, work)
-            if late is not None:  # PostgreSQL has ended it, before anybody here did
+            if late is not None:  # PostgreSQL has ended it, before this process did
                 self.time_out(late)
         else:
             raise error
 
-    def _note(self, turn: _Turn, what: Fault, delivery: Delivery | None = None) -> None:
-        """Record the fault that ended a turn, at the message whose handler is suspected, or else at the present message."""
+    def _note(self, turn: _Turn, fault: Fault, delivery: Delivery | None = None) -> None:
+        """Record the fault that ended a turn, at the message whose handler is suspected, or otherwise at the present message."""
         entry_id = turn.steps.suspect or turn.at_hand
         attempt = dict(zip(turn.delivery.entry_ids, turn.delivery.messages, strict=True))[entry_id].attempt
         lost = LostTurn(self.queue, turn.delivery.group, entry_id, attempt=attempt)
-        self.note_lost(lost, what, delivery)
+        self.note_lost(lost, fault, delivery)
 
-    def note_lost(self, lost: LostTurn, what: Fault, delivery: Delivery | None = None) -> None:
-        """Write an attempt down whose turn is rolled back, and log it; arguments and errors as of `note_lost` of the box."""
+    def note_lost(self, lost: LostTurn, fault: Fault, delivery: Delivery | None = None) -> None:
+        """Record an attempt whose turn is rolled back, and log it; arguments and errors as of `note_lost` of the box."""
         with self.box.session() as session:
-            result = note_lost(session.transaction, lost, what, PATIENCE_S, delivery)
+            result = note_lost(session.transaction, lost, fault, PATIENCE_S, delivery)
         if result is not None:
-            FAILURES.tell(lost.queue, lost.group, what, result)
+            FAILURES.tell(lost.queue, lost.group, fault, result)
 
     def take_away(self, session: Session, token: int, done: int) -> None:
-        """Take away that a turn on trial has begun, of whose messages so many are done."""
+        """Remove the record of a turn on trial, with the number of its finished messages."""
         queue = session.access.known.definitions.queue(self.queue)
         session.transaction.do("end_attempt", of_queue=queue.queue_id, of_token=token, done=done)
 
@@ -220,8 +221,8 @@ class TransactionalTurns:
         return self.turn_size.of(self.run_length if limit is None else min(limit, self.run_length))
 
     def exclusion(self, delivery: Delivery, *, has_ended_worker: bool) -> AbstractContextManager[None]:
-        """Around the handlers of a turn: where an attempt of its first message has ended its process, or took too long, the
-        last one is made while nobody else is at work in the process.
+        """Return a block for the handlers of a turn: after an attempt of its first message that ended its process, or took too long, the
+        last attempt is made alone in the process.
         """
         attempts = self.box.access.known.definitions.queue(self.queue).declared.retry.attempts
         alone = has_ended_worker and delivery.messages[0].attempt >= attempts
@@ -236,17 +237,16 @@ class TransactionalTurns:
         return bool(session.transaction.value("has_ended_its_worker", **named))
 
     def _begin_attempt(self, delivery: Delivery, session: Session) -> int:
-        """Write down, and commit, that this worker begins with a delivery; returns the token by which that is taken away."""
+        """Record, and commit, that this worker begins a delivery; return the token that removes the record."""
         queue = session.access.known.definitions.queue(self.queue)
         named = {"of_queue": queue.queue_id, "of_group": delivery.group, "of_entry": delivery.entry_ids[0]}
         with self.box.session() as apart:
             return int(apart.transaction.value("begin_attempt", **named, of_worker=self.worker))
 
     def _end_attempt(self, turns: Sequence[_Turn], error: BaseException) -> None:
-        """Take away that a worker has begun with messages on trial whose turn is rolled back: that is no attempt.
-
-        A lost connection is one, as the end of a process is. If the server has said which setting ended it, the fault says so; other
-        ends are counted by the next receiver that finds the turn begun, unless the server itself was restarted.
+        """Remove the record of a turn on trial that is rolled back: it isn't an attempt. A lost connection is one, as the end of a process
+        is. If the server has said which setting ended it, the fault says so; other ends are counted by the next receiver that finds the
+        turn begun, unless the server itself was restarted.
         """
         for turn in turns:
             token, turn.token = turn.token, None
@@ -256,15 +256,15 @@ class TransactionalTurns:
             with suppress(SeriatimError):  # then it is found later
                 if setting is not None:
                     remedy = f"set it to 0 for this role, or above the turn limit of {self.turn_limit_s:g} s"
-                    said = f"PostgreSQL ended the turn by {setting}: {remedy}"
+                    text = f"PostgreSQL ended the turn by {setting}: {remedy}"
                     lost = LostTurn(self.queue, turn.delivery.group, turn.at_hand, token)
-                    self.note_lost(lost, Fault(FaultKind.TIMEOUT, "TurnEndedBySetting", said, self.worker))
+                    self.note_lost(lost, Fault(FaultKind.TIMEOUT, "TurnEndedBySetting", text, self.worker))
                 elif not turn.steps.is_lost:
                     with self.box.session() as session:
                         self.take_away(session, token, 0)
 
     def give_up(self, thread: int | None) -> None:
-        """Nobody waits for the handler of a thread any more."""
+        """Give up the handler of a thread; no thread waits for it any more."""
         self.handlers.give_up(thread)
 
     def time_out(self, late: LateTurn) -> None:
@@ -273,19 +273,19 @@ class TransactionalTurns:
         if not (late.is_cut_off or self._cut_off(late)) or work.entry_id is None:
             return
         with self.box.session() as session:
-            what = Fault(
+            fault = Fault(
                 FaultKind.TIMEOUT, "TurnLimit", f"the turn took longer than {self.turn_limit_s:g} s", self.worker
             )
             lost = LostTurn(work.queue, work.group, work.entry_id, late.token or work.token)
-            result = note_lost(session.transaction, lost, what, PATIENCE_S)
+            result = note_lost(session.transaction, lost, fault, PATIENCE_S)
         if result is not None:
-            FAILURES.tell(lost.queue, lost.group, what, result)
+            FAILURES.tell(lost.queue, lost.group, fault, result)
 
     def _cut_off(self, late: LateTurn) -> bool:
-        """End the connection of a turn; False: the turn has ended before."""
+        """End the connection of a turn; return False if the turn has ended before."""
         work = late.work
         if late.goes_on and late.token is None and work.entry_id is not None and work.group is not None:
-            # Until the attempt is counted nobody else has the group.
+            # Until the attempt is counted no other worker gets the group.
             with self.box.session() as session:
                 token = fence(session.transaction, work.queue, work.group, work.entry_id, self.worker)
             late.token = token
@@ -317,11 +317,11 @@ class _Turn:
         self._answers = Answers(session, slot, time.monotonic() + turns.turn_limit_s)
         self.steps = Steps(session, turns.run_as, self._answers.publish)
         self.tried = 0
-        #: Whether each message is checked for what would refuse the whole turn.
+        #: Whether each message is checked for errors that would refuse the whole turn.
         self.checks = checks
-        #: Of a turn on trial, that it was begun is written down under this token; see `trials.py`.
+        #: The token of the record that a turn on trial was begun; see `trials.py`.
         self.token: int | None = None
-        #: At what a handler failed, and what that does; it is committed with the turn.
+        #: The failure of a handler, and its effect; committed with the turn.
         self.failed: tuple[Fault, FaultResult] | None = None
         self._handler: Handler | None = None
         self._turns = turns
@@ -331,11 +331,11 @@ class _Turn:
         self._done = 0
         #: How long the messages that the last handler left wait; None: they don't.
         self._delay_us: int | None = None
-        #: What is returned by a role of its own is published as that role, while the handler has it.
+        #: A handler with a role of its own publishes its results as that role, while it has it.
         self._publishes_as_handler = turns.run_as is not None
-        #: So many messages are worked on.
+        #: The number of messages to process.
         self._last = len(delivery) if turns.whole else untried(delivery.messages)
-        #: A single one is published by itself: it is known then whose it is.
+        #: A single message is published alone: a refusal concerns it.
         self._collects = not (turns.batch or turns.whole or checks or self._publishes_as_handler) and self._last > 1
 
     @property
@@ -365,7 +365,7 @@ class _Turn:
                 consumed = self._call(size, together=together)
             except BaseException as error:
                 self._answers.check()
-                if isinstance(error, HandlerStopped):  # it is handed out again, and nobody is blamed
+                if isinstance(error, HandlerStopped):  # it is handed out again, and no attempt is counted
                     break
                 if isinstance(error, (TurnEnded, BoxMigrated)) or self.steps.is_lost:
                     raise
@@ -397,7 +397,7 @@ class _Turn:
         """Call a handler, and publish its returned messages."""
         begin, end = self._done, self._done + size
         message = self.delivery.messages[begin]
-        given = self.delivery.part(begin, end) if together else message
+        argument = self.delivery.part(begin, end) if together else message
         self.tried += size
         self._slot.call(self.at_hand)
         if self.delivery.causes is not None:
@@ -405,7 +405,7 @@ class _Turn:
         with self._traces.process(self.delivery.messages[begin:end]), self.steps.step(self.at_hand):
             with self.delivery.lent(), HandlerTime(self._turns.queue):
                 self._handler = self._turns.handlers.handler(message, self._session)
-                answer = called(self._handler, given, self._session)
+                answer = called(self._handler, argument, self._session)
             self._check_in_hand()
             published, consumed, delay_us = answered(answer, size)
             self._delay_us = delay_us if consumed < size else None
@@ -426,8 +426,8 @@ class _Turn:
         return consumed
 
     def _publish(self, messages: Sequence[Message]) -> None:
-        """Publish what a handler has returned, at the end of its step; without a savepoint, if nothing was written in the step, and
-        nothing has failed so far.
+        """Publish the messages of a handler, at the end of its step; without a savepoint, if nothing was written in the step, and nothing
+        has failed so far.
         """
         has_failed = self.delivery.messages[self._done].attempt > 1
         if self.checks or has_failed or self.steps.has_written:
@@ -437,33 +437,33 @@ class _Turn:
                 self._answers.publish_alone(messages)
 
     def _finish(self) -> None:
-        """Finish the steps, and publish what handlers returned."""
+        """Finish the steps, and publish the handlers' messages."""
         self.steps.finish()
         self._answers.publish()
 
     def _check_in_hand(self) -> None:
-        """Check that a handler hasn't put the delivery back, with its own session in the same transaction."""
+        """Check that a handler hasn't put the delivery back, with a session of its own in the same transaction."""
         if self._session.delivery is not self.delivery:
             raise Misuse(
                 "the handler called receive, or completed a delivery, in the transaction of its message",
                 remedy="leave receiving and completing to the worker; the handler may publish in its session",
             )
 
-    def _postpone(self, size: int, asked: Postpone) -> None:
-        """Postpone the messages that the handler had. A delay that can't be one is the handler's fault."""
+    def _postpone(self, size: int, wish: Postpone) -> None:
+        """Postpone the messages that the handler had. An impossible delay is the handler's fault."""
         try:
-            delay_us = postponement_us(asked.delay)
+            delay_us = postponement_us(wish.delay)
         except UsageError as error:
-            self._fail(size, error.with_traceback(asked.__traceback__))
+            self._fail(size, error.with_traceback(wish.__traceback__))
             return
         self._finish()
         postpone(self._session.transaction, self.delivery, self._done, delay_us, size)
 
     def _fail(self, size: int, error: BaseException) -> None:
-        what = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
+        fault = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
         self._finish()
         alone = size == 1 or self._turns.whole
-        self.failed = what, fail(self._session.transaction, self.delivery, self._done, size, what, alone=alone)
+        self.failed = fault, fail(self._session.transaction, self.delivery, self._done, size, fault, alone=alone)
 
 
 def _refused(error: SeriatimError, turn: _Turn) -> BaseException | None:
@@ -480,9 +480,9 @@ def untried(messages: Sequence[Received]) -> int:
 
 
 def measure(queue: str, delivery: Delivery) -> None:
-    """Note what was handed out, and how long it had waited by this machine's clock."""
-    fresh = [one for one in delivery.messages if one.attempt == 1]
+    """Count the handed out messages, and how long they had waited by this machine's clock."""
+    fresh = [message for message in delivery.messages if message.attempt == 1]
     now = time.time()
     MEASURES.count(Measure.RELEASED, queue, by=len(fresh))
-    MEASURES.observe(Measure.WAIT, queue, [now - one.received_at.timestamp() for one in fresh])
+    MEASURES.observe(Measure.WAIT, queue, [now - message.received_at.timestamp() for message in fresh])
     MEASURES.observe(Measure.TURN, queue, [len(delivery.messages)])

@@ -1,4 +1,4 @@
-"""What turns that hold leases have in common with those in one transaction."""
+"""The common part of turns with leases and turns in one transaction."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from seriatim.box.box import MessageBox
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.lease import check_leasable
-from seriatim.box.workers.heartbeat import Answer, Report
+from seriatim.box.workers.heartbeat import Report, WorkerOrders
 from seriatim.box.workers.steps import check_role
 from seriatim.errors import UsageError
 from seriatim.kernel.fields import fields_apart
@@ -41,7 +41,7 @@ from seriatim.runtime.workers.worker_threads import SPARE_THREADS, WorkerThreads
 
 __all__ = ["SPARE_THREADS", "Limits", "Mode", "Worker"]
 
-#: Beside those of its threads: for threads in place of stuck ones, the keeper of leases, chores, and the heartbeat.
+#: Connections beside those of its threads: for replacements of stuck threads, the keeper of leases, chores, and the heartbeat.
 _MORE_CONNECTIONS = SPARE_THREADS + 3
 _LOOK_S = 0.1
 #: A turn that is to end when the worker stops has this long beyond its limit.
@@ -57,10 +57,10 @@ class Worker:
     Args:
         box: the message box; while the worker runs, the box has more connections, for the worker's threads.
         queue: the queue's name.
-        handler: a function of a message and the session, also an ``async def``; its name, ``module:function``; a mapping from message types to
-            handlers (``"*"``: all other types); None: the handlers of the queue's starting subscriptions.
+        handler: a function of a message and the session, also an ``async def``; its name, ``module:function``; a mapping from message types
+            to handlers (``"*"``: all other types); None: the handlers of the queue's starting subscriptions.
         workers: the number of threads; each works on one group at a time.
-        batch: call the handler with a `Delivery` of all messages of a run, in place of one message. A `UnitOfWork` is
+        batch: call the handler with a `Delivery` of all messages of a turn, in place of one message. A `UnitOfWork` is
             always handed out as a `Delivery`.
         pace: how much is worked on at a time, and how fast: a `Pace`.
         faults: the kinds of faults by their classes of exceptions: a `FaultKinds`.
@@ -168,7 +168,7 @@ class Worker:
     def cancel(self) -> None:
         """Stop, and cancel the ``async def`` handlers at work; from any thread.
 
-        What they did is rolled back; their messages are handed out again, and no attempt is counted.
+        Their work is rolled back; their messages are handed out again, and no attempt is counted.
         """
         self.stop()
         self._handlers.stop()
@@ -213,7 +213,7 @@ class Worker:
                         around.enter_context(self._box.more(wanted - connected))
                         connected = wanted
                     threads.fit(wanted)
-                    if not has_begun and idleness is not None:  # all threads are there: from now on they may be idle
+                    if not has_begun and idleness is not None:  # all threads are known: from now on they may be idle
                         idleness.begins(self.stop)
                     has_begun = True
                     FAILURES.look()
@@ -258,5 +258,5 @@ class _Member:
     def report(self) -> Report:
         return self.tuning.report(self.threads.count, self.threads.works)
 
-    def obey(self, answer: Answer) -> bool:
+    def obey(self, answer: WorkerOrders) -> bool:
         return self.tuning.obey(answer)

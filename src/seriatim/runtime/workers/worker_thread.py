@@ -18,13 +18,13 @@ from seriatim.runtime.workers.scoreboard import Slot
 __all__ = ["Turns", "WorkerThread"]
 
 _LOG = logging.getLogger("seriatim.worker")
-#: A thread that waits looks so often whether something is there that nobody called it for: a group whose worker died.
+#: The interval at which a waiting thread looks for work without a notification: for a group whose worker died, seconds.
 _WAIT_S = 0.7
 _SHORT_NAP_S, _LONG_NAP_S, _OFF_NAP_S = 0.1, 5.0, 0.5
 
 
 class Turns(Protocol):
-    """The turns of one queue, as a thread does them; what each member means says `TransactionalTurns`."""
+    """The turns of one queue, as a thread does them; for each member see `TransactionalTurns`."""
 
     @property
     def worker(self) -> str:
@@ -56,12 +56,7 @@ class WorkerThread(threading.Thread):
     """A thread of a worker."""
 
     def __init__(
-        self,
-        turns: Turns,
-        slot: Slot,
-        rate_limit: RateLimit,
-        stop: threading.Event,
-        idleness: Idleness | None = None,
+        self, turns: Turns, slot: Slot, rate_limit: RateLimit, stop: threading.Event, idleness: Idleness | None = None
     ) -> None:
         # Where a handler never returns, that is no reason for the process to stay.
         super().__init__(name=turns.worker, daemon=True)
@@ -93,18 +88,18 @@ class WorkerThread(threading.Thread):
             except (Unavailable, EnvironmentProblem) as error:
                 self._late = late
                 self._tell_not_ended(late, str(error))
-            finally:  # later, if it is tried again: the attempt has to be counted before the message can be handed out
+            finally:  # later, if it is retried: the attempt has to be counted before the message can be handed out
                 if self._late is None and late.goes_on:
                     self._turns.give_up(self.ident)
         return self.given_up
 
     @property
     def is_late(self) -> bool:
-        """Whether a turn of it is still to be ended, or its attempt to be counted."""
+        """Whether one of its turns is still to be ended, or its attempt to be counted."""
         return self._late is not None
 
     def _claimed(self) -> LateTurn | None:
-        """Its turn, if it takes too long and nobody else has claimed it: the thread itself may write down that it was ended."""
+        """Claim its turn, if it takes too long and no other thread has claimed it: the thread itself may record its end."""
         work = self._slot.read()
         if self.given_up or work is None or work.since < self._turns.turn_limit_s:
             return None
@@ -114,7 +109,7 @@ class WorkerThread(threading.Thread):
 
     def _time_out(self, late: LateTurn) -> None:
         self._turns.time_out(late)
-        if self._idleness is not None:  # until now its messages were kept from the others
+        if self._idleness is not None:  # until now other threads couldn't get its messages
             self._idleness.worked()
         work = late.work
         _LOG.error(
@@ -133,7 +128,7 @@ class WorkerThread(threading.Thread):
         self.is_leaving = True
 
     def is_replaced(self) -> None:
-        """Another thread has taken its place, if there is to be one: nobody waits for this one to be idle, once its turn is ended."""
+        """Note that another thread has taken its place: its idleness isn't waited for any more, once its turn is ended."""
         if self._idleness is not None and not self.is_late:
             self._idleness.leaves(self)
 
@@ -151,7 +146,7 @@ class WorkerThread(threading.Thread):
                     self._stop_asked.wait(_OFF_NAP_S)
                 else:
                     self._idleness.found_nothing(self, self._idleness.looks(self), _OFF_NAP_S)
-            # The queue is gone, or the box is another one: errors of what a handler did are faults.
+            # The queue is gone, or the box is another one: handlers' errors are faults.
             except (UsageError, DeploymentError) as error:
                 self.error = error
                 self._stop_asked.set()

@@ -1,4 +1,4 @@
-"""The threads of a worker: as many as it obeys, others in place of those whose handlers are stuck."""
+"""The threads of a worker: as many as it obeys, and replacements of those whose handlers are stuck."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from seriatim.runtime.workers.worker_thread import WorkerThread
 
 __all__ = ["SPARE_THREADS", "WorkerThreads"]
 
-#: So many handlers may be stuck at one time, and be replaced.
+#: The most stuck handlers that are replaced at one time.
 SPARE_THREADS = 32
 _LOOK_S = 0.1
-#: Where no thread is left, one whose turn was ended gets so long to end itself.
+#: How long a thread whose turn was ended may take to end itself, if no thread is left, seconds.
 _PATIENCE_S = 10.0
 
 
 class WorkerThreads:
-    """Those of one worker."""
+    """The threads of one worker."""
 
     def __init__(self, queue: str, scoreboard: Scoreboard, make: Callable[[Slot], WorkerThread]) -> None:
         self._queue = queue
@@ -27,32 +27,32 @@ class WorkerThreads:
         #: Makes a thread, which isn't started, for a slot.
         self._make = make
         self._threads: dict[WorkerThread, Slot] = {}
-        #: Those whose handlers are stuck, or haven't ended yet; they keep their slots.
+        #: The threads whose handlers are stuck, or haven't ended yet; they keep their slots.
         self._given_up: dict[WorkerThread, Slot] = {}
-        #: Those that have ended since `fit` was called last.
+        #: The threads that have ended since the last call of `fit`.
         self._ended: list[WorkerThread] = []
-        #: Since when there has been no other than those that were given up.
+        #: The time since which only given up threads are left.
         self._stuck_since: float | None = None
         self._handled = 0
         self._error: SeriatimError | None = None
 
     def fit(self, wanted: int) -> None:
-        """Have so many threads: others start, or end after their turns. Those whose handlers are stuck don't count."""
+        """Start threads, or let them end after their turns, to reach a number. Threads with stuck handlers don't count."""
         self._look()
-        staying = [one for one in self._threads if not one.is_leaving]
-        for one in staying[wanted:]:
-            one.leave()
+        staying = [thread for thread in self._threads if not thread.is_leaving]
+        for worker_thread in staying[wanted:]:
+            worker_thread.leave()
         for _ in range(wanted - len(staying)):
             if len(self._given_up) > SPARE_THREADS or (slot := self._scoreboard.take()) is None:
                 break
             thread = self._make(slot)
             self._threads[thread] = slot
             thread.start()
-        for one in [
+        for worker_thread in [
             *self._given_up,
             *self._ended,
-        ]:  # not before others have their places: without threads all were idle
-            one.is_replaced()
+        ]:  # not before the others are replaced: without threads all would be idle
+            worker_thread.is_replaced()
         self._ended.clear()
         if not wanted or self._threads or not self._given_up:
             self._stuck_since = None
@@ -63,37 +63,37 @@ class WorkerThreads:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of threads."""
         return len(self._threads)
 
     @property
     def handled(self) -> int:
         """How many messages were given to handlers."""
-        return self._handled + sum(one.handled for one in [*self._threads, *self._given_up])
+        return self._handled + sum(thread.handled for thread in [*self._threads, *self._given_up])
 
     @property
     def error(self) -> SeriatimError | None:
-        """Why one of them can't go on, if so."""
-        return next((one.error for one in self._threads if one.error is not None), self._error)
+        """The error of a thread that can't go on, if any."""
+        return next((thread.error for thread in self._threads if thread.error is not None), self._error)
 
     @property
     def works(self) -> list[Work]:
-        """What they have in hand."""
+        """Return the messages that they are working on."""
         return [work for slot in list(self._threads.values()) if (work := slot.read()) is not None]
 
     def wait(self, until: float, insisted: Callable[[], bool]) -> None:
-        """Wait until all turns have ended; those whose handlers are stuck, until their attempts are counted."""
+        """Wait until all turns have ended; for stuck handlers, until their attempts are counted."""
         while time.monotonic() < until and not insisted():
             if self._threads:
                 next(iter(self._threads)).join(_LOOK_S)
-            elif any(one.is_late for one in self._given_up):
+            elif any(thread.is_late for thread in self._given_up):
                 time.sleep(_LOOK_S)
             else:
                 break
             self._look()
 
     def _look(self) -> None:
-        """See to those that have ended, and to those whose turns take too long."""
+        """Remove ended threads, and end turns that take too long."""
         for thread, slot in list(self._given_up.items()):
             thread.look()
             if not (thread.is_alive() or thread.is_late):

@@ -1,6 +1,6 @@
 """Spark's format ``seriatim``: its options, and its readers and writers.
 
-It knows the box only through the protocols `Feed` and `Staging`; the caller that composes both passes functions that
+It knows the box only through the protocols `BoxFeed` and `Staging`; the caller that composes both passes functions that
 open them.
 """
 
@@ -19,7 +19,7 @@ from seriatim.errors import UsageError
 from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.text.section import likely
 from seriatim.spark.box.sink import BoxStreamWriter, BoxWriter, Staging, check_columns
-from seriatim.spark.box.source import BoxReader, BoxStreamReader, Feed, Refused, schema_of
+from seriatim.spark.box.source import BoxFeed, BoxReader, BoxStreamReader, RefusedStreamReader, schema_of
 from seriatim.spark.session.versions import STARTS_ARE_TOLD
 
 __all__ = ["BoxFormat", "BoxOptions"]
@@ -53,7 +53,7 @@ _KNOWN = (
 _READING = frozenset({"maxMessagesPerTrigger", "pipeline", "prefix", "takeOver"})
 _WRITING = frozenset(
     {"batch", "contract", "dialogBy", "fence", "fromService", "group", "sequence", "type", "wait", "writer"}
-)  # fmt: skip
+)
 #: Spark adds these itself.
 _SPARKS = frozenset({"checkpointlocation", "path"})
 
@@ -94,53 +94,53 @@ class BoxOptions:
     @classmethod
     def of(cls, options: Mapping[str, str]) -> BoxOptions:
         """Convert Spark's options, whose names are in lower case."""
-        given = {name.lower(): value for name, value in options.items()}
-        for name in given:
-            if name not in {*(one.lower() for one in _KNOWN), *_SPARKS}:
+        values = {name.lower(): value for name, value in options.items()}
+        for name in values:
+            if name not in {*(option.lower() for option in _KNOWN), *_SPARKS}:
                 raise UsageError(f"unknown option {name!r} of the format seriatim", remedy=likely(name, _KNOWN))
-        if given.get("path"):
+        if values.get("path"):
             raise UsageError("a message box has no path", remedy='.option("queue", "…") names a queue')
-        takes_over = given.get("takeover", "false").lower()
+        takes_over = values.get("takeover", "false").lower()
         if takes_over not in ("true", "false"):
             raise UsageError(f"takeOver must be true or false, not {takes_over!r}")
-        if ("group" in given) != ("sequence" in given) or ("group" in given and "queue" not in given):
+        if ("group" in values) != ("sequence" in values) or ("group" in values and "queue" not in values):
             raise UsageError(
                 "group, sequence and queue must be given together", remedy="give all of them, or the queue alone"
             )
-        if ("writer" in given) != ("batch" in given):
+        if ("writer" in values) != ("batch" in values):
             raise UsageError(
-                f"there is no {'batch' if 'writer' in given else 'writer'}",
+                f"there is no {'batch' if 'writer' in values else 'writer'}",
                 remedy="give both: the name of the writer, and the number of its frame, higher for each frame",
             )
-        if "fence" in given and "writer" not in given:
+        if "fence" in values and "writer" not in values:
             raise UsageError("there is no writer for the fence", remedy="give writer, batch and fence, or leave it out")
-        if given.get("writer") == "":
+        if values.get("writer") == "":
             raise UsageError("writer is empty", remedy="name the writer, or leave out writer and batch")
         return cls(
-            given.get("dsn"),
-            given.get("schema"),
-            given.get("queue"),
-            given.get("pipeline", "spark"),
-            _whole("maxMessagesPerTrigger", given.get("maxmessagespertrigger", str(_MESSAGES)), 1),
-            given.get("prefix", ""),
+            values.get("dsn"),
+            values.get("schema"),
+            values.get("queue"),
+            values.get("pipeline", "spark"),
+            _whole("maxMessagesPerTrigger", values.get("maxmessagespertrigger", str(_MESSAGES)), 1),
+            values.get("prefix", ""),
             takes_over == "true",
-            given.get("type"),
-            given.get("group"),
-            given.get("sequence"),
-            given.get("writer"),
-            _whole("batch", given.get("batch", "0"), 0),
-            _whole("fence", given.get("fence", "0"), 0, _MOST_FENCE),
-            seconds(micros(given["wait"])) if "wait" in given else _WAIT_S,
-            given.get("service"),
-            given.get("fromservice"),
-            given.get("contract"),
-            given.get("dialogby"),
+            values.get("type"),
+            values.get("group"),
+            values.get("sequence"),
+            values.get("writer"),
+            _whole("batch", values.get("batch", "0"), 0),
+            _whole("fence", values.get("fence", "0"), 0, _MOST_FENCE),
+            seconds(micros(values["wait"])) if "wait" in values else _WAIT_S,
+            values.get("service"),
+            values.get("fromservice"),
+            values.get("contract"),
+            values.get("dialogby"),
         )
 
     @staticmethod
     def refuse(options: Mapping[str, str], others: Collection[str], what: str) -> None:
         """Refuse options that have no meaning here."""
-        folded = {one.lower(): one for one in others}
+        folded = {name.lower(): name for name in others}
         for name in options:
             if (wrong := folded.get(name.lower())) is not None:
                 raise UsageError(f"the option {wrong!r} of the format seriatim is for {what}", remedy="leave it out")
@@ -178,7 +178,7 @@ class BoxFormat(DataSource):
 
     @staticmethod
     @abstractmethod
-    def feed(options: BoxOptions) -> Feed:
+    def feed(options: BoxOptions) -> BoxFeed:
         """Open the box for reading."""
 
     @staticmethod
@@ -211,7 +211,7 @@ class BoxFormat(DataSource):
         if not options.reads_queue:
             raise UsageError("a stream reads a queue", remedy='.option("queue", "…"); the spool is for spark.read')
         if not STARTS_ARE_TOLD:
-            return Refused()
+            return RefusedStreamReader()
         return BoxStreamReader(partial(self.feed, options), schema, options.at_most, options.prefix)
 
     def writer(self, schema: StructType, overwrite: bool) -> BoxWriter:

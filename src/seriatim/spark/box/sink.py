@@ -38,7 +38,7 @@ _PROPERTIES = (
     T.BooleanType, T.TimestampType, T.TimestampNTZType,
 )  # fmt: skip
 _KEYS = (T.StringType, T.ByteType, T.ShortType, T.IntegerType, T.LongType)
-#: What the box gives; a frame that was read from one has them.
+#: The fields that the box gives; a frame that was read from one has them.
 _GIVEN = frozenset({"ticket", "epoch", "received_at", *ORIGIN, *LINK})
 #: All names that mean something to a box, by themselves in small letters.
 _OURS = {name.lower(): name for name in (*_FIELDS, *_GIVEN, *OWN)}
@@ -105,21 +105,20 @@ def _check_name(name: str, where: str, *, is_named: bool) -> None:
         )
     meant = _OURS.get(name.lower(), name)
     if meant != name and not is_named:
-        what = f"it differs from {meant!r} by capitals only, which Spark doesn't tell apart"
-        raise ColumnError(what, where=where, remedy=f"name it {meant!r}, or otherwise")
+        problem = f"it differs from {meant!r} by capitals only, which Spark doesn't tell apart"
+        raise ColumnError(problem, where=where, remedy=f"name it {meant!r}, or otherwise")
 
 
-def _check_parts(given: T.ArrayType) -> None:
+def _check_parts(array: T.ArrayType) -> None:
     """Refuse parts that aren't structs of a name, a body and optionally a content type."""
-    one = given.elementType
-    kinds = {field.name: field.dataType for field in one} if isinstance(one, T.StructType) else {}
+    element = array.elementType
+    kinds = {field.name: field.dataType for field in element} if isinstance(element, T.StructType) else {}
     fitting = {"name": (T.StringType,), "content_type": (T.StringType,), "body": _TEXT}
-    if (
-        not {"name", "body"} <= kinds.keys() <= fitting.keys()
-        or not all(isinstance(kind, fitting[name]) for name, kind in kinds.items())
-    ):  # fmt: skip
+    if not {"name", "body"} <= kinds.keys() <= fitting.keys() or not all(
+        isinstance(kind, fitting[name]) for name, kind in kinds.items()
+    ):
         raise ColumnError(
-            f"it can't be {given.simpleString()}",
+            f"it can't be {array.simpleString()}",
             where="column 'parts'",
             remedy="make it array<struct<name string, content_type string, body binary>>",
         )
@@ -128,7 +127,7 @@ def _check_parts(given: T.ArrayType) -> None:
 def _stage(
     open_staging: Callable[[], Staging], writer: str, batch: int, rows: Iterator[pa.RecordBatch], context: TaskContext
 ) -> _Staged:
-    first = next((one for one in rows if len(one)), None)
+    first = next((batch for batch in rows if len(batch)), None)
     if first is None:
         return _Staged(writer, context.partitionId(), None)
     staging = open_staging()
@@ -141,8 +140,10 @@ def _stage(
 
 def _parts(messages: Iterable[WriterCommitMessage | None]) -> list[tuple[int, int]]:
     """The parts, in the order of the partitions."""
-    staged = [one for one in messages if isinstance(one, _Staged)]
-    return [one.part for one in sorted(staged, key=lambda one: one.partition) if one.part is not None]
+    staged = [message for message in messages if isinstance(message, _Staged)]
+    return [
+        message.part for message in sorted(staged, key=lambda message: message.partition) if message.part is not None
+    ]
 
 
 def _context() -> TaskContext:
@@ -176,7 +177,7 @@ class BoxStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 -- Spark's name
         """Publish the batch, unless the box has it already."""
         if parts := _parts(messages):
-            writer = next(one.writer for one in messages if isinstance(one, _Staged))
+            writer = next(message.writer for message in messages if isinstance(message, _Staged))
             _end(self._open, lambda staging: staging.merge(writer, batchId, parts))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 -- Spark's name

@@ -27,7 +27,7 @@ from seriatim.spark.session.versions import (
     refused,
 )
 
-__all__ = ["BoxReader", "BoxStreamReader", "Feed", "Refused", "schema_of"]
+__all__ = ["BoxFeed", "BoxReader", "BoxStreamReader", "RefusedStreamReader", "schema_of"]
 
 _TICKET = T.StructType(
     [
@@ -64,16 +64,15 @@ _BODY = (
 )
 
 
-class Feed(Protocol):
+class BoxFeed(Protocol):
     """The box's side of reading. A reader is a checkpoint; a part is a range of the messages."""
 
     def properties(self) -> Mapping[str, str]:
         """The properties that have columns, and their types."""
 
     def next(self, reader: str, batch: int, at_most: int | None) -> tuple[str, int, int]:
-        """The next batch, if there are messages for it: the reader, the batch, its number of messages.
-
-        `at_most` 0: only a batch that is complete already; None: all messages.
+        """The next batch, if there are messages for it: the reader, the batch, its number of messages. `at_most` 0: only a batch that is
+        complete already; None: all messages.
         """
 
     def waiting(self) -> int:
@@ -101,17 +100,11 @@ class Feed(Protocol):
 
 
 def schema_of(properties: Mapping[str, str], prefix: str, *, ordered: bool) -> T.StructType:
-    """The columns of a frame that is read from a box.
-
-    Args:
-        properties: the properties that have columns, and their types.
-        prefix: the prefix of the names of these columns.
-        ordered: whether it is a queue, and not the spool.
-    """
-    found = T.StructType([*_COLUMNS, *(_ORDER if ordered else ())])
+    """Return the columns of a frame that is read from a box; `ordered`: from a queue, and not from the spool."""
+    schema = T.StructType([*_COLUMNS, *(_ORDER if ordered else ())])
     for name, kind in properties.items():
-        found = found.add(prefix + name, _type(kind))
-    return T.StructType([*found.fields, *_BODY])
+        schema = schema.add(prefix + name, _type(kind))
+    return T.StructType([*schema.fields, *_BODY])
 
 
 def _type(kind: str) -> T.DataType:
@@ -119,7 +112,7 @@ def _type(kind: str) -> T.DataType:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part(InputPartition):
+class _MessageRange(InputPartition):
     """A range of batches, and of their messages."""
 
     after: int
@@ -130,14 +123,14 @@ class _Part(InputPartition):
 class _Lazy:
     """A resource of the box that is opened where it is used, and isn't pickled."""
 
-    def __init__(self, open_feed: Callable[[], Feed]) -> None:
+    def __init__(self, open_feed: Callable[[], BoxFeed]) -> None:
         self._open = open_feed
-        self._opened: Feed | None = None
+        self._opened: BoxFeed | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Lazy, (self._open,)
 
-    def get(self) -> Feed:
+    def get(self) -> BoxFeed:
         if self._opened is None:
             self._opened = self._open()
         return self._opened
@@ -149,21 +142,14 @@ class _Lazy:
 
 
 class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Read a queue, batch by batch.
+    """Read a queue, batch by batch, at most `at_most` messages in each; sets of a `UnitOfWork` come whole."""
 
-    Args:
-        open_feed: opens the box's side of reading.
-        schema: the columns of the frame.
-        at_most: the most messages in a batch; sets of a `UnitOfWork` come whole.
-        prefix: the prefix of the names of property columns.
-    """
-
-    def __init__(self, open_feed: Callable[[], Feed], schema: T.StructType, at_most: int, prefix: str) -> None:
+    def __init__(self, open_feed: Callable[[], BoxFeed], schema: T.StructType, at_most: int, prefix: str) -> None:
         self._feed = _Lazy(open_feed)
         self._schema = schema
         self._at_most = at_most
         self._prefix = prefix
-        # Of a query that ends with what is there now: how many messages it still may take.
+        # How many messages a query that ends with the present ones may still read.
         self._left: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 -- Spark's name
@@ -197,11 +183,11 @@ class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         after, through = start["batch"], end["batch"]
         _check_types(self._feed.get().properties(), self._schema, self._prefix)
-        return [_Part(after, through, part) for part in self._feed.get().parts(end["reader"], after, through)]
+        return [_MessageRange(after, through, part) for part in self._feed.get().parts(end["reader"], after, through)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a range, each group in order."""
-        if not isinstance(partition, _Part):
+        if not isinstance(partition, _MessageRange):
             return
         try:
             feed = self._feed.get()
@@ -221,10 +207,9 @@ class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._feed.close()
 
 
-class Refused(DataSourceStreamReader):
-    """A stream of a queue where Spark doesn't tell a source its starts; Spark loses an error that comes sooner than the first offset.
-
-    A process that doesn't know the last batch can't know which messages the box is to give it again.
+class RefusedStreamReader(DataSourceStreamReader):
+    """A stream of a queue where Spark doesn't tell a source its starts; Spark loses an error that comes sooner than the first offset. A
+    process that doesn't know the last batch can't know which messages the box is to give it again.
     """
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 -- Spark's name
@@ -245,15 +230,9 @@ class Refused(DataSourceStreamReader):
 
 
 class BoxReader(DataSourceReader):
-    """Read the present content of a queue or the spool, without changing it.
+    """Read the present content of a queue or the spool, without changing it."""
 
-    Args:
-        open_feed: opens the box's side of reading.
-        schema: the columns of the frame.
-        prefix: the prefix of the names of property columns.
-    """
-
-    def __init__(self, open_feed: Callable[[], Feed], schema: T.StructType, prefix: str) -> None:
+    def __init__(self, open_feed: Callable[[], BoxFeed], schema: T.StructType, prefix: str) -> None:
         self._feed = _Lazy(open_feed)
         self._schema = schema
         self._prefix = prefix
@@ -262,13 +241,13 @@ class BoxReader(DataSourceReader):
         """The partitions: ranges of entries or arrivals."""
         try:
             _check_types(self._feed.get().properties(), self._schema, self._prefix)
-            return [_Part(0, 0, part) for part in self._feed.get().parts_now()]
+            return [_MessageRange(0, 0, part) for part in self._feed.get().parts_now()]
         finally:
             self._feed.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a range; Spark passes no range if there are no partitions."""
-        if not isinstance(partition, _Part):
+        if not isinstance(partition, _MessageRange):
             return
         try:
             feed = self._feed.get()
@@ -280,11 +259,7 @@ class BoxReader(DataSourceReader):
 
 
 def _check_types(properties: Mapping[str, str], schema: T.StructType, prefix: str) -> None:
-    """Refuse a user's schema with other types than the columns have.
-
-    Raises:
-        UsageError: names the column.
-    """
+    """Refuse a user's schema with other types than the columns have. Raises `UsageError`: names the column."""
     there = {field.name: field.dataType for field in schema_of(properties, prefix, ordered=True)}
     for field in schema:
         if there.get(field.name, field.dataType) != field.dataType:
@@ -301,20 +276,18 @@ def _wanted(properties: Mapping[str, str], schema: T.StructType, prefix: str) ->
 
 
 def _conformed(rows: pa.RecordBatch, schema: T.StructType) -> pa.RecordBatch:
-    """The rows with the columns of the frame; a property that is no longer declared is null.
-
-    Raises:
-        UsageError: a property has another type now than when the query was started.
+    """The rows with the columns of the frame; a property that is no longer declared is null. Raises `UsageError`: a property has another
+    type now than when the query was started.
     """
     wanted = arrow_schema(schema, "UTC")
     there = set(rows.schema.names)
     columns = []
     for field in wanted:
         try:
-            found = rows.column(field.name).cast(field.type) if field.name in there else None
+            column = rows.column(field.name).cast(field.type) if field.name in there else None
         except pa.ArrowException as error:
             raise UsageError(
                 f"the column {field.name!r} is no {field.type} any more: {error}", remedy="start the query once more"
             ) from error
-        columns.append(pa.nulls(len(rows), field.type) if found is None else found)
+        columns.append(pa.nulls(len(rows), field.type) if column is None else column)
     return pa.RecordBatch.from_arrays(columns, schema=wanted)

@@ -40,12 +40,12 @@ class Ended:
 
 def apart(work: Callable[[], _T]) -> _T | Ended:
     """Run `work` in a child process; return its result, or how the process ended without a result."""
-    code, given = _in_child(lambda answer: _hand_back(work, answer))
+    code, reply = _in_child(lambda answer: _hand_back(work, answer))
     if code:
         return Ended(code)
     try:
-        returned, value = pickle.loads(given)  # noqa: S301 -- by the child
-    except (EOFError, pickle.UnpicklingError):  # it left without a word, by `os._exit(0)`
+        returned, value = pickle.loads(reply)  # noqa: S301 -- by the child
+    except (EOFError, pickle.UnpicklingError):  # it ended by `os._exit(0)` and wrote no result
         return Ended(code)
     if not returned:
         raise value
@@ -78,13 +78,13 @@ def _in_child(work: Callable[[BinaryIO], None]) -> tuple[int, bytes]:
         _do(work, writing)
     os.close(writing)
     with os.fdopen(reading, "rb") as answer:
-        given = answer.read()
+        reply = answer.read()
     _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status), given
+    return os.waitstatus_to_exitcode(status), reply
 
 
 def _do(work: Callable[[BinaryIO], None], writing: int) -> NoReturn:
-    """Run the child; it never returns into the parent's code, whatever happens."""
+    """Run the child; it never returns into the parent's code."""
     status = 1
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
@@ -100,7 +100,7 @@ def _do(work: Callable[[BinaryIO], None], writing: int) -> NoReturn:
 
 def _hand_back(work: Callable[[], object], answer: BinaryIO) -> None:
     try:
-        told = True, work()
+        outcome = True, work()
     except Exception as error:  # noqa: BLE001 -- it is raised by the parent
-        told = False, error
-    pickle.dump(told, answer, pickle.HIGHEST_PROTOCOL)
+        outcome = False, error
+    pickle.dump(outcome, answer, pickle.HIGHEST_PROTOCOL)

@@ -140,12 +140,12 @@ def noted(folder: str | None, function: str, messages: int, first: str, batch: i
 
 def calls_in(folder: Path) -> list[Call]:
     """The running calls, the longest first. Calls of a killed worker stay until `forget_calls`."""
-    found = []
+    calls = []
     with suppress(OSError):
         for note in folder.iterdir():
             with suppress(OSError, ValueError, TypeError):  # it has just returned, or is being written
-                found.append(Call(**json.loads(note.read_text(encoding="utf-8"))))
-    return sorted(found, key=lambda call: call.since_s)
+                calls.append(Call(**json.loads(note.read_text(encoding="utf-8"))))
+    return sorted(calls, key=lambda call: call.since_s)
 
 
 def left_calls(folder: Path) -> int:

@@ -1,1 +1,1 @@
-"""Control: what a query's operator is told beside its data (ticks and the entries of a pipeline's control log); one source for all."""
+"""Control: ticks and the entries of a pipeline's control log, as a query's operators read them beside their data; one source for all."""

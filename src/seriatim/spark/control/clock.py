@@ -37,7 +37,7 @@ __all__ = ["control_offset", "controlled", "observed", "rows_of"]
 _METRICS = "seriatim due "
 #: How often the progress of queries is asked for through Spark Connect.
 _ASK_S = 0.5
-#: How often in a row that may fail before nobody is there any more.
+#: How often in a row a request may fail before the session counts as gone.
 _FAILURES = 20
 _logger = logging.getLogger("seriatim.spark")
 _clocks: WeakKeyDictionary[SparkSession, _Clock] = WeakKeyDictionary()
@@ -70,21 +70,21 @@ def rows_of(progress: Mapping[str, Any]) -> int:
 
 def _values(observed: Row | Mapping[str, Any]) -> Mapping[str, Any]:
     """Observed metrics by their names. Through Spark Connect the row may be one of its values and its schema."""
-    found = observed.asDict() if isinstance(observed, Row) else observed
-    if set(found) != {"values", "schema"}:
-        return found
-    names = [field["name"] for field in found["schema"]["fields"]]
-    return dict(zip(names, found["values"], strict=True))
+    values = observed.asDict() if isinstance(observed, Row) else observed
+    if set(values) != {"values", "schema"}:
+        return values
+    names = [field["name"] for field in values["schema"]["fields"]]
+    return dict(zip(names, values["values"], strict=True))
 
 
 def _offset(source: Mapping[str, Any]) -> dict[str, Any] | None:
     """The offset at the end of a batch, if the source is a control source."""
-    found = versions.offset(source["endOffset"])
-    return found if isinstance(found, dict) and set(found) == set(FIRST_OFFSET) else None
+    offset = versions.offset(source["endOffset"])
+    return offset if isinstance(offset, dict) and set(offset) == set(FIRST_OFFSET) else None
 
 
 class _Clock:
-    """What is due in the queries of a session, by the process of the control source."""
+    """The due times of a session's queries, by the process of the control source."""
 
     def __init__(self) -> None:
         self._of: dict[str, Controlled] = {}
@@ -96,7 +96,7 @@ class _Clock:
         self._of[_METRICS + of.id] = of
 
     def take_in(self, progress: Mapping[str, Any]) -> list[tuple[Controlled, str, Due]]:
-        """What is due after a batch, in each of its operators."""
+        """The due times after a batch, in each of its operators."""
         told = []
         # Spark leaves them out where a query has none.
         for name, observed in progress.get("observedMetrics", {}).items():
@@ -116,16 +116,15 @@ class _Clock:
 
     def forget(self, run: str) -> list[tuple[Controlled, str]]:
         """Forget what is due in a query that has ended; return its processes of the source."""
-        gone = self._runs.pop(run, {})
-        for by in gone:
+        removed = self._runs.pop(run, {})
+        for by in removed:
             del self._known[by]
-        return [(of, by) for by, of in gone.items()]
+        return [(of, by) for by, of in removed.items()]
 
 
 class _Listener:
-    """Tells the control sources of a session's queries what is due.
-
-    It implements Java's interface itself: PySpark's listener would ask the JVM for each part of each event, dozens of calls a batch.
+    """Tells the control sources of a session's queries what is due. It implements Java's interface itself: PySpark's listener would ask the
+    JVM for each part of each event, dozens of calls a batch.
     """
 
     def __init__(self, clock: _Clock) -> None:
@@ -142,7 +141,7 @@ class _Listener:
         except (Py4JError, ConnectionError):
             _logger.debug(
                 "Spark has ended", exc_info=True, extra=fields("spark_ended")
-            )  # whoever waits for the query says so
+            )  # the caller that waits for the query reports it
         except OSError:
             _logger.exception(
                 "time-outs may fire late: what is due can't be told to Spark", extra=fields("due_not_told")
@@ -212,7 +211,7 @@ def _ask(session: SparkSession, clock: _Clock) -> None:
         try:
             _ask_once(session, clock, seen)
             failures = 0
-        except Exception:  # gRPC raises whatever the connection did
+        except Exception:  # gRPC raises whatever broke the connection
             failures += 1
             _logger.debug("what is due can't be told to Spark", exc_info=True, extra=fields("due_not_told"))
 

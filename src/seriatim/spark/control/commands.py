@@ -1,7 +1,7 @@
-"""An operator's command to a pipeline: what the control log says of it, and what the operator answers.
+"""An operator's command to a pipeline: its entry in the control log, and its result.
 
-A command acts on one group, or puts a message back that was set aside. A *look* is a command that changes nothing: it names groups by a filter, and every bucket answers with those
-that fit. It is how an operator sees what a command for many groups would do.
+A command acts on one group, or puts a message back that was set aside. A *look* is a command that changes nothing: it names groups by a
+filter, and every bucket answers with those that fit. It is how an operator sees what a command for many groups would do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
 from seriatim.pipeline.text.storable import fits_text
 from seriatim.spark.control.log import COMMAND
 
-__all__ = ["LOOK", "RESUBMIT", "Answer", "Command"]
+__all__ = ["LOOK", "RESUBMIT", "Command", "CommandResult"]
 
 #: The verb of a command that lists the groups that fit a filter.
 LOOK = "look"
@@ -69,7 +69,7 @@ def _checked(text: object, what: str, longest: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandResult:
     """What became of a command."""
 
     id: str
@@ -99,7 +99,7 @@ class Answer:
     more: int = 0
 
     @classmethod
-    def to(cls, command: Command, result: str, **told: Any) -> Answer:
+    def to(cls, command: Command, result: str, **told: Any) -> CommandResult:
         """The answer to a command."""
         return cls(
             command.id, command.verb, command.queue, command.key, result, command.dry_run, command.actor,
@@ -112,6 +112,6 @@ class Answer:
         return {name: value for name, value in asdict(self).items() if name in required or value}
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Answer:
+    def of(cls, found: Mapping[str, Any]) -> CommandResult:
         """Read one."""
         return cls(**{name: value for name, value in found.items() if name in cls.__slots__})

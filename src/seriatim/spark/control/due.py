@@ -60,15 +60,14 @@ def buckets_of(slots: Sequence[int], buckets: int) -> list[int]:
 
 
 def metrics(buckets: int) -> list[Column]:
-    """What is observed: by slot the earliest moment, and for ranges which buckets took part.
-
-    A user's sink may run a batch twice, and then Spark observes it twice. So nothing is counted.
+    """Return the metrics to observe: the earliest moment of each slot, and for ranges the buckets that took part. A user's sink may run a
+    batch twice, and then Spark observes it twice. So nothing is counted.
     """
     slots = range(-(-buckets // width(buckets)))
-    found = [F.min(F.when(F.col(SLOT) == slot, F.col(DUE))).alias(f"due_{slot}") for slot in slots]
+    aggregates = [F.min(F.when(F.col(SLOT) == slot, F.col(DUE))).alias(f"due_{slot}") for slot in slots]
     if width(buckets) > 1:
-        found += [F.bit_or(F.when(F.col(SLOT) == slot, F.col(BIT))).alias(f"buckets_{slot}") for slot in slots]
-    return found
+        aggregates += [F.bit_or(F.when(F.col(SLOT) == slot, F.col(BIT))).alias(f"buckets_{slot}") for slot in slots]
+    return aggregates
 
 
 def told_by(observed: Mapping[str, Any], buckets: int, before: Sequence[int]) -> list[int]:
@@ -89,7 +88,7 @@ def told_by(observed: Mapping[str, Any], buckets: int, before: Sequence[int]) ->
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What the control source knows of its operator."""
+    """The state of an operator, as the control source knows it."""
 
     #: The position of the source's offset through which the operator has worked.
     at: int
@@ -98,7 +97,7 @@ class Due:
 
     @classmethod
     def unknown(cls, buckets: int) -> Due:
-        """What is known before the first batch."""
+        """Return the state before the first batch."""
         return cls(-1, (FOREVER,) * -(-buckets // width(buckets)))
 
     def slots_until(self, now: int) -> list[int]:
@@ -112,8 +111,8 @@ class Due:
     @classmethod
     def from_json(cls, text: str) -> Due:
         """Read the content of the file."""
-        found = json.loads(text)
-        return cls(found["at"], tuple(found["moments"]))
+        content = json.loads(text)
+        return cls(content["at"], tuple(content["moments"]))
 
     def write(self, file: Path) -> None:
         """Replace the file as a whole."""

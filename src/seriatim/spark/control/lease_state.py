@@ -1,4 +1,4 @@
-"""Whether a run delivers, where another run of the pipeline may: in a file that others read.
+"""Whether a run delivers, for a pipeline that runs in two regions; kept in a file for others to read.
 
 The file is only for people to look at, as the pace is. It isn't synced, and one that is missing or damaged says nothing.
 """
@@ -17,7 +17,7 @@ _FILE = "lease.json"
 
 @dataclass(frozen=True, slots=True)
 class LeaseState:
-    """What a run knows of the lease of its pipeline.
+    """A run's view of the lease of its pipeline.
 
     Args:
         state: ``active``: this run delivers; ``passive``: another one does, and this one keeps its state; ``waiting``: nobody can know.
@@ -42,17 +42,17 @@ class LeaseState:
             case "active":
                 return f"active in region {self.region}"
             case "passive":
-                who = "another run" if self.holder_region is None else f"region {self.holder_region}"
-                return f"passive: {who} has the lease{'' if self.until is None else f' until {self.until}'}"
+                holder = "another run" if self.holder_region is None else f"region {self.holder_region}"
+                return f"passive: {holder} has the lease{'' if self.until is None else f' until {self.until}'}"
         return f"nobody delivers: {self.reason}"
 
     @property
     def key(self) -> tuple[str, str | None, str | None]:
-        """What of it is news when it changes."""
+        """The part whose change is reported."""
         return self.state, self.holder_region, self.holder
 
     def keep(self, root: Path) -> None:
-        """Write it into a checkpoint; what can't be written is left out: nothing depends on it."""
+        """Write it into a checkpoint; ignore an error, because nothing depends on it."""
         beside = root / f".{_FILE}"
         try:
             beside.write_text(json.dumps(asdict(self)), encoding="utf-8")
@@ -62,9 +62,9 @@ class LeaseState:
 
     @classmethod
     def of(cls, root: Path) -> LeaseState | None:
-        """What a run has told, from its checkpoint; None: nothing."""
+        """Read the state that a run has written into its checkpoint; None: there is none."""
         try:
-            found = cls(**json.loads((root / _FILE).read_bytes()))
+            state = cls(**json.loads((root / _FILE).read_bytes()))
         except (OSError, ValueError, TypeError):
             return None
-        return found if found.state in ("active", "passive", "waiting") else None
+        return state if state.state in ("active", "passive", "waiting") else None

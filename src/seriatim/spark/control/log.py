@@ -27,7 +27,7 @@ __all__ = ["COMMAND", "FINISH", "KINDS", "WAKE", "ControlLog", "hash_of"]
 FINISH = "finish"
 #: The kind of an operator's command; see ``commands.py``.
 COMMAND = "command"
-#: The kind of an entry that only calls all buckets.
+#: The kind of an entry that does nothing but call all buckets.
 WAKE = "wake"
 KINDS = frozenset({FINISH, COMMAND, WAKE})
 _RESTORE = "restore the checkpoint from a backup"
@@ -43,11 +43,11 @@ class ControlLog:
 
     @classmethod
     def of_checkpoint(cls, folder: Path) -> ControlLog:
-        """The log in a folder of a pipeline's checkpoint, which says beside it whose it is."""
+        """Return the log of a pipeline's checkpoint; a file of the checkpoint names the owner."""
         try:
             owner = json.loads((folder.parent / "pipeline.json").read_bytes())["id"]
         except (OSError, ValueError, KeyError, TypeError):
-            owner = ""  # a run checks that file, and says what is wrong with it
+            owner = ""  # a run checks that file, and reports the damage
         return cls(folder, str(owner))
 
     def append(self, entries: Iterable[Mapping[str, Any]]) -> int:
@@ -60,8 +60,8 @@ class ControlLog:
             while not self._place(hidden, number, lines):
                 number += 1
         except OSError as error:
-            what = f"the control log can't be written: {error.strerror}"
-            raise EnvironmentProblem(what, where=str(self._folder)) from error
+            problem = f"the control log can't be written: {error.strerror}"
+            raise EnvironmentProblem(problem, where=str(self._folder)) from error
         return number
 
     def last(self) -> int:
@@ -69,7 +69,7 @@ class ControlLog:
         return max(self._numbers(), default=0)
 
     def last_after(self, number: int) -> int:
-        """The number of the last file of those that follow a file without a gap; costs a look at one file if there is none."""
+        """Return the number of the last file that follows without a gap; costs a look at one file if there is none."""
         while self._file(number + 1).exists():
             number += 1
         return number
@@ -79,16 +79,16 @@ class ControlLog:
         return [entry for number in range(after + 1, through + 1) for entry in self._entries(number)]
 
     def check(self, after: int) -> None:
-        """Check that nothing is missing behind what was read, and that all of it is of this log."""
+        """Check that no file is missing after the last one that was read, and that all belong to this log."""
         numbers = sorted(self._numbers())
         last = numbers[-1] if numbers else 0
         if last < after:
-            what = f"the control log was cut: file {after} of it was read, and its last file is {last or 'none'}"
-            raise CheckpointMismatch(what, where=str(self._folder), remedy=_RESTORE)
+            problem = f"the control log was cut: file {after} of it was read, and its last file is {last or 'none'}"
+            raise CheckpointMismatch(problem, where=str(self._folder), remedy=_RESTORE)
         self.read(after, last)
 
     def forget(self, through: int) -> None:
-        """Delete the files through a number, but not the last one, from which the next number is told."""
+        """Delete the files through a number, except the last one, which gives the next number."""
         last = self.last()
         for number in self._numbers():
             if number <= through and number < last:
@@ -120,14 +120,14 @@ class ControlLog:
         file = self._file(number)
         try:
             lines = file.read_text(encoding="utf-8").splitlines()
-            found = [json.loads(line) for line in lines]
-            head = found.pop(0)
-            kinds = [entry["kind"] for entry in found]
-            whole = (len(found), hash_of(lines[1:])) == (head["entries"], head["hash"])
+            entries = [json.loads(line) for line in lines]
+            head = entries.pop(0)
+            kinds = [entry["kind"] for entry in entries]
+            whole = (len(entries), hash_of(lines[1:])) == (head["entries"], head["hash"])
             place = (head["of"], head["file"])
         except OSError as error:
-            what = f"the file of the control log can't be read: {error.strerror}"
-            raise CheckpointMismatch(what, where=str(file), remedy=_RESTORE) from error
+            problem = f"the file of the control log can't be read: {error.strerror}"
+            raise CheckpointMismatch(problem, where=str(file), remedy=_RESTORE) from error
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise CheckpointMismatch(
                 "the file of the control log is damaged", where=str(file), remedy=_RESTORE
@@ -144,7 +144,7 @@ class ControlLog:
                     where=str(file),
                     remedy="run the version that wrote it",
                 )
-        return found
+        return entries
 
 
 def hash_of(lines: Iterable[str]) -> str:

@@ -7,8 +7,8 @@
     operator-log.json             the last batch that has entries
 
 A batch that runs again replaces its file. A batch without entries has none. The first line says which checkpoint the file belongs to, its
-batches, the last batch before them that has entries, and the hash of its entries. So a file that was edited, moved, copied from elsewhere or lost
-is noticed.
+batches, the last batch before them that has entries, and the hash of its entries. So a file that was edited, moved, copied from elsewhere
+or lost is noticed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
-from seriatim.spark.control.commands import LOOK, Answer
+from seriatim.spark.control.commands import LOOK, CommandResult
 from seriatim.spark.control.log import hash_of
 from seriatim.spark.state.synced_files import write_synced
 
@@ -30,12 +30,15 @@ __all__ = ["ANSWER", "EVENT", "OperatorLog"]
 
 #: The kinds of entries.
 ANSWER, EVENT = "answer", "event"
-#: So many files of batches are put together as one, when there are twice as many.
+#: How many batch files are merged into one file, when there are twice as many.
 _TOGETHER = 512
-_RESTORE = "restore the checkpoint from a backup; or, to go on without these entries, move the folder operator-log and the file operator-log.json away"
+_RESTORE = (
+    "restore the checkpoint from a backup; or, to go on without these entries, move the folder operator-log and the file "
+    "operator-log.json away"
+)
 
 
-class _File(NamedTuple):
+class _LogFile(NamedTuple):
     """A file of the log: its first and its last batch, and the last batch before them that has entries (-1: there is none)."""
 
     first: int
@@ -59,8 +62,8 @@ class OperatorLog:
         """Write the entries of a batch, in place of those that it had."""
         if self._singles is None:
             files = self._files()
-            self._singles = [one.first for one in files if one.first == one.last]
-            self._together = max((one.last for one in files if one.first != one.last), default=-1)
+            self._singles = [item.first for item in files if item.first == item.last]
+            self._together = max((item.last for item in files if item.first != item.last), default=-1)
         before = self._singles[: bisect_left(self._singles, batch)]
         last = before[-1] if before else self._together
         file = self._folder / f"{batch:010d}"
@@ -72,31 +75,35 @@ class OperatorLog:
                     self._singles.remove(batch)
                 return
             self._folder.mkdir(exist_ok=True)
-            self._write(_File(batch, batch, file, last), [{**one, "batch": batch} for one in entries])
+            self._write(_LogFile(batch, batch, file, last), [{**entry, "batch": batch} for entry in entries])
             if batch not in self._singles:
                 self._singles = [*before, batch]
             self._note_end(batch)
             if len(self._singles) >= 2 * _TOGETHER:
                 self._put_together(self._singles[:_TOGETHER])
         except OSError as error:
-            what = f"the operator log can't be written: {error.strerror}"
-            raise EnvironmentProblem(what, where=str(self._folder)) from error
+            problem = f"the operator log can't be written: {error.strerror}"
+            raise EnvironmentProblem(problem, where=str(self._folder)) from error
 
     def entries(
         self, *, after: int = -1, through: int | None = None, newest_first: bool = False, kind: str | None = None
     ) -> Iterator[dict[str, Any]]:
         """The entries of some batches, in order."""
         while True:
-            files = [one for one in self._whole() if one.last > after and (through is None or one.first <= through)]
+            files = [item for item in self._whole() if item.last > after and (through is None or item.first <= through)]
             for file in reversed(files) if newest_first else files:
                 try:
-                    found = [one for one in self._read(file) if kind in (None, one["kind"])]
+                    entries = [entry for entry in self._read(file) if kind in (None, entry["kind"])]
                 except FileNotFoundError:
                     break  # put together with others meanwhile: go on in a new list, behind what was read
                 if kind is not None:
-                    _place(found)
-                mine = [one for one in found if one["batch"] > after and (through is None or one["batch"] <= through)]
-                yield from reversed(mine) if newest_first else mine
+                    _place(entries)
+                chosen = [
+                    entry
+                    for entry in entries
+                    if entry["batch"] > after and (through is None or entry["batch"] <= through)
+                ]
+                yield from reversed(chosen) if newest_first else chosen
                 if newest_first:
                     through = file.first - 1
                 else:
@@ -104,58 +111,58 @@ class OperatorLog:
             else:
                 return
 
-    def answers(self, *, after: int = -1, newest_first: bool = False) -> Iterator[Answer]:
+    def answers(self, *, after: int = -1, newest_first: bool = False) -> Iterator[CommandResult]:
         """The answers to commands."""
-        for one in self.entries(after=after, newest_first=newest_first, kind=ANSWER):
-            yield Answer.of(one)
+        for entry in self.entries(after=after, newest_first=newest_first, kind=ANSWER):
+            yield CommandResult.of(entry)
 
     def last_batch(self) -> int:
         """The last batch with entries; -1: there is none."""
-        return max((one.last for one in self._files()), default=-1)
+        return max((file.last for file in self._files()), default=-1)
 
     def check(self) -> None:
         """Check that nothing is missing, and that all of it is of this log."""
         for file in self._whole():
             self._read(file)
 
-    def _whole(self) -> list[_File]:
+    def _whole(self) -> list[_LogFile]:
         """The files of the log. Raises `CheckpointMismatch` if the last ones are missing."""
         end = self._noted_end()  # before the list, which may have more by then
         files = self._files()
         last = files[-1].last if files else -1
         if last < end:
-            what = f"the operator log was cut: this file is missing, and its last one is {files[-1].path.name if files else 'none'}"
-            raise CheckpointMismatch(what, where=str(self._folder / f"{end:010d}"), remedy=_RESTORE)
+            problem = f"the operator log was cut: this file is missing, and its last one is {files[-1].path.name if files else 'none'}"
+            raise CheckpointMismatch(problem, where=str(self._folder / f"{end:010d}"), remedy=_RESTORE)
         return files
 
-    def _files(self) -> list[_File]:
+    def _files(self) -> list[_LogFile]:
         """The files in order, without those that are in another one."""
         if not self._folder.exists():
             return []
-        found = []
+        files = []
         # While files are put together, a list may lack the new file and some of the former ones: the list after it has the new one.
         for file in {*self._folder.iterdir(), *self._folder.iterdir()}:
             first, _, last = file.name.partition("-")
             if first.isdecimal() and (not last or last.isdecimal()):
-                found.append(_File(int(first), int(last or first), file))
-        wide = [one for one in found if one.first != one.last]
-        kept = sorted(one for one in found if one in wide or not any(a.first <= one.first <= a.last for a in wide))
-        return [*kept[:1], *(one._replace(before=former.last) for former, one in pairwise(kept))]
+                files.append(_LogFile(int(first), int(last or first), file))
+        wide = [item for item in files if item.first != item.last]
+        kept = sorted(item for item in files if item in wide or not any(a.first <= item.first <= a.last for a in wide))
+        return [*kept[:1], *(item._replace(before=former.last) for former, item in pairwise(kept))]
 
     def _put_together(self, batches: list[int]) -> None:
-        """Make one file of several, without looks, which changed nothing; whoever reads meanwhile finds each entry once."""
+        """Merge several files into one, without looks, which changed nothing. A reader meanwhile finds each entry once."""
         ends = pairwise([self._together, *batches])
-        files = [_File(batch, batch, self._folder / f"{batch:010d}", before) for before, batch in ends]
-        entries = [one for file in files for one in self._read(file) if one.get("verb") != LOOK]
+        files = [_LogFile(batch, batch, self._folder / f"{batch:010d}", before) for before, batch in ends]
+        entries = [entry for file in files for entry in self._read(file) if entry.get("verb") != LOOK]
         name = f"{batches[0]:010d}-{batches[-1]:010d}"
-        self._write(_File(batches[0], batches[-1], self._folder / name, self._together), entries)
+        self._write(_LogFile(batches[0], batches[-1], self._folder / name, self._together), entries)
         for file in files:
             file.path.unlink()
-        self._singles = [one for one in self._singles or () if one not in batches]
+        self._singles = [batch for batch in self._singles or () if batch not in batches]
         self._together = batches[-1]
 
-    def _write(self, file: _File, entries: Sequence[Mapping[str, Any]]) -> None:
-        lines = [json.dumps(one) for one in entries]
+    def _write(self, file: _LogFile, entries: Sequence[Mapping[str, Any]]) -> None:
+        lines = [json.dumps(entry) for entry in entries]
         head = {"of": self._owner, "batches": [file.first, file.last], "before": file.before, "entries": len(lines)}
         head |= {"hash": hash_of(lines)}
         write_synced(file.path, "".join(f"{line}\n" for line in (json.dumps(head), *lines)).encode())
@@ -170,44 +177,47 @@ class OperatorLog:
         except FileNotFoundError:
             return -1
         except (OSError, ValueError, KeyError, TypeError) as error:
-            what = "the file that says how far the operator log goes is damaged"
-            raise CheckpointMismatch(what, where=str(self._end), remedy=_RESTORE) from error
+            problem = "the file that says how far the operator log goes is damaged"
+            raise CheckpointMismatch(problem, where=str(self._end), remedy=_RESTORE) from error
 
-    def _read(self, file: _File) -> list[dict[str, Any]]:
+    def _read(self, file: _LogFile) -> list[dict[str, Any]]:
         """The entries of a file. The first files of layout 3 had no line about the file."""
         try:
             lines = file.path.read_text(encoding="utf-8").splitlines()
-            found = [json.loads(line) for line in lines]
-            head = found.pop(0) if "kind" not in found[0] else None
-            kinds = [(one["batch"], one["kind"]) for one in found]
+            entries = [json.loads(line) for line in lines]
+            head = entries.pop(0) if "kind" not in entries[0] else None
+            kinds = [(entry["batch"], entry["kind"]) for entry in entries]
             whole = head is None or (len(kinds), hash_of(lines[1:])) == (head["entries"], head["hash"])
             place = None if head is None else (head["of"], tuple(head["batches"]), head["before"])
         except FileNotFoundError:
             raise
         except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-            what = "the file of the operator log is damaged"
-            raise CheckpointMismatch(what, where=str(file.path), remedy=_RESTORE) from error
+            problem = "the file of the operator log is damaged"
+            raise CheckpointMismatch(problem, where=str(file.path), remedy=_RESTORE) from error
         if not whole:
             raise CheckpointMismatch("the file of the operator log was changed", where=str(file.path), remedy=_RESTORE)
         if place is None:
-            return found
+            return entries
         owner, batches, before = place
         is_foreign = bool(self._owner) and owner not in ("", self._owner)
         if is_foreign or batches != (file.first, file.last):
             of = "-".join(str(batch) for batch in dict.fromkeys(batches))
-            what = f"the file is that of batch {of} of the operator log" + (
+            problem = f"the file is that of batch {of} of the operator log" + (
                 " of another checkpoint" if is_foreign else ""
             )
-            raise CheckpointMismatch(what, where=str(file.path), remedy=_RESTORE)
+            raise CheckpointMismatch(problem, where=str(file.path), remedy=_RESTORE)
         if before != file.before:
-            what = f"the file of the operator log is missing (or one of several batches, the last of which it is), which comes before {file.path.name}"
-            raise CheckpointMismatch(what, where=str(self._folder / f"{before:010d}"), remedy=_RESTORE)
-        return found
+            problem = (
+                "the file of the operator log is missing (or one of several batches, the last of which it is), which comes "
+                f"before {file.path.name}"
+            )
+            raise CheckpointMismatch(problem, where=str(self._folder / f"{before:010d}"), remedy=_RESTORE)
+        return entries
 
 
 def _place(entries: Iterable[dict[str, Any]]) -> None:
     """Give each entry its place among those of its batch, which doesn't change when files are put together."""
     seen: Counter[int] = Counter()
-    for one in entries:
-        seen[one["batch"]] += 1
-        one["place"] = seen[one["batch"]]
+    for entry in entries:
+        seen[entry["batch"]] += 1
+        entry["place"] = seen[entry["batch"]]

@@ -1,4 +1,4 @@
-"""How fast a run is: what it has received and released in the last minute, in a file that others read.
+"""The pace of a run: the messages received and released in the last minute, in a file for others to read.
 
 The file is only for people to look at. It isn't synced, and one that is missing or damaged says nothing.
 """
@@ -14,7 +14,7 @@ __all__ = ["WINDOW_S", "Pace"]
 #: The time over which rates are taken.
 WINDOW_S = 60.0
 _FILE = "pace.json"
-#: What ends so soon after another batch is added to it.
+#: A batch that ends this soon after another one is added to it, seconds.
 _APART_S = 0.5
 
 
@@ -31,7 +31,7 @@ class Pace:
 
     def after(self, ended: float, received: int, released: int, behind: int | None) -> Pace:
         """The pace after one more batch."""
-        kept = [one for one in self.batches if one[0] > ended - WINDOW_S]
+        kept = [batch for batch in self.batches if batch[0] > ended - WINDOW_S]
         if kept and ended - kept[-1][0] < _APART_S:
             at, before, left = kept.pop()
             kept.append((at, before + received, left + released))
@@ -48,15 +48,15 @@ class Pace:
         return self._per_s(2, now)
 
     def _per_s(self, place: int, now: float) -> float:
-        messages = sum(int(one[place]) for one in self.batches if one[0] > now - WINDOW_S)
+        messages = sum(int(batch[place]) for batch in self.batches if batch[0] > now - WINDOW_S)
         return round(messages / min(WINDOW_S, max(1.0, now - self.since)), 1)
 
     def keep(self, root: Path) -> None:
-        """Write it into a checkpoint; what can't be written is left out: nothing depends on it."""
-        told = {"batches": self.batches, "behind": self.behind, "since": self.since}
+        """Write it into a checkpoint; ignore an error, because nothing depends on it."""
+        content = {"batches": self.batches, "behind": self.behind, "since": self.since}
         beside = root / f".{_FILE}"
         try:
-            beside.write_text(json.dumps(told), encoding="utf-8")
+            beside.write_text(json.dumps(content), encoding="utf-8")
             beside.replace(root / _FILE)
         except OSError:
             return
@@ -65,9 +65,9 @@ class Pace:
     def of(cls, root: Path) -> Pace | None:
         """The pace of a run, from its checkpoint; None: it isn't known."""
         try:
-            found = json.loads((root / _FILE).read_bytes())
-            batches = tuple((float(at), int(received), int(released)) for at, received, released in found["batches"])
-            behind = None if found["behind"] is None else int(found["behind"])
-            return cls(batches, behind, float(found["since"]))
+            content = json.loads((root / _FILE).read_bytes())
+            batches = tuple((float(at), int(received), int(released)) for at, received, released in content["batches"])
+            behind = None if content["behind"] is None else int(content["behind"])
+            return cls(batches, behind, float(content["since"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None

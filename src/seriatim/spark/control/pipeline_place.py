@@ -1,4 +1,4 @@
-"""The checkpoint of a pipeline as somebody finds it who doesn't run it: whose it is, whether a run has it, how far it is."""
+"""A checkpoint of a pipeline, read by a process that doesn't run it: its owner, whether a run has it, how far it is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from seriatim.spark.control.source import FIRST_OFFSET
 
 __all__ = ["LAYOUT", "PipelinePlace", "check_layout", "log_position"]
 
-#: The layout of checkpoints. Raise it whenever what is kept in the folder is kept otherwise.
+#: The layout of checkpoints. Raise it whenever the content of the folder changes its form.
 LAYOUT = 3
 #: The last commit that converts a checkpoint of an older layout, and one whose buckets go by queue and key, to the present one.
 _CONVERTS = "8473f540"
@@ -38,16 +38,19 @@ class PipelinePlace:
         """The checkpoint in a folder."""
         file = root / "pipeline.json"
         try:
-            found = json.loads(file.read_bytes())
-            place, layout = cls(str(found["pipeline"]), root, str(found["id"]), int(found["buckets"])), found["layout"]
+            content = json.loads(file.read_bytes())
+            place, layout = (
+                cls(str(content["pipeline"]), root, str(content["id"]), int(content["buckets"])),
+                content["layout"],
+            )
         except FileNotFoundError as error:
-            what = f"pipeline {name!r} has not run yet" if name else "there is no checkpoint of a pipeline"
-            raise UsageError(what, where=str(root), remedy="seriatim run makes its checkpoint") from error
+            problem = f"pipeline {name!r} has not run yet" if name else "there is no checkpoint of a pipeline"
+            raise UsageError(problem, where=str(root), remedy="seriatim run makes its checkpoint") from error
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointMismatch("the file is damaged", where=str(file), remedy="restore it") from error
         if name is not None and place.name != name:
-            what = f"the checkpoint belongs to another pipeline: {place.name}, not {name}"
-            raise CheckpointMismatch(what, where=str(root), remedy="name the file of that pipeline")
+            problem = f"the checkpoint belongs to another pipeline: {place.name}, not {name}"
+            raise CheckpointMismatch(problem, where=str(root), remedy="name the file of that pipeline")
         check_layout(layout, root)
         return place
 
@@ -77,7 +80,7 @@ class PipelinePlace:
             os.close(lock)
 
     def check_log(self) -> None:
-        """Check what of the control log was written and isn't obeyed for certain."""
+        """Check the entries of the control log that aren't obeyed for certain."""
         self._behind_what_is_obeyed(self.control.check)
 
     def not_obeyed(self) -> list[dict[str, Any]]:
@@ -85,9 +88,8 @@ class PipelinePlace:
         return self._behind_what_is_obeyed(lambda after: self.control.read(after, self.control.last()))
 
     def _behind_what_is_obeyed(self, read: Callable[[int], _Read]) -> _Read:
-        """Read the control log behind the last file that is obeyed for certain.
-
-        A run deletes what it has obeyed. What is missing is only missed if it is still behind that file.
+        """Read the control log after the last file that is obeyed for certain. A run deletes what it has obeyed. A missing file only
+        counts if it is still behind that file.
         """
         after = self._obeyed()
         while True:
@@ -106,40 +108,40 @@ def check_layout(layout: object, root: Path, *, is_cut_by_key: bool = True) -> N
     """Check that a checkpoint has the present layout."""
     if layout == LAYOUT and is_cut_by_key:
         return
-    what = f"the checkpoint has layout {layout}, this version of seriatim reads {LAYOUT}"
+    problem = f"the checkpoint has layout {layout}, this version of seriatim reads {LAYOUT}"
     if layout == LAYOUT:
-        what = "the groups of the checkpoint are in buckets by destination and key, this version of seriatim reads buckets by key"
+        problem = "the groups of the checkpoint are in buckets by destination and key, this version of seriatim reads buckets by key"
     remedy = "run the version that wrote it, or give the pipeline a new checkpoint"
     if isinstance(layout, int) and layout <= LAYOUT:
         remedy = f"convert it with commit {_CONVERTS} of seriatim, the last that does: seriatim pipeline move FILE"
-    raise CheckpointMismatch(what, where=str(root), remedy=remedy)
+    raise CheckpointMismatch(problem, where=str(root), remedy=remedy)
 
 
 def log_position(query: Path, *, done: bool = False) -> int:
     """The number of the last file of the control log that the newest batch of a query takes in; 0: none."""
     offsets = query / "offsets"
     batches = (
-        sorted((int(one.name) for one in offsets.iterdir() if one.name.isdecimal()), reverse=True)
+        sorted((int(path.name) for path in offsets.iterdir() if path.name.isdecimal()), reverse=True)
         if offsets.is_dir()
         else []
     )
     for batch in batches:
         if done and not (query / "commits" / str(batch)).exists():
             continue
-        found = _control_offset(offsets / str(batch))
-        if found is not None:
-            return int(found["log"])
+        position = _control_offset(offsets / str(batch))
+        if position is not None:
+            return int(position["log"])
     return 0
 
 
 def _control_offset(file: Path) -> dict[str, Any] | None:
-    """The control source's offset among those of a batch; None: the file can't be read, which a run tells better."""
+    """The control source's offset among those of a batch; None: the file can't be read, which a run reports better."""
     try:
         for line in file.read_text(encoding="utf-8").splitlines():
             if line.startswith("{"):
-                found = json.loads(line)
-                if isinstance(found, dict) and found.keys() == FIRST_OFFSET.keys():
-                    return found
+                offset = json.loads(line)
+                if isinstance(offset, dict) and offset.keys() == FIRST_OFFSET.keys():
+                    return offset
     except (OSError, ValueError):
         pass
     return None

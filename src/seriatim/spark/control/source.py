@@ -1,15 +1,15 @@
-"""The control source: Spark's stream of what a query's operator is told beside its data.
+"""The control source: a stream of Spark with the input of a query's operator beside its data.
 
-A row has a bucket, a kind and what the kind needs. There are ticks, which wake a bucket in which something is due, and
-entries of a pipeline's control log. Spark reads this source on the driver, in a process of its own, and asks at each
-trigger whether there is anything new. An offset is all that a batch needs to run again:
+A row has a bucket, a kind and the content of that kind. There are ticks, which wake a bucket in which something is due, and entries of a
+pipeline's control log. Spark reads this source on the driver, in a separate process, and asks for new rows at each trigger. An offset is
+all that a batch needs to run again:
 
 * `at`: a number that grows with each offset;
 * `by`: the query and the process that made it;
 * `log`: the number of the last file of the control log;
 * `ticks`: the slots that are woken, as bits of a hexadecimal number.
 
-A process doesn't know what is due in a state that others left behind. So its first offset wakes every bucket.
+A process doesn't know what is due in a state from an earlier process. So its first offset wakes every bucket.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from seriatim.spark.state.buckets import bucket_ids
 
 __all__ = ["CONTROL_SCHEMA", "FIRST_OFFSET", "FORMAT", "TICK", "ControlFormat", "Controlled"]
 
-#: What Spark reads from the source: a bucket, a kind, and as JSON what the kind needs. A command for one group names no bucket.
+#: The columns of the source: a bucket, a kind, and the kind's content as JSON. A command for one group names no bucket.
 CONTROL_SCHEMA = "bucket int, kind string, content string"
 FORMAT = "seriatim-control"
 #: The offset before the first batch.
@@ -50,27 +50,22 @@ TICK = "tick"
 
 @dataclass(frozen=True, slots=True)
 class Controlled:
-    """The operator that a control source belongs to.
-
-    Args:
-        id: its unique id.
-        buckets: the number of parts of its state.
-        ticks: whether it is woken when something is due.
-        log: the folder of a pipeline's control log; None: there is none.
-        folder: where the processes find what is due; None: in the folder for temporary files of the driver's machine.
-    """
+    """The operator that a control source belongs to."""
 
     id: str
     buckets: int
+    #: Whether it is woken when something is due.
     ticks: bool = True
+    #: The folder of a pipeline's control log; None: there is none.
     log: Path | None = None
+    #: The folder with the files of due times; None: the one for temporary files of the driver's machine.
     folder: Path | None = None
 
     def options(self) -> dict[str, str]:
         """The options of the source."""
-        found = {"id": self.id, "buckets": str(self.buckets), "ticks": str(self.ticks)}
+        options = {"id": self.id, "buckets": str(self.buckets), "ticks": str(self.ticks)}
         folders = {"log": self.log, "folder": self.folder}
-        return found | {name: str(path.absolute()) for name, path in folders.items() if path is not None}
+        return options | {name: str(path.absolute()) for name, path in folders.items() if path is not None}
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Controlled:
@@ -79,11 +74,7 @@ class Controlled:
         return cls(options["id"], int(options["buckets"]), options["ticks"] == "True", paths["log"], paths["folder"])
 
     def due_file(self, by: str) -> Path:
-        """The file from which a process of the source learns what is due. Its folder is private.
-
-        Args:
-            by: the process, as in its offsets.
-        """
+        """Return the file of due times for a process of the source (`by`, as in its offsets). Its folder is private."""
         folder = self.folder or Path(tempfile.gettempdir(), f"seriatim-{self.id}")
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder / by
@@ -115,12 +106,12 @@ class ControlFormat(DataSource):
         return super().streamReader(schema) if STARTS_ARE_TOLD else _UntoldReader(reader)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Tells what is due through Spark, where the driver is on another machine than the program that knows it."""
+        """Passes what is due to the driver through Spark, where the program runs on another machine."""
         return _Teller(Controlled.of(self.options), self.options["by"], Due.from_json(self.options["due"]))
 
 
 class _Teller(DataSourceReader):
-    """Reads no rows; when Spark plans that, on the driver, it writes the file of what is due."""
+    """Reads no rows; when Spark plans the read on the driver, it writes the file of what is due."""
 
     def __init__(self, controlled: Controlled, by: str, due: Due) -> None:
         self._file = controlled.due_file(by)
@@ -144,7 +135,7 @@ class _ControlReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         self._file: Path | None = None
         self._read_at: tuple[int, int] | None = None
         self._due = Due.unknown(controlled.buckets)
-        # Of a query that ends with what is there now: the last file of the log that it takes.
+        # The last file of the log to read, for a query that ends with the present entries.
         self._last: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 -- Spark's name
@@ -152,15 +143,15 @@ class _ControlReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(FIRST_OFFSET)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 -- Spark's name
-        """Leave what comes from now on to another run: the query wakes every bucket once, and then none."""
+        """Leave later entries to another run: the query wakes every bucket once, and then none."""
         self._last = self._log.last() if self._log is not None else 0
 
     def read(self, start: dict[str, Any]) -> tuple[Iterator[tuple[Any, ...]], dict[str, Any]]:
-        """The rows that are new, and the offset behind them."""
+        """Return the new rows, and the offset after them."""
         slots = self._slots(start)
         log = self._logged(start["log"])
         if not slots and log == start["log"]:
-            return iter(()), start  # where there is nothing new it has to be the very same offset
+            return iter(()), start  # without new rows it has to be the very same offset
         bits = sum(1 << slot for slot in slots)
         end = {"at": start["at"] + 1, "by": self._by, "log": log, "ticks": f"{bits:x}" if bits else ""}
         return self.readBetweenOffsets(start, end), end
@@ -194,7 +185,7 @@ class _ControlReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         if not self._controlled.ticks:
             return {**FIRST_OFFSET, "log": log}
         bits = (1 << len(self._due.moments)) - 1
-        # Greater than the numbers of processes before it.
+        # Greater than the numbers of earlier processes.
         return {"at": time.time_ns() // 1_000_000, "by": self._by, "log": log, "ticks": f"{bits:x}"}
 
     def _slots(self, start: dict[str, Any]) -> list[int]:
@@ -207,42 +198,41 @@ class _ControlReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         self._look()
         if self._due.at != start["at"]:
-            return []  # what is known is from before the last ticks were obeyed
-        # The time of a batch has whole milliseconds, and what is due has to be so at that time.
+            return []  # the file is older than the last ticks
+        # The time of a batch has whole milliseconds, and a due time must not lie after it.
         return self._due.slots_until(time.time_ns() // 1_000_000 * 1000)
 
     def _logged(self, number: int) -> int:
-        """The number of the last file of the log to take, after one that was taken."""
+        """Return the number of the last file of the log to read, after a given one."""
         if self._log is None:
             return number
         last = self._log.last_after(number)
         return last if self._last is None else max(number, min(last, self._last))
 
     def _look(self) -> None:
-        """Read the file of what is due, if it is another one than before."""
+        """Read the file of due times, if it has changed."""
         self._file = self._file or self._controlled.due_file(self._by)
         try:
-            found = self._file.stat()
+            status = self._file.stat()
         except FileNotFoundError:
             return
-        if self._read_at != (found.st_ino, found.st_mtime_ns):
+        if self._read_at != (status.st_ino, status.st_mtime_ns):
             self._due = Due.from_json(self._file.read_text(encoding="utf-8"))
-            self._read_at = (found.st_ino, found.st_mtime_ns)
+            self._read_at = (status.st_ino, status.st_mtime_ns)
 
 
 @dataclass(frozen=True, slots=True)
 class _Batch(InputPartition):
-    """What a batch reads."""
+    """The content of a batch."""
 
     start: dict[str, Any]
     end: dict[str, Any]
 
 
 class _UntoldReader(DataSourceStreamReader):
-    """The control source where Spark tells a source neither its starts nor that a query takes only what is there now.
-
-    There Spark asks a source for one offset before it tells with which batch it goes on, if the query is to take what is there now, and
-    takes no more than that. Otherwise it tells the last batch first.
+    """The control source for a Spark that gives a source neither its starts nor the trigger `availableNow`. There Spark asks a source for
+    one offset before it tells with which batch it goes on, if the query is to take what is there now, and takes no more than that.
+    Otherwise it tells the last batch first.
     """
 
     def __init__(self, reader: _ControlReader) -> None:
@@ -254,12 +244,12 @@ class _UntoldReader(DataSourceStreamReader):
         return self._reader.initialOffset()
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # noqa: N802 -- Spark's name, and its signature before 4.2
-        """The offset behind what is new."""
+        """Return the offset after the new rows."""
         self._end = self._reader.first_after_unknown() if self._end is None else self._reader.read(self._end)[1]
         return self._end
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The one partition of a batch; Spark also tells so with which offset a query goes on."""
+        """Return the one partition of a batch; from this call the source learns the offset with which a query continues."""
         self._end = self._end or end
         return [_Batch(start, end)] if start != end else []
 

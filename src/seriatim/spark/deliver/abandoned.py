@@ -1,7 +1,8 @@
-"""Set aside what waits for the port of a destination that is taken away.
+"""Set aside the batches that wait for the port of a removed destination.
 
-Batches that wait were released, and are counted so. Their rows go into the set-aside folder of the same batch, in a file of their own
-for each batch, and then the batch leaves the outbox. A run that is killed in between does it again: the file takes its own place.
+Batches that wait were released, and are counted so. Their rows go into the set-aside folder of the same batch, in a file for each batch,
+and
+then the batch leaves the outbox. A run that is killed in between does it again: the file replaces itself.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ def set_aside_waiting(
         port = Port(name, folder, "", fence=fence)
         kind = str((port.manifest() or {}).get("format"))
         try:
-            for one in waiting:
-                lines = _lines(_rows(session, port.folder(one.batch), kind, one, name), name)
-                _put(lines, aside, one.batch, name)
-                port.remove(one.batch)
+            for kept in waiting:
+                lines = _lines(_rows(session, port.folder(kept.batch), kind, kept, name), name)
+                _put(lines, aside, kept.batch, name)
+                port.remove(kept.batch)
             shutil.rmtree(folder)
         except OSError as error:
-            what = f"what waits for {name!r} can't be set aside: {error.strerror}"
-            raise EnvironmentProblem(what, where=str(error.filename or aside.root)) from error
+            problem = f"what waits for {name!r} can't be set aside: {error.strerror}"
+            raise EnvironmentProblem(problem, where=str(error.filename or aside.root)) from error
 
 
 def _rows(session: SparkSession, batch: Path, kind: str, kept: Kept, name: str) -> DataFrame:
@@ -64,21 +65,21 @@ def _rows(session: SparkSession, batch: Path, kind: str, kept: Kept, name: str) 
             names, options = kept.columns, kept.options
             header = options.get("header", "true") == "true"
             reader = session.read.option("multiLine", "true").option("escape", '"').option("quote", '"')
-            found = reader.options(header=header, sep=options.get("sep", options.get("delimiter", ","))).csv(files)
-            return found if header else found.toDF(*names, *found.columns[len(names) :])
+            rows = reader.options(header=header, sep=options.get("sep", options.get("delimiter", ","))).csv(files)
+            return rows if header else rows.toDF(*names, *rows.columns[len(names) :])
     raise CheckpointMismatch(f"what waits for {name!r} has the format {kind}", where=str(batch))
 
 
 def _lines(rows: DataFrame, name: str) -> DataFrame:
     """The rows as the set-aside folder has them: JSON, each a line."""
-    told = {"destination": name, "disposition": "dead", "reason": _REASON}
-    literals = [F.lit(value).alias(key) for key, value in told.items()]
+    fields = {"destination": name, "disposition": "dead", "reason": _REASON}
+    literals = [F.lit(value).alias(key) for key, value in fields.items()]
     if rows.columns == ["value"]:
         head = F.to_json(F.struct(*literals))
         return rows.select(
             F.concat(F.substr(head, F.lit(1), F.length(head) - 1), F.lit(","), F.substr("value", F.lit(2)))
         )
-    columns = [_plain(field) for field in rows.schema if field.name not in ("body", *told)]
+    columns = [_plain(field) for field in rows.schema if field.name not in ("body", *fields)]
     return rows.select(F.to_json(F.struct(*literals, *columns, *_body(rows)), _JSON))
 
 

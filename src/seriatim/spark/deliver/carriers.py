@@ -1,7 +1,7 @@
 """Threads that carry waiting batches to their ports, a few at a time.
 
-A port may hang for ever, such as a table that somebody has locked. So these threads don't keep the process from ending, as those of
-an executor of Python's would: at its end it waits for them.
+A port may hang for ever, such as a table that another process has locked. Python waits at its end for the threads of an executor; these
+threads don't keep the process from ending.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Carriers:
         self._carried: dict[str, Future[None]] = {}
 
     def carry(self, destination: str, work: Callable[[], None]) -> None:
-        """Work for a destination in a thread, unless one does so already."""
+        """Start work for a destination in a thread, unless a thread works for it already."""
         if destination in self._carried:
             return
         done: Future[None] = Future()
@@ -31,22 +31,22 @@ class Carriers:
         threading.Thread(target=self._work, args=(work, done), name=f"carrier of {destination}", daemon=True).start()
 
     def collect(self) -> None:
-        """Forget what is done. Raises what it raised."""
+        """Forget finished work. Raises the work's error."""
         for destination, done in list(self._carried.items()):
             if done.done():
                 del self._carried[destination]
                 done.result()
 
     def forget_failures(self) -> None:
-        """Forget what has failed: it may be tried again."""
+        """Forget failed work, so that it may be tried again."""
         self._carried = {name: done for name, done in self._carried.items() if not (done.done() and done.exception())}
 
     def settled(self) -> bool:
-        """Whether nothing is being carried. Raises what it raised."""
+        """Return whether no thread is working. Raises the work's error."""
         return all(done.done() and done.result() is None for done in self._carried.values())
 
     def wait(self, given_up: Callable[[], bool]) -> bool:
-        """Wait until nothing is being carried: True; or, asked several times a second, until that is given up: False."""
+        """Wait until no thread is working, and return True; or until `given_up`, asked several times a second, and return False."""
         while wait(self._carried.values(), timeout=_LOOK_S).not_done:
             if given_up():
                 return False

@@ -1,10 +1,12 @@
-"""A target that only one of several runs writes to at a time: each orders the same messages, and the journal says which one delivers.
+"""A target that only one of several runs writes to at a time.
 
-A batch is delivered by its rows: those whose numbers are above the number through which their group is delivered. A batch of which no row is, another
-run has delivered, and nothing is done with it. `through` is read under the claim under which is written afterwards: as long as that claim is the present
-one nobody else writes, and when it isn't any more, the journal refuses it.
+Each run orders the same messages, and the journal names the run that delivers.
+A batch is delivered by its rows: those whose numbers are above the number through which their group is delivered. A batch of which no row
+is, another run has delivered, and nothing is done with it. `through` is read under the claim under which is written afterwards: as long as
+that claim is the present one nobody else writes, and when it isn't any more, the journal refuses it.
 
-A table of the journal's database gets the rows in the transaction that notes the numbers: exactly once. Any other sink gets them before: at least once.
+A table of the journal's database gets the rows in the transaction that notes the numbers: exactly once. Any other sink gets them before: at
+least once.
 """
 
 from __future__ import annotations
@@ -27,27 +29,26 @@ from seriatim.spark.deliver.targets import Target
 
 __all__ = ["MOST_ROWS", "Claimed", "Lease", "StandsBy"]
 
-#: So many rows a table gets in one transaction, at most, and about so many bytes.
+#: The most rows of a table in one transaction; about as many bytes as these.
 MOST_ROWS = 10_000
 _PORTION_BYTES = 8 * 2**20
 _KEYS = ["group", "sequence"]
-#: Where the rows are put together that a sink gets, beside the batch. No reader takes a name that begins with a dot for a part.
+#: The folder beside the batch for the rows that a sink still has to get. No reader takes a name that begins with a dot for a part.
 _REST = ".rest"
 
 
 class StandsBy(Exception):
-    """This run may not deliver now; the text says why. What waits is looked at again soon."""
+    """This run may not deliver now; the text is the reason. The next look follows soon."""
 
 
 class Lease(Protocol):
-    """What a run knows of its right to deliver, and does under it.
-
-    Each method raises `StandsBy` where the journal can't be reached, or the claim is another's by now.
+    """The right of a run to deliver, and the deliveries under it. Each method raises `StandsBy` where the journal can't be reached, or the
+    claim is another's by now.
     """
 
     @property
     def look_s(self) -> float:
-        """After how many seconds somebody who stands by looks again."""
+        """The time after which a standby run looks again, seconds."""
 
     def held(self) -> Any:
         """The claim of this run; None: it has none."""
@@ -67,7 +68,7 @@ class Lease(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """The groups of a batch: their keys, the highest number of each, and through which number each is delivered."""
+    """The groups of a batch: their keys, the highest number of each, and the number through which each is delivered."""
 
     keys: pa.Array
     highest: Ints
@@ -75,11 +76,11 @@ class _Groups:
 
     def places(self, rows: pa.Table) -> Ints:
         """The place of each row's group."""
-        found: Ints = pc.index_in(_group_of(rows), self.keys).to_numpy(zero_copy_only=False).astype(np.int64)
-        return found
+        index: Ints = pc.index_in(_group_of(rows), self.keys).to_numpy(zero_copy_only=False).astype(np.int64)
+        return index
 
     def new(self, rows: pa.Table) -> Bools:
-        """Which rows are still to be delivered."""
+        """Return the rows that are still to be delivered."""
         return undelivered(self.places(rows), _number_of(rows), self.through)
 
     @property
@@ -99,7 +100,7 @@ class Claimed:
     def __init__(self, destination: str, lease: Lease, sink: Target | None = None) -> None:
         self._destination = destination
         self._lease = lease
-        #: What takes the rows; None: a table of the journal's database.
+        #: The sink for the rows; None: a table of the journal's database.
         self._sink = sink
 
     @property
@@ -112,7 +113,7 @@ class Claimed:
 
     def take(self, batch: int, folder: Path) -> None:
         """See `Target`. Nothing is done with a batch that another run has delivered."""
-        claim = self._lease.held()  # before the numbers are read: what is read later may be of another run's time
+        claim = self._lease.held()  # before the numbers are read: a later read may see another run's numbers
         groups = self._groups(folder)
         if groups.is_over:
             return
@@ -134,15 +135,15 @@ class Claimed:
         return self._groups(folder).is_over
 
     def _groups(self, folder: Path) -> _Groups:
-        found = [
+        groups = [
             pa.table({"group": _group_of(rows), "number": rows.column("sequence")})
             .group_by("group")
             .aggregate([("number", "max")])
             for rows in _tables(folder, _KEYS)
         ]
-        if not found:
+        if not groups:
             return _Groups(pa.array([], pa.string()), np.zeros(0, np.int64), np.zeros(0, np.int64))
-        together = pa.concat_tables(found).group_by("group").aggregate([("number_max", "max")])
+        together = pa.concat_tables(groups).group_by("group").aggregate([("number_max", "max")])
         keys = together.column("group").combine_chunks()
         known = self._lease.through(self._destination, keys.to_pylist())
         through = np.array([known.get(key, NEVER) for key in keys.to_pylist()], np.int64)
@@ -150,20 +151,20 @@ class Claimed:
 
 
 def _group_of(rows: pa.Table) -> pa.ChunkedArray:
-    """The key of each row's group; a queue without groups has one, whose key no group has."""
+    """The key of each row's group; a queue without groups has one group, whose key no real group has."""
     return pc.fill_null(rows.column("group"), "")
 
 
 def _number_of(rows: pa.Table) -> Ints:
-    found: Ints = rows.column("sequence").to_numpy().astype(np.int64)
-    return found
+    numbers: Ints = rows.column("sequence").to_numpy().astype(np.int64)
+    return numbers
 
 
 def _highest(rows: pa.Table) -> dict[str, int]:
     """The last number of each group."""
     keyed = pa.table({"group": _group_of(rows), "number": rows.column("sequence")})
-    found = keyed.group_by("group").aggregate([("number", "max")])
-    return dict(zip(found.column("group").to_pylist(), found.column("number_max").to_pylist(), strict=True))
+    highest = keyed.group_by("group").aggregate([("number", "max")])
+    return dict(zip(highest.column("group").to_pylist(), highest.column("number_max").to_pylist(), strict=True))
 
 
 def _values(rows: pa.Table) -> dict[str, list[Any]]:
@@ -189,7 +190,7 @@ def _portions(folder: Path, groups: _Groups) -> Iterator[pa.Table]:
         new = table.filter(pa.array(groups.new(table)))
         rows = new if kept is None else pa.concat_tables([kept, new])
         ends = [end for _, end in _cut(rows, groups)]
-        # The last message of these rows may have more in what follows.
+        # The last message of these rows may continue in the next ones.
         begin = 0
         for end in ends[:-1]:
             yield rows.slice(begin, end - begin)
@@ -208,7 +209,7 @@ def _cut(rows: pa.Table, groups: _Groups) -> list[tuple[int, int]]:
 
 
 def _written(folder: Path, groups: _Groups, rest: Path) -> Path:
-    """A folder with the rows that are still to be delivered, in files of the same names; the batch itself if these are all."""
+    """Return a folder with the rows that are still to be delivered, in files of the same names; the batch itself if these are all."""
     if (groups.through == NEVER).all():
         return folder
     shutil.rmtree(rest, ignore_errors=True)

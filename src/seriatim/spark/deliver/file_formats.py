@@ -21,7 +21,7 @@ _OPTIONS: Mapping[str, Mapping[str, tuple[str, ...] | None]] = {
     "csv": {"compression": ("none", "gzip"), "header": ("true", "false"), "sep": None, "delimiter": None},
     "parquet": {"compression": ("none", "snappy", "gzip", "zstd", "lz4")},
 }
-#: The formats that are written here, each batch exactly once; any other is Spark's.
+#: The formats that this package writes, each batch exactly once; any other is Spark's.
 FORMATS = tuple(_OPTIONS)
 
 _ROW_GROUP_BYTES = 64 * 2**20
@@ -33,8 +33,8 @@ def check_options(destination: str, kind: str, options: Mapping[str, str]) -> No
     where, known = f"destination {destination}", _OPTIONS[kind]
     for name, value in options.items():
         if name not in known:
-            what = f"unknown option {name!r} of {kind}"
-            raise UsageError(what, where=where, remedy=f"it takes {', '.join(known)}")
+            problem = f"unknown option {name!r} of {kind}"
+            raise UsageError(problem, where=where, remedy=f"it takes {', '.join(known)}")
         allowed = known[name]
         if allowed is not None and value not in allowed:
             raise UsageError(f"{name} must be {' or '.join(allowed)}, not {value!r}", where=where)

@@ -34,7 +34,7 @@ from seriatim.spark.resequence.decided_packets import Opening, telling
 
 __all__ = ["ANSWER", "Outlet", "Parts"]
 
-#: What a task answers: files (`port`, `text` the staged and `name` the final name), ports that failed (`text` says
+#: The answer of a task: files (`port`, `text` the staged and `name` the final name), ports that failed (`text` says
 #: why), counts, reasons to set aside (`text`), reports (`text`), and how many messages the task had.
 ANSWER = "kind string, port int, name string, destination string, disposition string, text string, rows bigint"
 _ANSWER = pa.schema(
@@ -73,7 +73,7 @@ class Outlet:
 
     @property
     def suffix(self) -> str:
-        """The suffix of its files' names."""
+        """The suffix of the names of its files."""
         return f".{self.format}{'.gz' if self.is_zipped else ''}"
 
     @property
@@ -87,16 +87,16 @@ def _picked(rows: pa.Table, name: str, column: str) -> pa.ChunkedArray | pa.Arra
         return pa.nulls(rows.num_rows, pa.int64() if name == "sequence" else pa.string())
     if column.startswith("="):
         return pa.array(np.full(rows.num_rows, int(column[1:]), np.int64))
-    found = rows.column(column)
-    if not pa.types.is_struct(found.type):
-        return found
-    # Only tickets are structs, and those of a location without `stamp` are of nulls.
-    ticket = found.combine_chunks()
+    values = rows.column(column)
+    if not pa.types.is_struct(values.type):
+        return values
+    # Only tickets are structs; the tickets of a location without `stamp` are nulls.
+    ticket = values.combine_chunks()
     none = pc.is_null(pc.struct_field(ticket, "number"))
     return pa.StructArray.from_arrays(ticket.flatten(), fields=list(ticket.type), mask=none)
 
 
-class _File:
+class _OpenFile:
     """A file that is being written."""
 
     def __init__(self, outlet: Outlet, staged: str, schema: pa.Schema) -> None:
@@ -130,16 +130,16 @@ class _File:
             self._plain.close()
 
 
-class _Part:
+class _TaskFiles:
     """The files that a task writes for one port, one after another."""
 
     def __init__(self, outlet: Outlet, partition: int, attempt: int) -> None:
         self._outlet = outlet
         self._partition = partition
-        # Attempts are numbered from 0 by each run, and one of a run that was killed may still be writing.
+        # Attempts are numbered from 0 by each run, and an attempt of a killed run may still be writing.
         self._attempt = f"{attempt}-{uuid.uuid4().hex}"
         self._waiting: list[pa.Table] = []
-        self._file: _File | None = None
+        self._file: _OpenFile | None = None
         #: (staged name, name) of each file that is complete or open.
         self.files: list[tuple[str, str]] = []
         self.rows = 0
@@ -188,11 +188,11 @@ class _Part:
             self._file.give_up()
             self._file = None
 
-    def _next(self, schema: pa.Schema) -> _File:
+    def _next(self, schema: pa.Schema) -> _OpenFile:
         number = f"_{len(self.files):03d}" if self.files else ""
         name = f"part-{self._partition:05d}{number}{self._outlet.suffix}"
         staged = f"{name}.{self._attempt}"
-        file = _File(self._outlet, staged, schema)
+        file = _OpenFile(self._outlet, staged, schema)
         self.files.append((staged, name))
         return file
 
@@ -209,15 +209,15 @@ class _Desk:
         self._partition = partition
         self._attempt = attempt
         self._held_bytes = 0
-        self.parts: dict[int, _Part] = {}
+        self.parts: dict[int, _TaskFiles] = {}
 
     def take(self, table: pa.Table, ports: pa.ChunkedArray) -> None:
         """Add rows with their ports."""
         for port, rows in _by_port(table, ports):
             if port not in self._outlets:
                 continue
-            part = self.parts.pop(port, None) or _Part(self._outlets[port], self._partition, self._attempt)
-            self.parts[port] = part  # the last one used is the last one
+            part = self.parts.pop(port, None) or _TaskFiles(self._outlets[port], self._partition, self._attempt)
+            self.parts[port] = part  # moved to the end: the last one used
             part.add(rows)
         self._held_bytes += table.nbytes
         if self._held_bytes > _MOST_HELD_BYTES:
@@ -231,7 +231,9 @@ class _Desk:
             part.flush()
             opened += part.is_open and not was_open
             if opened > _MOST_OPEN:
-                unused = next((one for one in oldest if one.is_open and one is not part), part)
+                unused = next(
+                    (other_part for other_part in oldest if other_part.is_open and other_part is not part), part
+                )
                 unused.finish()
                 opened -= 1
         self._held_bytes = 0
@@ -243,7 +245,7 @@ class _Desk:
                 part.finish()
             return
         with ThreadPoolExecutor(min(_THREADS, len(self.parts))) as threads:
-            list(threads.map(_Part.finish, self.parts.values()))
+            list(threads.map(_TaskFiles.finish, self.parts.values()))
 
     def give_up(self) -> None:
         """Discard everything."""
@@ -259,7 +261,7 @@ class Parts:
     #: port for unrouted messages.
     outlets: Mapping[int, Outlet]
     destinations: tuple[str, ...]
-    #: Places of ports whose rows are passed on, to be written by a later `Parts`.
+    #: The places of ports whose rows are passed on, to be written by a later `Parts`.
     onward: frozenset[int] = frozenset()
     #: Whether the rows come from an earlier `Parts`, with its answer among them; else this one counts them.
     answered: bool = False
@@ -271,13 +273,13 @@ class Parts:
         yield pa.RecordBatch.from_pylist(answer, schema=_ANSWER)
 
     def passing_on(self, schema: bytes, opening: Opening | None) -> Opening:
-        """A function for ``mapInArrow``: from rows to the rows of `onward`, and the answer as `telling` rows."""
+        """Return a function for ``mapInArrow``: from rows to the rows of `onward`, and the answer as `telling` rows."""
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             fields = pa.ipc.read_schema(pa.py_buffer(schema))
             answer: list[dict[str, Any]] = []
             for rows in self._write(batches if opening is None else opening(batches), answer):
-                yield pa.RecordBatch.from_arrays(rows.columns, schema=fields)  # one stream has one schema
+                yield pa.RecordBatch.from_arrays(rows.columns, schema=fields)  # a stream has one schema
             yield telling(pa.array([json.dumps(row) for row in answer]), fields)
 
         return run
@@ -299,7 +301,7 @@ class Parts:
                 told += _told(table)
                 if not self.answered:
                     _count(table, counts)
-                if "_line" in table.column_names:  # they all come by here, with their text
+                if "_line" in table.column_names:  # all of them pass here, with their text
                     reasons.add(table)
                 ports = _ports(table, known)
                 desk.take(table, ports)
@@ -325,9 +327,9 @@ def _ports(table: pa.Table, destinations: pa.Array) -> pa.ChunkedArray:
     aside = pa.scalar(len(destinations), pa.int32())
     place = pc.if_else(pc.equal(disposition, "released"), place, aside)
     place = pc.if_else(pc.equal(disposition, "unrouted"), pa.scalar(len(destinations) + 1, pa.int32()), place)
-    # Copies are counted only: whatever is in one is in the message that was seen first.
+    # Copies are only counted: each has a message that was seen first.
     place = pc.if_else(pc.equal(disposition, "copy"), pa.scalar(None, pa.int32()), place)
-    if "_output" in table.column_names:  # 0: consumed on the way, its place in the order is all that it takes
+    if "_output" in table.column_names:  # 0: consumed by a function; only its place in the order is left
         place = pc.if_else(pc.equal(pc.fill_null(table.column("_output"), 1), 0), pa.scalar(None, pa.int32()), place)
     return place
 
@@ -366,7 +368,7 @@ def _count(table: pa.Table, counts: Counter[tuple[str, str]]) -> None:
             counts[row["destination"] or "", row["disposition"]] += row["count_all"]
 
 
-def _files(parts: Mapping[int, _Part]) -> list[dict[str, Any]]:
+def _files(parts: Mapping[int, _TaskFiles]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for port, part in parts.items():
         if part.failure is not None:

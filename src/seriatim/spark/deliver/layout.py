@@ -1,8 +1,8 @@
 """The layout of a micro-batch's frame for the workers that write it: its columns, and its text.
 
-A delivered row is ``message_id, type, location, ticket, parent_id, part, parts, group, sequence, ordinal, late``, the
-promoted properties, and ``body``; behind ``late`` a destination that was added again has ``incarnation``; columns that the frame doesn't have (a ticket, parts) are left out. In Parquet
-``ticket`` is a struct and ``body`` binary; in JSON ``ticket`` is an object and ``body`` text; in CSV both are text
+A delivered row is ``message_id, type, location, ticket, parent_id, part, parts, group, sequence, ordinal, late``, the promoted properties,
+and ``body``; behind ``late`` a destination that was added again has ``incarnation``; columns that the frame doesn't have (a ticket, parts)
+are left out. In Parquet ``ticket`` is a struct and ``body`` binary; in JSON ``ticket`` is an object and ``body`` text; in CSV both are text
 (``crm/0/17``).
 
 Destinations that are ordered by the same columns share their expressions, so that the plan for ten thousand
@@ -37,7 +37,7 @@ _INCARNATION = "incarnation"
 # Formats that have no structs.
 _FLAT = frozenset({"csv", "jdbc", TABLE})
 
-# Before the name of a column: what the message had there when it was put in order.
+# The prefix of a column's name for the values that the message had when it was put in order.
 _KEPT = "_by_"
 
 Kind = TypeVar("Kind")
@@ -45,7 +45,7 @@ Kind = TypeVar("Kind")
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """The common properties of queues whose rows have the same layout."""
+    """The properties that queues share whose rows have the same layout."""
 
     group: str | None
     default_group: str | None
@@ -87,10 +87,12 @@ class Layout:
             group, sequence = (one if one in known else None for one in (queue.group, queue.sequence))
             return _Shape(group, queue.default_group, sequence, incarnation, forgets=False)
 
-        self._shapes = {one.name: shape(one) for one in departed} | {queue.name: shape(queue) for queue in queues}
+        self._shapes = {departed_queue.name: shape(departed_queue) for departed_queue in departed} | {
+            queue.name: shape(queue) for queue in queues
+        }
         self._lines = {queue.name for queue, kind in zip(queues, formats, strict=True) if kind == "json"}
         self._dropped = {queue.name for queue, kind in zip(queues, formats, strict=True) if kind == DROP}
-        self._dropped |= {one.name for one in departed} - {queue.name for queue in queues}
+        self._dropped |= {departed_queue.name for departed_queue in departed} - {queue.name for queue in queues}
         self._flat = any(kind in _FLAT for kind in formats)
         self._selected: dict[tuple[str, ...], list[Column]] = {}
         self._shared: dict[tuple[_Shape, bool, tuple[str, ...]], tuple[tuple[str, str], ...]] = {}
@@ -110,7 +112,7 @@ class Layout:
         sequence = "" if shape.sequence is None else source.get(shape.sequence, _kept(shape.sequence, rows.names))
         group = _group_as_it_is(shape, rows) if shape.group is not None else ""
         order = [("group", "_group" if group is None else group), ("sequence", sequence), *_LEFT]
-        if shape.forgets:  # counted by group, those of the destination included
+        if shape.forgets:  # counted by group, including the destination's incarnation
             order.append((_INCARNATION, _INCARNATION))
         elif shape.incarnation:
             order.append((_INCARNATION, f"={shape.incarnation}"))
@@ -121,9 +123,8 @@ class Layout:
         return OUTPUTS not in rows.names and not self._computed(rows)
 
     def rows(self, frame: DataFrame) -> DataFrame:
-        """The rows with the columns that files of columns need in addition, a row for each output of a message.
-
-        Group and sequence are those of the message, whatever its outputs have there.
+        """Return the rows with the columns that column files need in addition, a row for each output of a message. Group and sequence are
+        those of the message, whatever its outputs have there.
         """
         if OUTPUTS in frame.columns:
             named = {name for shape in self._shapes.values() for name in (shape.group, shape.sequence) if name}
@@ -134,19 +135,17 @@ class Layout:
 
     def _computed(self, rows: T.StructType) -> dict[str, Column]:
         typed = {name: shape for name, shape in self._shapes.items() if name not in self._lines | self._dropped}
-        found = {}
+        computed = {}
         if any(shape.group is not None and _group_as_it_is(shape, rows) is None for shape in typed.values()):
             groups = {name: (shape.group, shape.default_group) for name, shape in typed.items()}
-            found["_group"] = _by_destination(groups, lambda key: _group(*key, rows.names))
+            computed["_group"] = _by_destination(groups, lambda key: _group(*key, rows.names))
         if self._flat and "ticket" in rows.names:
-            found["_ticket"] = _ticket_text()
-        return found
+            computed["_ticket"] = _ticket_text()
+        return computed
 
     def lines(self, frame: DataFrame) -> DataFrame:
-        """The rows as text.
-
-        ``destination, disposition``, ``_line``, ``reason`` of a row that is no message or is set aside, and ``_output``
-        where the frame has it.
+        """The rows as text. ``destination, disposition``, ``_line``, ``reason`` of a row that is no message or is set aside, and
+        ``_output`` where the frame has it.
         """
         frame = _with_whole_tickets(frame)
         names = tuple(frame.columns)
@@ -165,16 +164,16 @@ class Layout:
     def _line(self, rows: DataFrame) -> Column:
         """The row as text: for a released row if its port takes text, for any other row always."""
         frame = rows.columns
-        mine = {name: shape for name, shape in self._shapes.items() if name in self._lines}
+        shapes = {name: shape for name, shape in self._shapes.items() if name in self._lines}
         released = F.col("disposition") == "released"
         aside = F.when(
             F.col("destination").isNotNull(), _by_destination(self._shapes, lambda shape: self._aside(shape, frame))
         ).otherwise(self._aside(_Shape(None, None, None), frame))
         rest = F.when(F.col("disposition").isNotNull() & ~F.col("disposition").isin("released", "copy"), aside)
-        if not mine:
+        if not shapes:
             return rest
-        written = released & F.col("destination").isin(sorted(mine)) if len(mine) < len(self._shapes) else released
-        return F.when(written, _by_destination(mine, lambda shape: self._released(shape, frame))).otherwise(rest)
+        written = released & F.col("destination").isin(sorted(shapes)) if len(shapes) < len(self._shapes) else released
+        return F.when(written, _by_destination(shapes, lambda shape: self._released(shape, frame))).otherwise(rest)
 
     def _released(self, shape: _Shape, frame: Sequence[str]) -> Column:
         text = F.col("body").cast("string")
@@ -188,7 +187,7 @@ class Layout:
         return F.when(F.coalesce(F.is_valid_utf8(text), F.lit(True)), plain).otherwise(encoded)
 
     def _aside(self, shape: _Shape, frame: Sequence[str]) -> Column:
-        """The text of a row that was not released. A body that is no text is in base64, so that nothing is lost."""
+        """The text of a row that was not released. A body that isn't text is in Base64, so that nothing is lost."""
         text = F.col("body").cast("string")
         return F.to_json(
             F.struct(
@@ -207,8 +206,10 @@ class Layout:
 
 
 def flat_columns(pipeline: Pipeline) -> dict[str, str]:
-    """The columns of a delivered row in a format that has no structs, with their Spark types. Destinations that were added again have one more."""
-    ticket = {"ticket": "string"} if any(one.stamp is not None for one in pipeline.receive) else {}
+    """The columns of a delivered row in a format that has no structs, with their Spark types. Destinations that were added again have one
+    more.
+    """
+    ticket = {"ticket": "string"} if any(location.stamp is not None for location in pipeline.receive) else {}
     parts = {"parent_id": "string", "part": "bigint", "parts": "bigint"}
     parts = parts if has_parts(pipeline.receive) else {}
     first = {"message_id": "string", "type": "string", "location": "string"}
@@ -267,12 +268,12 @@ def _ticket_text() -> Column:
 
 
 def _by_destination(kinds: Mapping[str, Kind], column_of: Callable[[Kind], Column]) -> Column:
-    """A column that differs by destination: one expression for each kind, however many destinations share it."""
+    """A column that differs by destination: one expression for each kind, whatever the number of destinations."""
     alike: dict[Kind, list[str]] = {}
     for name, kind in kinds.items():
         alike.setdefault(kind, []).append(name)
-    (most, _), *others = sorted(alike.items(), key=lambda item: -len(item[1]))
+    (most, _), *rarer = sorted(alike.items(), key=lambda item: -len(item[1]))
     column = column_of(most)
-    for kind, names in others:
+    for kind, names in rarer:
         column = F.when(F.col("destination").isin(names), column_of(kind)).otherwise(column)
     return column

@@ -57,14 +57,13 @@ def folder_name(destination: str) -> str:
 
 
 def kept_in(folder: Path) -> tuple[str, tuple[Kept, ...]]:
-    """The destination of an outbox's folder, and the batches that wait there, oldest first. Changes nothing.
-
-    A run may put batches in and take them away meanwhile.
+    """The destination of an outbox's folder, and the batches that wait there, oldest first. Changes nothing. A run may put batches in and
+    take them away meanwhile.
     """
     port = Port("", folder, "")
     destination = str((port.manifest() or {}).get("destination", folder.name))
-    found = (_about_if_there(port, batch) for batch in port.batches())
-    return destination, tuple(one for one in found if one is not None)
+    entries = (_about_if_there(port, batch) for batch in port.batches())
+    return destination, tuple(entry for entry in entries if entry is not None)
 
 
 def _about_if_there(port: Port, batch: int) -> Kept | None:
@@ -72,16 +71,16 @@ def _about_if_there(port: Port, batch: int) -> Kept | None:
     try:
         return _about(port, batch)
     except CheckpointMismatch:
-        # It may be there again: the folder of a batch that is replaced is gone for a moment.
+        # It may be back: the folder of a batch that is being replaced is missing for a moment.
         return _about(port, batch) if port.folder(batch).exists() else None
 
 
 def _about(port: Port, batch: int) -> Kept:
     file = port.folder(batch) / _ABOUT
     try:
-        found = json.loads(file.read_bytes())
-        columns, options = tuple(found["columns"]), dict(found["options"])
-        return Kept(batch, found["rows"], found["since"], found["reason"], columns, options)
+        content = json.loads(file.read_bytes())
+        columns, options = tuple(content["columns"]), dict(content["options"])
+        return Kept(batch, content["rows"], content["since"], content["reason"], columns, options)
     except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
         raise CheckpointMismatch("the file is damaged", where=str(file), remedy="restore it") from error
 
@@ -96,7 +95,7 @@ class Outbox:
         self._identity = identity
         self._claimed = False
         self._lock = threading.Lock()
-        #: What waits, oldest first; replaced, never changed.
+        #: The waiting batches, oldest first; replaced, never changed.
         self.kept: tuple[Kept, ...] = ()
         if port.root.exists():
             self._open()
@@ -108,16 +107,16 @@ class Outbox:
             self.port.sweep()
             self.kept = tuple(_about(self.port, batch) for batch in self.port.batches())
             if not self.kept:
-                shutil.rmtree(self.port.root)  # an empty one may be of a format that the port had before
+                shutil.rmtree(self.port.root)  # an empty port may have another format from before
                 return
         except OSError as error:
             raise self._broken(error) from error
         try:
             self._claim()
         except CheckpointMismatch as error:
-            what = f"waiting for {self.port.destination}: {counted(len(self.kept), 'batch')} in another format"
+            problem = f"waiting for {self.port.destination}: {counted(len(self.kept), 'batch')} in another format"
             remedy = "give the port the format that it had until they are delivered"
-            raise CheckpointMismatch(what, where=str(self.port.root), remedy=remedy) from error
+            raise CheckpointMismatch(problem, where=str(self.port.root), remedy=remedy) from error
 
     def _claim(self) -> None:
         if self._claimed:
@@ -147,8 +146,8 @@ class Outbox:
                 self.port.publish(kept.batch, listed)
             except OSError as error:
                 raise self._broken(error) from error
-            others = [one for one in self.kept if one.batch != kept.batch]
-            self.kept = tuple(sorted([*others, *([kept] if listed else [])], key=lambda one: one.batch))
+            remaining = [batch for batch in self.kept if batch.batch != kept.batch]
+            self.kept = tuple(sorted([*remaining, *([kept] if listed else [])], key=lambda batch: batch.batch))
 
     def _tell(self, kept: Kept) -> None:
         with (self.port.staging / _ABOUT).open("wb") as file:
@@ -159,14 +158,14 @@ class Outbox:
     def drop(self, kept: Kept) -> None:
         """Remove a batch that was delivered, unless it was replaced in the meantime."""
         with self._lock:
-            if not any(one is kept for one in self.kept):
+            if not any(batch is kept for batch in self.kept):
                 return
             try:
                 self.port.check_fence()
                 self.port.remove(kept.batch)
             except OSError as error:
                 raise self._broken(error) from error
-            self.kept = tuple(one for one in self.kept if one is not kept)
+            self.kept = tuple(batch for batch in self.kept if batch is not kept)
 
     def _broken(self, error: OSError) -> EnvironmentProblem:
         return EnvironmentProblem(

@@ -1,9 +1,8 @@
 """The deliveries of one destination: directly into its port, or through its outbox while the port fails.
 
-A port that fails makes only its own destination wait. From then on its batches go to the outbox, so that order is
-kept; the oldest batch is retried, after 1 s at first and at most every minute, and when all batches are delivered
-the next goes directly into the port again. Another sink of Spark, and one that only one of two runs writes to at a time (`claimed.py`), always get their
-batches from the outbox.
+A port that fails makes only its own destination wait. From then on its batches go to the outbox, so that order is kept; the oldest batch is
+retried, after 1 s at first and at most every minute, and when all batches are delivered the next goes directly into the port again. Another
+sink of Spark, and one that only one of two runs writes to at a time (`claimed.py`), always get their batches from the outbox.
 
 Two threads work here: the thread of the micro-batch calls `ready` and `put`, a carrier thread calls `carry`.
 """
@@ -25,7 +24,7 @@ __all__ = ["Outgoing", "Waiting"]
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
-#: So many batches are looked at when this run stands by: the first one that the other run hasn't delivered doesn't keep all behind it.
+#: How many batches a standby run looks at: the first batch that the other run hasn't delivered doesn't hold up all later ones.
 _MOST_LOOKED_AT = 16
 
 
@@ -62,7 +61,7 @@ class Outgoing:
         self._clock = clock
         self._straight: Port | None = None
         self._columns: tuple[str, ...] = ()
-        # Whether the workers write a batch once more that the port didn't take: it is not in the outbox yet.
+        # Whether the workers write a batch again that the port refused: it isn't in the outbox yet.
         self._rewritten = False
         self._reason = outbox.kept[-1].reason if outbox.kept else ""
         self._since = outbox.kept[0].since if outbox.kept else 0.0
@@ -86,9 +85,9 @@ class Outgoing:
         kept, reason = self._outbox.kept, self._reason
         if not kept and not reason:
             return None
-        since = min([one.since for one in kept], default=self._since)
+        since = min([batch.since for batch in kept], default=self._since)
         moment = dt.datetime.fromtimestamp(int(since), dt.UTC).isoformat().replace("+00:00", "Z")
-        rows = sum(one.rows for one in kept)
+        rows = sum(batch.rows for batch in kept)
         return Waiting(self.destination, rows, len(kept), moment, reason, bool(reason) and self._stands_by)
 
     def claim(self) -> None:
@@ -108,7 +107,7 @@ class Outgoing:
             return None
 
     def begin(self) -> None:
-        """Remove what a batch that didn't end left behind."""
+        """Remove the remains of an unfinished batch."""
         if isinstance(self._target, Folder):
             self._target.port.begin()
         self._outbox.port.begin()
@@ -123,7 +122,7 @@ class Outgoing:
         return self._outbox.port
 
     def put(self, batch: int, parts: list[tuple[str, str]], rows: int, failure: str | None) -> bool:
-        """Put a batch in place that the workers wrote where `ready` said."""
+        """Put a batch in place that the workers wrote to the folder from `ready`."""
         if self._straight is None:
             if failure is not None:
                 raise EnvironmentProblem(
@@ -131,7 +130,7 @@ class Outgoing:
                     remedy="mend that; the next run goes on where this one stopped",
                 )
             since = self._since if self._reason else time.time()
-            reason = "" if self._stands_by else self._reason  # who has the lease the next run finds out itself
+            reason = "" if self._stands_by else self._reason  # the next run asks for the lease's holder itself
             kept = Kept(batch, rows, since, reason, self._columns, dict(self._outbox.port.options))
             self._outbox.put(kept, parts)
             self._rewritten = False
@@ -150,12 +149,12 @@ class Outgoing:
     def carry(self) -> None:
         """Deliver waiting batches, oldest first, as long as the port accepts them."""
         while self.has_work and not self._stopped:
-            # Both before what is kept: `put` keeps a batch first, and then it is not rewritten any more. And where there
-            # is no reason, the straight way is open from the drop of the last batch on: one that comes then is not ours.
+            # Both are read before the batches: `put` first keeps a batch and then ends the rewriting. Without a reason the direct way
+            # is open from the removal of the last batch on, so a later batch isn't ours.
             rewritten, failing = self._rewritten, bool(self._reason)
             oldest = next(iter(self._outbox.kept), None)
             if oldest is None and rewritten:
-                return  # a port that could be claimed would pass for one that has everything
+                return  # otherwise a claimable port would count as one that has everything
             try:
                 if oldest is None:
                     self._target.claim()
@@ -174,11 +173,13 @@ class Outgoing:
                 self._pause_s, self._reason = _FIRST_PAUSE_S, ""  # the reason last: with it the straight way is open
 
     def stop(self) -> None:
-        """Let the carrier thread end after its present batch."""
+        """Make the carrier thread end after its present batch."""
         self._stopped = True
 
     def _stand_by(self, reason: str) -> None:
-        """Note why this run doesn't deliver now, and remove what another one has delivered, so that the checkpoint doesn't grow."""
+        """Note why this run doesn't deliver now, and remove the batches that another run has delivered, so that the checkpoint doesn't
+        grow.
+        """
         target = self._target
         if not isinstance(target, Claimed):
             raise TypeError(target)
@@ -191,7 +192,7 @@ class Outgoing:
                 if target.is_over(self._outbox.port.folder(later.batch)):
                     self._outbox.drop(later)
         except StandsBy:
-            return  # the journal is away: nobody can know
+            return  # without the journal nothing is known
         except Exception as error:  # noqa: BLE001 -- as of any target
             self._blame(reason_of(error))
 

@@ -13,7 +13,7 @@ A reader that takes batches in order of name, and the files of a batch in order 
 Spark, pyarrow and the shell's ``*`` ignore names that begin with a dot, so each of them sees every row once.
 
 *Exactly once.* A batch's files are written and synced under ``.staging-…`` and renamed into place as one
-folder. What waited is copied by another thread than the one that begins the next batch, so it has a staging of its own. A
+folder. Waiting rows are copied by another thread than the one that begins the next batch, so it has a staging of its own. A
 process that is killed before the rename leaves only staging, which the next batch removes. If it is killed
 after the rename, Spark runs the batch again, because it was not committed; the batch is then
 replaced: the old folder is renamed away, the new folder into place, and the old folder removed. After a kill between
@@ -87,37 +87,39 @@ class Port:
         written = wanted | ({"fence": self.fence} if self.fence else {})
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            found = self.manifest()
-            if found is None and next(self.root.glob("batch=*"), None) is not None:
+            manifest = self.manifest()
+            if manifest is None and next(self.root.glob("batch=*"), None) is not None:
                 raise CheckpointMismatch(
                     "the folder has batches, but no manifest that names their pipeline",
                     where=str(self.root),
                     remedy="deliver to another folder",
                 )
-            if found is None:
+            if manifest is None:
                 self._sign(written)
         except OSError as error:
             raise EnvironmentProblem(f"can't deliver: {error.strerror}", where=str(self.root)) from error
-        for key, what in (
+        for key, noun in (
             ("layout", "layout"),
             ("identity", "checkpoint"),
             ("destination", "destination"),
             ("format", "format"),
         ):
-            if found is not None and found.get(key) != wanted[key]:
+            if manifest is not None and manifest.get(key) != wanted[key]:
                 remedy = "deliver to another folder, or remove this one if it is not needed"
-                if key == "identity" and all(found.get(one) == wanted[one] for one in ("pipeline", "destination")):
+                if key == "identity" and all(
+                    manifest.get(name) == wanted[name] for name in ("pipeline", "destination")
+                ):
                     remedy = (
                         "if the checkpoint was lost, restore it from a backup; to deliver everything anew, remove this folder, or "
                         "deliver to another one"
                     )
                 raise CheckpointMismatch(
-                    f"the folder has batches of another {what}: pipeline {found.get('pipeline')!r}, "
-                    f"destination {found.get('destination')!r}, {found.get('format')}",
+                    f"the folder has batches of another {noun}: pipeline {manifest.get('pipeline')!r}, "
+                    f"destination {manifest.get('destination')!r}, {manifest.get('format')}",
                     where=str(self.root),
                     remedy=remedy,
                 )
-        if found is not None and self._is_superseding(found):
+        if manifest is not None and self._is_superseding(manifest):
             try:
                 self._sign(written)
             except OSError as error:
@@ -125,16 +127,16 @@ class Port:
 
     def check_fence(self) -> None:
         """Check that no later run has claimed the folder."""
-        found = self.manifest()
-        if found is None:
-            # Where a disk is not mounted any more, its folder may still be there: empty, and not the port.
+        manifest = self.manifest()
+        if manifest is None:
+            # An unmounted disk may leave its folder behind: empty, and not the port.
             (self.root / _MANIFEST).stat()
         else:
-            self._is_superseding(found)
+            self._is_superseding(manifest)
 
-    def _is_superseding(self, found: Mapping[str, object]) -> bool:
-        """Whether the folder was last claimed by an earlier run. Raises `CheckpointMismatch` if it was by a later one."""
-        last = found.get("fence", 0)
+    def _is_superseding(self, manifest: Mapping[str, object]) -> bool:
+        """Return whether an earlier run made the last claim of the folder. Raises `CheckpointMismatch` if a later run made it."""
+        last = manifest.get("fence", 0)
         if not isinstance(last, int) or last > self.fence:
             raise CheckpointMismatch(
                 "a later run of this pipeline has taken over",
@@ -144,27 +146,27 @@ class Port:
         return last < self.fence
 
     def _sign(self, manifest: Mapping[str, object]) -> None:
-        """Write whose folder it is, and then remove what other runs have staged."""
+        """Write the folder's owner, and then remove what other runs have staged."""
         write_synced(self.root / _MANIFEST, json.dumps(manifest, indent=2).encode())
         for staging in self.root.glob(f"{_STAGING}*"):
             if staging not in (self.staging, self._carried):
                 shutil.rmtree(staging, ignore_errors=True)
 
     def manifest(self) -> dict[str, object] | None:
-        """What the folder says of its owner; None: nothing. Raises `CheckpointMismatch` if that is damaged."""
+        """Return what the folder says of its owner; None: nothing. Raises `CheckpointMismatch` if it is damaged."""
         try:
             text = (self.root / _MANIFEST).read_bytes()
         except FileNotFoundError:
             return None
         try:
-            found = json.loads(text)
+            manifest = json.loads(text)
         except ValueError:
-            found = None
-        if not isinstance(found, dict):
+            manifest = None
+        if not isinstance(manifest, dict):
             raise CheckpointMismatch(
                 "the file is damaged", where=str(self.root / _MANIFEST), remedy="restore or remove it"
             )
-        return found
+        return manifest
 
     def is_signed(self) -> bool:
         """Whether the folder names its owner."""
@@ -172,8 +174,8 @@ class Port:
 
     def batches(self) -> list[int]:
         """The ids of the batches that are in place, ascending."""
-        found = [path.name.removeprefix("batch=") for path in self.root.glob("batch=*")]
-        return sorted(int(name) for name in found if name.isdecimal())
+        names = [path.name.removeprefix("batch=") for path in self.root.glob("batch=*")]
+        return sorted(int(name) for name in names if name.isdecimal())
 
     def disk(self) -> int:
         """The number of the file system that the folder is on, or would be."""
@@ -183,7 +185,7 @@ class Port:
         raise FileNotFoundError(self.root)
 
     def begin(self) -> None:
-        """Remove what a batch that didn't end left behind."""
+        """Remove the remains of an unfinished batch."""
         shutil.rmtree(self.staging, ignore_errors=True)
 
     def take(self, batch: int, folder: Path) -> None:
@@ -221,7 +223,7 @@ class Port:
         shutil.rmtree(staging, ignore_errors=True)
 
     def remove(self, batch: int) -> None:
-        """Remove a batch in one step, so that never half of it is there. Allowed while another batch is being written."""
+        """Remove a batch in one step, so that readers never see half of it. Allowed while another batch is being written."""
         removed = self.root / f"{_REMOVED}{batch:010d}"
         self.folder(batch).rename(removed)
         sync_folder(self.root)

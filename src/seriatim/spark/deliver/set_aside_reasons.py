@@ -1,4 +1,4 @@
-"""Why messages were set aside: how many for each reason, with one of them as an example.
+"""The reasons for which messages were set aside: how many messages each has, and one of them as an example.
 
 Counted by the workers while they write. Two reasons are one where they differ in numbers and in quoted text only ("'a' is
 not a number", "'b' is not a number"), and there is a limit: a feed of broken rows has as many texts as rows.
@@ -19,12 +19,12 @@ from pyspark.sql import functions as F
 
 __all__ = ["OTHER", "ReasonCounts", "SetAsideReason", "by_frequency", "merged", "without_place"]
 
-#: What stands for all reasons beyond the limit.
+#: The name for all reasons beyond the limit.
 OTHER = "other reasons"
 
 _MOST = 50
 _LONGEST = 300
-#: What may differ between messages that were set aside for one reason.
+#: The parts of a text that may differ between messages of one reason.
 _VARIABLE = r"""'[^']*'|"[^"]*"|[0-9]+"""
 _IN_PLACE = "…"
 
@@ -53,7 +53,7 @@ class SetAsideReason:
 
     @property
     def kind(self) -> tuple[str, str, str]:
-        """What messages have in common that were set aside for one reason."""
+        """The values that messages of one reason share."""
         return self.destination or "", self.disposition, re.sub(_VARIABLE, _IN_PLACE, self.reason)
 
     def to_json(self) -> str:
@@ -67,7 +67,7 @@ class SetAsideReason:
 
 
 def without_place() -> Column:
-    """The reason of a row, without the row's place, which its id says too (``a.json:17: not JSON``)."""
+    """The reason of a row, without the row's place, which its id has too (``a.json:17: not JSON``)."""
     to_the_end = F.lit(2**31 - 1)
     place = F.concat(F.substring("message_id", F.locate("/", "message_id") + 1, to_the_end), F.lit(": "))
     rest = F.substring("reason", F.length(place) + 1, to_the_end)
@@ -76,20 +76,20 @@ def without_place() -> Column:
 
 def merged(reasons: Iterable[SetAsideReason]) -> dict[tuple[str, str, str], SetAsideReason]:
     """Reasons by their kinds, the messages of each added up; the first example stays."""
-    found: dict[tuple[str, str, str], SetAsideReason] = {}
-    for one in reasons:
-        kind = one.kind
-        if kind not in found and len(found) >= _MOST:
-            one = replace(one, destination=None, reason=OTHER)  # noqa: PLW2901 - from here on it is that
-            kind = one.kind
-        known = found.get(kind)
-        found[kind] = one if known is None else replace(known, messages=known.messages + one.messages)
-    return found
+    by_kind: dict[tuple[str, str, str], SetAsideReason] = {}
+    for reason in reasons:
+        kind = reason.kind
+        if kind not in by_kind and len(by_kind) >= _MOST:
+            reason = replace(reason, destination=None, reason=OTHER)  # noqa: PLW2901 - from here on it is that
+            kind = reason.kind
+        known = by_kind.get(kind)
+        by_kind[kind] = reason if known is None else replace(known, messages=known.messages + reason.messages)
+    return by_kind
 
 
 def by_frequency(reasons: Iterable[SetAsideReason]) -> tuple[SetAsideReason, ...]:
-    """The most frequent first, `OTHER` last."""
-    return tuple(sorted(reasons, key=lambda one: (one.reason == OTHER, -one.messages, one.kind)))
+    """Return the most frequent reasons first, `OTHER` last."""
+    return tuple(sorted(reasons, key=lambda reason: (reason.reason == OTHER, -reason.messages, reason.kind)))
 
 
 class ReasonCounts:
@@ -100,14 +100,14 @@ class ReasonCounts:
 
     def add(self, table: pa.Table) -> None:
         """Count rows."""
-        told = pc.and_(pc.is_valid(table.column("disposition")), pc.is_valid(table.column("_line")))
+        reported = pc.and_(pc.is_valid(table.column("disposition")), pc.is_valid(table.column("_line")))
         aside = pc.invert(pc.is_in(table.column("disposition"), pa.array(["released", "unrouted"])))
-        rows = table.filter(pc.and_(told, aside)).select(["destination", "disposition", "reason", "_line"])
+        rows = table.filter(pc.and_(reported, aside)).select(["destination", "disposition", "reason", "_line"])
         if rows.num_rows:
             self._found = merged([*self._found.values(), *_reasons(rows.combine_chunks())])
 
     def found(self) -> tuple[SetAsideReason, ...]:
-        """What was counted."""
+        """Return the reasons that were counted."""
         return tuple(self._found.values())
 
 
@@ -123,14 +123,14 @@ def _reasons(rows: pa.Table) -> Iterator[SetAsideReason]:
         }
     )
     groups = table.group_by(["destination", "disposition", "kind"], use_threads=False)
-    for one in groups.aggregate([("row", "min"), ([], "count_all")]).to_pylist():
-        row = one["row_min"]
+    for group in groups.aggregate([("row", "min"), ([], "count_all")]).to_pylist():
+        row = group["row_min"]
         line = json.loads(rows.column("_line")[row].as_py())
         yield SetAsideReason(
-            one["destination"],
-            one["disposition"],
+            group["destination"],
+            group["disposition"],
             texts[row].as_py()[:_LONGEST],
-            one["count_all"],
+            group["count_all"],
             line["message_id"],
             line["group"],
             line["sequence"],

@@ -44,9 +44,9 @@ from seriatim.spark.session.requirements import arrow_schema
 
 __all__ = ["SET_ASIDE", "UNROUTED", "Delivered", "Folders", "InHand", "Sink", "StreamingQuery", "Waiting", "start"]
 
-#: The name of the port for what was not released.
+#: The name of the port for messages that were not released.
 SET_ASIDE = "set-aside"
-#: The name of the port for what no destination wanted.
+#: The name of the port for messages without a destination.
 UNROUTED = "unrouted"
 
 _THREADS = 16
@@ -59,7 +59,7 @@ class Delivered:
     batch: int
     #: How many messages by (destination, disposition); the destination of a message that has none is "".
     counts: Mapping[tuple[str, str], int]
-    #: What the operator says of its state, a JSON text a bucket.
+    #: The operator's reports of its state, a JSON text a bucket.
     reports: tuple[str, ...] = ()
     tasks: tuple[int, ...] = ()
     #: Why messages were set aside, as each writing task has counted.
@@ -84,10 +84,8 @@ class Folders:
 
 
 class Sink:
-    """The sink of a pipeline's query; called with each micro-batch, in a thread of Spark.
-
-    A query that is begun again has the same sink: what waits for a port that hangs is in the hands of a thread, and no other may
-    deliver it meanwhile.
+    """The sink of a pipeline's query; called with each micro-batch, in a thread of Spark. A query that is begun again has the same sink:
+    the rows that wait for a hanging port belong to a thread, and no other may deliver them meanwhile.
     """
 
     def __init__(
@@ -111,20 +109,20 @@ class Sink:
         self._formats = [destination.deliver.format for destination in delivering]
         # Whether any port takes columns, and not lines of text.
         self._typed = any(kind != "json" for kind in self._formats)
-        every, formats = zip(*((one.queue, one.deliver.format) for one in pipeline.route), strict=True)
+        every, formats = zip(*((route.queue, route.deliver.format) for route in pipeline.route), strict=True)
         self._layout = Layout(every, formats, tuple(properties(pipeline)), incarnations, departed)
         #: Called when a batch is in place in all ports, or waits for failing ports.
         self._delivered = delivered
         self._clock = clock
         self._last: int | None = None
         self._began: tuple[int, float] | None = None
-        # What waits is carried beside the batches: a port that takes its time to fail holds nobody up.
+        # Waiting batches are carried beside the micro-batches: a port that fails slowly holds up no other.
         self._carriers = Carriers(_THREADS)
         with ThreadPoolExecutor(_THREADS) as threads:
             list(threads.map(Outgoing.claim, self._outgoing))
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        """Deliver a micro-batch; once more if it was delivered before."""
+        """Deliver a micro-batch; if it was delivered before, deliver it again."""
         self._began = batch, self._clock()
         try:
             self._deliver(frame, batch)
@@ -132,13 +130,13 @@ class Sink:
             self._began = None
 
     def check_age(self, latest: int) -> None:
-        """See that no port of files is ahead of the checkpoint: its next batches would replace others of these numbers."""
-        for one in self._outgoing:
-            newest = one.newest_batch()
+        """Check that no port of files is ahead of the checkpoint: its next batches would replace batches of these numbers."""
+        for outgoing in self._outgoing:
+            newest = outgoing.newest_batch()
             if newest is not None and newest > latest:
                 raise CheckpointMismatch(
                     f"the port has batch {newest}, and the checkpoint would go on with batch {latest}: it is older",
-                    where=f"destination {one.destination}",
+                    where=f"destination {outgoing.destination}",
                     remedy="restore both from one backup, or give the pipeline a new checkpoint and new ports",
                 )
 
@@ -149,32 +147,32 @@ class Sink:
 
     def waiting(self) -> tuple[Waiting, ...]:
         """The destinations that haven't got all their released messages, and destinations whose ports fail."""
-        return tuple(found for one in self._outgoing if (found := one.waiting()) is not None)
+        return tuple(rows for outgoing in self._outgoing if (rows := outgoing.waiting()) is not None)
 
     def carry(self, *, now: bool = False) -> None:
         """Start the delivery of waiting batches, in separate threads; returns at once."""
         self._carriers.collect()
-        for one in self._outgoing:
-            if one.is_due or (now and one.has_work):
-                self._carriers.carry(one.destination, one.carry)
+        for outgoing in self._outgoing:
+            if outgoing.is_due or (now and outgoing.has_work):
+                self._carriers.carry(outgoing.destination, outgoing.carry)
 
     def settled(self) -> bool:
         """Whether no waiting batch is being delivered."""
         return self._carriers.settled()
 
     def begin_again(self) -> None:
-        """Forget that deliveries have failed; another query begins with this sink. What is being delivered goes on."""
+        """Forget failed deliveries; another query begins with this sink. Deliveries under way continue."""
         self._carriers.forget_failures()
 
     def close(self, given_up: Callable[[], bool] = lambda: False) -> bool:
         """Stop delivering waiting batches; the next sink finds them again."""
-        for one in self._outgoing:
-            one.stop()
+        for outgoing in self._outgoing:
+            outgoing.stop()
         return self._carriers.wait(given_up)
 
     def _deliver(self, frame: DataFrame, batch: int) -> None:
         again = self._last is None or batch <= self._last
-        self._last = None  # until it is done, nobody knows what lies in staging
+        self._last = None  # until the batch is done, the content of staging is unknown
         everywhere = range(len(self._outgoing))
         if again:
             with ThreadPoolExecutor(_THREADS) as threads:
@@ -182,7 +180,7 @@ class Sink:
         answers = self._write(frame, everywhere)
         failed = self._put(batch, answers, everywhere if again else ())
         while failed:
-            # What the others have they have; the rows of those that failed are written once more, for their outboxes.
+            # The other ports have their rows; the rows of the failed ports are written again, for their outboxes.
             failed = self._put(batch, self._write(frame, failed), failed)
         self._delivered(_outcome(batch, answers))
         self._last = batch
@@ -215,9 +213,8 @@ class Sink:
         return Outlet(str(port.staging), port.format, port.options, chosen)
 
     def _put(self, batch: int, answers: Iterable[Row], places: Iterable[int]) -> list[int]:
-        """Put the files of a batch in place; return the places of the ports that failed, in a task or now.
-
-        A batch that may be there already is put in place even without files, for the ports in `places`.
+        """Put the files of a batch in place; return the places of the ports that failed, in a task or now. A batch that may be there
+        already is put in place even without files, for the ports in `places`.
         """
         failed, parts, rows = _by_port(answers)
 
@@ -275,7 +272,7 @@ def _outgoing(
 
 
 def _check_dropped(waiting: Port) -> None:
-    """Check that no batch waits that was released before its destination dropped."""
+    """Check that no batch waits that was released before its destination was set to drop."""
     if batches := waiting.batches():
         raise CheckpointMismatch(
             f"{counted(len(batches), 'batch waits', 'batches wait')} for {waiting.destination}, which has no port any more",

@@ -25,11 +25,11 @@ from seriatim.spark.session.versions import spark_schema
 __all__ = ["BoxSink", "Folder", "SparkSink", "Target", "reason_of"]
 
 _MOST = 300
-#: What a reader of a Kafka topic needs to drop repeated records.
+#: The fields by which a reader of a Kafka topic drops repeated records.
 _HEADERS = ("message_id", "ordinal", "incarnation")
-#: Likewise, where two runs write to it: their ordinals may differ.
+#: The same, where two runs write to the topic: their ordinals may differ.
 _NUMBERED = ("message_id", "sequence")
-#: So long a batch waits for room in a queue of a box before its destination is said to wait.
+#: How long a batch waits for room in a queue of a box before its destination counts as waiting.
 _WAIT = "5s"
 _OURS = re.compile(r"seriatim\.errors\.\w+: ")
 
@@ -54,10 +54,8 @@ class Folder:
         self._disk: int | None = None
 
     def claim(self) -> None:
-        """See `Target`.
-
-        If a disk is unmounted, an empty folder on the disk below appears in its place. So within a run a port
-        is made anew only on the disk where it was.
+        """See `Target`. If a disk is unmounted, an empty folder on the disk below appears in its place. So within a run a port is made anew
+        only on the disk where it was.
         """
         try:
             moved = self._disk is not None and not self.port.is_signed() and self.port.disk() != self._disk
@@ -124,7 +122,7 @@ class BoxSink(SparkSink):
 
     def __init__(self, session: SparkSession, writer: str, options: Mapping[str, str], fence: int = 0) -> None:
         super().__init__(session, BOX, None, {**options, "writer": writer, "fence": str(fence), "wait": _WAIT})
-        # Columns that are no properties: what the box gives itself, and what only told the order here.
+        # Columns that aren't properties: those that the box sets, and those that only gave the order.
         used = {options.get("group"), options.get("sequence"), options.get("dialogBy")}
         self._left_out = [
             name for name in ("ticket", "group", "sequence", "ordinal", "late", "incarnation") if name not in used
@@ -132,7 +130,7 @@ class BoxSink(SparkSink):
 
     def take(self, batch: int, folder: Path) -> None:
         """See `Target`."""
-        # Spark looks for formats of Python's in the session that is active in the thread, and no other.
+        # Spark looks for Python's formats only in the session that is active in the thread.
         jvm: Any = self._session._jvm  # noqa: SLF001 -- as PySpark does
         jvm.SparkSession.setActiveSession(self._session._jsparkSession)  # noqa: SLF001
         self._write(folder, {"batch": str(batch)})
@@ -142,9 +140,8 @@ class BoxSink(SparkSink):
 
 
 def _records(frame: DataFrame, names: tuple[str, ...]) -> DataFrame:
-    """Rows as Kafka's sink takes them: the group is the key, so that a group stays in one partition.
-
-    Other columns stay behind, because the sink reads columns by name, and a property may be called `partition`.
+    """Rows as Kafka's sink takes them: the group is the key, so that a group stays in one partition. Other columns stay behind, because the
+    sink reads columns by name, and a property may be called `partition`.
     """
     headers = [
         F.struct(F.lit(name).alias("key"), F.col(name).cast("string").cast("binary").alias("value"))
@@ -161,11 +158,11 @@ def _records(frame: DataFrame, names: tuple[str, ...]) -> DataFrame:
 def _by_task(folder: Path) -> Iterator[list[Path]]:
     """The files of each task, in order."""
     files = sorted(folder.glob("part-*"))
-    return (list(some) for _, some in groupby(files, key=lambda file: file.name[: len("part-00000")]))
+    return (list(group) for _, group in groupby(files, key=lambda file: file.name[: len("part-00000")]))
 
 
 def reason_of(error: Exception) -> str:
-    """The reason why a port failed, in one line."""
+    """Return the reason why a port failed, in one line."""
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"
@@ -173,12 +170,12 @@ def reason_of(error: Exception) -> str:
         return str(error)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     ours = [line.partition(": ")[2] for line in lines if _OURS.match(line)]
-    if ours:  # our side of a data source said it, at the end of a traceback
+    if ours:  # our side of the data source raised it, at the end of a traceback
         return ours[-1]
-    told = [
+    reasons = [
         line.removeprefix(": ") for line in lines if not line.startswith(("An error occurred while calling", "at "))
     ]
-    first = next(iter(told or lines), type(error).__name__)
+    first = next(iter(reasons or lines), type(error).__name__)
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     text = first if not causes or causes[-1] in first else f"{first} ({causes[-1]})"
     return text if len(text) <= _MOST else f"{text[:_MOST]}…"

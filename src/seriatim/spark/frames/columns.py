@@ -22,7 +22,7 @@ __all__ = [
     "type_of",
 ]
 
-#: In the metadata of a column of tickets: the last number of an epoch, or what it is by location.
+#: In the metadata of a column of tickets: the last number of an epoch, or one for each location.
 TURN_OVER = "seriatim.last_number"
 
 #: Types that have no order, and no text that they could be compared by.
@@ -30,7 +30,7 @@ NESTED = (T.ArrayType, T.MapType, T.StructType, T.VariantType)
 
 
 def check_frame(df: object, function: str) -> None:
-    """Refuses what is no frame of Spark's."""
+    """Refuse an object that isn't a frame of Spark."""
     if isinstance(df, DataFrame):
         return
     kind = type(df)
@@ -48,7 +48,7 @@ def check_columns(df: DataFrame, ours: Sequence[str]) -> None:
             raise ColumnError(
                 "seriatim adds a column with this name", where=f"column {field.name!r}", remedy="rename it"
             )
-        if "." in field.name:  # PySpark takes it for a field in a column
+        if "." in field.name:  # PySpark would read it as a field of a column
             remedy = f"rename it: df.withColumnRenamed({field.name!r}, {field.name.replace('.', '_')!r})"
             raise ColumnError(
                 "Spark can't hand a name with a dot to Python", where=f"column {field.name!r}", remedy=remedy
@@ -108,7 +108,7 @@ def type_of(df: DataFrame, name: str, role: str) -> T.DataType:
 
 
 def quoted(name: str) -> Column:
-    """A column by its name, whatever characters are in it."""
+    """A column by its name, which may have any characters."""
     return F.col("`" + name.replace("`", "``") + "`")
 
 

@@ -1,4 +1,4 @@
-"""The kernel's one reading of numbers and times (`kernel/values/reading.py`) as expressions of Spark over a column."""
+"""The kernel's reading of numbers and times (`kernel/values/reading.py`) as expressions of Spark over a column."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ _REMEDY = "name a column of whole numbers, or of text, decimals or floats that a
 
 
 class Numbers(NamedTuple):
-    """The number of each value, null if there is none, and the `Reason` why there is none.
-
-    `problem` is null where the value is missing; it is None if no value can have another problem.
+    """The number of each value, null if there is none, and the `Reason` for a missing number. `problem` is null where the value is missing;
+    it is None if no value can have another problem.
     """
 
     number: Column
@@ -62,8 +61,8 @@ def sequence_numbers(field: T.StructField, column: Column, name: str) -> Numbers
         return whole_numbers(kind, column, name, "sequence")
     for part in ("epoch", "number"):
         if not isinstance(kind[part].dataType, _INTEGRAL):
-            what = f"the {part} of a ticket can't be a {kind[part].dataType.simpleString()}"
-            raise ColumnError(what, where=f"column {name!r}", remedy="cast it to bigint")
+            text = f"the {part} of a ticket can't be a {kind[part].dataType.simpleString()}"
+            raise ColumnError(text, where=f"column {name!r}", remedy="cast it to bigint")
     epoch, number = column["epoch"].cast("long"), column["number"].cast("long")
     valid = (epoch >= 0) & (number >= 1)
     position = F.when(valid, F.try_add(F.try_multiply(epoch, _last_number(field, column)), number))
@@ -72,7 +71,7 @@ def sequence_numbers(field: T.StructField, column: Column, name: str) -> Numbers
 
 
 def moments(kind: T.DataType, column: Column, name: str) -> Numbers:
-    """Read times as `kernel.reading.moment` does; a time without a time zone is in UTC, whatever the session's zone is."""
+    """Read times as `kernel.reading.moment` does; a time without a time zone is in UTC, whatever zone the session has."""
     if not isinstance(kind, T.StringType):
         return Numbers(microseconds(kind, column, name, "sequence"), None)
     zoned = F.unix_micros(column.try_cast("timestamp"))
@@ -93,10 +92,10 @@ def _why(reason: Reason) -> Column:
 
 def _last_number(ticket: T.StructField, column: Column) -> Column:
     """The last number of a column's tickets."""
-    told = (ticket.metadata or {}).get(TURN_OVER, LAST_NUMBER)
-    if not isinstance(told, dict):
-        return F.lit(told).cast("long")
-    found = F.lit(LAST_NUMBER)
-    for location, last_number in told.items():
-        found = F.when(column["location"] == location, F.lit(last_number)).otherwise(found)
-    return found.cast("long")
+    stored = (ticket.metadata or {}).get(TURN_OVER, LAST_NUMBER)
+    if not isinstance(stored, dict):
+        return F.lit(stored).cast("long")
+    last = F.lit(LAST_NUMBER)
+    for location, last_number in stored.items():
+        last = F.when(column["location"] == location, F.lit(last_number)).otherwise(last)
+    return last.cast("long")

@@ -20,7 +20,7 @@ from seriatim.errors import UsageError
 from seriatim.kernel.values.columns import Ints
 from seriatim.spark.calls.child_process import Ended
 
-__all__ = ["Answer", "Failure", "Unfit", "array_of", "line_of", "told", "understood"]
+__all__ = ["Failure", "FunctionResult", "Unfit", "array_of", "line_of", "told", "understood"]
 
 _ID = "message_id"
 _OURS = Path(__file__).parents[1]
@@ -29,7 +29,7 @@ _LONGEST_TRACE = 4000
 
 _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _NUMBER = (pa.types.is_integer, pa.types.is_floating)
-#: What may stand for what.
+#: The types that each type may be returned as.
 _FITTING: tuple[tuple[Callable[..., bool], tuple[Callable[..., bool], ...]], ...] = (
     (pa.types.is_string, _TEXT),
     (pa.types.is_binary, (*_TEXT, pa.types.is_large_binary, pa.types.is_binary_view)),
@@ -45,7 +45,7 @@ class Unfit(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FunctionResult:
     """The function's rows, in order of the messages."""
 
     #: For each row the place of the message that it was made of; ascending.
@@ -53,8 +53,8 @@ class Answer:
     #: The values of the requested columns, in their types.
     columns: Mapping[str, pa.Array]
 
-    def moved(self, start: int) -> Answer:
-        """The same answer for messages that begin at place `start`."""
+    def moved(self, start: int) -> FunctionResult:
+        """The same results for messages that begin at place `start`."""
         return replace(self, source=self.source + start)
 
 
@@ -64,7 +64,7 @@ class Failure:
 
     #: The exception, or the end of the process, in one line.
     line: str
-    #: The same with the function's name, and a traceback if there is one.
+    #: The same with the function's name, and with the traceback if there is one.
     told: str
     #: The exception, if it was raised in this process.
     error: BaseException | None = None
@@ -89,25 +89,25 @@ def array_of(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def understood(given: Any, ids: pa.ChunkedArray, returns: Mapping[str, pa.DataType], name: str) -> Answer:
+def understood(result: Any, ids: pa.ChunkedArray, returns: Mapping[str, pa.DataType], name: str) -> FunctionResult:
     """Read the result of a call."""
     wanted = ", ".join([f"{_ID} string", *(f"{column} {kind}" for column, kind in returns.items())])
     where, remedy = f"process {name}", f"return a pyarrow.Table with {wanted}"
-    if not isinstance(given, pa.Table | pa.RecordBatch):
-        raise UsageError(f"the function returned a {type(given).__name__}", where=where, remedy=remedy)
+    if not isinstance(result, pa.Table | pa.RecordBatch):
+        raise UsageError(f"the function returned a {type(result).__name__}", where=where, remedy=remedy)
     for column, kind in ((_ID, pa.string()), *returns.items()):
-        found = [field.type for field in given.schema if field.name == column]
-        if len(found) != 1:
-            what = "twice" if found else f"not, but {', '.join(given.schema.names)[:_LONGEST_LINE] or 'no column'}"
-            raise UsageError(f"the function returned the column {column} {what}", where=where, remedy=remedy)
-        if not _fits(found[0], kind):
-            what = f"the function returned {column} as {found[0]}, which is not safely a {kind}"
-            raise UsageError(what, where=where, remedy=remedy)
-    source, order = _places(_cast(given, _ID, pa.string()), array_of(ids), where)
-    columns = {column: _cast(given, column, kind) for column, kind in returns.items()}
+        types = [field.type for field in result.schema if field.name == column]
+        if len(types) != 1:
+            problem = "twice" if types else f"not, but {', '.join(result.schema.names)[:_LONGEST_LINE] or 'no column'}"
+            raise UsageError(f"the function returned the column {column} {problem}", where=where, remedy=remedy)
+        if not _fits(types[0], kind):
+            problem = f"the function returned {column} as {types[0]}, which is not safely a {kind}"
+            raise UsageError(problem, where=where, remedy=remedy)
+    source, order = _places(_cast(result, _ID, pa.string()), array_of(ids), where)
+    columns = {column: _cast(result, column, kind) for column, kind in returns.items()}
     if order is not None:
         columns = {column: values.take(order) for column, values in columns.items()}
-    return Answer(source, columns)
+    return FunctionResult(source, columns)
 
 
 def _places(answered: pa.Array, ids: pa.Array, where: str) -> tuple[Ints, pa.Array | None]:
@@ -120,29 +120,29 @@ def _places(answered: pa.Array, ids: pa.Array, where: str) -> tuple[Ints, pa.Arr
         shown = repr(unknown)[:_LONGEST_LINE]
         remedy = "return the message_id of the message that a row was made of; of several rows each has the same"
         raise UsageError(f"the function returned message_id {shown}, which it did not get", where=where, remedy=remedy)
-    found = places.to_numpy().astype(np.int64)
-    order = np.argsort(found, kind="stable")
-    return found[order], pa.array(order)
+    positions = places.to_numpy().astype(np.int64)
+    order = np.argsort(positions, kind="stable")
+    return positions[order], pa.array(order)
 
 
-def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a column of one type may be returned for another type; a value may still be too large, or have a fraction."""
-    if pa.types.is_dictionary(found):
-        found = found.value_type
-    if found == wanted or pa.types.is_null(found):
+def _fits(actual: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return whether a column of one type may be returned for another type; a value may still be too large, or have a fraction."""
+    if pa.types.is_dictionary(actual):
+        actual = actual.value_type
+    if actual == wanted or pa.types.is_null(actual):
         return True
-    return any(is_wanted(wanted) and any(fits(found) for fits in fitting) for is_wanted, fitting in _FITTING)
+    return any(is_wanted(wanted) and any(fits(actual) for fits in fitting) for is_wanted, fitting in _FITTING)
 
 
-def _cast(given: pa.Table | pa.RecordBatch, column: str, kind: pa.DataType) -> pa.Array:
-    values = array_of(given.column(column))
+def _cast(table: pa.Table | pa.RecordBatch, column: str, kind: pa.DataType) -> pa.Array:
+    values = array_of(table.column(column))
     if values.type == kind:
         return values
     try:
         if pa.types.is_dictionary(values.type):
             values = values.cast(values.type.value_type)
         if pa.types.is_decimal(kind) and pa.types.is_integer(values.type):
-            # A whole number counts as one of 19 digits, however small it is: it is widened first.
+            # A whole number counts as one of 19 digits, whatever its size: it is widened first.
             values = values.cast(pa.decimal256(76, 0))
         return values.cast(kind)
     except pa.ArrowInvalid as error:

@@ -28,7 +28,7 @@ from seriatim.spark.receive.stage import promoted
 __all__ = ["process", "process_here", "properties", "spread"]
 
 _BODY = {"body": "binary"}
-#: The columns of every message, before and behind its properties.
+#: The columns of every message, before and after its properties.
 _MESSAGE = {
     "message_id": pa.string(),
     "type": pa.string(),
@@ -54,7 +54,7 @@ def process(df: DataFrame, pipeline: Pipeline, *, routed: bool = False, calling:
     hidden = _not_yet(df, pipeline, columns, routed=routed)
     df = _with_columns(df, columns)
     retyped = _retyped(df, columns)
-    here = [(one.queue.name, one.process) for one in pipeline.route] if routed else [(None, pipeline.process)]
+    here = [(route.queue.name, route.process) for route in pipeline.route] if routed else [(None, pipeline.process)]
     folders = search_folders(pipeline.source_file)
     work = _Work(
         tuple(_step(declared, destination, folders, hidden) for destination, declared in here if declared is not None),
@@ -62,8 +62,10 @@ def process(df: DataFrame, pipeline: Pipeline, *, routed: bool = False, calling:
     )
     if retyped and (routed or pipeline.process is None):
         name, kind = next(iter(retyped.items()))
-        what = f"{name} can't become {kind.simpleString()} under a destination"
-        raise UsageError(what, remedy="a column must have one type at all destinations: return it under another name")
+        problem = f"{name} can't become {kind.simpleString()} under a destination"
+        raise UsageError(
+            problem, remedy="a column must have one type at all destinations: return it under another name"
+        )
     if not work.steps:
         return df
     was = {f"{WAS}{name}": F.col(name).try_cast(kind) for name, kind in retyped.items()}
@@ -92,11 +94,11 @@ def process_here(
         if own.setdefault(name, kind) != kind:
             raise UsageError(f"{name} is returned in another type than it was promoted in", where="process")
     values = [{**message, "destination": destination} for message in messages]
-    table = pa.table({name: pa.array([one.get(name) for one in values], kind) for name, kind in own.items()})
+    table = pa.table({name: pa.array([row.get(name) for row in values], kind) for name, kind in own.items()})
     table = table.append_column(OUTPUTS, pa.nulls(len(values), outputs_type(columns or {"body": pa.binary()})))
     here = [pipeline.process]
     if destination is not None:
-        here = [one.process for one in pipeline.route if one.queue.name == destination]
+        here = [route.process for route in pipeline.route if route.queue.name == destination]
     for declared in here:
         if declared is not None:
             step = _step(declared, destination, search_folders(pipeline.source_file), frozenset(columns) - before)
@@ -107,24 +109,26 @@ def process_here(
 
 def properties(pipeline: Pipeline) -> dict[str, str]:
     """The properties of delivered messages: every promoted or returned property, and its Spark type."""
-    found = promoted(pipeline.receive) | _returned(_declared(pipeline))
-    return {name: kind for name, kind in found.items() if name not in {"body", "type"}}
+    columns = promoted(pipeline.receive) | _returned(_declared(pipeline))
+    return {name: kind for name, kind in columns.items() if name not in {"body", "type"}}
 
 
 def _declared(pipeline: Pipeline) -> list[Process]:
     """All user code, in the order of execution."""
-    return [one for one in (pipeline.process, *(one.process for one in pipeline.route)) if one is not None]
+    return [route for route in (pipeline.process, *(step.process for step in pipeline.route)) if route is not None]
 
 
 def _returned(steps: Iterable[Process]) -> dict[str, str]:
     """Every column that any function returns, and its Spark type; a body is always binary."""
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     for step in steps:
         for name, kind in step.returns.items():
             ddl = "binary" if name == "body" else ddl_of(kind)
-            if found.setdefault(name, ddl) != ddl:
-                raise UsageError(f"{name} is returned as {found[name]} and as {ddl}", where=f"process {step.function}")
-    return found
+            if columns.setdefault(name, ddl) != ddl:
+                raise UsageError(
+                    f"{name} is returned as {columns[name]} and as {ddl}", where=f"process {step.function}"
+                )
+    return columns
 
 
 def _arrow(name: str, kind: str) -> pa.DataType:
@@ -137,7 +141,7 @@ def _step(declared: Process, destination: str | None, folders: tuple[str, ...], 
 
 
 def _not_yet(df: DataFrame, pipeline: Pipeline, columns: Mapping[str, str], *, routed: bool) -> frozenset[str]:
-    """The returned columns that messages don't have before the code of this place."""
+    """The returned columns that messages don't have yet when the code of this place runs."""
     if not routed:
         return frozenset(columns) - frozenset(df.columns)
     before = {"body", "type"} | promoted(pipeline.receive).keys()
@@ -148,7 +152,7 @@ def _with_columns(df: DataFrame, columns: Mapping[str, str]) -> DataFrame:
     """The frame with its missing columns of `columns` as null, and with ``_outputs``."""
     lacking = {name: F.lit(None).cast(kind) for name, kind in columns.items() if name not in df.columns}
     if OUTPUTS not in df.columns:
-        # Code that returns nothing but ids may still make several of one message: each of them has its body.
+        # Code that returns only ids may still make several messages of one: each of them has its body.
         fields = ", ".join(f"`{name}`: {kind}" for name, kind in (columns or _BODY).items())
         lacking[OUTPUTS] = F.lit(None).cast(f"array<struct<{fields}>>")
     return df.withColumns(lacking)
@@ -164,7 +168,7 @@ def _retyped(df: DataFrame, columns: Mapping[str, str]) -> dict[str, T.DataType]
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """The work of a worker: one step after another, batch by batch."""
+    """A worker's work: one step after another, batch by batch."""
 
     steps: tuple[Step, ...]
     calling: Calling
@@ -182,9 +186,8 @@ class _Work:
 
 
 def spread(df: DataFrame) -> DataFrame:
-    """A row for each output, as it is delivered; without user code every row unchanged.
-
-    Call it after group and sequence have been computed: they are those of the message, and its outputs may have others.
+    """Return a row for each output, as it is delivered; without user code every row unchanged. Call it after group and sequence have been
+    computed: they are those of the message, and its outputs may have others.
     """
     if OUTPUTS not in df.columns:
         return df.withColumn("_output", F.lit(1))

@@ -1,6 +1,6 @@
-"""One call of the user's code with a table of messages: the rows that the function gets, the meaning of its result, and
-the failed messages when it raises. Pure pyarrow: this module doesn't use Spark.
+"""One call of the user's code with a table of messages: its rows, the meaning of its result, and the failed messages when it raises.
 
+Pure pyarrow: this module doesn't use Spark.
 A table has, besides a message's columns, ``_invalid`` (the reason why a row is no message) and ``_outputs``: null for a
 message that leaves itself, or a list of the outputs that leave instead, empty for a consumed message. The function gets
 a row for each output, and its results for them are gathered again under their message:
@@ -29,13 +29,13 @@ from seriatim.kernel.values.columns import Ints
 from seriatim.pipeline.declared.function import Function
 from seriatim.spark.calls.child_process import Ended
 from seriatim.spark.calls.register import Calling
-from seriatim.spark.process.answer import Answer, Failure, Unfit, array_of, understood
+from seriatim.spark.process.answer import Failure, FunctionResult, Unfit, array_of, understood
 
 __all__ = ["OUTPUTS", "WAS", "Step", "outputs_type", "run_step"]
 
-#: The column with what leaves instead of a message.
+#: The column with the outputs that leave instead of a message.
 OUTPUTS = "_outputs"
-#: Before the name of a column that gets another type: what it was, in the new type.
+#: The prefix of a column's name for its value before a change of type, in the new type.
 WAS = "_was_"
 
 _INVALID = "_invalid"
@@ -48,7 +48,7 @@ _HERE = Calling()
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The user's code at one place of the way; survives pickling."""
+    """The user's code at one place of a pipeline; survives pickling."""
 
     #: The function: it takes a table of messages, and returns ``message_id`` and the columns in `returns`.
     function: Function
@@ -103,7 +103,7 @@ def _rows_for(table: pa.Table, step: Step) -> Ints:
 
 
 def _unfolded(table: pa.Table, rows: Ints) -> tuple[Ints, pa.Table]:
-    """A row for each output of the messages in `rows`, and the row of the table that it belongs to."""
+    """Return a row for each output of the messages in `rows`, and the row of the table that it belongs to."""
     every = len(rows) == table.num_rows
     if table.column(OUTPUTS).null_count == table.num_rows:
         return rows, table if every else table.take(pa.array(rows))
@@ -167,7 +167,7 @@ def _turns(ids: pa.ChunkedArray) -> list[Ints]:
 
 def _call(messages: pa.Table, step: Step, apply: Apply, calling: Calling) -> _Called:
     """Call the function; if it raises or ends its process, call it with each half of its rows."""
-    answers: list[Answer] = []
+    answers: list[FunctionResult] = []
     failed: dict[int, str] = {}
     waiting = [(0, messages.num_rows)]
     while waiting:
@@ -181,16 +181,16 @@ def _call(messages: pa.Table, step: Step, apply: Apply, calling: Calling) -> _Ca
                 answer = Failure.ended(answer, step.function.name)
                 if step.on_error != "fail":
                     calling.keep_fatal(first, part.column("body")[0].as_py(), answer.told)
-        if isinstance(answer, Answer):
+        if isinstance(answer, FunctionResult):
             answers.append(answer.moved(start))
         elif size > 1:
             half = size // 2
             waiting += [(start + half, size - half), (start, half)]
         elif isinstance(answer, Failure):
             if step.on_error == "fail":
-                what = f"the function failed at message {first}: {answer.line}"
+                problem = f"the function failed at message {first}: {answer.line}"
                 remedy = "mend it; with on_error: set_aside the others go on without that message"
-                raise UsageError(what, where=f"process {step.function.name}", remedy=remedy) from answer.error
+                raise UsageError(problem, where=f"process {step.function.name}", remedy=remedy) from answer.error
             failed[start] = answer.told
     source = np.concatenate([np.empty(0, np.int64), *(answer.source for answer in answers)])
     columns = {
@@ -200,14 +200,14 @@ def _call(messages: pa.Table, step: Step, apply: Apply, calling: Calling) -> _Ca
     return _Called(source, columns, failed)
 
 
-def _answer(part: pa.Table, step: Step, apply: Apply) -> Answer | Failure:
+def _answer(part: pa.Table, step: Step, apply: Apply) -> FunctionResult | Failure:
     name = step.function.name
     try:
-        given = apply(part)
+        result = apply(part)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
         return Failure.of(error, name)
     try:
-        return understood(given, part.column(_ID), step.returns, name)
+        return understood(result, part.column(_ID), step.returns, name)
     except Unfit as error:
         return Failure.of(error, name)
 
@@ -221,7 +221,7 @@ def _folded(table: pa.Table, step: Step, rows: Ints, source: Ints, messages: pa.
     at, places = source[called.source][good], pa.array(np.flatnonzero(good))
     made_of = pa.array(called.source[good])
     changed, firsts = np.unique(at, return_index=True)
-    # Where every message is one output before and after, the columns that this step doesn't return stay as they are.
+    # Where every message is one output before and after, the columns that this step doesn't return stay unchanged.
     single = len(messages) == len(rows) and len(changed) == len(at)
     values = {
         name: called.columns[name].take(places) if name in step.returns else array_of(messages[name]).take(made_of)
@@ -229,8 +229,8 @@ def _folded(table: pa.Table, step: Step, rows: Ints, source: Ints, messages: pa.
     }
     mask = _mask(table.num_rows, changed)
     columns = {
-        name: pc.replace_with_mask(_before(table, name), mask, found.take(pa.array(firsts)))
-        for name, found in values.items()
+        name: pc.replace_with_mask(_before(table, name), mask, value.take(pa.array(firsts)))
+        for name, value in values.items()
     }
     columns[OUTPUTS] = _outputs(table, rows, at, values, list(reasons))
     if reasons:
@@ -243,14 +243,14 @@ def _folded(table: pa.Table, step: Step, rows: Ints, source: Ints, messages: pa.
 def _outputs(table: pa.Table, rows: Ints, at: Ints, values: Mapping[str, pa.Array], failed: list[int]) -> pa.Array:
     """The column ``_outputs``: new for `rows`, null where the function failed, as it was for the others."""
     counts = np.bincount(at, minlength=table.num_rows)
-    mine = counts[rows]
-    ends = np.concatenate([[0], np.cumsum(np.where(mine > 1, mine, 0))])
+    row_counts = counts[rows]
+    ends = np.concatenate([[0], np.cumsum(np.where(row_counts > 1, row_counts, 0))])
     several = pa.array(np.flatnonzero(counts[at] > 1))
     kind = table.schema.field(OUTPUTS).type
     fields = list(kind.value_type)
-    columns = [values[one.name].take(several) if len(several) else pa.nulls(0, one.type) for one in fields]
+    columns = [values[field.name].take(several) if len(several) else pa.nulls(0, field.type) for field in fields]
     elements = pa.StructArray.from_arrays(columns, fields=fields)
-    single = (mine == 1) | np.isin(rows, failed)
+    single = (row_counts == 1) | np.isin(rows, failed)
     made = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), elements, type=kind, mask=pa.array(single))
     place = np.arange(table.num_rows)
     place[rows] = table.num_rows + np.arange(len(rows))

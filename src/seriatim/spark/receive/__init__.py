@@ -1,1 +1,1 @@
-"""Receive: any source of Spark becomes a frame with one row per message; `stage.py` begins a query with it."""
+"""Receive: make a frame with one row per message of any source of Spark; `stage.py` begins a query with it."""

@@ -24,15 +24,15 @@ from seriatim.spark.receive.row_formats import Block, CsvRows, Documents, ReadRo
 from seriatim.spark.receive.row_paths import Columns
 from seriatim.spark.receive.split import NothingToSplit, Split, Splitter
 
-__all__ = ["OWN_COLUMNS", "PARTS", "Found", "Reader", "Reading"]
+__all__ = ["OWN_COLUMNS", "PARTS", "FoundMessages", "Reader", "Reading"]
 
 #: The columns that every message has, as DDL.
 OWN_COLUMNS = "message_id string, received_at timestamp, body binary, _invalid string, _file string, _position bigint"
-#: The columns that tell of a message of which other it is a part, and their types; null where it is none.
+#: The columns that name the whole message of a part, and their types; null for a message that isn't a part.
 PARTS = {"parent_id": "string", "part": "bigint", "parts": "bigint"}
 
 _ARROW = {"parent_id": pa.string(), "part": pa.int64(), "parts": pa.int64()}
-# Parts may be many times larger than what they were cut from, and Arrow's batches end at 2 GiB.
+# Parts may be many times larger than their whole, and Arrow's batches end at 2 GiB.
 _MOST_BYTES = 64 * 2**20
 _LARGEST = 2**30
 _NO_COLUMNS: Columns = {}
@@ -72,7 +72,7 @@ class Reading:
             self.split.splitter()
 
 
-class Found:
+class FoundMessages:
     """The messages of bodies, column by column; `kept` has the row of each message."""
 
     def __init__(self, reading: Reading) -> None:
@@ -105,7 +105,7 @@ class Found:
         }
         if has_parts:
             places = enumerate(_ARROW.items())
-            columns |= {name: pa.array([one[n] for one in self.parts], kind) for n, (name, kind) in places}
+            columns |= {name: pa.array([part[n] for part in self.parts], kind) for n, (name, kind) in places}
         return columns
 
 
@@ -126,7 +126,7 @@ class Reader:
         self._reading = reading
         self._prefix = f"{reading.location}/"
         self._nothing: list[Any] = [None] * len(reading.promote)
-        self._found = Found(reading)
+        self._found = FoundMessages(reading)
         self._entered = False
         self._read: ReadRow
         self._whole: ReadRow
@@ -159,7 +159,7 @@ class Reader:
         refused: list[str | None] | None = None,
         columns: Sequence[Columns] | None = None,
         lacking: Mapping[int, str] = _NONE,
-    ) -> Iterator[Found]:
+    ) -> Iterator[FoundMessages]:
         """Read rows."""
         rows = [
             _RowAt(
@@ -178,7 +178,7 @@ class Reader:
         with self._calling.noted(len(rows), self._prefix + rows[0].name):
             yield from self._rows(rows, {**self._fatal(self._calling, rows), **lacking})
 
-    def _rows(self, rows: list[_RowAt], fatal: Mapping[int, str]) -> Iterator[Found]:
+    def _rows(self, rows: list[_RowAt], fatal: Mapping[int, str]) -> Iterator[FoundMessages]:
         for place, row in enumerate(rows):
             if place in fatal:
                 self._pass_header(row)
@@ -191,22 +191,22 @@ class Reader:
                 yield self.taken()
 
     def _pass_header(self, row: _RowAt) -> None:
-        """Handle a row that can't be read and may be the header of the others."""
+        """Handle an unreadable row that may be the header of the others."""
         if row.body is None and isinstance(self._reading.rows, CsvRows):
             self._read(None, row.columns)
             if self._split is not None:
                 self._whole(None, row.columns)
 
-    def taken(self) -> Found:
+    def taken(self) -> FoundMessages:
         """The messages that were read and not yet passed on; call it at the end of a batch."""
-        found, self._found = self._found, Found(self._reading)
-        return found
+        messages, self._found = self._found, FoundMessages(self._reading)
+        return messages
 
     def _fatal(self, calling: Calling, rows: list[_RowAt]) -> dict[int, str]:
-        """The places of rows at which the user's code ends its process, and how; see `calls/register.py`."""
+        """The places of rows at which the user's code ends its process, and how."""
         fatal = calling.fatal(lambda: ((self._prefix + row.name, row.body) for row in rows))
         places = [place for place in range(len(rows)) if calling.apart and place not in fatal]
-        # It may be a header, which every process has to know of.
+        # It may be a header, which every process needs.
         lead = next((place for place, row in enumerate(rows) if row.body and not row.body.isspace()), 0)
 
         def first_end(places: Sequence[int]) -> tuple[int, Ended] | None:
@@ -260,7 +260,7 @@ class Reader:
             self._add_part(row, number, len(bodies), body, [])
 
     def _taken_apart(self, body: bytes | None) -> list[bytes | None]:
-        """The bodies that a message is taken apart into because it moves rows to another group; else its own. Raises `Unreadable`."""
+        """Return the bodies of a message that moves rows to another group; otherwise its own body. Raises `Unreadable`."""
         return [body] if body is None or self._apart is None else [*self._apart(body)]
 
     def _several(self, row: _RowAt, split: Split) -> None:
@@ -296,12 +296,12 @@ class Reader:
         if len(bodies) == 1:
             cut = _cut(row.body, split)
             apart = self._part_apart
-            return [(one, whole) for part in cut for one in ([part] if apart is None else apart(part))]
-        found: list[tuple[bytes, list[Any]]] = []
+            return [(piece, whole) for part in cut for piece in ([part] if apart is None else apart(part))]
+        parts: list[tuple[bytes, list[Any]]] = []
         for body in bodies:
             values, _ = self._whole(body, row.columns) or (whole, None)
-            found += [(part, values) for part in _cut(body, split)]
-        return found
+            parts += [(part, values) for part in _cut(body, split)]
+        return parts
 
     def _add_part(self, row: _RowAt, number: int, parts: int, body: bytes | None, whole: list[Any]) -> None:
         name = f"{row.name}.{number}"
@@ -311,13 +311,13 @@ class Reader:
         """The values that are read in the whole message; None for a row that is no message."""
         whole = self._whole(row.body, row.columns)
         if whole is None:
-            self._read(row.body, row.columns)  # it may be the header, which goes for parts too
+            self._read(row.body, row.columns)  # it may be the header, which parts need, too
         return whole
 
     def _part(
         self, part: bytes | None, row: _RowAt, whole: list[Any], name: str | None = None
     ) -> tuple[list[Any], str | None]:
-        """The values of a part, including values of its whole message, and its problem; `name`: its name."""
+        """The values of a part, with values of its whole message, and its problem; `name`: its name."""
         try:
             own, problem = self._read(part, row.columns) or (self._none_of_part, "the part is empty")
         except Unreadable as error:
@@ -325,7 +325,7 @@ class Reader:
         return self._together(whole, own), None if problem is None else f"{name or row.name}: {problem}"
 
     def _together(self, whole: list[Any], own: list[Any] | None) -> list[Any]:
-        """The values of a whole message and of a part in the order of the properties; `own`: None: there is no part."""
+        """The values of a whole message and of a part, in the order of the properties; `own` None: there is no part."""
         values = list(self._nothing)
         for places, among in ((self._of_whole, whole), (self._of_part, self._none_of_part if own is None else own)):
             for to, value in zip(places, among, strict=True):
@@ -341,15 +341,15 @@ class Reader:
         body: bytes | None,
         part: tuple[str | None, int | None, int | None] = (None, None, None),
     ) -> None:
-        found = self._found
-        found.add(row.place, self._prefix + name, values, reason)
-        found.bodies.append(body)
-        found.parts.append(part)
-        found.size += len(body) if body is not None else 0
+        messages = self._found
+        messages.add(row.place, self._prefix + name, values, reason)
+        messages.bodies.append(body)
+        messages.parts.append(part)
+        messages.size += len(body) if body is not None else 0
 
 
 def _reason(row: _RowAt, problem: str | None) -> str | None:
-    """The reason why a row is no message: the reason known before, and the problem found when reading."""
+    """The reason why a row is no message: the reason from before, and the problem of this reading."""
     if problem is None:
         return row.refused
     return f"{row.name}: {problem}" if row.refused is None else f"{row.refused}; {problem}"

@@ -24,14 +24,14 @@ __all__ = ["HANDED_OVER", "NEW_LINE", "ZIPPED", "Rows", "Shape", "rows_of"]
 
 #: The end of the name of a file that is expanded here.
 ZIPPED = ".gz"
-#: Options with which Spark's text source hands over `.gz` files unexpanded. Its build of Hadoop knows the second by a
-#: name of its own; others know it by the usual one.
+#: Options with which Spark's text source passes `.gz` files unexpanded. Its build of Hadoop has a name of its own for the second
+#: option; others have the usual name.
 HANDED_OVER = {
     "io.compression.codecs": "org.apache.hadoop.io.compress.PassthroughCodec",
     "org.apache.hadoop.shaded.io.compress.passthrough.extension": ".gz",
     "io.compress.passthrough.extension": ".gz",
 }
-#: What ends a line that Spark hands over; a carriage return is looked at here.
+#: The end of a line that Spark passes; this module handles a carriage return.
 NEW_LINE = b"\n"
 
 _MARK_OF_UTF8 = b"\xef\xbb\xbf"
@@ -61,8 +61,8 @@ class Shape:
 
     def refusal(self, size: int, *, whole_size: bool = True) -> str:
         """The reason why a row of this many bytes is no message; `whole_size` False: the rest of the row wasn't read."""
-        told = f"{size:,}" if whole_size else f"more than {self.most:,}"
-        return f"the row has {told} bytes, and the location takes {self.most:,} (maxRowBytes)"
+        size_text = f"{size:,}" if whole_size else f"more than {self.most:,}"
+        return f"the row has {size_text} bytes, and the location takes {self.most:,} (maxRowBytes)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +116,8 @@ def _parted(batch: pa.RecordBatch) -> pa.RecordBatch:
         lines = _lines(body)
         bodies += lines
         places += [place] * len(lines)
-    taken = batch.take(pa.array(places, pa.int64()))
-    return taken.set_column(0, _BODY, pa.array(bodies, pa.binary()))
+    rows = batch.take(pa.array(places, pa.int64()))
+    return rows.set_column(0, _BODY, pa.array(bodies, pa.binary()))
 
 
 def _lines(body: bytes) -> list[bytes]:
@@ -142,15 +142,15 @@ class _Zipped:
         self._ended = False  # a member of the file
         self._pieces = 0
         self._part = bytearray()  # of the row that has begun
-        self._size = 0  # of that row, kept or not
-        self._tail = b""  # what may be the beginning of a separator
+        self._size = 0  # of that row, including bytes that weren't kept
+        self._tail = b""  # the possible beginning of a separator
         self._is_first = True
         self._bodies: list[bytes | None] = []
         self._refused: dict[int, str] = {}
         self._bytes = 0
 
     def take(self, pieces: list[bytes]) -> Iterator[Rows]:
-        """Take the next pieces of the file; yields the completed rows, as soon as there are many."""
+        """Read the next pieces of the file; yield the completed rows, as soon as there are many."""
         between = self._shape.between
         yield from self._feed((between if self._pieces else b"") + between.join(pieces))
         self._pieces += len(pieces)
@@ -175,7 +175,7 @@ class _Zipped:
         return self._shape.whole and self._size > self._shape.most
 
     def _feed(self, data: bytes) -> Iterator[Rows]:
-        filled = False  # there may be more than fitted
+        filled = False  # more may be left than fitted
         while (data or filled) and not self._is_over:
             if self._ended:
                 data = data.lstrip(b"\0")
@@ -238,8 +238,8 @@ class _Zipped:
         yield Rows(like.set_column(0, _BODY, pa.array(self._bodies, pa.binary())), self._refused)
         self._bodies, self._refused, self._bytes = [], {}, 0
 
-    def _damaged(self, what: str) -> EnvironmentProblem:
+    def _damaged(self, problem: str) -> EnvironmentProblem:
         name = unquote(urlsplit(self.path).path)
         return EnvironmentProblem(
-            f"the file {name} can't be expanded: {what}", remedy="put a whole one in its place, or an empty one"
+            f"the file {name} can't be expanded: {problem}", remedy="put a whole one in its place, or an empty one"
         )

@@ -29,31 +29,31 @@ _QUERY_ID = "sql.streaming.queryId"
 
 def check_files(session: SparkSession, query: Path, batch: int) -> None:
     """Compare the files that Spark has noted for a micro-batch with those that it has found; call it in the batch."""
-    noted = Counter(one.uri for one in noted_files(query, batch))
+    noted = Counter(noted_file.uri for noted_file in noted_files(query, batch))
     if not noted:
         return
     execution = execution_of(session)
     listings = [relation.location() for relation in relations(execution)]
     if any(is_like_pattern(unquote(name)) for name in noted):
-        # Their number says nothing: some are listed several times, and others may be gone.
+        # Their number isn't compared: some may be listed several times, and others missing.
         read_once(session, execution, len(listings))
     elif sum(listing.allFiles().size() for listing in listings) == noted.total():
         return
-    # Across the bridge to the JVM each name costs a call: they are fetched only where some may be missing.
-    found = Counter(name for listing in listings for name in {str(name) for name in listing.inputFiles()})
-    gone = sorted(path_of(name) for name in noted - found)
-    if gone:
-        more = f" and {len(gone) - _MOST_NAMED:,} more" if len(gone) > _MOST_NAMED else ""
-        files = "an input file is" if len(gone) == 1 else f"{len(gone):,} input files are"
+    # Each name costs a call to the JVM: they are fetched only where some may be missing.
+    names = Counter(name for listing in listings for name in {str(name) for name in listing.inputFiles()})
+    missing = sorted(path_of(name) for name in noted - names)
+    if missing:
+        more = f" and {len(missing) - _MOST_NAMED:,} more" if len(missing) > _MOST_NAMED else ""
+        files = "an input file is" if len(missing) == 1 else f"{len(missing):,} input files are"
         raise EnvironmentProblem(
-            f"{files} gone since batch {batch} was begun, and not read: {', '.join(gone[:_MOST_NAMED])}{more}",
+            f"{files} gone since batch {batch} was begun, and not read: {', '.join(missing[:_MOST_NAMED])}{more}",
             remedy="restore the files and start again; to give a file up, put an empty file in its place",
         )
 
 
 def execution_of(session: SparkSession) -> Any:
     """Spark's execution of the micro-batch that this thread runs."""
-    # Nothing public tells: the frame that the batch is handed as is cut off from its sources.
+    # Spark has no public way: the frame of the batch is cut off from its sources.
     id_ = session.sparkContext.getLocalProperty(_QUERY_ID)
     return session._jsparkSession.streams().get(id_).streamingQuery().lastExecution()  # noqa: SLF001
 

@@ -1,4 +1,4 @@
-"""The files that Spark has noted in a checkpoint: those of a micro-batch, and those that were read lately."""
+"""The files that Spark has noted in a checkpoint: those of a micro-batch, and the latest ones."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def noted_lately(query: Path, after: Mapping[int, int], most: int) -> Iterator[t
         log, begin = query / "sources" / str(place), after.get(place, -1)
         if last <= begin:
             continue
-        found: deque[NotedFile] = deque(maxlen=most)
+        files: deque[NotedFile] = deque(maxlen=most)
         if begin < 0:  # the newest entry that contains all earlier ones
             compact = [int(file.stem) for file in _files(log) if file.suffix == ".compact" and file.stem.isdecimal()]
             begin = max((number for number in compact if number <= last), default=-1)
             if begin >= 0:
-                found.extend(_read(log / f"{begin}.compact", None, most))
+                files.extend(_read(log / f"{begin}.compact", None, most))
         for number in range(begin + 1, last + 1):
-            found.extend(_logged(log, number))
-        yield place, last, list(found)
+            files.extend(_logged(log, number))
+        yield place, last, list(files)
 
 
 def path_of(uri: str) -> str:
@@ -62,7 +62,11 @@ def _offsets(query: Path, batch: int) -> dict[int, int]:
     except FileNotFoundError:
         return {}
     offsets = (json.loads(line) if line.startswith("{") else None for line in lines)
-    return {place: one["logOffset"] for place, one in enumerate(offsets) if one is not None and "logOffset" in one}
+    return {
+        place: offset["logOffset"]
+        for place, offset in enumerate(offsets)
+        if offset is not None and "logOffset" in offset
+    }
 
 
 def _logged(log: Path, number: int) -> Iterator[NotedFile]:

@@ -25,13 +25,7 @@ from seriatim.pipeline.bodies.property_values import (
 from seriatim.pipeline.declared.function import Function
 from seriatim.pipeline.declared.pipeline import Promotion
 
-__all__ = [
-    "CsvColumns",
-    "CsvDialect",
-    "Returned",
-    "failed",
-    "from_python",
-]
+__all__ = ["CsvColumns", "CsvDialect", "Returned", "failed", "from_python"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +56,8 @@ class CsvDialect:
 
 @dataclass(frozen=True, slots=True)
 class CsvColumns:
-    """Reads a CSV line; the columns are found by name in the file's own header.
-
-    An empty field is null. Numbers, booleans and timestamps are checked as in JSON text. At least one of a property's
-    columns has to exist.
+    """Reads a CSV line; the columns are found by name in the file's own header. An empty field is null. Numbers, booleans and timestamps
+    are checked as in JSON text. At least one of a property's columns has to exist.
     """
 
     promote: tuple[Promotion, ...]
@@ -107,9 +99,8 @@ def _field(place: int) -> Find:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """Reads a body with a user's function, which returns the values by name.
-
-    A missing name is null. If the function raises, its message is unreadable, with the text of the exception.
+    """Reads a body with a user's function, which returns the values by name. A missing name is null. If the function raises, its message is
+    unreadable, with the text of the exception.
     """
 
     function: Function
@@ -125,24 +116,24 @@ class Returned:
 
         def read(body: bytes) -> Promoted:
             try:
-                found = call(body)
+                answer = call(body)
             except (Exception, SystemExit) as error:
                 raise failed(name, error) from error
-            if not isinstance(found, Mapping):
-                raise Unreadable(f"{name}: returned {type(found).__name__}, not a mapping from names to values")
-            return promoted(finds, found)
+            if not isinstance(answer, Mapping):
+                raise Unreadable(f"{name}: returned {type(answer).__name__}, not a mapping from names to values")
+            return promoted(finds, answer)
 
         return read
 
 
 def _item(name: str) -> Find:
-    return lambda found: found.get(name)
+    return lambda node: node.get(name)
 
 
 def failed(function: str, error: BaseException) -> Unreadable:
     """The reason for a body at which a user's function raises."""
-    told = " ".join(str(error).split())
-    return Unreadable(f"{function}: {type(error).__name__}: {shortened(told, 300)}".removesuffix(": "))
+    text = " ".join(str(error).split())
+    return Unreadable(f"{function}: {type(error).__name__}: {shortened(text, 300)}".removesuffix(": "))
 
 
 def from_python(convert: Converter) -> Converter:

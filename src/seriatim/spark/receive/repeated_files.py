@@ -20,7 +20,7 @@ _SCAN = "FileSourceScanExec"
 
 
 def is_like_pattern(path: str) -> bool:
-    """Whether Spark takes a path for a pattern."""
+    """Return whether Spark reads a path as a pattern."""
     return not _OF_PATTERNS.isdisjoint(path)
 
 

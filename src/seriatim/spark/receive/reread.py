@@ -1,7 +1,7 @@
-"""Read the body of one message again, outside of Spark: what a location promotes from bodies.
+"""Read the body of one message again, outside of Spark: the properties that a location promotes from bodies.
 
-It reads by the same formats as a worker. What a location finds in columns, in a CSV file's header or in the whole of a message that was
-split isn't in the body of a message, so it isn't read here.
+It reads by the same formats as a worker. Values from columns, from a CSV file's header or from the whole message of a part aren't in the
+body of a message, so they aren't read here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from seriatim.spark.receive.row_paths import RowPaths
 
 __all__ = ["Reread", "reader_of"]
 
-#: From a body to the properties that were found in it, and what is wrong with them; None: nothing.
+#: From a body to the properties that were found in it, and the problem; None: there is none.
 Reread = Callable[[bytes | None], tuple[dict[str, Any], str | None]]
 
 
@@ -34,12 +34,12 @@ def reader_of(entry: Receive, folders: tuple[str, ...]) -> Reread | None:
 
     def again(body: bytes | None) -> tuple[dict[str, Any], str | None]:
         try:
-            found = read(body, {})
+            messages = read(body, {})
         except Unreadable as error:
             return {}, str(error)
-        if found is None:
+        if messages is None:
             return {}, "the body is empty"
-        values, problem = found
+        values, problem = messages
         return dict(zip((item.name for item in promote), values, strict=True)), problem
 
     return again

@@ -22,8 +22,8 @@ from seriatim.spark.receive.row_paths import Columns, RowPaths
 
 __all__ = ["Block", "CsvRows", "Documents", "ReadRow", "RowFormat"]
 
-#: From a body (None: there is none) and a row's columns to what is promoted; None for a row that is no message (blank, a
-#: header). Raises `Unreadable`: nothing can be read of it.
+#: From a body (None: there is none) and a row's columns to the promoted values; None for a row that is no message (blank, a header).
+#: Raises `Unreadable`.
 ReadRow = Callable[[bytes | None, Columns], Promoted | None]
 
 

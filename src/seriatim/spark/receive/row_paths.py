@@ -29,12 +29,12 @@ from seriatim.spark.receive.promotion import from_python
 
 __all__ = ["Columns", "RowPaths"]
 
-#: The columns of one row that are looked at, by name, as Arrow gives their values.
+#: The columns of one row that paths read, by name, as Arrow gives their values.
 Columns = Mapping[str, Any]
 
 
 @dataclass(slots=True)
-class _Row:
+class _RowReading:
     """One row while it is read. `document`: the content of its body; None: it has no body, or the body can't be read."""
 
     document: Any
@@ -48,14 +48,14 @@ class RowPaths:
 
     promote: tuple[Promotion, ...]
     namespaces: Mapping[str, str] = field(default_factory=dict)
-    #: Whether a blank body counts as no body. A row without a body is no fault: properties in the body are null. If the body can't be
-    #: read, properties in columns are found nevertheless.
+    #: Whether a blank body counts as no body. A row without a body isn't a fault: properties in the body are null. If the body can't
+    #: be read, properties in columns are found nevertheless.
     blank: bool = False
 
     def columns(self) -> tuple[str, ...]:
         """The columns that are read, each once."""
-        found = [column_of(path)[0] for item in self.promote if item.told_by is None for path in item.paths]
-        return tuple(dict.fromkeys(name for name in found if name is not None))
+        columns = [column_of(path)[0] for item in self.promote if item.told_by is None for path in item.paths]
+        return tuple(dict.fromkeys(name for name in columns if name is not None))
 
     def reader(self) -> Callable[[bytes | None, Columns], Promoted]:
         """A function from a row's body and columns to the promoted values. It raises nothing."""
@@ -71,11 +71,11 @@ class RowPaths:
                 except Unreadable as error:
                     problem = str(error)
             if problem is None:
-                return promoted(finds, _Row(document, columns))
-            # What an envelope tells of no document would be told of one that can't be read.
+                return promoted(finds, _RowReading(document, columns))
+            # An envelope would report the same of a missing document and of an unreadable one.
             values, more = promoted(
                 [_null if item.told_by else find for item, find in zip(self.promote, finds, strict=True)],
-                _Row(None, columns),
+                _RowReading(None, columns),
             )
             return values, problem if more is None else f"{problem}; {more}"
 
@@ -105,8 +105,8 @@ class RowPaths:
 
     def _lookup(self, item: Promotion, path: str) -> Find:
         if item.told_by is not None:
-            told = lookup_of(item.told_by, path)
-            return lambda row: told(row.document)
+            known_lookup = lookup_of(item.told_by, path)
+            return lambda row: known_lookup(row.document)
         column, inner = column_of(path)
         if column is None:
             into = json_lookup(path) if path.startswith("$") else xml_lookup(item, path, self.namespaces)
@@ -116,7 +116,7 @@ class RowPaths:
             return lambda row: row.columns[name]
         look, read = json_lookup(inner), json_reader()
 
-        def lookup(row: _Row) -> Value:
+        def lookup(row: _RowReading) -> Value:
             if name not in row.opened:
                 row.opened[name] = _opened(item.name, name, row.columns[name], read)
             return look(row.opened[name])

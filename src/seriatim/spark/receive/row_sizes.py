@@ -24,20 +24,20 @@ from seriatim.spark.receive.noted_files import noted_files
 
 __all__ = ["check_row_sizes"]
 
-# What Spark expands by itself.
+# Files that Spark expands itself.
 _COMPRESSED = (".bz2", ".deflate", ".gzip", ".lz4", ".snappy", ".zst", ".zstd")
 # How many times larger than itself a file may become.
 _MOST_TIMES = 1_000
-# Rows of this many bytes and more are passed over. (A carriage return may be one more.)
+# Hadoop skips rows of this many bytes and more. (A carriage return may be one more.)
 _LONGEST = "mapreduce.input.linerecordreader.line.maxlength"
-# A mark of UTF-8 at a file's beginning is none of its rows, and the last row may end without a separator.
+# A byte order mark at a file's beginning belongs to no row, and the last row may end without a separator.
 _ASTRAY = 3
 _REMEDY = "put a file without that in its place, or an empty one, and start again"
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
-    """A file in which a row may be too large: its path as Hadoop has it, its bytes, and how it is read."""
+class _LargeFile:
+    """A file in which a row may be too large: its path as Hadoop has it, its bytes, and the way it is read."""
 
     path: Any
     size: int
@@ -47,15 +47,15 @@ class _File:
     def most(self) -> int:
         return int(self.options[MAX_ROW_BYTES])
 
-    def refused(self, what: str) -> EnvironmentProblem:
+    def refused(self, problem: str) -> EnvironmentProblem:
         name = str(self.path.toString()).removeprefix("file:")
-        told = f"the input file {name} {what}; its location takes rows of {self.most:,} bytes (maxRowBytes)"
-        return EnvironmentProblem(told, remedy=_REMEDY)
+        text = f"the input file {name} {problem}; its location takes rows of {self.most:,} bytes (maxRowBytes)"
+        return EnvironmentProblem(text, remedy=_REMEDY)
 
 
 def check_row_sizes(session: SparkSession, query: Path, batch: int) -> None:
     """Check the files of a micro-batch; call it in the batch, before anything of it is computed."""
-    compressed = any(_is_compressed(one.uri) for one in noted_files(query, batch))
+    compressed = any(_is_compressed(noted_file.uri) for noted_file in noted_files(query, batch))
     for file in _large_files(session, compressed=compressed):
         size = _expanded(session, file) if _is_compressed(file.path.getName()) else file.size
         if size <= file.most:
@@ -66,7 +66,7 @@ def check_row_sizes(session: SparkSession, query: Path, batch: int) -> None:
             raise file.refused("has a larger row")
 
 
-def _large_files(session: SparkSession, *, compressed: bool) -> Iterator[_File]:
+def _large_files(session: SparkSession, *, compressed: bool) -> Iterator[_LargeFile]:
     for relation in relations(execution_of(session)):
         options = _options(relation)
         if MAX_ROW_BYTES not in options:
@@ -83,7 +83,7 @@ def _large_files(session: SparkSession, *, compressed: bool) -> Iterator[_File]:
             if name.endswith(ZIPPED) or not (size > most or _is_compressed(name)) or str(path.toString()) in seen:
                 continue
             seen.add(str(path.toString()))
-            yield _File(path, size, options)
+            yield _LargeFile(path, size, options)
 
 
 def _is_compressed(name: str) -> bool:
@@ -92,14 +92,14 @@ def _is_compressed(name: str) -> bool:
 
 def _options(relation: Any) -> dict[str, str]:
     """The options with which Spark reads these files, their names in lower case."""
-    found, names = {}, relation.options().keysIterator()
+    options, names = {}, relation.options().keysIterator()
     while names.hasNext():
         name = names.next()
-        found[name.lower()] = relation.options().apply(name)
-    return found
+        options[name.lower()] = relation.options().apply(name)
+    return options
 
 
-def _expanded(session: SparkSession, file: _File) -> int:
+def _expanded(session: SparkSession, file: _LargeFile) -> int:
     """The expanded size of a compressed file in bytes; its content isn't kept."""
     conf = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
     jvm: Any = session.sparkContext._jvm  # noqa: SLF001
@@ -120,12 +120,12 @@ def _expanded(session: SparkSession, file: _File) -> int:
     )
 
 
-def _in_rows(session: SparkSession, file: _File) -> int:
+def _in_rows(session: SparkSession, file: _LargeFile) -> int:
     """The number of bytes of a file in rows of at most the allowed size, and in their separators."""
     separator = file.options.get("linesep", NEW_LINE.decode())
     ends = len(separator.encode())
     reader = session.read.format("text").option("lineSep", separator).option(_LONGEST, str(file.most + ends + 2))
     rows = reader.option("__globPaths__", "false").load(file.path.toString())
-    found = rows.agg(F.coalesce(F.sum(F.octet_length("value")), F.lit(0)), F.count(F.lit(1))).first()
-    assert found is not None  # noqa: S101 - an aggregate without groups is one row
-    return int(found[0] + found[1] * ends)
+    figures = rows.agg(F.coalesce(F.sum(F.octet_length("value")), F.lit(0)), F.count(F.lit(1))).first()
+    assert figures is not None  # noqa: S101 - an aggregate without groups is one row
+    return int(figures[0] + figures[1] * ends)

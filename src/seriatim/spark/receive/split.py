@@ -77,7 +77,7 @@ def _place(text: str, steps: tuple[str | int, ...]) -> int | None:
         if isinstance(step, int):
             spans = _elements(text, place) if text[place] == "[" else iter(())
             place = next((first for first, _ in islice(spans, step, None)), None)
-        else:  # of a name that is given twice the last one counts, as it does for every reader
+        else:  # of a repeated name the last one counts, as for every reader
             members = _members(text, place) if text[place] == "{" else iter(())
             place = max((first for name, first in members if name == step), default=None)
     return place
@@ -124,8 +124,8 @@ class ReturnedParts:
 
         def split(body: bytes) -> list[bytes]:
             try:
-                found = call(body)
-                parts = found if isinstance(found, bytes | str) else _taken(found)
+                answer = call(body)
+                parts = answer if isinstance(answer, bytes | str) else _taken(answer)
             except (Exception, SystemExit) as error:
                 raise failed(name, error) from error
             if isinstance(parts, bytes | str):
@@ -142,5 +142,5 @@ class ReturnedParts:
         return split
 
 
-def _taken(found: Iterable[bytes]) -> list[bytes]:
-    return list(islice(found, _MOST_PARTS + 1))
+def _taken(bodies: Iterable[bytes]) -> list[bytes]:
+    return list(islice(bodies, _MOST_PARTS + 1))

@@ -59,7 +59,7 @@ from seriatim.spark.receive.text_files import read_files
 __all__ = ["ARRIVAL", "arrival", "identity", "promoted", "receive"]
 
 _UNNOTED = Calling()
-#: Columns by which the messages of a micro-batch are in order of arrival, where none was split; total.
+#: The columns that give the order of arrival of a micro-batch's messages, where none was split; total.
 ARRIVAL = ("received_at", "location", "_file", "_position")
 
 
@@ -83,30 +83,29 @@ def arrival(pipeline: Pipeline) -> tuple[str, ...]:
 
 def identity(pipeline: Pipeline) -> Column:
     """The id of a message that two regions send, as its location names it; of a part with its number."""
-    found = F.lit(None).cast("string")
+    column = F.lit(None).cast("string")
     for entry in pipeline.receive:
         named = quoted(entry.message_id or "message_id").cast("string")
         here = (F.col("location") == entry.location) & (F.col(REGION) == entry.region)
-        found = F.when(here, named).otherwise(found)
+        column = F.when(here, named).otherwise(column)
     if not has_parts(pipeline.receive):
-        return found
-    return F.when(F.col("part").isNull(), found).otherwise(F.concat(found, F.lit("."), F.col("part").cast("string")))
+        return column
+    return F.when(F.col("part").isNull(), column).otherwise(F.concat(column, F.lit("."), F.col("part").cast("string")))
 
 
 def promoted(received: Collection[Receive]) -> dict[str, str]:
-    """Every promoted property and its Spark type, in the order in which they are first named; without ``type``.
-
-    Where two regions send the messages, `REGION` is one.
+    """Return every promoted property and its Spark type, in the order of their first mention; without ``type``. Where two regions send the
+    messages, `REGION` is one.
     """
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     if any(entry.region is not None for entry in received):
-        found[REGION] = "string"
+        columns[REGION] = "string"
     for entry in received:
         for item in entry.promote:
             ddl = ddl_of(item.type)
-            if item.name != "type" and found.setdefault(item.name, ddl) != ddl:
-                raise UsageError(f"{item.name} is {found[item.name]} at one location and {ddl} at another")
-    return found
+            if item.name != "type" and columns.setdefault(item.name, ddl) != ddl:
+                raise UsageError(f"{item.name} is {columns[item.name]} at one location and {ddl} at another")
+    return columns
 
 
 def _location(

@@ -26,7 +26,7 @@ from seriatim.spark.calls.register import Calling
 from seriatim.spark.frames.columns import quoted
 from seriatim.spark.frames.property_types import ddl_of
 from seriatim.spark.frames.readings import whole_numbers
-from seriatim.spark.receive.body_reader import OWN_COLUMNS, Found, Reader, Reading
+from seriatim.spark.receive.body_reader import OWN_COLUMNS, FoundMessages, Reader, Reading
 from seriatim.spark.receive.promotion import Returned
 from seriatim.spark.receive.row_formats import Block, Documents
 from seriatim.spark.receive.row_paths import Columns, RowPaths
@@ -45,7 +45,7 @@ from seriatim.spark.session.versions import STARTS_ARE_TOLD, refused
 __all__ = ["read_parquet", "read_source"]
 
 _CLASSES = re.compile(r"^(?::\s*)?(?:(?:[a-z]\w*\.)+[\w$]+:\s*)+")
-# Formats of files, of which a stream would leave out those that are a week older than the newest.
+# Formats of files: a stream would skip files that are a week older than the newest.
 _FILES = frozenset({"avro", "binaryfile", "orc", "parquet"})
 # How columns are called on their way to a worker that only looks at them.
 _LOOKED_AT = "_looked_at_"
@@ -96,8 +96,8 @@ def read_source(
     """The messages of a location of any other format that Spark knows."""
     where = f"location {entry.location}"
     if not entry.source.id:
-        what = f"the format {entry.source.format!r} can't be received without the columns that name a row"
-        raise UsageError(what, where=where, remedy="give id, such as [topic, partition, offset]")
+        problem = f"the format {entry.source.format!r} can't be received without the columns that name a row"
+        raise UsageError(problem, where=where, remedy="give id, such as [topic, partition, offset]")
     if entry.source.format == BOX and not static and not STARTS_ARE_TOLD:
         raise refused()
     rows = _opened(spark, entry, static=static)
@@ -111,18 +111,18 @@ def read_source(
     frame = rows.select(_row(schema)).select(
         "_row",
         F.lit(None).cast("timestamp").alias("received_at"),
-        F.concat(F.lit(""), *[one.sortable() for one in texts]).alias("_file"),
+        F.concat(F.lit(""), *[text.sortable() for text in texts]).alias("_file"),
         number.cast("bigint").alias("_position"),
-        F.concat_ws(":", *[F.coalesce(one.shown, F.lit("null")) for one in ids]).alias("_name"),
+        F.concat_ws(":", *[F.coalesce(text.shown, F.lit("null")) for text in ids]).alias("_name"),
     )
     body = _body(entry, schema)
     if entry.source.format == BOX:
         frame = frame.withColumn("_name", F.col("_row.message_id"))
-    absent = [F.when(one.shown.isNull(), F.lit(f"{one.name}, which names the row, is null")) for one in ids]
+    absent = [F.when(text.shown.isNull(), F.lit(f"{text.name}, which names the row, is null")) for text in ids]
     messages = _messages(frame, entry, schema, folders, body, absent=absent, calling=calling, moves=moves)
     if entry.source.format != BOX:
         return messages
-    # A message of a box keeps the id that it has there.
+    # A message of a box keeps its id.
     return messages.withColumn("message_id", F.substr("message_id", F.lit(len(entry.location) + 2)))
 
 
@@ -145,7 +145,7 @@ def _opened(spark: SparkSession, entry: Receive, *, static: bool) -> DataFrame:
         return opened(static=static)
     except UsageError:
         raise
-    except Exception as error:  # what a source raises has no common type
+    except Exception as error:  # sources raise errors without a common type
         if healing_of_spark(str(error)) is not None:
             raise
         raise UsageError(
@@ -164,7 +164,7 @@ def _told(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Id:
-    """A column that identifies a row: as it is `shown`, and its sort key: a `number`, or if that is None a `text`."""
+    """A column that identifies a row: its text (`shown`), and its sort key: a `number`, or if that is None a `text`."""
 
     name: str
     shown: Column
@@ -197,7 +197,7 @@ class _Id:
         return cls(name, column.cast("string"), column.cast("string"), number)
 
     def sortable(self) -> Column:
-        """Text in the order of the column's values, also with other text behind it; a null comes first."""
+        """Return text that sorts like the column's values, also with other text after it; a null sorts first."""
         if self.number is None:
             escaped = F.replace(self.text, F.lit("\0"), F.lit("\0\1"))
             return F.concat(F.coalesce(escaped, F.lit("")), F.lit("\0\0"))
@@ -226,8 +226,8 @@ def _body(entry: Receive, schema: T.StructType) -> Column:
         return F.to_json("_row", {"ignoreNullFields": "false"}).cast("binary")
     kind = _type_of(entry, schema, name)
     if not isinstance(kind, T.StringType | T.BinaryType):
-        what = f"{name} is a {kind.simpleString()}, and a body is text or binary"
-        raise UsageError(what, where=f"location {entry.location}", remedy="leave body out: the row as JSON")
+        problem = f"{name} is a {kind.simpleString()}, and a body is text or binary"
+        raise UsageError(problem, where=f"location {entry.location}", remedy="leave body out: the row as JSON")
     return F.col("_row").getField(name).cast("binary")
 
 
@@ -308,8 +308,8 @@ class _Bodies:
             refused = batch.column("_invalid").to_pylist()
             bodies, columns = batch.column("body").to_pylist(), self._columns(batch)
             rows = batch.drop_columns([name for name in batch.schema.names if name.startswith(_LOOKED_AT)])
-            for found in reader.read(bodies, names, refused=refused, columns=columns):
-                yield _joined(rows, found)
+            for messages in reader.read(bodies, names, refused=refused, columns=columns):
+                yield _joined(rows, messages)
             yield _joined(rows, reader.taken())
 
     def _columns(self, batch: pa.RecordBatch) -> list[Columns] | None:
@@ -320,19 +320,19 @@ class _Bodies:
         return [dict(zip(self.looked_at, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _joined(batch: pa.RecordBatch, found: Found) -> pa.RecordBatch:
-    rows = batch.take(pa.array(found.kept, pa.int64()))
+def _joined(batch: pa.RecordBatch, messages: FoundMessages) -> pa.RecordBatch:
+    rows = batch.take(pa.array(messages.kept, pa.int64()))
     own = dict(zip(rows.schema.names, rows.columns, strict=True))
-    return pa.RecordBatch.from_pydict({**own, **found.columns(batch.column("body"))})
+    return pa.RecordBatch.from_pydict({**own, **messages.columns(batch.column("body"))})
 
 
 def _schema_of_files(spark: SparkSession, entry: Receive, path: str, options: Mapping[str, str]) -> T.StructType:
     try:
         return open_files(spark, "parquet", entry, options, static=True).load(path).schema
     except AnalysisException as error:
-        what = f"no Parquet file in {path} tells the columns"
+        problem = f"no Parquet file in {path} tells the columns"
         raise UsageError(
-            what, where=f"location {entry.location}", remedy="put one there, or give the schema"
+            problem, where=f"location {entry.location}", remedy="put one there, or give the schema"
         ) from error
 
 
@@ -340,23 +340,23 @@ def _column(entry: Receive, schema: T.StructType, item: Promotion) -> tuple[Colu
     """The value of a property that is one column, and its problem (null if there is none)."""
     (name,) = item.paths
     kind = _type_of(entry, schema, name)
-    found, ddl = F.col("_row").getField(name), ddl_of(item.type)
-    value = _whole(kind, found) if ddl == "bigint" else found.try_cast(ddl)
+    column, ddl = F.col("_row").getField(name), ddl_of(item.type)
+    value = _whole(kind, column) if ddl == "bigint" else column.try_cast(ddl)
     lossy = value.isNull()
     if ddl.startswith("decimal") and isinstance(kind, T.NumericType):
-        lossy = lossy | (value != found)
-    shown, said = found.cast("string"), f" is not a {item.type}"
+        lossy = lossy | (value != column)
+    shown, reason = column.cast("string"), f" is not a {item.type}"
     if item.name == "type":
         shown = F.concat(F.lit("'"), F.replace(shown, F.lit("\0"), F.lit("\\0")), F.lit("'"))
-        lossy, said = lossy | (value == "") | F.contains(value, F.lit("\0")), " can't be the type of a message"
-    wrong = F.concat(F.lit(f"{item.name}: "), shown, F.lit(said))
-    fault = F.when(found.isNotNull() & lossy, wrong)
-    return F.when(found.isNotNull() & ~lossy, value).alias(item.name), fault
+        lossy, reason = lossy | (value == "") | F.contains(value, F.lit("\0")), " can't be the type of a message"
+    wrong = F.concat(F.lit(f"{item.name}: "), shown, F.lit(reason))
+    fault = F.when(column.isNotNull() & lossy, wrong)
+    return F.when(column.isNotNull() & ~lossy, value).alias(item.name), fault
 
 
-def _whole(kind: T.DataType, found: Column) -> Column:
-    """The whole numbers of a column; of a type that has none, such as boolean, nothing is a number."""
+def _whole(kind: T.DataType, column: Column) -> Column:
+    """The whole numbers of a column; in a type without any, such as boolean, nothing is a number."""
     try:
-        return whole_numbers(kind, found, "", "").number
+        return whole_numbers(kind, column, "", "").number
     except ColumnError:
         return F.lit(None).cast("bigint")

@@ -24,7 +24,7 @@ from seriatim.spark.receive.gz_files import HANDED_OVER, Shape
 from seriatim.spark.receive.promotion import CsvColumns, CsvDialect, Returned
 from seriatim.spark.receive.row_formats import CsvRows, Documents, RowFormat
 from seriatim.spark.receive.split import JsonElements, ReturnedParts, Splitter
-from seriatim.spark.receive.text_lines import Lines
+from seriatim.spark.receive.text_lines import LineReader
 from seriatim.spark.receive.xml_elements import XmlElements
 
 __all__ = [
@@ -38,7 +38,7 @@ __all__ = [
     "splitter_of",
 ]
 
-# Spark leaves out files that are a week older than the newest, without a word.
+# Spark silently skips files that are a week older than the newest.
 _MAX_FILE_AGE = "36500d"
 
 
@@ -72,11 +72,11 @@ def read_files(
     splitter, calls = splitter_of(entry, folders), calling_of(entry, calling)
     reading = Reading(entry.location, entry.promote, rows, splitter, otherwise_of(entry), calls, moves)
     reading.check()
-    return lines.mapInArrow(Lines(reading, str(folder), shape).__call__, OWN_COLUMNS + reading.schema())
+    return lines.mapInArrow(LineReader(reading, str(folder), shape).__call__, OWN_COLUMNS + reading.schema())
 
 
 def folder_of(entry: Receive) -> tuple[Path, str]:
-    """The folder of a location and the path to read in it, both absolute; the folder is the part of the path before a pattern."""
+    """Return the folder of a location and the path to read in it, both absolute; the folder is the part of the path before a pattern."""
     if entry.source.path is None:
         raise UsageError("the source names no path", where=f"location {entry.location}")
     path = entry.source.path.absolute()
@@ -93,9 +93,9 @@ def checked_options(entry: Receive) -> dict[str, str]:
     allowed = OPTIONS[entry.source.format] | FILE_OPTIONS
     for name in entry.source.options:
         if name.lower() not in allowed:
-            what = f"unknown option {name!r} of {entry.source.format}"
+            problem = f"unknown option {name!r} of {entry.source.format}"
             remedy = f"it takes {', '.join(sorted(allowed))}"
-            raise UsageError(what, where=f"location {entry.location}", remedy=remedy)
+            raise UsageError(problem, where=f"location {entry.location}", remedy=remedy)
     return {name.lower(): value for name, value in entry.source.options.items()}
 
 
@@ -104,10 +104,10 @@ def open_files(
 ) -> DataFrameReader | DataStreamReader:
     """Spark's reader for the files of a location, with the options that concern files."""
     reader = spark.read if static else spark.readStream
-    given = {name: value for name, value in options.items() if name in FILE_OPTIONS}
+    chosen = {name: value for name, value in options.items() if name in FILE_OPTIONS}
     if not static:
-        given = {"maxfileage": _MAX_FILE_AGE, **given}
-    return reader.format(kind).options(**given)
+        chosen = {"maxfileage": _MAX_FILE_AGE, **chosen}
+    return reader.format(kind).options(**chosen)
 
 
 def splitter_of(entry: Receive, folders: tuple[str, ...]) -> Splitter | None:
@@ -141,9 +141,9 @@ def schema_of(spark: SparkSession, entry: Receive) -> StructType:
     try:
         parsed = spark.createDataFrame([], entry.source.schema or "").schema
     except Exception as error:  # the parser's errors have no common type
-        what = f"the schema is not Spark DDL: {str(error).strip().splitlines()[0]}"
+        problem = f"the schema is not Spark DDL: {str(error).strip().splitlines()[0]}"
         raise UsageError(
-            what, where=f"location {entry.location}", remedy="such as id string, version bigint"
+            problem, where=f"location {entry.location}", remedy="such as id string, version bigint"
         ) from error
     return parsed
 
@@ -194,7 +194,7 @@ def _dialect(entry: Receive, options: Mapping[str, str]) -> CsvDialect:
     for name, value in (("sep", separator), ("quote", quote), ("escape", escape or "\\")):
         if len(value) != 1 or value in "\r\n":
             raise UsageError(f"{name} must be one character, not {value!r}", where=f"location {entry.location}")
-    # A quote that escapes itself is the doubled quote, which is what there is without an escape.
+    # A quote that escapes itself is a doubled quote, the default without an escape.
     return CsvDialect(separator, quote, None if escape == quote else escape)
 
 

@@ -15,15 +15,15 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import pyarrow as pa
 
-from seriatim.spark.receive.body_reader import Found, Reader, Reading
+from seriatim.spark.receive.body_reader import FoundMessages, Reader, Reading
 from seriatim.spark.receive.gz_files import Rows, Shape, rows_of
 from seriatim.spark.receive.row_formats import Block
 
-__all__ = ["Lines"]
+__all__ = ["LineReader"]
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class LineReader:
     """Reads a task's rows of one location."""
 
     reading: Reading
@@ -46,7 +46,7 @@ class Lines:
 class _Counter:
     """The position of a task: its block and its row."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: LineReader) -> None:
         self._lines = lines
         self._reader = Reader(lines.reading)
         self._block: Block | None = None
@@ -68,8 +68,8 @@ class _Counter:
             files += [self._file] * count
             self._rows += count
             bodies = batch.column(0).slice(first, count).to_pylist()
-            for found in self._reader.read(bodies, names, first, lacking=arrived.refused):
-                yield _named(found, batch, files, positions)
+            for messages in self._reader.read(bodies, names, first, lacking=arrived.refused):
+                yield _named(messages, batch, files, positions)
         yield _named(self._reader.taken(), batch, files, positions)
 
     def _enter(self, block: Block) -> None:
@@ -81,17 +81,19 @@ class _Counter:
         self._name = f"{self._file}@{block.start}" if block.start else self._file
 
 
-def _named(found: Found, batch: pa.RecordBatch, files: list[str], positions: np.ndarray[Any, Any]) -> pa.RecordBatch:
-    kept = pa.array(found.kept, pa.int64())
-    columns = found.columns(batch.column(0))
+def _named(
+    messages: FoundMessages, batch: pa.RecordBatch, files: list[str], positions: np.ndarray[Any, Any]
+) -> pa.RecordBatch:
+    kept = pa.array(messages.kept, pa.int64())
+    columns = messages.columns(batch.column(0))
     return pa.RecordBatch.from_pydict(
         {
             "message_id": columns.pop("message_id"),
             "received_at": batch.column(3).take(kept),
             "body": columns.pop("body"),
             "_invalid": columns.pop("_invalid"),
-            "_file": pa.array([files[place] for place in found.kept], pa.string()),
-            "_position": pa.array(positions[found.kept], pa.int64()),
+            "_file": pa.array([files[place] for place in messages.kept], pa.string()),
+            "_position": pa.array(positions[messages.kept], pa.int64()),
             **columns,
         }
     )

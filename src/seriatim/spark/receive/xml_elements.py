@@ -14,9 +14,9 @@ from seriatim.spark.receive.split import NothingToSplit
 
 __all__ = ["XmlElements"]
 
-# Elements that lie in each other, and the namespaces that each has to declare, can make of a small body a very large one.
+# Nested elements, each with the namespaces that it has to declare, can make a very large body of a small one.
 _MOST_TIMES, _LEAST_ROOM = 16, 16 * 2**20
-# libxml2 compares each of them with all the others.
+# libxml2 compares each of them with all others.
 _MOST_NAMESPACES = 1_000
 
 
@@ -33,14 +33,14 @@ class XmlElements:
 
         def split(body: bytes) -> list[bytes]:
             elements = found("split", find, root_of(body))
-            if not isinstance(elements, list) or not all(isinstance(one, etree._Element) for one in elements):  # noqa: SLF001 - lxml's only name for it
+            if not isinstance(elements, list) or not all(isinstance(element, etree._Element) for element in elements):  # noqa: SLF001 - lxml's only name for it
                 raise Unreadable(f"split: {self.path} finds values, not elements")
             parts, room = [], _LEAST_ROOM + _MOST_TIMES * len(body)
-            for one in elements:
-                if isinstance(one.tag, str):
-                    if len(one.nsmap) > _MOST_NAMESPACES:
+            for element in elements:
+                if isinstance(element.tag, str):
+                    if len(element.nsmap) > _MOST_NAMESPACES:
                         raise Unreadable(f"split: an element has more than {_MOST_NAMESPACES:,} namespaces")
-                    parts.append(etree.tostring(one, encoding="utf-8", with_tail=False))
+                    parts.append(etree.tostring(element, encoding="utf-8", with_tail=False))
                     room -= len(parts[-1])
                 if room < 0:
                     raise Unreadable(

@@ -1,1 +1,1 @@
-"""Resequence: scrambled messages in, ordered messages out; `stage.py` adds the stage to a query."""
+"""Resequence: put scrambled messages in order; `stage.py` adds the stage to a query."""

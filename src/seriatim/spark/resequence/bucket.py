@@ -56,11 +56,11 @@ __all__ = ["LONGEST", "MOST_SKIPPED", "MOST_SUSPECTED", "Became", "Bucket", "Pla
 LONGEST = 10
 #: How many of the holes that a call has skipped a report names.
 MOST_SKIPPED = 10
-#: How many of the groups whose producer seems to have begun anew a report names.
+#: The most groups with a suspected restart of their producer that a report names.
 MOST_SUSPECTED = 10
 #: Why the messages are dead that a destination held when it was taken away.
 _ABANDONED = "its destination was taken away"
-#: So many groups of a queue have to have expired before they leave a bucket's index: a run of them is written at once.
+#: How many groups of a queue must have expired before they leave a bucket's index: they are written at once, as a run.
 LEAST_PUT_AWAY = 256
 
 # Columns that travel with a message through the operator where they are needed.
@@ -71,15 +71,13 @@ VOID, FINGERPRINT = "__sq_void", "__sq_fingerprint"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of the operator; it is sent to the workers.
-
-    `destination` is the column that names a row's queue, if there are several; a row that names none goes to
-    the first, which sets it aside. Their policies are as they are judged here: they say, too, whether messages open and
-    close groups. `invalid` is the column with the reason why a row is no message, `user` are the
-    names of the user's columns. `arrivals`: the columns, or fields in them, that decide the order of equal sequences
-    (none: a hash of the row). `buckets` is the number of buckets. `history`: of a pipeline, whose destinations may come and go. `by_key`: whether a
-    group's bucket goes by its key alone. `moved`: the folder with the state from before the number of buckets was changed.
-    `region`: the user's column that says which of two regions has sent a message; None: there is one.
+    """The plan of the operator; it is sent to the workers. `destination` is the column that names a row's queue, if there are several; a
+    row that names none goes to the first, which sets it aside. Their policies are as they are judged here: they say, too, whether messages
+    open and close groups. `invalid` is the column with the reason why a row is no message, `user` are the names of the user's columns.
+    `arrivals`: the columns, or fields in them, that decide the order of equal sequences (none: a hash of the row). `buckets` is the number
+    of buckets. `history`: of a pipeline, whose destinations may come and go. `by_key`: whether a group's bucket goes by its key alone.
+    `moved`: the folder with the state from before the number of buckets was changed. `region`: the user's column that says which of two
+    regions has sent a message; None: there is one.
     """
 
     queues: tuple[Queue, ...]
@@ -123,13 +121,13 @@ class Plan:
 
     @property
     def steps(self) -> dict[str, int]:
-        """From one number to the next, by queue, where it isn't 1."""
+        """The increments of the queues where they aren't 1."""
         standard = [(queue.name, queue.policy) for queue in self.queues if isinstance(queue.policy, Standard)]
         return {name: policy.increment for name, policy in standard if policy.increment != 1}
 
 
 class Became(NamedTuple):
-    """What became of a row in a call: its disposition, and the reason if it was set aside."""
+    """The fate of a row in a call: its disposition, and the reason if it was set aside."""
 
     disposition: str
     reason: str | None = None
@@ -145,9 +143,9 @@ class Bucket:
         self._index = index
         self._bodies = bodies
         self._cold = cold
-        # What is told for each queue to which a message goes, the messages, and for each row of the former that of its message.
+        # The input: a row for each queue of a message, the messages, and for each row the place of its message.
         self._arrived, self._messages, self._places = opened(packets)
-        self._rows: list[Ints] = []  # rows of what arrived, in the order of their refs
+        self._rows: list[Ints] = []  # rows of the arrivals, in the order of their refs
         self._chunk = index.chunk
         self._refs = first_ref(index.chunk)
         self._out: list[_Decision] = []
@@ -188,24 +186,24 @@ class Bucket:
         return obeying.changed
 
     def became(self) -> list[Became]:
-        """What became of each row that arrived, in their order, after `take`; with ``output="all"``."""
-        found = [Became(Disposition.HELD.word)] * self._arrived.num_rows
+        """Return the fate of each row that arrived, in order; after `take`, with ``output="all"``."""
+        fates = [Became(Disposition.HELD.word)] * self._arrived.num_rows
         where = np.concatenate(self._rows) if self._rows else empty_ints()
         for decision in self._out:
-            mine = chunk_of(decision.refs) == self._chunk
-            rows = where[row_of(decision.refs[mine])].tolist()
-            told = (column.filter(pa.array(mine)).to_pylist() for column in (decision.disposition, decision.reason))
-            for row, disposition, reason in zip(rows, *told, strict=True):
-                found[row] = Became(disposition, reason)
-        return found
+            is_here = chunk_of(decision.refs) == self._chunk
+            rows = where[row_of(decision.refs[is_here])].tolist()
+            words = (column.filter(pa.array(is_here)).to_pylist() for column in (decision.disposition, decision.reason))
+            for row, disposition, reason in zip(rows, *words, strict=True):
+                fates[row] = Became(disposition, reason)
+        return fates
 
     def has_put_back(self, answers: list[dict[str, Any]], by_queue: Mapping[str, int]) -> None:
-        """Note that its rows were put back by commands: the answers to these, and how many it took in, by queue."""
+        """Note that commands put its rows back: the answers to them, and how many rows each queue took in."""
         self._answers += answers
         self._put_back.update(by_queue)
 
     def carry_on(self, before: Bucket) -> None:
-        """Report, too, what the call before this one did, of the same batch."""
+        """Report the results of the preceding call for the same batch, too."""
         self._answers = [*before._answers, *self._answers]
         self._events = [*before._events, *self._events]
         self._skipped = [*before._skipped, *self._skipped][:MOST_SKIPPED]
@@ -223,16 +221,13 @@ class Bucket:
         return min((int(each.min()) for each in moments if len(each)), default=FOREVER)
 
     def report(self, bucket: int) -> str:
-        """The content of the bucket with that id, by queue, as JSON, for monitoring.
-
-        ``longest`` are the groups that have waited longest: queue, group, how many messages it holds, the first run of
-        numbers that it misses, since when (microseconds), and why; see `HeldGroups`. ``skipped``, only if there are any: the
-        holes that this call has skipped, how many and how many numbers, and the first of them: queue, group, first and last
-        number. ``suspected``, only if there are any: the groups whose producer seems to have begun anew, how many, and the first
-        of them: queue, group, the number of the last message that tells so. ``answers``, only if there are any: those to operators'
-        commands. ``events``, likewise: what happened to groups in this call.
-        ``put_back``, likewise: how many messages operators have put back, by queue.
-        ``stopped``: how many groups aren't ready, and some of them, as `views` has them.
+        """The content of the bucket with that id, by queue, as JSON, for monitoring. ``longest`` are the groups that have waited longest:
+        queue, group, how many messages it holds, the first run of numbers that it misses, since when (microseconds), and why; see
+        `HeldGroups`. ``skipped``, only if there are any: the holes that this call has skipped, how many and how many numbers, and the first
+        of them: queue, group, first and last number. ``suspected``, only if there are any: the groups whose producer seems to have begun
+        anew, how many, and the first of them: queue, group, the number of the last message that tells so. ``answers``, only if there are
+        any: those to operators' commands. ``events``, likewise: what happened to groups in this call. ``put_back``, likewise: how many
+        messages operators have put back, by queue. ``stopped``: how many groups aren't ready, and some of them, as `views` has them.
         """
         known = self._index.queues
         held = {name: len(queue.state.held.messages()) for name, queue in known.items()}
@@ -248,53 +243,56 @@ class Bucket:
             for queue in self._plan.queues
             if held.get(queue.name)
         }
-        told: dict[str, object] = {
+        figures: dict[str, object] = {
             "bucket": bucket,
             "held": held,
             "holes": holes,
             "groups": groups,
-            "held_groups": {name: len(found) for name, (_, found) in waiting.items()},
+            "held_groups": {name: len(count) for name, (_, count) in waiting.items()},
             "longest": _longest(waiting),
         }
         if self._skipped_holes:
-            told["skipped"] = {
+            figures["skipped"] = {
                 "holes": self._skipped_holes,
                 "numbers": self._skipped_numbers,
                 "first": self._skipped,
             }
         suspected = [
-            one for queue in self._plan.queues if queue.name in known for one in _suspected(queue, known[queue.name])
+            suspect
+            for queue in self._plan.queues
+            if queue.name in known
+            for suspect in _suspected(queue, known[queue.name])
         ]
         not_ready = [
             stopped(queue.name, queue.policy, known[queue.name]) for queue in self._plan.queues if queue.name in known
         ]
-        views = [view for _, some in not_ready for view in some]
-        told["stopped"] = {"groups": sum(many for many, _ in not_ready), "first": views}
+        views = [view for _, group_views in not_ready for view in group_views]
+        figures["stopped"] = {"groups": sum(many for many, _ in not_ready), "first": views}
         if self._answers:
-            told["answers"] = self._answers
+            figures["answers"] = self._answers
         if self._events:
-            told["events"] = self._events
+            figures["events"] = self._events
         if self._put_back:
-            told["put_back"] = self._put_back
+            figures["put_back"] = self._put_back
         if suspected:
-            told["suspected"] = {"groups": len(suspected), "first": sorted(suspected)[:MOST_SUSPECTED]}
-        return json.dumps(told)
+            figures["suspected"] = {"groups": len(suspected), "first": sorted(suspected)[:MOST_SUSPECTED]}
+        return json.dumps(figures)
 
     def share(self) -> Share:
-        """What became of the messages that arrived, and which groups hold some, for the log."""
+        """The arrived messages by disposition, and the groups that hold some, for the log."""
         counts = self._counts.copy()
         groups, first = 0, None
         for queue in self._plan.queues:
             known = self._index.queues.get(queue.name)
-            many = 0 if known is None else len(known.state.held.messages())
-            if known is None or not many:
+            count = 0 if known is None else len(known.state.held.messages())
+            if known is None or not count:
                 continue
-            counts[Disposition.HELD] += many
-            found = held_groups(queue.policy, known.state)
-            groups += len(found)
+            counts[Disposition.HELD] += count
+            of_groups = held_groups(queue.policy, known.state)
+            groups += len(of_groups)
             if first is None:
-                run = [None if number == NOTHING else int(number) for number in (found.first[0], found.last[0])]
-                first = queue.name, known.keys[int(found.group[0])].as_py().decode(), run[0], run[1]
+                run = [None if number == NOTHING else int(number) for number in (of_groups.first[0], of_groups.last[0])]
+                first = queue.name, known.keys[int(of_groups.group[0])].as_py().decode(), run[0], run[1]
         return dict(enumerate(counts.tolist())), groups, first
 
     # ---- one queue
@@ -332,16 +330,16 @@ class Bucket:
         """The groups without those that have expired to nothing; whichever of them gets a message begins as a new incarnation."""
         if queue.group.expire_after is None or queue.group.expire_to != "nothing" or self._cold is None:
             return known
-        gone = expired(queue.policy, known.state, now, micros(queue.group.expire_after))
-        if not len(gone):
+        forgotten = expired(queue.policy, known.state, now, micros(queue.group.expire_after))
+        if not len(forgotten):
             return known
         kept = np.ones(len(known.state), np.bool_)
-        kept[gone] = False
+        kept[forgotten] = False
         rest = known.take(np.flatnonzero(kept))
         return replace(rest, forgotten=known.forgotten + 1)
 
     def _taken_back(self, name: str, known: QueueState, keys: pa.BinaryArray) -> QueueState:
-        """The groups with those of these keys that have expired and left a tombstone."""
+        """Return the groups, with expired groups of these keys that left a tombstone."""
         if self._cold is None or not self._index.cold or not len(keys):
             return known
         strange = keys.filter(pc.invert(pc.is_in(keys, value_set=known.keys))) if len(known.keys) else keys
@@ -349,7 +347,7 @@ class Bucket:
         return known if back is None else known.enrolled(back.keys, back.state, back.born())
 
     def _put_away(self, now: int) -> None:
-        """Move the groups that have expired, and leave a tombstone, to the cold ones, when there are enough of them."""
+        """Move the expired groups that leave a tombstone to the cold groups, when there are enough of them."""
         if self._cold is None:
             return
         away: dict[str, QueueState] = {}
@@ -375,13 +373,13 @@ class Bucket:
 
     def _why_refused(self) -> pa.ChunkedArray | None:
         """The reasons why rows are no messages, null for messages; None: all rows are messages."""
-        told = None if self._plan.invalid is None else self._of_messages(self._plan.invalid)
+        refusals = None if self._plan.invalid is None else self._of_messages(self._plan.invalid)
         if self._found is not None and self._found.null_count:
             named = pc.binary_join_element_wise("'", self._arrived.column(self._plan.destination), "'", "")
             stray = pc.binary_join_element_wise("no queue is named ", pc.fill_null(named, "null"), "")
             stray = pc.if_else(pc.is_null(self._found), stray, pa.scalar(None, pa.string()))
-            told = stray if told is None else pc.coalesce(told, stray)
-        return None if told is None or told.null_count == len(told) else told
+            refusals = stray if refusals is None else pc.coalesce(refusals, stray)
+        return None if refusals is None or refusals.null_count == len(refusals) else refusals
 
     def _rows_by_queue(self) -> dict[int, Ints]:
         """The rows that arrived for each queue, by its number."""
@@ -400,12 +398,12 @@ class Bucket:
         return (pc.fill_null(values, 0) if values.null_count else values).to_numpy()
 
     def _voids(self) -> Bools | None:
-        """Which of the rows that arrived are voids; None: none is."""
+        """Return which of the arrived rows are voids; None: none is."""
         values = self._column(VOID)
         if values is None or not pc.any(values).as_py():
             return None
-        found: Bools = pc.fill_null(values, False).to_numpy()
-        return found
+        voids: Bools = pc.fill_null(values, False).to_numpy()
+        return voids
 
     def _of_messages(self, name: str) -> pa.ChunkedArray | None:
         """A column of the user's, for each queue to which a message goes."""
@@ -415,14 +413,14 @@ class Bucket:
         return column if self._places is None else column.take(pa.array(self._places))
 
     def _whose(self, rows: Ints) -> Ints:
-        """The rows of messages, by those of the queues to which they go."""
+        """The rows of messages, for the rows of their queues."""
         return rows if self._places is None else self._places[rows]
 
     def _column(self, name: str) -> pa.ChunkedArray | None:
         return self._arrived.column(name) if name in self._arrived.column_names else None
 
     def _problems(self, rows: Ints, queue: Queue) -> tuple[Ints, Ints]:
-        """Set rows aside that can't be messages of the queue; return the remaining rows and the reasons of the others."""
+        """Set aside the rows that can't be messages of the queue; return the remaining rows and the reasons of the others."""
         if not len(rows):
             return empty_ints(), rows
         if self._refused is not None:
@@ -449,7 +447,7 @@ class Bucket:
         return reason, rows
 
     def _strange(self, rows: Ints) -> Ints:
-        """Why rows aren't known to be of one of two regions, or have no id; a void needs neither."""
+        """The reasons why rows have no region or no id; a void needs neither."""
         reason = np.where(regions_of(self._numbers(SIZE)[rows]) > 0, Reason.NONE, Reason.REGION_UNKNOWN)
         ids = self._column(FINGERPRINT)
         if ids is not None and ids.null_count:
@@ -491,8 +489,8 @@ class Bucket:
         refs = self._refs + np.arange(len(rows))
         self._refs += len(rows)
         self._rows.append(rows)
-        told = self._column(SIZE)
-        size = np.full(len(rows), NOT_SAID) if told is None else pc.fill_null(told, NOT_SAID).to_numpy()[rows]
+        sizes = self._column(SIZE)
+        size = np.full(len(rows), NOT_SAID) if sizes is None else pc.fill_null(sizes, NOT_SAID).to_numpy()[rows]
         sequence = refs if isinstance(policy, Fifo) else sequence[order]
         weight = np.ones(len(rows), np.int64)
         void = self._voids()
@@ -523,8 +521,8 @@ class Bucket:
             tied[1:] |= same
             tied[:-1] |= same
             places = np.flatnonzero(tied)
-            some = order[places]
-            order[places] = some[np.lexsort((tie[some], sequence[some], group[some]))]
+            ordered = order[places]
+            order[places] = ordered[np.lexsort((tie[ordered], sequence[ordered], group[ordered]))]
         return order
 
     def _judge(
@@ -535,12 +533,12 @@ class Bucket:
         concerned = np.union1d(arrivals.group, due)
         decided, events = no_messages(), no_events()
         if len(concerned):
-            some = len(concerned) < len(state)
-            part = state.select(concerned) if some else state
-            arrivals = arrivals.with_columns(group=np.searchsorted(concerned, arrivals.group)) if some else arrivals
+            is_part = len(concerned) < len(state)
+            part = state.select(concerned) if is_part else state
+            arrivals = arrivals.with_columns(group=np.searchsorted(concerned, arrivals.group)) if is_part else arrivals
             judge = kernel.replay if self._plan.clock == "event" else kernel.call
             outcome = judge(policy, part, arrivals, now)
-            state = state.replace(concerned, outcome.state) if some else outcome.state
+            state = state.replace(concerned, outcome.state) if is_part else outcome.state
             decided = outcome.decided.with_columns(group=concerned[outcome.decided.group])
             events = outcome.events.with_columns(group=concerned[outcome.events.group])
         if finish:
@@ -550,7 +548,7 @@ class Bucket:
         return state, decided, events
 
     def _abandon(self) -> None:
-        """Set aside what is held for destinations that were taken away."""
+        """Set aside the messages that are held for removed destinations."""
         for name, known in self._index.departed.items():
             refs = known.state.held.ref[known.state.held.weight > 0]
             if len(refs):
@@ -562,14 +560,16 @@ class Bucket:
 
     def _note_skipped(self, queue: Queue, keys: pa.BinaryArray, events: Events) -> None:
         """Count the holes that were skipped, and remember the first of them, by group and number."""
-        gone = events.take(events.kind == EventKind.HOLE_SKIPPED)
-        if not len(gone) or not isinstance(queue.policy, Standard):
+        skipped = events.take(events.kind == EventKind.HOLE_SKIPPED)
+        if not len(skipped) or not isinstance(queue.policy, Standard):
             return
-        gone = gone.take(order_by(gone.group, gone.first))
-        self._skipped_holes += len(gone)
-        self._skipped_numbers += int(((gone.last - gone.first) // queue.policy.increment + 1).sum())
-        few = gone.take(np.arange(min(len(gone), MOST_SKIPPED - len(self._skipped))))
-        for group, first, last in zip(few.group.tolist(), few.first.tolist(), few.last.tolist(), strict=True):
+        skipped = skipped.take(order_by(skipped.group, skipped.first))
+        self._skipped_holes += len(skipped)
+        self._skipped_numbers += int(((skipped.last - skipped.first) // queue.policy.increment + 1).sum())
+        earliest = skipped.take(np.arange(min(len(skipped), MOST_SKIPPED - len(self._skipped))))
+        for group, first, last in zip(
+            earliest.group.tolist(), earliest.first.tolist(), earliest.last.tolist(), strict=True
+        ):
             self._skipped.append((queue.name, keys[group].as_py().decode(), first, last))
 
     def _obeyed(self, queue: Queue, command: Command, decided: Decided, events: Events) -> None:
@@ -596,7 +596,9 @@ class Bucket:
             self._refs += len(rows)
             self._rows.append(rows)
             where: str | pa.Array = queue.name
-            if self._found is not None and self._found.null_count:  # a row that names no queue is of the first one here
+            if (
+                self._found is not None and self._found.null_count
+            ):  # a row that names no queue belongs to the first queue
                 where = self._arrived.column(self._plan.destination).take(pa.array(rows)).combine_chunks()
             self._out.append(_Decision.alike(refs, disposition, reasons, where))
 
@@ -615,7 +617,7 @@ class Bucket:
         chunk = self._chunk
         held = [queue.state.held.ref for queue in self._index.queues.values()]
         refs = np.concatenate(held) if held else empty_ints()
-        # What was decided is read before anything moves.
+        # All decisions are read before anything moves.
         for decision in self._out:
             for old in np.unique(chunk_of(decision.refs)).tolist():
                 if old != chunk:
@@ -633,9 +635,9 @@ class Bucket:
         """The bodies of messages that arrived in this call, by their rows in its chunk, and for each of these its body."""
         wanted, places = self._whose(np.concatenate(self._rows)[rows]), np.arange(len(rows))
         if self._places is not None:
-            alone, found = np.unique(wanted, return_inverse=True)
+            alone, rows_of_bodies = np.unique(wanted, return_inverse=True)
             if len(alone) < len(wanted):
-                wanted, places = alone, found
+                wanted, places = alone, rows_of_bodies
         return self._messages.select(self._plan.carried).take(pa.array(wanted)), places
 
     def _tables(self) -> Iterator[pa.Table]:
@@ -656,9 +658,11 @@ class Bucket:
             else:
                 rows, of = rows.copy(), chunk_of(decision.refs)
                 for chunk, offset in offsets.items():
-                    mine = of == chunk
+                    is_here = of == chunk
                     own = chunk == self._chunk
-                    rows[mine] = offset + (where[rows[mine]] if own else self._bodies.places(chunk, rows[mine]))
+                    rows[is_here] = offset + (
+                        where[rows[is_here]] if own else self._bodies.places(chunk, rows[is_here])
+                    )
             start = 0
             for part in slices(pa.concat_tables(sources), rows):
                 yield decision.added(part, start, self._plan)
@@ -719,7 +723,7 @@ class _Decision:
         return table
 
 
-# Made when they are needed: PyArrow imports pandas for an array of Python's values, and the start of a query needs none.
+# Made on first use: PyArrow imports pandas for an array of Python's values, and the start of a query needs none.
 @cache
 def _dispositions() -> pa.StringArray:
     return pa.array([disposition.word for disposition in Disposition])
@@ -732,12 +736,12 @@ def _reasons() -> pa.StringArray:
 
 
 def _open_holes(state: State) -> int:
-    """How many groups have an open hole; the clock of one that isn't opened is another."""
+    """Return how many groups have an open hole; a group that isn't opened has another clock."""
     return int(((state.groups.since != NEVER) & ~state.groups.has(Flag.UNOPENED)).sum())
 
 
 def _suspected(queue: Queue, known: QueueState) -> list[tuple[str, str, int]]:
-    """The groups whose producer seems to have begun anew: queue, group, the number of the last message that tells so."""
+    """The groups with a suspected restart of their producer: queue, group, the number of the last message that shows it."""
     groups = known.state.groups
     if not isinstance(queue.policy, Standard) or not groups.suspects.any():
         return []
@@ -746,21 +750,21 @@ def _suspected(queue: Queue, known: QueueState) -> list[tuple[str, str, int]]:
 
 
 def _longest(waiting: Mapping[str, tuple[pa.BinaryArray, HeldGroups]]) -> list[list[object]]:
-    """Of groups that hold messages, by queue and with the keys of all groups, those that have waited longest."""
-    found: list[list[object]] = []
+    """The groups that have waited longest, of all groups that hold messages; by queue, with the keys of all groups."""
+    long_waits: list[list[object]] = []
     for name, (keys, all_groups) in waiting.items():
         since = np.where(all_groups.since == NEVER, FOREVER, all_groups.since)
-        few = np.argpartition(since, LONGEST - 1)[:LONGEST] if len(since) > LONGEST else np.arange(len(since))
-        groups = all_groups.take(few)
+        longest = np.argpartition(since, LONGEST - 1)[:LONGEST] if len(since) > LONGEST else np.arange(len(since))
+        groups = all_groups.take(longest)
         for group, held, first, last, begun, reason in zip(*groups.lists(), strict=True):
             run = [None if number == NOTHING else number for number in (first, last)]
             key, why = keys[group].as_py().decode(), REASONS[Reason(reason)]
-            found.append([name, key, held, *run, None if begun == NEVER else begun, why])
-    return sorted(found, key=waited_since)[:LONGEST]
+            long_waits.append([name, key, held, *run, None if begun == NEVER else begun, why])
+    return sorted(long_waits, key=waited_since)[:LONGEST]
 
 
 def waited_since(group: Sequence[Any]) -> tuple[int, str, str]:
-    """The order of groups in a report: the longest waiting first, then those that no clock runs for."""
+    """The order of groups in a report: the longest waiting first, then groups without a clock."""
     return (FOREVER if group[5] is None else group[5], group[0], group[1])
 
 
@@ -776,10 +780,8 @@ def _words(reason: Ints) -> pa.Array:
 
 
 def _in_order(keys: pa.DictionaryArray) -> tuple[pa.BinaryArray, Ints]:
-    """The distinct keys in order, and for each message the number of its own.
-
-    A shuffle brings messages in any order. A repeated call, also on another machine, must produce the same state to the
-    byte: a snapshot of one attempt may be continued with the changes of another.
+    """The distinct keys in order, and for each message the number of its own. A shuffle brings messages in any order. A repeated call, also
+    on another machine, must produce the same state to the byte: a snapshot of one attempt may be continued with the changes of another.
     """
     order = pc.sort_indices(keys.dictionary).to_numpy()
     number = np.empty(len(order), np.int64)
@@ -806,10 +808,10 @@ def _enrol(policy: Policy, known: QueueState, keys: pa.BinaryArray, group: Ints)
     """Find known keys and add new keys; return the rows of the groups in place of the numbers of keys."""
     if not len(keys):
         return known, group
-    found = pc.index_in(keys, value_set=known.keys)
-    new = pc.is_null(found).to_numpy(zero_copy_only=False)
+    known_rows = pc.index_in(keys, value_set=known.keys)
+    new = pc.is_null(known_rows).to_numpy(zero_copy_only=False)
     count = int(new.sum())
-    rows = pc.fill_null(found, 0).to_numpy().astype(np.int64)
+    rows = pc.fill_null(known_rows, 0).to_numpy().astype(np.int64)
     rows[new] = len(known.keys) + np.arange(count)
     if not count:
         return known, rows[group]

@@ -29,14 +29,14 @@ def told_events(
     return [
         {
             "queue": queue.name,
-            "group": at[one.group],
-            "incarnation": incarnations[one.group],
-            "event": one.kind.word,
-            "first": one.first,
-            "last": one.last,
-            "at": one.at,
-            "count": one.count,
+            "group": at[row.group],
+            "incarnation": incarnations[row.group],
+            "event": row.kind.word,
+            "first": row.first,
+            "last": row.last,
+            "at": row.at,
+            "count": row.count,
             **(because or {}),
         }
-        for one in kept.rows()
+        for row in kept.rows()
     ]

@@ -1,7 +1,7 @@
 """Obey operators' commands in one bucket: in the order of the control log, before the batch's data, at the batch's time.
 
-The kernel decides what a command does, and whether the group's state allows it, as in a message box. Which commands a bucket has
-obeyed is in its index, so that one that comes twice is obeyed once.
+The kernel decides what a command does, and whether the group's state allows it, as in a message box. The index of a bucket has
+the commands that it has obeyed, so that one that comes twice is obeyed once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.values.columns import Ints
 from seriatim.kernel.values.outcome import Decided, Disposition, Events
 from seriatim.pipeline.declared.queue import Queue
-from seriatim.spark.control.commands import LOOK, RESUBMIT, Answer, Command
+from seriatim.spark.control.commands import LOOK, RESUBMIT, Command, CommandResult
 from seriatim.spark.resequence.group_views import fitting, views
 from seriatim.spark.state.buckets import bucket_ids
 from seriatim.spark.state.cold_groups import ColdGroups
@@ -45,7 +45,7 @@ _ID = "message_id"
 
 
 def in_buckets(rows: DataFrame, buckets: int, *, by_key: bool) -> DataFrame:
-    """Rows of the control source, each with the bucket of its group, which the source doesn't know."""
+    """Return rows of the control source, each with the bucket of its group, which the source doesn't know."""
     return rows.withColumn("bucket", F.coalesce(F.col("bucket"), _bucket(F.col("content"), buckets, by_key=by_key)))
 
 
@@ -81,7 +81,7 @@ def in_calls(commands: Iterable[Command]) -> tuple[list[tuple[list[Command], lis
 
 
 class Obeying:
-    """One call of a bucket, as far as commands go."""
+    """The commands of one call of a bucket."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Obeying:
         self._bodies = bodies
         self._cold = cold
         self._now = now
-        #: Told what a command has decided in a queue: its messages and events, by the rows of the groups.
+        #: Called with the decisions of a command in a queue: its messages and events, by the rows of the groups.
         self._decide = decide
         # Of the groups that commands name: their rows, and the state of each alone.
         self._states: dict[str, dict[int, State]] = {}
@@ -133,33 +133,35 @@ class Obeying:
                 self._states[name] = dict(zip(some.tolist(), known.state.select(some).split(), strict=True))
         return rows
 
-    def _one(self, command: Command, row: int | None) -> Answer:
+    def _one(self, command: Command, row: int | None) -> CommandResult:
         if command.verb == LOOK:
             return self._look(command)
         if command.id in self._index.obeyed:
-            return Answer.to(command, "repeated", why="a command with this id was obeyed before")
+            return CommandResult.to(command, "repeated", why="a command with this id was obeyed before")
         if command.queue not in self._queues or command.verb not in IN_PIPELINES:
             what = f"the pipeline has no destination {command.queue!r}"
             if command.queue in self._queues:
                 what = f"a pipeline doesn't know the command {command.verb!r}"
-            return Answer.to(command, "refused", why=what)
+            return CommandResult.to(command, "refused", why=what)
         if row is None:
-            return Answer.to(command, "unknown", why=f"destination {command.queue!r} has no group {command.key!r}")
+            return CommandResult.to(
+                command, "unknown", why=f"destination {command.queue!r} has no group {command.key!r}"
+            )
         return self._act(command, self._queues[command.queue], row)
 
-    def _act(self, command: Command, queue: Queue, row: int) -> Answer:
+    def _act(self, command: Command, queue: Queue, row: int) -> CommandResult:
         policy, before = queue.policy, self._states[queue.name][row]
-        # As if somebody had looked at the clock just before.
+        # First let the timers fire that are due now.
         timed = kernel.advance(policy, before, self._now)
         try:
             outcome = self._action(command, policy, timed.state)
         except ActionRefused as refused:
             state = str(actions.state_of(policy, timed.state))
-            return Answer.to(
+            return CommandResult.to(
                 command, "refused", why=refused.what, remedy=refused.remedy or "", before=state, after=state
             )
         except UsageError as wrong:
-            return Answer.to(command, "refused", why=wrong.what, remedy=wrong.remedy or "")
+            return CommandResult.to(command, "refused", why=wrong.what, remedy=wrong.remedy or "")
         decided = Decided.concat([timed.decided, outcome.decided])
         events = Events.concat([timed.events, outcome.events])
         if not command.dry_run:
@@ -171,7 +173,7 @@ class Obeying:
             )
             self._decide(queue, command, decided_, events_)
         released = int((decided.disposition == Disposition.RELEASED).sum())
-        return Answer.to(
+        return CommandResult.to(
             command,
             "done",
             before=str(actions.state_of(policy, timed.state)),
@@ -205,7 +207,7 @@ class Obeying:
             f"the group holds no message {wanted!r}", where=f"group {command.key!r}", remedy="name one that it holds"
         )
 
-    def _look(self, command: Command) -> Answer:
+    def _look(self, command: Command) -> CommandResult:
         found: list[dict[str, Any]] = []
         more = 0
         for queue in self._queues.values():
@@ -220,10 +222,10 @@ class Obeying:
                 few: Ints = rows[: MOST_SEEN - len(found)]
                 more += len(rows) - len(few)
                 found += views(queue.name, queue.policy, some, few)
-        return Answer.to(command, "done", groups=found, more=more)
+        return CommandResult.to(command, "done", groups=found, more=more)
 
     def _resting(self, filter_: Mapping[str, Any], name: str, known: QueueState) -> Iterator[QueueState]:
-        """The groups of a queue that have expired, as far as a filter may name them: they are ready or closed, and wait for nothing."""
+        """The expired groups of a queue that a filter may name: they are ready or closed, and wait for nothing."""
         states = filter_.get("states")
         rests = states is None or not {GroupState.READY, GroupState.CLOSED}.isdisjoint(states)
         if self._cold is None or filter_.get("waits") or filter_.get("older_than") is not None or not rests:
@@ -238,7 +240,7 @@ class Obeying:
             yield found
 
     def _with_what_was_done(self, name: str, known: QueueState) -> QueueState:
-        """A queue's groups after the commands before this one."""
+        """A queue's groups after the preceding commands."""
         states = self._states.get(name)
         if not states:
             return known

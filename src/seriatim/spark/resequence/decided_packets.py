@@ -22,8 +22,8 @@ from seriatim.spark.state.packets import unpack
 
 __all__ = ["NOWHERE", "Opening", "opened", "operator_schema", "rows_of", "telling"]
 
-#: Where messages go that match no destination: through the operator like all others, so that the frame runs once. A
-#: pipeline file can't name a destination so.
+#: The queue of messages that match no destination: they pass the operator like all others, so that the frame runs once. No pipeline
+#: file can use this name.
 NOWHERE = Queue("\x1fnowhere", Unordered())
 
 #: A function for ``mapInArrow``.
@@ -41,22 +41,20 @@ def operator_schema(rows: T.StructType) -> T.StructType:
 
 def rows_of(frame: DataFrame) -> T.StructType | None:
     """The schema of the rows in a frame's packets; None if it is a frame of rows itself."""
-    told = next((field.metadata.get(_ROWS) for field in frame.schema if field.name == "packet"), None)
-    return None if told is None else T.StructType.fromJson(json.loads(told))
+    rows = next((field.metadata.get(_ROWS) for field in frame.schema if field.name == "packet"), None)
+    return None if rows is None else T.StructType.fromJson(json.loads(rows))
 
 
 def opened(frame: DataFrame, rows: T.StructType) -> Opening:
-    """A function for ``mapInArrow`` on a frame of packets: its rows.
-
-    A message without a destination has null for it, and the disposition ``unrouted`` instead of ``released``. The
-    reports come as `telling` rows.
+    """A function for ``mapInArrow`` on a frame of packets: its rows. A message without a destination has null for it, and the disposition
+    ``unrouted`` instead of ``released``. The reports come as `telling` rows.
     """
     schema = arrow_schema(frame.sparkSession, rows)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         fields = pa.ipc.read_schema(pa.py_buffer(schema))
         for batch in batches:
-            # One stream has one schema: the packets' columns may be marked as never null, the reports' can't.
+            # A stream has one schema: the packets' columns may be marked as never null, the reports' columns can't.
             for part in unpack([batch]):
                 yield _unrouted(pa.RecordBatch.from_arrays(part.columns, schema=fields))
             reports = batch.column("report").drop_null()

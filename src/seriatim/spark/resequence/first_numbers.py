@@ -51,7 +51,7 @@ def first_numbers(start: DataFrame, queues: Sequence[Queue], buckets: int, *, se
 
 
 def keep_first_numbers(packets: DataFrame, folder: Path) -> None:
-    """Write packets of first numbers into a folder that the workers reach, too; what was written there before is replaced."""
+    """Write packets of first numbers into a folder that the workers reach; earlier content is replaced."""
     folder.mkdir(parents=True, exist_ok=True)
     for file in folder.iterdir():
         file.unlink()
@@ -63,11 +63,11 @@ def _writing(folder: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Re
     """A function for ``mapInArrow``: writes the file of each bucket, whose packets are all in one task."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found: dict[int, list[pa.Table]] = defaultdict(list)
+        by_bucket: dict[int, list[pa.Table]] = defaultdict(list)
         for batch in batches:
             for bucket, packet in zip(batch.column("bucket"), batch.column("packet"), strict=True):
-                found[bucket.as_py()].append(from_bytes(packet.as_buffer()))
-        for bucket, tables in found.items():
+                by_bucket[bucket.as_py()].append(from_bytes(packet.as_buffer()))
+        for bucket, tables in by_bucket.items():
             rows = pa.concat_tables(tables).cast(_SCHEMA).sort_by([(START_KEY, "ascending")])
             file = _file(Path(folder), bucket)
             write_synced(file, to_bytes(rows.combine_chunks()).to_pybytes())

@@ -1,4 +1,4 @@
-"""Groups of a bucket as operators see them: the state that each shows, what it holds, and which numbers it misses."""
+"""Groups of a bucket as operators see them: the state that each shows, its held messages, and its missing numbers."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def not_ready(policy: Policy, state: State) -> Ints:
     """The rows of the groups that show another state than ready and closed, or hold messages."""
     if isinstance(policy, Unordered):
         return np.zeros(0, np.int64)
-    found = state.groups.has(Flag.SUSPENDED | Flag.UNOPENED) & ~state.groups.has(Flag.CLOSED)
-    found[state.held.group[state.held.weight > 0]] = True
-    return np.flatnonzero(found)
+    wanted = state.groups.has(Flag.SUSPENDED | Flag.UNOPENED) & ~state.groups.has(Flag.CLOSED)
+    wanted[state.held.group[state.held.weight > 0]] = True
+    return np.flatnonzero(wanted)
 
 
 def stopped(name: str, policy: Policy, known: QueueState) -> tuple[int, list[dict[str, Any]]]:
-    """How many groups of a queue aren't ready, and those of them that have waited longest, as `views` tells of them."""
+    """Return how many groups of a queue aren't ready, and those that have waited longest, in the form of `views`."""
     rows = not_ready(policy, known.state)
     if not len(rows):
         return 0, []
@@ -53,7 +53,7 @@ def stopped(name: str, policy: Policy, known: QueueState) -> tuple[int, list[dic
 
 
 def shown_states(policy: Policy, state: State) -> tuple[Ints, Bools, Ints]:
-    """The state that each group shows (its place in `_STATES`), whether it has a hole, and the last number of that."""
+    """The state that each group shows (its place in `_STATES`), whether it has a hole, and the last number of the hole."""
     groups = state.groups
     hole, last = np.zeros(len(state), np.bool_), np.full(len(state), NOTHING, np.int64)
     overdue = hole
@@ -62,8 +62,8 @@ def shown_states(policy: Policy, state: State) -> tuple[Ints, Bools, Ints]:
         if policy.hole_timeout is not None:
             overdue = hole & (kernel.due(policy, state) == FOREVER)
     closed = groups.has(Flag.CLOSED) & ~(groups.has(Flag.COMPLETE) & groups.has(Flag.FAULTED))
-    told = [closed, groups.has(Flag.SUSPENDED), overdue, hole | groups.has(Flag.UNOPENED)]
-    shown = np.select(told, range(len(told)), len(told))
+    flags = [closed, groups.has(Flag.SUSPENDED), overdue, hole | groups.has(Flag.UNOPENED)]
+    shown = np.select(flags, range(len(flags)), len(flags))
     return shown, hole, last
 
 
@@ -77,7 +77,7 @@ def views(name: str, policy: Policy, known: QueueState, rows: Ints) -> list[dict
     reason, since = np.zeros(len(state), np.int64), np.where(hole, groups.since, NEVER)
     of = held_groups(policy, state)
     held[of.group], reason[of.group], since[of.group] = of.held, of.reason, of.since
-    # While no clock runs, a group has waited since its first held message came.
+    # Without a clock, a group has waited since its first held message arrived.
     first = state.held.first_arrival(len(state)) if len(state.held) else np.full(len(state), NEVER)
     since = np.where((since == NEVER) & (held > 0), first, since)
     missing = {int(row): (a, b) for row, a, b in zip(of.group, of.first.tolist(), of.last.tolist(), strict=True)}
@@ -86,10 +86,10 @@ def views(name: str, policy: Policy, known: QueueState, rows: Ints) -> list[dict
     begun = isinstance(policy, Standard) and (policy.start != "first" or groups.has(Flag.BEGUN))
     begun = np.broadcast_to(begun, len(state))
     incarnations = known.incarnations()[rows]
-    found = []
+    group_rows = []
     for row in range(len(state)):
         first_missing, last_missing = missing.get(row, (NOTHING, NOTHING))
-        found.append(
+        group_rows.append(
             {
                 "queue": name,
                 "group": known.keys[int(rows[row])].as_py().decode(),
@@ -113,7 +113,7 @@ def views(name: str, policy: Policy, known: QueueState, rows: Ints) -> list[dict
                 "reason": REASONS[Reason(int(reason[row]))] if held[row] else "",
             }
         )
-    return found
+    return group_rows
 
 
 def _moment(value: Any) -> int | None:
@@ -130,7 +130,7 @@ def fitting(filter_: Mapping[str, Any], policy: Policy, known: QueueState, now: 
         wanted &= np.isin(np.arange(len(state)), not_ready(policy, state))
     if filter_.get("states") is not None:
         shown = shown_states(policy, state)[0]
-        wanted &= np.isin(shown, [place for place, one in enumerate(_STATES) if one in filter_["states"]])
+        wanted &= np.isin(shown, [place for place, state in enumerate(_STATES) if state in filter_["states"]])
     if filter_.get("group") is not None:
         place = pc.index(known.keys, pa.scalar(filter_["group"].encode(), pa.binary())).as_py()
         wanted &= np.arange(len(state)) == place
@@ -140,6 +140,6 @@ def fitting(filter_: Mapping[str, Any], policy: Policy, known: QueueState, now: 
         wanted[rows] = [fits.match(known.keys[row].as_py().decode()) is not None for row in rows.tolist()]
     if filter_.get("older_than") is not None:
         rows = np.flatnonzero(wanted)
-        told = [one["since"] for one in views("", policy, known, rows)]
-        wanted[rows] = [since is not None and since <= now - filter_["older_than"] for since in told]
+        beginnings = [view["since"] for view in views("", policy, known, rows)]
+        wanted[rows] = [since is not None and since <= now - filter_["older_than"] for since in beginnings]
     return np.flatnonzero(wanted)

@@ -1,4 +1,4 @@
-"""The groups in a checkpoint, from its state: as the last committed batch left them. Nothing is changed."""
+"""The groups in a checkpoint, from its state after the last committed batch. Changes nothing."""
 
 from __future__ import annotations
 
@@ -28,54 +28,49 @@ _Batches = Iterable[pa.RecordBatch]
 
 
 def groups_in_state(
-    session: SparkSession,
-    checkpoint: Path,
-    queues: Iterable[Queue],
-    *,
-    key: str | None = None,
-    ready: bool = False,
+    session: SparkSession, checkpoint: Path, queues: Iterable[Queue], *, key: str | None = None, ready: bool = False
 ) -> list[dict[str, Any]]:
-    """The groups of a pipeline, by queue and key, as `views` tells of them."""
+    """Return the groups of a pipeline, by queue and key, in the form of `views`."""
     use_this_python(session)
     place = place_of(checkpoint)
     policies = {queue.name: remembering(queue.policy_of(None), 0) for queue in queues}
     incarnations = _incarnations(checkpoint)
-    found: list[dict[str, Any]] = []
+    groups: list[dict[str, Any]] = []
     for operator in operators(session, place):
         reader = session.read.format("statestore").option("operatorId", operator)
         index = reader.option("stateVarName", "index").load(place)
         values = index.select(F.lit(0).cast("long").alias("number"), F.col("value.value").alias("value"))
         rows = values.mapInArrow(_telling(policies, incarnations, key, ready=ready), _TOLD).collect()
-        told = [json.loads(row.told) for row in rows]
+        reports = [json.loads(row.told) for row in rows]
         if ready:  # a group that has expired is ready or closed
             cold = reader.option("stateVarName", "bodies").load(place).where("user_map_key.chunk < 0")
             pages = cold.select(
                 F.col("user_map_key.chunk").alias("number"), F.col("user_map_value.packet").alias("value")
             )
             rows = pages.mapInArrow(_telling(policies, incarnations, key, ready=ready), _TOLD).collect()
-            told += _newest(rows, {(one["queue"], one["group"]) for one in told})
-        found += told
-    return sorted(found, key=lambda one: (one["queue"], one["group"]))
+            reports += _newest(rows, {(report["queue"], report["group"]) for report in reports})
+        groups += reports
+    return sorted(groups, key=lambda group: (group["queue"], group["group"]))
 
 
 def _incarnations(checkpoint: Path) -> dict[str, int]:
-    """The present incarnations of a pipeline's destinations, as far as its manifest tells them."""
+    """The present incarnations of a pipeline's destinations, as far as its manifest has them."""
     try:
-        found = json.loads((checkpoint / "pipeline.json").read_bytes())
-        return {name: int(one["incarnation"]) for name, one in found.get("destinations", {}).items()}
+        manifest = json.loads((checkpoint / "pipeline.json").read_bytes())
+        return {name: int(destination["incarnation"]) for name, destination in manifest.get("destinations", {}).items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}  # a run says what is wrong with the file
+        return {}  # a run reports the damage
 
 
 def _newest(rows: Iterable[Any], at_hand: Collection[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Of the groups in runs those that aren't in an index again, each from the newest run that has it."""
+    """The groups in runs that aren't in an index again, each from the newest run that has it."""
     latest: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
     for row in rows:
-        one = json.loads(row.told)
-        which = (one["queue"], one["group"])
+        report = json.loads(row.told)
+        which = (report["queue"], report["group"])
         if which not in at_hand and (which not in latest or latest[which][0] < row.run):
-            latest[which] = (row.run, one)
-    return [one for _, one in latest.values()]
+            latest[which] = (row.run, report)
+    return [report for _, report in latest.values()]
 
 
 def _telling(
@@ -98,8 +93,8 @@ def _telling(
                     rows = np.arange(len(known.state)) if ready else not_ready(policies[name], known.state)
                     if key is not None:
                         rows = np.intersect1d(rows, fitting({"group": key}, policies[name], known, 0))
-                    told = [json.dumps(one) for one in views(name, policies[name], known, rows)] if len(rows) else []
-                    runs = pa.array([run] * len(told), pa.int64())
-                    yield pa.RecordBatch.from_arrays([runs, pa.array(told, pa.string())], ["run", "told"])
+                    lines = [json.dumps(view) for view in views(name, policies[name], known, rows)] if len(rows) else []
+                    runs = pa.array([run] * len(lines), pa.int64())
+                    yield pa.RecordBatch.from_arrays([runs, pa.array(lines, pa.string())], ["run", "told"])
 
     return run

@@ -56,16 +56,16 @@ _Batches = Iterable[pa.RecordBatch]
 
 
 def held(checkpoint: str | Path, *, messages: bool = False, spark: SparkSession | None = None) -> DataFrame:
-    """The messages that wait in a checkpoint, each with what its group waits for."""
+    """Return the messages that wait in a checkpoint, each with the reason of its group."""
     session = spark or SparkSession.getActiveSession()
     if session is None:
         raise UsageError("there is no Spark session", remedy="make one, or give spark=")
     use_this_python(session)
     place = place_of(checkpoint)
-    found = [_held_by(session, place, operator, messages=messages) for operator in operators(session, place)]
-    if not found:
+    frames = [_held_by(session, place, operator, messages=messages) for operator in operators(session, place)]
+    if not frames:
         raise UsageError("the checkpoint has no state of resequence", where=place)
-    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), found)
+    return reduce(lambda frame, other: frame.unionByName(other, allowMissingColumns=True), frames)
 
 
 def place_of(checkpoint: str | Path) -> str:
@@ -85,15 +85,15 @@ def place_of(checkpoint: str | Path) -> str:
 def operators(session: SparkSession, place: str) -> list[int]:
     """The ids of the operators of `resequence`."""
     try:
-        told = session.read.format("state-metadata").load(place).select("operatorId", "operatorProperties").collect()
+        rows = session.read.format("state-metadata").load(place).select("operatorId", "operatorProperties").collect()
     except PySparkException as error:
         raise UsageError(f"the checkpoint can't be read: {str(error).splitlines()[0]}", where=place) from error
-    return sorted({row[0] for row in told if {"index", "bodies"} <= _variables(row[1])})
+    return sorted({row[0] for row in rows if {"index", "bodies"} <= _variables(row[1])})
 
 
 def _variables(properties: str | None) -> set[str]:
     """The names of an operator's state variables."""
-    return {one["stateName"] for one in json.loads(properties or "{}").get("stateVariables", [])}
+    return {variable["stateName"] for variable in json.loads(properties or "{}").get("stateVariables", [])}
 
 
 def _held_by(session: SparkSession, place: str, operator: int, *, messages: bool) -> DataFrame:
@@ -103,7 +103,7 @@ def _held_by(session: SparkSession, place: str, operator: int, *, messages: bool
 
     index = variable("index").select(F.col("key.bucket").alias("bucket"), F.col("value.value").alias("value"))
     places = ", ".join(f"{name} {kind.simpleString()}" for name, kind in _PLACE.items())
-    found = index.mapInArrow(_rows, f"{_SCHEMA}, {places}")
+    frame = index.mapInArrow(_rows, f"{_SCHEMA}, {places}")
     if messages:
         # Below 0 are groups that have expired.
         chunks = (
@@ -115,8 +115,8 @@ def _held_by(session: SparkSession, place: str, operator: int, *, messages: bool
                 F.col("user_map_value.packet").alias("packet"),
             )
         )
-        found = found.join(_messages(session, chunks), [*_PLACE], "left")
-    return found.drop(*_PLACE)
+        frame = frame.join(_messages(session, chunks), [*_PLACE], "left")
+    return frame.drop(*_PLACE)
 
 
 def _rows(batches: _Batches) -> Iterator[pa.RecordBatch]:
@@ -132,7 +132,7 @@ def _rows(batches: _Batches) -> Iterator[pa.RecordBatch]:
 
 
 def _policy(declared: Mapping[str, Any], step: int) -> Policy:
-    """A policy of a kind, as far as it matters for what is held."""
+    """A policy of a kind, with the parameters that matter for held messages."""
     name = declared["policy"]
     policy: Policy = UnitOfWork(size="size") if name == UnitOfWork.name else policy_from(name)
     if isinstance(policy, Standard):
@@ -156,7 +156,7 @@ def _rows_of(bucket: int, name: str, policy: Policy, queue: QueueState) -> pa.Re
         queue.keys.take(pa.array(held_.group)).cast(pa.string()),
         pa.array(held_.sequence, mask=np.full(count, isinstance(policy, Fifo))),
         pa.array(held_.late & ~held_.waits),
-        pa.array([REASONS[Reason(one)] for one in reasons], pa.string()).take(pa.array(which)),
+        pa.array([REASONS[Reason(reason)] for reason in reasons], pa.string()).take(pa.array(which)),
         known(groups.first, NOTHING, pa.int64()),
         known(groups.last, NOTHING, pa.int64()),
         known(groups.since, NEVER, pa.timestamp("us", "UTC")),
@@ -193,9 +193,9 @@ def _opening(schema: bytes) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
                 count = table.num_rows
                 columns = [
                     (
-                        table.column(one.name).combine_chunks() if one.name in table.column_names else pa.nulls(count)
-                    ).cast(one.type)
-                    for one in kind
+                        table.column(row.name).combine_chunks() if row.name in table.column_names else pa.nulls(count)
+                    ).cast(row.type)
+                    for row in kind
                 ]
                 yield pa.RecordBatch.from_arrays(
                     [

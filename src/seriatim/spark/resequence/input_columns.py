@@ -32,7 +32,7 @@ BODY = "body"
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """What two regions send: the `region` of a message, and the `identity` that it has in both, of any atomic type."""
+    """The messages of two regions: the `region` of a message, and the `identity` that it has in both, of any atomic type."""
 
     region: Column
     identity: Column
@@ -40,13 +40,13 @@ class Merge:
     @property
     def bits(self) -> Column:
         """The region among the bits of a message; 0: it is none."""
-        found = F.lit(0)
+        column = F.lit(0)
         for name in REGIONS:
-            found = F.when(self.region == name, F.lit(region_bit(name))).otherwise(found)
-        return found
+            column = F.when(self.region == name, F.lit(region_bit(name))).otherwise(column)
+        return column
 
     def fingerprint(self, df: DataFrame, queue: Queue) -> Column | None:
-        """A number for the id, and for what is compared besides, never 0; null: there is no id. None: the queue asks for none."""
+        """A number for the id and the compared columns, never 0; null: there is no id. None: the queue needs none."""
         if not isinstance(queue.policy, Fifo | Standard):
             return None
         identity = self.identity.cast("string")
@@ -93,7 +93,7 @@ def _number(df: DataFrame, queue: Queue) -> Column | None:
 
 def _problem(df: DataFrame, queue: Queue) -> Column | None:
     """The `Reason` if a sequence or a size isn't a number; null if there is no problem, or the value is missing."""
-    told = [numbers.problem for numbers in (_sequence(df, queue),) if numbers and numbers.problem is not None]
+    problems = [numbers.problem for numbers in (_sequence(df, queue),) if numbers and numbers.problem is not None]
     sizes = _sizes(df, queue)
     if sizes is not None and sizes.problem is not None:
         reasons = [Reason.SEQUENCE_NOT_A_NUMBER, Reason.SEQUENCE_INEXACT, Reason.SEQUENCE_OVERFLOWS]
@@ -101,9 +101,9 @@ def _problem(df: DataFrame, queue: Queue) -> Column | None:
         for reason in reasons:
             of_sizes = F.when(sizes.problem == int(reason), F.lit(int(of_size(reason)))).otherwise(of_sizes)
         number = _number(df, queue)
-        # A message whose sequence is missing is invalid for that, whatever its size.
-        told.append(of_sizes if number is None else F.when(number.isNotNull(), of_sizes))
-    return F.coalesce(*told) if told else None
+        # A message whose sequence is missing is invalid for that reason, whatever its size.
+        problems.append(of_sizes if number is None else F.when(number.isNotNull(), of_sizes))
+    return F.coalesce(*problems) if problems else None
 
 
 def _sizes(df: DataFrame, queue: Queue) -> Numbers | None:
@@ -138,9 +138,9 @@ def _bits(df: DataFrame, queue: Queue) -> Column | None:
         return None
     properties = Properties.of(df)
     bits = F.lit(0)
-    for bit, what, text in ((OPENS, "opens", queue.group.opens), (CLOSES, "closes", queue.group.closes)):
+    for bit, noun, text in ((OPENS, "opens", queue.group.opens), (CLOSES, "closes", queue.group.closes)):
         if text is not None:
-            says = condition(properties.parsed(text, f"queue {queue.name!r}: {what}"), properties.columns)
+            says = condition(properties.parsed(text, f"queue {queue.name!r}: {noun}"), properties.columns)
             bits = bits + F.when(says, F.lit(bit)).otherwise(F.lit(0))
     return bits
 
@@ -161,7 +161,7 @@ def _fingerprint(df: DataFrame, queue: Queue) -> Column | None:
 
 
 def _for_json(column: Column, kind: T.DataType) -> Column:
-    """A column whose values JSON can have: those of types that it lacks are text, also within others."""
+    """Return a column whose values JSON can represent: values of other types become text, also nested ones."""
     match kind:
         case T.TimeType() | T.DayTimeIntervalType() | T.NullType():
             return column.cast("string")
@@ -169,10 +169,10 @@ def _for_json(column: Column, kind: T.DataType) -> Column:
             inner = [_for_json(column.getField(field.name), field.dataType).alias(field.name) for field in fields]
             return F.when(column.isNotNull(), F.struct(*inner))
         case T.ArrayType(elementType=element) if not _is_json(kind):
-            return F.transform(column, lambda one: _for_json(one, element))
+            return F.transform(column, lambda item: _for_json(item, element))
         case T.MapType(keyType=key, valueType=value) if not _is_json(kind):
             entry = T.StructType([T.StructField("key", key), T.StructField("value", value)])
-            return F.transform(F.map_entries(column), lambda one: _for_json(one, entry))
+            return F.transform(F.map_entries(column), lambda item: _for_json(item, entry))
     return column
 
 
@@ -191,10 +191,8 @@ def _is_json(kind: T.DataType) -> bool:
 
 
 def compared(queue: Queue) -> tuple[str, ...] | None:
-    """The columns by which a queue compares messages; None: it compares none.
-
-    Without `compare` it is the body, and only where the last ones that left are remembered: a hash of each body costs
-    more than putting it in order.
+    """The columns by which a queue compares messages; None: it compares none. Without `compare` it is the body, and only where the last
+    ones that left are remembered: a hash of each body costs more than putting it in order.
     """
     if not isinstance(queue.policy, Standard):
         return None
@@ -204,7 +202,7 @@ def compared(queue: Queue) -> tuple[str, ...] | None:
 
 
 def _size_or_bits(df: DataFrame, queue: Queue) -> Column | None:
-    """What the kernel takes as the size of a message: no queue has both."""
+    """The column that the kernel reads as the size of a message: no queue has both."""
     return _bits(df, queue) if queue.has_stays else _size(df, queue)
 
 
@@ -231,27 +229,25 @@ def _tie(df: DataFrame) -> Column:
 
 def arrival_of(df: DataFrame, arrival: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """The columns, and fields of columns, of the order of arrival; a ticket is its epoch and number."""
-    found: list[tuple[str, ...]] = []
+    columns: list[tuple[str, ...]] = []
     for name in arrival:
         kind = type_of(df, name, "order of arrival")
         if isinstance(kind, T.StructType) and {"epoch", "number"} <= set(kind.fieldNames()):
-            # Of two locations' equal tickets none was first; but a batch that runs again has to decide alike.
+            # Equal tickets of two locations have no order; but a batch that runs again has to decide alike.
             fields = ["epoch", "number", *(["location"] if "location" in kind.fieldNames() else [])]
-            found += [(name, field) for field in fields]
+            columns += [(name, field) for field in fields]
         elif isinstance(kind, NESTED):
             raise ColumnError(f"a {kind.simpleString()} has no order", where=f"column {name!r}")
         else:
-            found.append((name,))
-    return tuple(found)
+            columns.append((name,))
+    return tuple(columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OurColumns:
-    """Seriatim's columns, as far as they are needed.
-
-    `time`, `void`: the user's columns of the event time and of voids. `bucket_column`: its name. `ties`: also a hash of each row, for equal
-    sequences. `by_key`: a group's bucket goes by its key alone, so that queues with the same groups have a message in the same bucket.
-    `merge`: what two regions send.
+    """Seriatim's columns, as far as they are needed. `time`, `void`: the user's columns of the event time and of voids. `bucket_column`:
+    its name. `ties`: also a hash of each row, for equal sequences. `by_key`: a group's bucket goes by its key alone, so that queues with
+    the same groups have a message in the same bucket. `merge`: what two regions send.
     """
 
     queues: Sequence[Queue]
@@ -265,9 +261,8 @@ class OurColumns:
 
 
 def prepared(df: DataFrame, columns: OurColumns, destination: str | None, invalid: str | None) -> DataFrame:
-    """The frame with seriatim's columns; `destination`, `invalid`: the user's columns with a row's queues, and why it is no message.
-
-    If a row names several destinations, they are in `EACH`, with seriatim's columns for each destination.
+    """The frame with seriatim's columns; `destination`, `invalid`: the user's columns with a row's queues, and why it is no message. If a
+    row names several destinations, they are in `EACH`, with seriatim's columns for each destination.
     """
     if invalid is not None:
         type_of(df, invalid, "reason")
@@ -289,13 +284,13 @@ def prepared(df: DataFrame, columns: OurColumns, destination: str | None, invali
             return df.select(*map(quoted, df.columns), *ours(quoted(destination)))
         case T.ArrayType(elementType=T.StringType()):
             several = quoted(destination)
-            # No message gets lost because it names nothing: it is set aside, as one whose destination is null.
+            # A message without a destination isn't lost: it is set aside, like one whose destination is null.
             several = F.when(F.size(several) > 0, several).otherwise(F.array(F.lit(None).cast("string")))
-            each = F.transform(several, lambda one: F.struct(one.alias(destination), *ours(one)))
+            each = F.transform(several, lambda item: F.struct(item.alias(destination), *ours(item)))
             return df.select(*[quoted(name) for name in df.columns if name != destination], each.alias(EACH))
         case kind:
-            what = f"a destination is a name, not a {kind.simpleString()}"
-            raise ColumnError(what, where=f"column {destination!r}", remedy="cast it to string")
+            problem = f"a destination is a name, not a {kind.simpleString()}"
+            raise ColumnError(problem, where=f"column {destination!r}", remedy="cast it to string")
 
 
 def _ours(df: DataFrame, columns: OurColumns, where: Column | None) -> list[Column]:
@@ -313,7 +308,7 @@ def _ours(df: DataFrame, columns: OurColumns, where: Column | None) -> list[Colu
         names.TIME: None,
     }
     if merge is not None:
-        # Of no queue messages open or close groups, or say how many they are.
+        # No queue of two regions has messages that open or close groups, or that name a size.
         ours[names.SIZE] = merge.bits.cast("long")
         ours[names.FINGERPRINT] = _of_any(
             where,
@@ -334,9 +329,8 @@ def _ours(df: DataFrame, columns: OurColumns, where: Column | None) -> list[Colu
 def _spread(
     df: DataFrame, queues: Sequence[Queue], where: Column | None, key: Column | None, *, by_key: bool
 ) -> Column:
-    """A hash that is the same for the messages of one group; messages without a group are spread over all buckets.
-
-    By key, a message goes to a queue without groups in the bucket where the first queue with groups would have it.
+    """A hash that is the same for the messages of one group; messages without a group are spread over all buckets. By key, a message goes
+    to a queue without groups in the bucket where the first queue with groups would have it.
     """
     if key is None:
         return _tie(df)
@@ -378,9 +372,8 @@ def _of_any(
     column_of: Callable[[Queue], Column | None],
     kind: str,
 ) -> Column | None:
-    """A column that differs by queue; None if no queue has it, so that it needn't be sent.
-
-    The number of expressions is the number of different sources, however many queues there are.
+    """A column that differs by queue; None if no queue has it, so that it needn't be sent. The number of expressions is the number of
+    different sources, however many queues there are.
     """
     alike: dict[object, list[Queue]] = {}
     for queue in queues:
@@ -388,9 +381,9 @@ def _of_any(
     columns = [(column_of(some[0]), [queue.name for queue in some]) for some in alike.values()]
     if all(column is None for column, _ in columns):
         return None
-    (chosen, _), *others = [(F.lit(None) if column is None else column, mine) for column, mine in columns]
-    if where is not None and others:
-        for column, mine in others:
-            chosen = F.when(where.isin(mine), column).otherwise(chosen)
+    (chosen, _), *rest = [(F.lit(None) if column is None else column, names) for column, names in columns]
+    if where is not None and rest:
+        for column, names in rest:
+            chosen = F.when(where.isin(names), column).otherwise(chosen)
         return chosen.cast(kind)
     return chosen

@@ -1,4 +1,4 @@
-"""What a finite frame leaves out of its result, told in the log once all of the frame has been read.
+"""The messages that a finite frame leaves out of its result, reported in the log once all of the frame has been read.
 
 A finite frame has no next batch, so a message that is held at its end is in no result. The workers count what they leave
 out while they work, and Spark brings the counts to the driver with the end of each task: there is no further pass, and
@@ -27,10 +27,10 @@ __all__ = ["LeftOut", "Share", "counting"]
 
 _LOG = logging.getLogger("seriatim.spark")
 
-#: What a bucket counted: its messages by disposition, its groups that hold some, and the first of these groups:
-#: queue, key, the first run of numbers that it misses.
+#: The counts of a bucket: its messages by disposition, its groups that hold some, and the first of these groups: queue, key, its first
+#: run of missing numbers.
 Share = tuple[dict[int, int], int, "tuple[str, str, int | None, int | None] | None"]
-#: What one call of the operator counted: the partition and the task attempt, and the share of each bucket.
+#: The counts of one call of the operator: the partition and the task attempt, and the share of each bucket.
 _Call = tuple[int, int, dict[int, Share]]
 
 
@@ -58,10 +58,9 @@ class _Calls(AccumulatorParam[list[_Call]]):
 
 @dataclass(slots=True)
 class LeftOut:
-    """What one frame leaves out, as its calls become known.
-
-    Every partition is one call, whether messages are in it or not. A task that has several partitions (``coalesce``)
-    makes several calls, and a partition may be read by several actions; each counts once.
+    """The messages that one frame leaves out, counted as its calls become known. Every partition is one call, whether messages are in it or
+    not. A task that has several partitions (``coalesce``) makes several calls, and a partition may be read by several actions; each counts
+    once.
     """
 
     queues: Sequence[Queue]
@@ -74,7 +73,7 @@ class LeftOut:
     _told: bool = False
 
     def take(self, call: _Call) -> None:
-        """Take in a call; with the last partition, tell what was left out."""
+        """Take in a call; with the last partition, report the messages that were left out."""
         if self._told:
             return
         partition, attempt, shares = call
@@ -97,10 +96,14 @@ class LeftOut:
             groups += holding
         # A void leaves nothing because it has nothing that could leave.
         given = (Disposition.RELEASED, Disposition.VOID)
-        missing = {one: counts[one] for one in Disposition if one not in given and counts[one]}
+        missing = {
+            disposition: counts[disposition]
+            for disposition in Disposition
+            if disposition not in given and counts[disposition]
+        }
         if not missing.keys() - {Disposition.DUPLICATE, Disposition.COPY}:
             return ""
-        parts = [f"{count:,} {one.word}" for one, count in missing.items()]
+        parts = [f"{count:,} {disposition.word}" for disposition, count in missing.items()]
         if Disposition.HELD in missing:
             parts[0] += f" in {groups:,} group{'' if groups == 1 else 's'}{self._example()}"
         total, whole = sum(missing.values()), counts.total()
@@ -112,17 +115,19 @@ class LeftOut:
         return f"{told}; finish=True lets time run out for what is held" if waits else told
 
     def _example(self) -> str:
-        found = sorted((one for _, _, one in self._shares.values() if one is not None), key=lambda one: one[:2])
-        if not found:
+        examples = sorted(
+            (example for _, _, example in self._shares.values() if example is not None), key=lambda example: example[:2]
+        )
+        if not examples:
             return ""
-        queue, key, first, last = found[0]
+        queue, key, first, last = examples[0]
         place = f"{key!r} of queue {queue!r}" if self.several else repr(key)
         waits = missing_numbers(first, last)
         return f" (such as {place}{f', which waits for {waits}' if waits else ''})"
 
 
 def counting(session: SparkSession, left_out: LeftOut) -> Callable[[dict[int, Share]], None] | None:
-    """What the operator calls on a worker with the shares of a partition's buckets; None: through Connect nothing is told."""
+    """Return the function that the operator calls on a worker with the shares of a partition's buckets; None: Connect reports nothing."""
     context = getattr(session, "_sc", None)
     if context is None:
         return None

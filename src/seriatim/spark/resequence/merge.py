@@ -1,4 +1,4 @@
-"""`merge`: what two regions have sent, as one frame in which each message is once and each session in order."""
+"""`merge`: the messages of two regions, as one frame in which each message is once and each session in order."""
 
 from __future__ import annotations
 
@@ -39,13 +39,9 @@ def merge(
     region: str = "region",
 ) -> DataFrame:
     """Puts what two regions have sent together: each message once, each session in order, while either region lags, stops or comes back.
-
-    Each region has every message, with the same id. The first sight of a message counts, whichever region it comes from; when the other region
-    shows it, it is a *copy*.
-
-    With `number` the sessions are in the order of these numbers, by `Standard`: a number that neither region has shown holds up its session, one that
-    either has shown doesn't. Copies are known by their numbers, however late they come.
-
+    Each region has every message, with the same id. The first sight of a message counts, whichever region it comes from; when the other
+    region shows it, it is a *copy*. With `number` the sessions are in the order of these numbers, by `Standard`: a number that neither
+    region has shown holds up its session, one that either has shown doesn't. Copies are known by their numbers, however late they come.
     Without `number` the sessions are in the order of first sight, by `Fifo`. Then messages are known by their ids, which are remembered for
     `horizon`: each message leaves once, as long as no region shows it later than that after its first sight.
     """
@@ -87,13 +83,15 @@ def merge(
 
 def _check_alike(primary: DataFrame, secondary: DataFrame) -> None:
     """Refuse frames whose columns differ."""
-    ours, theirs = ({one.name: one.dataType.simpleString() for one in frame.schema} for frame in (primary, secondary))
+    ours, theirs = (
+        {field.name: field.dataType.simpleString() for field in frame.schema} for frame in (primary, secondary)
+    )
     for name in [*ours, *theirs]:
         if ours.get(name) != theirs.get(name):
-            told = [f"{where} has it as {kinds[name]}" if name in kinds else f"{where} lacks it"
+            differences = [f"{where} has it as {kinds[name]}" if name in kinds else f"{where} lacks it"
                     for where, kinds in (("primary", ours), ("secondary", theirs))]  # fmt: skip
             raise ColumnError(
-                f"both regions need the same columns: {', '.join(told)}",
+                f"both regions need the same columns: {', '.join(differences)}",
                 where=f"column {name!r}",
                 remedy="select and cast alike in both",
             )

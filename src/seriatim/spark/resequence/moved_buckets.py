@@ -51,7 +51,7 @@ def move_buckets(session: SparkSession, place: str, operator: int, plan: Plan, a
         return reader.load(place)
 
     ids = bucket_ids(plan.buckets)
-    every = session.createDataFrame([(one,) for one in ids], "bucket int")
+    every = session.createDataFrame([(bucket,) for bucket in ids], "bucket int")
     index = variable("index").select(F.col("key.bucket").alias("bucket"), F.col("value.value").alias("packet"))
     index = every.join(index, "bucket", "left")
     chunks = variable("bodies").select(
@@ -106,24 +106,27 @@ def _whole(batches: _Batches) -> Iterator[pa.RecordBatch]:
 
 
 def _forgotten(batches: _Batches) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: for each bucket in which groups of a queue were forgotten, how often, by queue and incarnation, as JSON."""
+    """For ``mapInArrow``: for each bucket in which groups of a queue were forgotten, the number of times, by queue and incarnation, as
+    JSON.
+    """
     for batch in batches:
         for value in filter(None, batch.column("packet").to_pylist()):
             queues = Index.from_bytes(value, None).queues
-            told = {name: [known.incarnation, known.forgotten] for name, known in queues.items() if known.forgotten}
-            if told:
-                yield pa.RecordBatch.from_arrays([pa.array([json.dumps(told)])], ["told"])
+            incarnations = {
+                name: [known.incarnation, known.forgotten] for name, known in queues.items() if known.forgotten
+            }
+            if incarnations:
+                yield pa.RecordBatch.from_arrays([pa.array([json.dumps(incarnations)])], ["told"])
 
 
-def _most(told: Iterable[str]) -> dict[str, list[int]]:
-    """By queue its incarnation, and how often groups of it were forgotten in the bucket where that was most often.
-
-    A group that was forgotten may come back in any new bucket, and begins there in an incarnation that it hasn't had.
+def _most(reports: Iterable[str]) -> dict[str, list[int]]:
+    """Return by queue its incarnation, and the highest number of times that its groups were forgotten in one bucket. A group that was
+    forgotten may come back in any new bucket, and begins there in an incarnation that it hasn't had.
     """
     most: dict[str, list[int]] = {}
-    for one in map(json.loads, told):
-        for name, found in one.items():
-            most[name] = max(most.get(name, [0, 0]), found)
+    for report in map(json.loads, reports):
+        for name, highest in report.items():
+            most[name] = max(most.get(name, [0, 0]), highest)
     return most
 
 
@@ -200,8 +203,8 @@ def _parts(
         names = table.column("queue").combine_chunks().dictionary_encode()
         rows, wanted = table.column("row").to_numpy(), table.column("to").to_numpy()
         for code, name in enumerate(names.dictionary.to_pylist()):
-            mine = names.indices.to_numpy() == code
-            to[name][rows[mine]] = wanted[mine]
+            is_mine = names.indices.to_numpy() == code
+            to[name][rows[is_mine]] = wanted[is_mine]
     for bucket in np.unique(np.concatenate([empty_ints(), *to.values()])).tolist():
         part = Index(after.fingerprint, now=index.now, steps=index.steps, obeyed=index.obeyed)
         for name, known in index.queues.items():
@@ -215,10 +218,10 @@ def _chunks(part: Index, bodies: Mapping[int, bytes]) -> dict[int, bytes]:
     refs = _refs(part)
     chunks, old, new = {}, [empty_ints()], [empty_ints()]
     for nth, chunk in enumerate(np.unique(chunk_of(refs)).tolist()):
-        mine = refs[chunk_of(refs) == chunk]
-        chunks[nth] = part_of(bodies[chunk], row_of(mine))
-        old.append(mine)
-        new.append(first_ref(nth) + np.arange(len(mine)))
+        rows = refs[chunk_of(refs) == chunk]
+        chunks[nth] = part_of(bodies[chunk], row_of(rows))
+        old.append(rows)
+        new.append(first_ref(nth) + np.arange(len(rows)))
     _renumber(part, np.concatenate(old), np.concatenate(new))
     return chunks
 
@@ -257,7 +260,7 @@ def _written(
 def _joined(
     after: Plan, parts: list[dict[int, bytes]], forgotten: Mapping[str, list[int]]
 ) -> tuple[Index, dict[int, bytes]]:
-    """The index and the chunks of a new bucket. Refs of a later part are higher, and those of a group are in one part."""
+    """Return the index and the chunks of a new bucket. Refs of a later part are higher, and a group's refs are in one part."""
     whole = Index(after.fingerprint)
     chunks: dict[int, bytes] = {}
     states: dict[str, list[QueueState]] = defaultdict(list)
@@ -269,9 +272,9 @@ def _joined(
         for name, known in index.queues.items():
             states[name].append(known)
         whole.now, whole.steps = max(whole.now, index.now), index.steps or whole.steps
-        whole.obeyed = (*whole.obeyed, *(one for one in index.obeyed if one not in whole.obeyed))
-    for name, some in states.items():
-        whole.queues[name] = joined(some)
+        whole.obeyed = (*whole.obeyed, *(command for command in index.obeyed if command not in whole.obeyed))
+    for name, state in states.items():
+        whole.queues[name] = joined(state)
     policies = {queue.name: queue.policy for queue in after.queues}
     for name, (incarnation, times) in forgotten.items():
         if name in policies:

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.values.time import FOREVER, NEVER
-from seriatim.spark.control.commands import Answer, Command
+from seriatim.spark.control.commands import Command, CommandResult
 from seriatim.spark.control.due import BIT, DUE, SLOT, bit_at, place_of
 from seriatim.spark.control.log import COMMAND, FINISH
 from seriatim.spark.resequence.bucket import Bucket, Plan
@@ -78,18 +78,18 @@ class Resequencer(StatefulProcessor):
         """Judge arrivals, and then due timers: a micro-batch is an `offer` followed by an `advance`."""
         packets: list[bytes] = []
         kinds: set[str] = set()
-        told: list[str] = []
+        reports: list[str] = []
         now = NEVER
         for frame in rows:
             packets += [bytes(packet) for packet in frame["packet"] if packet is not None]
             kinds.update(frame[KIND].dropna())
             if COMMAND in kinds:
-                told.extend(frame.loc[frame[KIND] == COMMAND, CONTENT])
+                reports.extend(frame.loc[frame[KIND] == COMMAND, CONTENT])
             now = max(now, int(frame[NOW].max()))
         index = self._load(int(key[0]))
         tables = [from_bytes(packet) for packet in packets if packet]
         at, now = now, self._now(now, timerValues)
-        earlier, commands = in_calls(commands_in(told))
+        earlier, commands = in_calls(commands_in(reports))
         before, decided = self._put_back(index, earlier, now, at)
         bucket = self._bucket(index, tables)
         obeyed = bucket.obey(commands, now, at) if commands else False
@@ -103,28 +103,28 @@ class Resequencer(StatefulProcessor):
     def _put_back(
         self, index: Index, earlier: Sequence[tuple[list[Command], list[Command]]], now: int, at: int
     ) -> tuple[list[Bucket], list[bytes]]:
-        """Put messages back by commands, in calls of their own before that of the data."""
+        """Put messages back by commands, in separate calls before the call for the data."""
         schema, plan = pa.ipc.read_schema(pa.py_buffer(self._schema)), never_late(self._plan)
         calls: list[Bucket] = []
         packets: list[bytes] = []
         known = set(index.obeyed)
         for commands, again in earlier:
-            taken: list[Command] = []
-            refused: list[Answer] = []
+            for_us: list[Command] = []
+            refused: list[CommandResult] = []
             for command in again:
                 refusal = refusal_of(command, plan, known)
                 if refusal is None:
-                    taken.append(command)
+                    for_us.append(command)
                     known.add(command.id)
                 else:
                     refused.append(refusal)
-            bucket = self._bucket(index, [rows_of(taken, plan, schema)] if taken else [], plan)
+            bucket = self._bucket(index, [rows_of(for_us, plan, schema)] if for_us else [], plan)
             if commands:
                 bucket.obey(commands, now, at)
             packets += [to_bytes(table).to_pybytes() for table in bucket.take(now)]
-            answers = [answer_to(command, became) for command, became in zip(taken, bucket.became(), strict=True)]
-            index.obeyed = (*index.obeyed, *(command.id for command in taken))[-REMEMBERED:]
-            by_queue = Counter(str(command.queue) for command in taken)
+            answers = [answer_to(command, became) for command, became in zip(for_us, bucket.became(), strict=True)]
+            index.obeyed = (*index.obeyed, *(command.id for command in for_us))[-REMEMBERED:]
+            by_queue = Counter(str(command.queue) for command in for_us)
             bucket.has_put_back([{**answer.to_json(), "at": at} for answer in refused + answers], by_queue)
             calls.append(bucket)
         return calls, packets
@@ -160,7 +160,7 @@ class Resequencer(StatefulProcessor):
         return index
 
     def _take_over(self, folder: Path, bucket: int) -> tuple[bytes] | None:
-        """Put the state that a move has written in place of what Spark has; return the index."""
+        """Read the state that a move has written in place of Spark's state; return the index."""
         self._bodies.clear()
         packets = read_moved(folder, bucket) if bucket in bucket_ids(self._plan.buckets) else {}
         for chunk, packet in packets.items():
@@ -190,9 +190,8 @@ class Resequencer(StatefulProcessor):
         self._index.update((index.to_bytes(),))
 
     def _told(self, key: Any, bucket: Bucket, packets: Iterable[bytes]) -> Iterator[pd.DataFrame]:
-        """The packets of a call, and in the row of the last one what is told of the bucket after the call.
-
-        That is the report, if one is wanted, and when something is due in the bucket again.
+        """Return the packets of a call, and in the row of the last packet the report of the bucket after the call. That is the report, if
+        one is wanted, and when something is due in the bucket again.
         """
         last = None
         for packet in packets:
@@ -216,13 +215,13 @@ class Resequencer(StatefulProcessor):
         """The time of a call: of the batch, or the watermark."""
         if self._plan.clock == "processing":
             return batch
-        # Before it has seen any event time Spark says 0, which is no watermark: events may be older than 1970.
+        # Before any event time Spark reports 0, which is no watermark: events may be older than 1970.
         watermark = int(times.getCurrentWatermarkInMs()) * 1000
         return watermark if watermark > 0 else NEVER
 
     def _set_timer(self, index: Index, due: int) -> None:
-        """Set the one timer of a bucket by the event clock, at the next time that something in it is due."""
-        # Rounded up, so that what is due has come when the timer fires.
+        """Set the one timer of a bucket by the event clock, at the next due time."""
+        # Rounded up, so that everything due is due when the timer fires.
         wanted = -(-due // 1000) if due < FOREVER else None
         if wanted == index.timer:
             return
@@ -239,10 +238,10 @@ def enrol_first(plan: Plan, index: Index, rows: pa.Table, *, only: str | None = 
         name = "" if plan.destination is None else queue.name
         if only not in (None, name):
             continue
-        mine = rows.filter(pc.equal(rows.column(START_QUEUE), name))
-        if mine.num_rows or only is not None:
-            first = mine.column(START_NEXT).to_numpy().astype(np.int64)
-            keys = mine.column(START_KEY).combine_chunks().cast(pa.binary())
+        own = rows.filter(pc.equal(rows.column(START_QUEUE), name))
+        if own.num_rows or only is not None:
+            first = own.column(START_NEXT).to_numpy().astype(np.int64)
+            keys = own.column(START_KEY).combine_chunks().cast(pa.binary())
             state = kernel.new_state(queue.policy, len(first), first)
             index.queues[queue.name] = QueueState(keys, state, plan.incarnation(queue.name))
 
@@ -250,11 +249,9 @@ def enrol_first(plan: Plan, index: Index, rows: pa.Table, *, only: str | None = 
 def resequence_to_the_end(
     plan: Plan, until: str | None, *, finish: bool, left_out: Callable[[dict[int, Share]], None] | None = None
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow`` on a batch frame: all buckets of a partition, from an empty state to the end.
-
-    Packets come as (bucket, packet, first), `first` a packet of first numbers. `until` names a column of the
-    packets' rows with the time to which the clock moves at the end (microseconds). `left_out` is called at the end of
-    a partition, with the share of each of its buckets.
+    """A function for ``mapInArrow`` on a batch frame: all buckets of a partition, from an empty state to the end. Packets come as (bucket,
+    packet, first), `first` a packet of first numbers. `until` names a column of the packets' rows with the time to which the clock moves at
+    the end (microseconds). `left_out` is called at the end of a partition, with the share of each of its buckets.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

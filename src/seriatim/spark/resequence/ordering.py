@@ -1,4 +1,4 @@
-"""The ordering of a frame: what `resequence` is given by a user, or by a pipeline."""
+"""The ordering of a frame: the parameters of `resequence` that a user, or a pipeline, gives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Ordering"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ordering:
-    """How the rows of a frame are put in order; what isn't said here, `resequence` says."""
+    """How the rows of a frame are put in order; for the parameters see `resequence`."""
 
     queues: Sequence[Queue]
     layout: StateLayout

@@ -1,4 +1,4 @@
-"""Messages that an operator puts back: from the commands that carry them to rows of a bucket, and what became of them.
+"""Messages that an operator puts back: from the commands that carry them to rows of a bucket, and their fates.
 
 Such a message has passed every stage before this one already; the command has its columns, and what the operator computes of
 other messages. It is judged by its queue's rules as one that arrives now, but is never late: its place has passed, so it leaves at
@@ -23,7 +23,7 @@ from seriatim.kernel.groups.policy import BestEffort, Standard
 from seriatim.kernel.policies.copies import region_bit
 from seriatim.kernel.values.outcome import Disposition
 from seriatim.pipeline.declared.queue import Queue
-from seriatim.spark.control.commands import Answer, Command
+from seriatim.spark.control.commands import Command, CommandResult
 from seriatim.spark.resequence import bucket as names
 from seriatim.spark.resequence.bucket import Became, Plan
 
@@ -31,7 +31,7 @@ __all__ = ["answer_to", "as_plain", "never_late", "refusal_of", "rows_of"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-#: What the operator log keeps of a command's arguments.
+#: The arguments of a command that the operator log keeps.
 _KEPT = ("message_id", "disposition", "edited")
 #: The columns that the operator adds to those of the user, with their types.
 _OURS = {
@@ -45,7 +45,7 @@ _OURS = {
 
 
 def as_plain(value: Any) -> Any:
-    """A value of a column as JSON has it: times in microseconds, decimals as text, bytes in Base64."""
+    """Convert a value of a column to JSON's types: times in microseconds, decimals as text, bytes in Base64."""
     match value:
         case datetime():
             aware = value if value.utcoffset() is not None else value.replace(tzinfo=UTC)
@@ -55,9 +55,9 @@ def as_plain(value: Any) -> Any:
         case bytes():
             return base64.b64encode(value).decode()
         case Mapping():
-            return {name: as_plain(one) for name, one in value.items()}
+            return {name: as_plain(item) for name, item in value.items()}
         case list() | tuple():
-            return [as_plain(one) for one in value]
+            return [as_plain(item) for item in value]
     return value
 
 
@@ -73,18 +73,18 @@ def never_late(plan: Plan) -> Plan:
     return replace(plan, queues=tuple(of(queue) for queue in plan.queues))
 
 
-def refusal_of(command: Command, plan: Plan, obeyed: Container[str]) -> Answer | None:
+def refusal_of(command: Command, plan: Plan, obeyed: Container[str]) -> CommandResult | None:
     """The answer to a command that isn't obeyed; None: it is."""
     if command.id in obeyed:
-        return Answer.to(_shortened(command), "repeated", why="the message was put back before")
+        return CommandResult.to(_shortened(command), "repeated", why="the message was put back before")
     if command.queue not in {queue.name for queue in plan.queues}:
         why = f"the pipeline has no destination {command.queue!r}"
-        return Answer.to(_shortened(command), "refused", why=why)
+        return CommandResult.to(_shortened(command), "refused", why=why)
     return None
 
 
 def rows_of(commands: Sequence[Command], plan: Plan, schema: pa.Schema) -> pa.Table:
-    """The messages of commands as rows that a bucket takes."""
+    """Return the messages of commands as rows for a bucket."""
     rows = [command.arguments["row"] for command in commands]
     destinations = [command.queue for command in commands]
     columns: dict[str, pa.Array] = {}
@@ -96,7 +96,7 @@ def rows_of(commands: Sequence[Command], plan: Plan, schema: pa.Schema) -> pa.Ta
     own: dict[str, list[Any]] = {
         names.KEY: [str(command.key).encode() for command in commands],
         names.PROBLEM: [None] * len(commands),
-        # Those of one number are in the order of the log.
+        # Messages of one number are in the order of the log.
         names.TIE: list(range(len(commands))),
     }
     own |= {
@@ -109,11 +109,11 @@ def rows_of(commands: Sequence[Command], plan: Plan, schema: pa.Schema) -> pa.Ta
     return pa.table(columns)
 
 
-def answer_to(command: Command, became: Became) -> Answer:
-    """The answer to a command whose message was judged."""
+def answer_to(command: Command, became: Became) -> CommandResult:
+    """Return the answer to a command whose message was judged."""
     released = int(became.disposition == Disposition.RELEASED.word)
     aside = became.disposition not in (Disposition.RELEASED.word, Disposition.HELD.word)
-    return Answer.to(
+    return CommandResult.to(
         _shortened(command),
         "done",
         after=became.disposition,
@@ -148,5 +148,5 @@ def _typed(value: Any, kind: pa.DataType) -> Any:
     elif pa.types.is_struct(kind):
         found = {field.name: _typed(value.get(field.name), field.type) for field in kind}
     elif pa.types.is_list(kind):
-        found = [_typed(one, kind.value_type) for one in value]
+        found = [_typed(item, kind.value_type) for item in value]
     return found

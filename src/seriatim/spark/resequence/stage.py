@@ -21,28 +21,14 @@ from seriatim.pipeline.declared.pipeline import MOST_BUCKETS
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.queue_parts import Group
 from seriatim.spark.control.clock import controlled, observed
-from seriatim.spark.frames.columns import (
-    NESTED,
-    check_columns,
-    check_frame,
-    located,
-    microseconds,
-    quoted,
-    type_of,
-)
+from seriatim.spark.frames.columns import NESTED, check_columns, check_frame, located, microseconds, quoted, type_of
 from seriatim.spark.resequence.bucket import Plan
 from seriatim.spark.resequence.commands import in_buckets
 from seriatim.spark.resequence.decided_packets import operator_schema
 from seriatim.spark.resequence.first_numbers import first_numbers
 from seriatim.spark.resequence.input_columns import BODY, Merge, OurColumns, arrival_of, compared, prepared
 from seriatim.spark.resequence.left_out import LeftOut, counting
-from seriatim.spark.resequence.operator import (
-    CONTENT,
-    KIND,
-    NOW,
-    Resequencer,
-    resequence_to_the_end,
-)
+from seriatim.spark.resequence.operator import CONTENT, KIND, NOW, Resequencer, resequence_to_the_end
 from seriatim.spark.resequence.ordering import Ordering
 from seriatim.spark.session.requirements import arrow_schema, make_ready, warn_of_empty_partitions
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS, bucket_ids
@@ -103,7 +89,7 @@ def resequence(
 
 
 def put_in_order(df: DataFrame, ordering: Ordering) -> DataFrame:
-    """What `resequence` returns, and raises."""
+    """Put a frame in order; see `resequence` for its result and its errors."""
     chosen, clock, time, output = ordering.queues, ordering.clock, ordering.time, ordering.output
     buckets, history = ordering.layout.buckets, ordering.layout.history
     if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= MOST_BUCKETS:
@@ -118,7 +104,7 @@ def put_in_order(df: DataFrame, ordering: Ordering) -> DataFrame:
     merge = _merged(df, ordering.region, ordering.message_id, ordering.horizon)
     _check_order(chosen, order, merged=merge is not None)
     if ordering.horizon is not None and not any(isinstance(queue.policy, Fifo) for queue in chosen):
-        with_regions(chosen[0].policy_of(None), ordering.horizon)  # which says that it's for Fifo
+        with_regions(chosen[0].policy_of(None), ordering.horizon)  # which refuses other policies than Fifo
     if merge is not None and not ordering.packed:
         for queue in chosen:
             with_regions(queue.policy_of(None))
@@ -191,8 +177,7 @@ def _queues(
 
 
 def judged_here(queue: Queue, *, merged: bool = False, horizon: float | str | None = None) -> Queue:
-    """A queue as the operator has it: its policy says whether messages open and close groups, and how many are remembered.
-
+    """Return a queue in the form of the operator: its policy says whether messages open and close groups, and how many are remembered.
     Which messages these are, and what is compared of them, is in their rows already. `merged`: two regions send them.
     """
     policy = queue.policy_of(None)
@@ -208,7 +193,7 @@ def judged_here(queue: Queue, *, merged: bool = False, horizon: float | str | No
 def _merged(
     df: DataFrame, region: str | None, message_id: str | Column | None, horizon: float | str | None
 ) -> Merge | None:
-    """What says the region and the id of a message; None: there is one region."""
+    """The columns with the region and the id of a message; None: there is one region."""
     if region is None and message_id is None and horizon is None:
         return None
     if region is None or message_id is None:
@@ -218,13 +203,13 @@ def _merged(
         )
     kind = type_of(df, region, "region")
     if not isinstance(kind, T.StringType):
-        what = f"a region is text, a or b, not a {kind.simpleString()}"
-        raise ColumnError(what, where=f"column {region!r}", remedy="merge() adds such a column")
+        problem = f"a region is text, a or b, not a {kind.simpleString()}"
+        raise ColumnError(problem, where=f"column {region!r}", remedy="merge() adds such a column")
     if isinstance(message_id, str):
         field, message_id = located(df, message_id, "message id")
         if isinstance(field.dataType, NESTED):
-            what = f"a message id can't be a {field.dataType.simpleString()}"
-            raise ColumnError(what, where=f"column {field.name!r}", remedy="name a field of it")
+            problem = f"a message id can't be a {field.dataType.simpleString()}"
+            raise ColumnError(problem, where=f"column {field.name!r}", remedy="name a field of it")
     return Merge(quoted(region), message_id)
 
 
@@ -258,15 +243,15 @@ def _arrival(df: DataFrame, arrival: str | Sequence[str] | None) -> list[str]:
 def _check_order(queues: Sequence[Queue], order: Sequence[str], *, merged: bool) -> None:
     for queue in queues:
         policy = queue.policy
-        # What two regions send may have no order of arrival in common but that of the batches.
+        # Messages of two regions may have no common order of arrival but that of the batches.
         needs = (isinstance(policy, Fifo) and not merged) or (
             isinstance(policy, Standard) and (policy.start == "first" or queue.has_stays)
         )
         if needs and not order:
-            what = "fifo" if isinstance(policy, Fifo) else "a group that messages open or close"
-            what = 'start="first"' if isinstance(policy, Standard) and policy.start == "first" else what
+            policy_name = "fifo" if isinstance(policy, Fifo) else "a group that messages open or close"
+            policy_name = 'start="first"' if isinstance(policy, Standard) and policy.start == "first" else policy_name
             raise UsageError(
-                f"{what} needs the order of arrival",
+                f"{policy_name} needs the order of arrival",
                 where=f"queue {queue.name!r}",
                 remedy="give arrival= with the columns of that order, or stamp the frame with tickets",
             )
@@ -275,7 +260,7 @@ def _check_order(queues: Sequence[Queue], order: Sequence[str], *, merged: bool)
 def _watermarked(df: DataFrame, time: str, watermark: float | str | None) -> DataFrame:
     field = next((field for field in df.schema if field.name == time), None)
     if field is None:
-        return df  # refused later, with the columns that there are
+        return df  # refused later, together with the present columns
     if "spark.watermarkDelayMs" in (field.metadata or {}):
         if watermark is not None:
             raise UsageError(f"column {time!r} has a watermark already", remedy="leave watermark= out")
@@ -326,7 +311,7 @@ def _streaming(
     session, buckets, live = frame.sparkSession, plan.buckets, plan.clock == "processing"
     packets = frame.mapInArrow(with_witness(pack_by(_BUCKET, bucket_ids(buckets))), PACKET_SCHEMA)
     packets = packets.withColumns({name: F.lit(None).cast("string") for name in (KIND, CONTENT)})
-    # By the event clock and without clocks, too: the sources of a query can't change from one start to the next.
+    # By the event clock and without clocks, too: the sources of a query can't change between starts.
     source, rows = controlled(session, buckets, ticks=plan.ticks, log=control)
     packets = packets.unionByName(
         rows if control is None else in_buckets(rows, buckets, by_key=plan.by_key), allowMissingColumns=True
@@ -359,8 +344,8 @@ def _static(frame: DataFrame, plan: Plan, shown: T.StructType, *, start: DataFra
         )
         packets = packets.unionByName(first)
     until = _UNTIL if plan.clock == "event" else None
-    told = None
+    static = None
     if plan.output == "released":
-        told = counting(frame.sparkSession, LeftOut(plan.queues, several, buckets, finish))
-    operator = resequence_to_the_end(plan, until, finish=finish, left_out=told)
+        static = counting(frame.sparkSession, LeftOut(plan.queues, several, buckets, finish))
+    operator = resequence_to_the_end(plan, until, finish=finish, left_out=static)
     return packets.repartition(buckets, "bucket").mapInArrow(operator, shown)

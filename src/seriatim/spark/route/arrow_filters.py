@@ -1,4 +1,4 @@
-"""Filters over Arrow batches: the kernel inside a Spark task, for more filters than a plan can have expressions."""
+"""Filters over Arrow batches: the kernel inside a Spark task, for more filters than a plan can have as expressions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from seriatim.kernel.filters.filter import Expression, Kind, Type
+from seriatim.kernel.filters.filter import Expression, Type, ValueKind
 from seriatim.kernel.filters.filter_eval import Filters, Values
 
 __all__ = ["TRIED", "Trial"]
@@ -36,26 +36,28 @@ class Trial:
             columns = {name: _values(batch.column(at), kind) for name, (at, kind) in self.properties.items()}
             passed = [np.flatnonzero(true) for true in filters.true(columns, batch.num_rows)]
             rows = np.concatenate(passed)
-            which = np.repeat(np.arange(len(passed)), [len(some) for some in passed])[np.argsort(rows, kind="stable")]
+            which = np.repeat(np.arange(len(passed)), [len(rows_of) for rows_of in passed])[
+                np.argsort(rows, kind="stable")
+            ]
             ends = np.cumsum(np.bincount(rows, minlength=batch.num_rows))
             offsets = pa.array(np.concatenate([[0], ends]), pa.int32())
-            found = pa.ListArray.from_arrays(offsets, to.take(pa.array(which)))
+            lists = pa.ListArray.from_arrays(offsets, to.take(pa.array(which)))
             own = batch.columns[: len(self.names)]
-            yield pa.RecordBatch.from_arrays([*own, found], names=[*self.names, TRIED])
+            yield pa.RecordBatch.from_arrays([*own, lists], names=[*self.names, TRIED])
 
 
 def _values(column: pa.Array, kind: Type) -> Values:
     known = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), np.bool_)
     match kind.kind:
-        case Kind.STRING:
+        case ValueKind.STRING:
             return Values(column.to_numpy(zero_copy_only=False), known)
-        case Kind.DECIMAL:
+        case ValueKind.DECIMAL:
             halves = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)
             halves = halves[column.offset : column.offset + len(column)]
             if kind.precision <= _SHORT:
                 return Values(halves[:, 0], known)
             low = np.ascontiguousarray(halves[:, 0]).view(np.uint64).astype(object)
             return Values(halves[:, 1].astype(object) * 2**64 + low, known)
-        case Kind.BOOLEAN:
+        case ValueKind.BOOLEAN:
             return Values(column.fill_null(pa.scalar(False)).to_numpy(zero_copy_only=False), known)
     return Values(column.fill_null(0).to_numpy(zero_copy_only=False), known)

@@ -33,13 +33,13 @@ from seriatim.kernel.filters.filter import (
     Expression,
     In,
     IsNull,
-    Kind,
     Like,
     Not,
     Or,
     Parameter,
     Property,
     Type,
+    ValueKind,
     decimal,
 )
 from seriatim.kernel.filters.filter_fold import Meaning, fold, nodes
@@ -85,7 +85,7 @@ class Properties:
 def _property(kind: T.DataType, column: Column, name: str) -> tuple[Type | None, Column]:  # noqa: PLR0911 - one return a type
     match kind:
         case T.StringType():
-            # What is not UTF-8 has no place in an order of code points, and Python couldn't read it.
+            # Text that isn't UTF-8 has no place in an order of code points, and Python couldn't read it.
             plain = column if kind.isUTF8BinaryCollation() else F.collate(column, "UTF8_BINARY")
             return STRING, F.try_validate_utf8(plain)
         case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
@@ -104,17 +104,17 @@ def _property(kind: T.DataType, column: Column, name: str) -> tuple[Type | None,
 def spark_type(kind: Type) -> T.DataType:
     """The Spark type for values of a type."""
     match kind.kind:
-        case Kind.STRING:
+        case ValueKind.STRING:
             return T.StringType()
-        case Kind.LONG | Kind.TIMESTAMP:
+        case ValueKind.LONG | ValueKind.TIMESTAMP:
             return T.LongType()
-        case Kind.DOUBLE:
+        case ValueKind.DOUBLE:
             return T.DoubleType()
-        case Kind.DECIMAL:
+        case ValueKind.DECIMAL:
             return T.DecimalType(kind.precision, kind.scale)
-        case Kind.BOOLEAN:
+        case ValueKind.BOOLEAN:
             return T.BooleanType()
-        case Kind.NULL:
+        case ValueKind.NULL:
             raise InvariantBroken("a bare NULL has no type")
         case _:
             assert_never(kind.kind)
@@ -122,7 +122,7 @@ def spark_type(kind: Type) -> T.DataType:
 
 def literal(value: Any, kind: Type) -> Any:
     """A constant as Python's value for Spark."""
-    if kind.kind is Kind.DECIMAL and value is not None:
+    if kind.kind is ValueKind.DECIMAL and value is not None:
         sign, digits, _ = Decimal(value).as_tuple()
         return Decimal((sign, digits, -kind.scale))
     return value
@@ -136,11 +136,7 @@ def condition(
         parameter = _no_value
     return fold(
         expression,
-        {
-            **_COLUMNS,
-            Property: lambda node: columns[node.name],
-            Parameter: lambda node: parameter(node.number),
-        },
+        {**_COLUMNS, Property: lambda node: columns[node.name], Parameter: lambda node: parameter(node.number)},
     )
 
 
@@ -148,34 +144,34 @@ def _no_value(_: int) -> Column:
     raise InvariantBroken("a shape has no value without its parameters")
 
 
-def _compared(node: Compare, one: Column, other: Column) -> Column:
+def _compared(node: Compare, first: Column, other: Column) -> Column:
     """Compare; decimals exactly, even if no decimal has room for the digits of both."""
     left, right, compare = node.left.type, node.right.type, _COMPARE[node.operator]
-    if left.kind is not Kind.DECIMAL:
-        return compare(one, other)
+    if left.kind is not ValueKind.DECIMAL:
+        return compare(first, other)
     scale, whole = max(left.scale, right.scale), max(left.whole, right.whole)
     if scale + whole <= MOST_DIGITS:
         common = T.DecimalType(scale + whole, scale)
-        return compare(one.cast(common), other.cast(common))
+        return compare(first.cast(common), other.cast(common))
     common = T.DecimalType(MOST_DIGITS, scale)
-    wide, same = one.try_cast(common), other.try_cast(common)
-    # One that doesn't fit is farther from 0 than the other, which does, whatever that is.
+    wide, same = first.try_cast(common), other.try_cast(common)
+    # A number that doesn't fit is farther from 0 than the other number, which does.
     zero, nothing = F.lit(0), F.lit(None).cast("boolean")
-    beyond = F.when(one.isNotNull() & wide.isNull(), compare(F.signum(one), zero.cast("double")))
+    beyond = F.when(first.isNotNull() & wide.isNull(), compare(F.signum(first), zero.cast("double")))
     beyond = beyond.when(other.isNotNull() & same.isNull(), compare(zero.cast("double"), F.signum(other)))
-    return F.when(one.isNull() | other.isNull(), nothing).otherwise(beyond.otherwise(compare(wide, same)))
+    return F.when(first.isNull() | other.isNull(), nothing).otherwise(beyond.otherwise(compare(wide, same)))
 
 
 def _constant(value: Any, kind: Type) -> Column:
-    if kind.kind is Kind.DECIMAL and value is not None:
+    if kind.kind is ValueKind.DECIMAL and value is not None:
         return F.lit(str(literal(value, kind))).cast(spark_type(kind))
     return F.lit(value).cast(spark_type(kind))
 
 
 _COMPARE: Mapping[str, Callable[[Column, Column], Column]] = {
-    "=": lambda one, other: one == other,
-    "<": lambda one, other: one < other,
-    "<=": lambda one, other: one <= other,
+    "=": lambda left, other: left == other,
+    "<": lambda left, other: left < other,
+    "<=": lambda left, other: left <= other,
 }
 
 _CALCULATE: Mapping[str, Callable[[Column, Column], Column]] = {
@@ -184,7 +180,7 @@ _CALCULATE: Mapping[str, Callable[[Column, Column], Column]] = {
     "*": F.try_multiply,
     "/": F.try_divide,
     "%": F.try_mod,
-    "&": lambda one, other: one.bitwiseAND(other),
+    "&": lambda left, other: left.bitwiseAND(other),
 }
 
 
@@ -194,8 +190,8 @@ def _among(node: In, operand: Column) -> Column:
         return F.lit(None).cast("boolean") if node.null else F.when(operand.isNotNull(), F.lit(False))
     # Spark looks up many values in a set, in which -0.0 is not 0.0.
     each = [operand == value for value in values] if node.operand.type == DOUBLE else [operand.isin(values)]
-    found = _balanced(each, Column.__or__)
-    return F.when(found, F.lit(True)) if node.null else found
+    conditions = _balanced(each, Column.__or__)
+    return F.when(conditions, F.lit(True)) if node.null else conditions
 
 
 def needs_python(expression: Expression) -> bool:
@@ -215,7 +211,7 @@ def _is_part(segments: tuple[tuple[str | None, ...], ...]) -> bool:
 
 
 def _like(operand: Column, segments: tuple[tuple[str | None, ...], ...]) -> Column:  # noqa: PLR0911 - one return a form
-    """Match plain patterns, which are nearly all, without a regular expression; long patterns by the kernel."""
+    """Match plain patterns, nearly all of them, without a regular expression; match long patterns by the kernel."""
     if all(None not in segment for segment in segments):
         texts = ["".join(character or "" for character in segment) for segment in segments]
         match texts:
@@ -248,7 +244,7 @@ def _balanced(terms: Iterable[Column], join: Callable[[Column, Column], Column])
     joined = list(terms)
     while len(joined) > 1:
         pairs = zip(joined[::2], joined[1::2], strict=False)
-        joined = [join(one, other) for one, other in pairs] + ([joined[-1]] if len(joined) % 2 else [])
+        joined = [join(left, other) for left, other in pairs] + ([joined[-1]] if len(joined) % 2 else [])
     return joined[0]
 
 

@@ -1,4 +1,4 @@
-"""Many filters on Spark: found by a message's own values instead of being tried one by one.
+"""Many filters on Spark: looked up by a message's own values instead of being tried one by one.
 
 For each property there is a small frame ``value → filters``, joined to the messages by broadcast. A row of it has a
 filter's destination and, if terms remain to be tried, the number of its shape and its constants; so
@@ -26,10 +26,10 @@ from seriatim.spark.route.filter_expressions import condition, literal, needs_py
 
 __all__ = ["Index", "indexed"]
 
-# Trying a filter that was looked up costs about thirty times what it costs in an array of NumPy's, so a value that
-# leads to more than these leads nowhere.
+# Trying a filter that was looked up costs about thirty times as much as in a NumPy array, so a value with more filters than this isn't
+# looked up.
 _MOST_CANDIDATES = 256
-# Shapes are told apart by one comparison after another, and each is a part of the plan.
+# Shapes are distinguished by one comparison after another, and each is a part of the plan.
 _MOST_SHAPES = 64
 _MOST_CONSTANTS = 16
 
@@ -53,20 +53,20 @@ class Index:
 
     def matches(self, df: DataFrame, columns: Mapping[str, Column]) -> tuple[DataFrame, list[Column]]:
         """The joined frame, and arrays (which may be null) of destinations."""
-        found: list[Column] = []
+        conditions: list[Column] = []
         for number, (key, by_value) in enumerate(self.entries.items()):
             table = _Table(f"__sq_{number}_", key.type, by_value)
             df = df.join(F.broadcast(table.frame(df)), columns[key.name] == F.col(table.key), "left")
-            found += table.matches(columns)
-        return df, found
+            conditions += table.matches(columns)
+        return df, conditions
 
-    def repeats(self, others: Iterable[str]) -> bool:
-        """Whether a message may find a destination twice; `others` are destinations that are found in other ways."""
-        seen = set(others)
+    def repeats(self, names: Iterable[str]) -> bool:
+        """Whether a message may find a destination twice; `names` are destinations that are found in other ways."""
+        seen = set(names)
         for by_value in self.entries.values():
             reached: set[str] = set()
-            for some in by_value.values():
-                to = [entry.to for entry in some]
+            for rules in by_value.values():
+                to = [entry.to for entry in rules]
                 if len(set(to)) < len(to):
                     return True
                 reached.update(to)
@@ -79,10 +79,10 @@ class Index:
 def indexed(rules: Iterable[Rule], to: Sequence[str]) -> tuple[Index, list[tuple[Expression, str]]]:
     """The index of the filters that can be looked up, and the other filters, each with its destination."""
     keyed: list[tuple[Rule, _Entry]] = []
-    others: list[Rule] = []
+    rest: list[Rule] = []
     for rule in rules:
         if rule.key is None:
-            others.append(rule)
+            rest.append(rule)
             continue
         form, constants = (None, ()) if rule.rest == ALWAYS else shape(rule.rest)
         keyed.append((rule, _Entry(to[rule.filter], form, constants)))
@@ -98,12 +98,12 @@ def indexed(rules: Iterable[Rule], to: Sequence[str]) -> tuple[Index, list[tuple
         odd = entry.shape not in common or len(entry.constants) > _MOST_CONSTANTS
         odd = odd or (entry.shape is not None and needs_python(entry.shape))
         if entry.shape and (odd or max(crowd[place] for place in places) > _MOST_CANDIDATES):
-            others.append(rule)
+            rest.append(rule)
             continue
-        for found, value in places:
-            entries[found][value][entry] = None
-    index = Index({key: {value: tuple(some) for value, some in table.items()} for key, table in entries.items()})
-    return index, [(_whole(rule), to[rule.filter]) for rule in others]
+        for values, value in places:
+            entries[values][value][entry] = None
+    index = Index({key: {value: tuple(entries) for value, entries in table.items()} for key, table in entries.items()})
+    return index, [(_whole(rule), to[rule.filter]) for rule in rest]
 
 
 def _whole(rule: Rule) -> Expression:
@@ -113,16 +113,15 @@ def _whole(rule: Rule) -> Expression:
 
 
 class _Table:
-    """The frame ``value → filters`` of one property; its columns begin with `prefix`.
-
-    A constant is stored in the field for its type and its place among the filter's constants of that type.
+    """The frame ``value → filters`` of one property; its columns begin with `prefix`. A constant is stored in the field for its type and
+    its place among the filter's constants of that type.
     """
 
     def __init__(self, prefix: str, kind: Type, by_value: Mapping[Any, Sequence[_Entry]]) -> None:
         self.key, self._sure, self._maybe = f"{prefix}key", f"{prefix}sure", f"{prefix}maybe"
         self._kind = kind
         self._by_value = by_value
-        entries = [entry for some in by_value.values() for entry in some]
+        entries = [entry for entries in by_value.values() for entry in entries]
         forms = dict.fromkeys(entry.shape for entry in entries if entry.shape is not None)
         self._forms = {form: number for number, form in enumerate(forms)}
         self._has_sure = any(entry.shape is None for entry in entries)
@@ -153,7 +152,7 @@ class _Table:
             ]
         )
         rows = [self._row(value, entries) for value, entries in self._by_value.items()]
-        # By way of Arrow it is a part of the plan; as a list it would be a job of Python's, every time it is read.
+        # From Arrow it becomes a part of the plan; from a list it would be a job in Python at every read.
         return df.sparkSession.createDataFrame(pa.Table.from_pylist(rows, to_arrow_schema(schema)), schema)
 
     def _row(self, value: Any, entries: Sequence[_Entry]) -> dict[str, Any]:
@@ -163,26 +162,26 @@ class _Table:
 
     def _candidate(self, form: Expression, entry: _Entry) -> dict[str, Any]:
         constants = zip(self._slots[form], entry.constants, strict=True)
-        given = {name: literal(constant.value, constant.type) for name, constant in constants}
-        return {_TO: entry.to, _SHAPE: self._forms[form], **given}
+        values = {name: literal(constant.value, constant.type) for name, constant in constants}
+        return {_TO: entry.to, _SHAPE: self._forms[form], **values}
 
     def matches(self, columns: Mapping[str, Column]) -> list[Column]:
         """Arrays of destinations in the joined frame."""
-        found = [F.col(self._sure)] if self._has_sure else []
+        conditions = [F.col(self._sure)] if self._has_sure else []
         if self._forms:
             passed = F.filter(F.col(self._maybe), lambda candidate: self._passes(candidate, columns))
-            found.append(F.transform(passed, lambda candidate: candidate[_TO]))
-        return found
+            conditions.append(F.transform(passed, lambda candidate: candidate[_TO]))
+        return conditions
 
     def _passes(self, candidate: Column, columns: Mapping[str, Column]) -> Column:
         def tried(form: Expression) -> Column:
             slots = self._slots[form]
             return condition(form, columns, lambda number: candidate[slots[number]])
 
-        first, *others = self._forms
-        if not others:
+        first, *rest = self._forms
+        if not rest:
             return tried(first)
         chosen = F.when(candidate[_SHAPE] == 0, tried(first))
         return reduce(
-            lambda so_far, form: so_far.when(candidate[_SHAPE] == self._forms[form], tried(form)), others, chosen
+            lambda so_far, form: so_far.when(candidate[_SHAPE] == self._forms[form], tried(form)), rest, chosen
         )

@@ -28,9 +28,9 @@ from seriatim.spark.session.requirements import make_ready
 __all__ = ["destinations_of", "route"]
 
 _DESTINATION = "destination"
-# Measured: up to here expressions are about as fast as a lookup, which is read anew with every batch.
+# Measured: up to this number expressions are about as fast as a lookup, which is read anew with every batch.
 _FEW = 32
-# Measured: so many comparisons of decimals take the kernel as long as Spark, and more take Spark longer.
+# Measured: with this many comparisons of decimals the kernel is as fast as Spark, and with more it is faster.
 _MOST_EXPRESSIONS = 64
 
 
@@ -41,15 +41,14 @@ def route(df: DataFrame, subscriptions: Iterable[Subscription]) -> DataFrame:
 
 
 def destinations_of(df: DataFrame, subscriptions: Iterable[Subscription]) -> DataFrame:
-    """Like `route`, but a message stays one row: ``destination`` is the array of its destinations, without repetitions.
-
-    The array is null or empty if a message has no destination.
+    """Like `route`, but a message stays one row: ``destination`` is the array of its destinations, without repetitions. The array is null
+    or empty if a message has no destination.
     """
     _check(df)
     chosen = distinct(subscriptions)
     properties = Properties.of(df)
     filters = _parsed(chosen, properties)
-    to = [one.to for one in chosen]
+    to = [subscription.to for subscription in chosen]
     columns = [quoted(name) for name in df.columns]
     index, whole = Index({}), list(zip(filters, to, strict=True))
     if len(chosen) > _FEW:
@@ -57,16 +56,16 @@ def destinations_of(df: DataFrame, subscriptions: Iterable[Subscription]) -> Dat
     by_destination = _by_destination(whole)
     repeats = index.repeats(by_destination)
     if len(whole) > _MOST_EXPRESSIONS:
-        df, repeats, found = _tried(df, whole, properties), True, [F.col(TRIED)]
+        df, repeats, tried = _tried(df, whole, properties), True, [F.col(TRIED)]
     else:
         if any(needs_python(expression) for expression, _ in whole):
             make_ready(df)
-        found = [
-            F.when(condition(any_of(some), properties.columns), F.array(F.lit(name)))
-            for name, some in by_destination.items()
+        tried = [
+            F.when(condition(any_of(filters), properties.columns), F.array(F.lit(name)))
+            for name, filters in by_destination.items()
         ]
     df, looked_up = index.matches(df, properties.columns)
-    return df.select(*columns, _all_of([*found, *looked_up], repeats=repeats).alias(_DESTINATION))
+    return df.select(*columns, _all_of([*tried, *looked_up], repeats=repeats).alias(_DESTINATION))
 
 
 def _check(df: DataFrame) -> None:
@@ -77,17 +76,17 @@ def _check(df: DataFrame) -> None:
 
 def _parsed(subscriptions: Sequence[Subscription], properties: Properties) -> list[Expression]:
     known: dict[str, Expression] = {}
-    for one in subscriptions:
-        if one.where not in known:
-            known[one.where] = properties.parsed(one.where, f"subscription {one.name!r}")
-    return [known[one.where] for one in subscriptions]
+    for subscription in subscriptions:
+        if subscription.where not in known:
+            known[subscription.where] = properties.parsed(subscription.where, f"subscription {subscription.name!r}")
+    return [known[subscription.where] for subscription in subscriptions]
 
 
 def _by_destination(filters: Iterable[tuple[Expression, str]]) -> dict[str, list[Expression]]:
-    found: dict[str, list[Expression]] = {}
+    expressions: dict[str, list[Expression]] = {}
     for expression, to in filters:
-        found.setdefault(to, []).append(expression)
-    return found
+        expressions.setdefault(to, []).append(expression)
+    return expressions
 
 
 def _tried(df: DataFrame, filters: Sequence[tuple[Expression, str]], properties: Properties) -> DataFrame:
@@ -100,18 +99,18 @@ def _tried(df: DataFrame, filters: Sequence[tuple[Expression, str]], properties:
         {named.name: (column, named.type) for named, column in zip(names, ours, strict=True)},
         tuple(df.columns),
     )
-    # PySpark takes a name with a point or a backtick in it for more than one.
+    # PySpark reads a name with a point or a backtick as more than one.
     own = [quoted(name).alias(f"__sq_c{n}") for n, name in enumerate(df.columns)]
-    given = df.select(*own, *(column.alias(name) for name, column in ours.items()))
+    frame = df.select(*own, *(column.alias(name) for name, column in ours.items()))
     shown = [T.StructField(f.name, f.dataType, True, f.metadata) for f in df.schema]
-    return given.mapInArrow(trial, T.StructType([*shown, T.StructField(TRIED, T.ArrayType(T.StringType()))]))
+    return frame.mapInArrow(trial, T.StructType([*shown, T.StructField(TRIED, T.ArrayType(T.StringType()))]))
 
 
-def _all_of(found: Sequence[Column], *, repeats: bool) -> Column:
+def _all_of(columns: Sequence[Column], *, repeats: bool) -> Column:
     """Concatenate arrays of destinations; null counts as empty."""
-    if not found:
+    if not columns:
         return F.lit(None).cast("array<string>")
-    every = found[0]
-    if len(found) > 1:
-        every = F.concat(*(F.coalesce(some, F.array().cast("array<string>")) for some in found))
+    every = columns[0]
+    if len(columns) > 1:
+        every = F.concat(*(F.coalesce(column, F.array().cast("array<string>")) for column in columns))
     return F.array_distinct(every) if repeats else every

@@ -35,8 +35,8 @@ _GIB = 2**30
 _LOOPBACK = re.compile(r"spark://(127\.[0-9.]+|localhost):[0-9]+$")
 _INSTALL_JAVA = f"install Java {_LEAST_JAVA} or later, e.g. apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
 
-#: Settings that decide where a text file is cut into blocks. A row is named by its block and its place there, so
-#: a batch that runs again must cut alike, even on a machine with other cores: a checkpoint keeps these values.
+#: Settings that decide where a text file is cut into blocks. The name of a row has its block and its place there, so a batch that runs
+#: again must cut alike, even on a machine with other cores: a checkpoint keeps these values.
 SPLITTING: Mapping[str, str] = {
     "spark.sql.files.maxPartitionBytes": str(128 * 2**20),
     "spark.sql.files.openCostInBytes": str(4 * 2**20),
@@ -48,7 +48,7 @@ _WORKER_PYTHON = Path(__file__).with_name("worker-python")
 
 _STATE_STORE = "spark.sql.streaming.stateStore"
 
-#: Settings of a session that are given at any time; the others only when Spark starts.
+#: Settings of a session, which can be given at any time; the others only when Spark starts.
 _SQL: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     # More partitions than cores cost more than they balance: every one is a state store to commit each batch.
@@ -56,11 +56,11 @@ _SQL: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": str(2 ** (max(2, os.cpu_count() or 2).bit_length() - 1)),
     f"{_STATE_STORE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
-    # How soon an idle query says that it is idle; `--once` waits for that.
+    # The time after which an idle query reports that it is idle; `--once` waits for the report.
     "spark.sql.streaming.noDataProgressEventInterval": "250ms",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
-    # Spark keeps workers apart by this setting, and those with a state never have it: with it every pipeline would have
-    # two parents of workers, of 100 MB and a second of CPU each, and no worker would do both. An error's line is the same.
+    # Spark separates workers by this setting, and stateful workers never have it: with it every pipeline would have two parents of
+    # workers, of 100 MB and a second of CPU each, and no worker would do both. An error's line is the same.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     # Bytes are bounded too, so that a batch of large bodies stays below Arrow's 2 GiB.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
@@ -72,19 +72,11 @@ _SQL: Mapping[str, str] = {
 def open_session(
     conf: Mapping[str, str] | None = None, *, log: Path | None = None, inherit: Sequence[int] = ()
 ) -> SparkSession:
-    """A Spark session for pipelines.
+    """Open a Spark session for pipelines; `conf` overrides our settings. In a process with a running Spark it is a new session of that
+    Spark, whose fixed settings (``spark.master``, memory, …) stay.
 
-    If Spark is running in this process already, this is a new session of that Spark: settings that
-    are fixed when Spark starts (``spark.master``, memory, ...) are then those of the first session.
-
-    Args:
-        conf: Spark settings; they override ours.
-        log: a file for the standard error of Spark and its workers. None: the standard error of this process.
-        inherit: open files that Spark's process has to keep open as long as it lives, such as a lock.
-
-    Raises:
-        EnvironmentProblem: Java is missing or too old, or Spark doesn't start.
-        UsageError: Spark refuses the value of a setting.
+    `log`: a file for the standard error of Spark and its workers. None: the standard error of this process.
+    `inherit`: open files that Spark's process keeps open as long as it lives, such as a lock.
     """
     wanted = dict(conf or {})
     running = SparkSession.getActiveSession() or _default_session()
@@ -103,11 +95,10 @@ def is_running() -> bool:
 
 
 def has_ended(session: SparkSession, within_s: float = 0.0) -> bool:
-    """Whether the process of Spark has ended, or ends soon; a Spark process that started this process is not asked.
-
-    A connection to it may break a moment before its end is visible. Only who doesn't answer is waited for.
+    """Return whether the process of Spark has ended, or ends soon; a Spark process that started this process is not asked. A connection to
+    it may break a moment before its end is visible. Only who doesn't answer is waited for.
     """
-    # Nothing public tells.
+    # Spark has no public way to ask.
     process: subprocess.Popen[bytes] | None = getattr(session.sparkContext._gateway, "proc", None)  # noqa: SLF001
     if process is None or (within_s and _works(session)):
         return False
@@ -120,12 +111,16 @@ def _works(session: SparkSession) -> bool:
     """Whether the process of Spark answers, and isn't about to end: it stops its context first."""
     try:
         return not session.sparkContext._jsc.sc().isStopped()  # noqa: SLF001 -- nothing public asks
-    except (Py4JError, OSError, AttributeError):  # the last one after Python has stopped the context
+    except (
+        Py4JError,
+        OSError,
+        AttributeError,
+    ):  # py4j's own errors, and an AttributeError after Python has stopped the context
         return False
 
 
 def _context() -> SparkContext | None:
-    # `getOrCreate` would start Spark; there is no public way to ask only.
+    # `getOrCreate` would start Spark; there is no public way only to ask.
     return SparkContext._active_spark_context  # noqa: SLF001
 
 
@@ -141,7 +136,7 @@ def _settable(session: SparkSession, name: str) -> bool:
 def _set(session: SparkSession, name: str, value: str) -> None:
     try:
         session.conf.set(name, value)
-    except Exception as error:  # py4j raises whatever the JVM did
+    except Exception as error:  # py4j raises whatever the JVM raised
         raise UsageError(f"Spark refuses {value!r}: {str(error).splitlines()[0]}", where=name) from error
 
 
@@ -158,7 +153,7 @@ def _fixed(wanted: Mapping[str, str]) -> dict[str, str]:
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # PySpark would ask the JVM a dozen times for each column and frame, to tell in errors which line of ours made it.
+        # PySpark would ask the JVM a dozen times for each column and frame, in order to name our line in errors.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.driver.extraJavaOptions": f'-Dlog4j2.configurationFile="{Path(__file__).with_name("log4j2.properties")}"',
     }
@@ -177,7 +172,7 @@ def _is_local(master: str) -> bool:
 
 def _python_of_workers(python: str) -> str:
     """The program that starts this machine's workers: `worker-python`, if it does the same as this interpreter in less time."""
-    # Not where Spark is another one than the PySpark that an interpreter finds by itself, or was started by others.
+    # Not where another Spark than the installed PySpark runs, or where another program started it.
     installed = Path(pyspark.__file__).parent
     own = Path(os.environ.get("SPARK_HOME", installed)) == installed and "PYSPARK_GATEWAY_PORT" not in os.environ
     starts = own and python == sys.executable and installed.is_dir() and os.access(_WORKER_PYTHON, os.X_OK)
@@ -204,7 +199,7 @@ def _start(wanted: Mapping[str, str], log: Path | None, inherit: Sequence[int]) 
         raise EnvironmentProblem(
             "Spark did not start", where=where, remedy="run `seriatim doctor --pipelines`"
         ) from error
-    except Exception as error:  # py4j raises whatever the JVM did
+    except Exception as error:  # py4j raises whatever the JVM raised
         raise EnvironmentProblem(
             f"Spark did not start: {_first_line(error)}", remedy="run `seriatim doctor --pipelines`"
         ) from error
@@ -214,10 +209,9 @@ def _start(wanted: Mapping[str, str], log: Path | None, inherit: Sequence[int]) 
 
 
 class _Process(dict[str, Any]):
-    """Starts Spark's process like PySpark, which makes it ignore SIGINT, and makes it ignore SIGTERM, too.
-
-    `timeout` and others send SIGTERM to a whole group of processes, and then the driver finishes the present batch.
-    Spark's process ends with the driver, however that ends.
+    """Starts Spark's process like PySpark, which makes it ignore SIGINT, and makes it ignore SIGTERM, too. `timeout` and others send
+    SIGTERM to a whole group of processes, and then the driver finishes the present batch. Spark's process ends with the driver, however
+    that ends.
     """
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -237,11 +231,11 @@ def _deaf_to_sigterm(before: Callable[[], None]) -> Callable[[], None]:
 def _context_of(wanted: Mapping[str, str], process: _Process) -> SparkContext:
     """Start Spark with our settings and the given ones; `process`: starts its process."""
     gateway = None
-    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started this process, and knows where to run
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started this process, and has chosen its place
         gateway = launch_gateway()  # type: ignore[no-untyped-call]
         wanted = {**dict(SparkConf(_jvm=gateway.jvm).getAll()), **wanted}
     settings = {**_fixed(wanted), **_SQL, **wanted}
-    # PySpark asks the environment first, and else takes whatever `python3` is on PATH.
+    # PySpark asks the environment first, and otherwise takes the first `python3` on PATH.
     os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
     os.environ["SERIATIM_PYTHON"] = sys.executable  # for `worker-python`
     os.environ.pop("PYSPARK_DRIVER_PYTHON", None)
@@ -256,8 +250,8 @@ def _context_of(wanted: Mapping[str, str], process: _Process) -> SparkContext:
 
 def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("An error occurred", "at "))]
-    return (told or lines or [type(error).__name__])[0]
+    text_lines = [line for line in lines if not line.startswith(("An error occurred", "at "))]
+    return (text_lines or lines or [type(error).__name__])[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,24 +263,20 @@ class JavaFound:
 
 
 def find_java() -> JavaFound:
-    """The Java that Spark will use.
-
-    Raises:
-        EnvironmentProblem: Java is missing or too old; names the package to install.
-    """
+    """The Java that Spark will use. Raises `EnvironmentProblem`: Java is missing or too old; names the package to install."""
     home = os.environ.get("JAVA_HOME")
-    found = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    if found is None:
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None:
         raise EnvironmentProblem("there is no Java on this machine", where="PATH", remedy=_INSTALL_JAVA)
     try:
-        said = subprocess.run([found, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
+        version_text = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
     except (OSError, subprocess.SubprocessError) as error:
         raise EnvironmentProblem(
-            "Java doesn't run", where=f"JAVA_HOME={home}" if home else found, remedy=_INSTALL_JAVA
+            "Java doesn't run", where=f"JAVA_HOME={home}" if home else java, remedy=_INSTALL_JAVA
         ) from error
-    version = re.search(r'version "(?:1\.)?(\d+)', said)
+    version = re.search(r'version "(?:1\.)?(\d+)', version_text)
     if version is None:
-        raise EnvironmentProblem(f"this is not Java: {said[:80]!r}", where=found, remedy=_INSTALL_JAVA)
+        raise EnvironmentProblem(f"this is not Java: {version_text[:80]!r}", where=java, remedy=_INSTALL_JAVA)
     if int(version[1]) < _LEAST_JAVA:
-        raise EnvironmentProblem(f"Java {version[1]} is too old for Spark", where=found, remedy=_INSTALL_JAVA)
-    return JavaFound(Path(found), int(version[1]))
+        raise EnvironmentProblem(f"Java {version[1]} is too old for Spark", where=java, remedy=_INSTALL_JAVA)
+    return JavaFound(Path(java), int(version[1]))

@@ -1,4 +1,4 @@
-"""Spare Python's collector of garbage the objects that a worker keeps for ever.
+"""Keep objects that a worker never frees out of Python's garbage collections.
 
 PySpark's worker runs a full collection after every task. It looks at each object that is loaded: tens of
 thousands in pandas, Arrow and this package, 40 ms of processor time for each task, however few its rows are.

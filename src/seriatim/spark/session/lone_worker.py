@@ -1,4 +1,4 @@
-"""Becomes a lone worker of Spark's, forked or anew; see `lone_workers.py`. It starts without `site`, to be there at once.
+"""Become a lone worker of Spark, forked or newly started; see `lone_workers.py`. Starts without `site`, to be fast.
 
 Arguments: the file of the parent's socket, `-m`, and the module that the worker runs.
 """
@@ -14,7 +14,7 @@ _PATIENCE_S = 3.0
 
 
 def request(module: str) -> bytes:
-    """What a lone worker needs: the module that it runs, and the folder and the environment of this process."""
+    """The request of a lone worker: the module that it runs, and the folder and the environment of this process."""
     folder = os.getcwdb()  # noqa: PTH109 -- a path is slow to import
     return b"\0".join((os.fsencode(module), folder, *(b"%s=%s" % pair for pair in os.environb.items())))
 

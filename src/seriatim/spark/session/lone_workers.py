@@ -1,4 +1,4 @@
-"""The parent of Spark's lone workers: forks each of them from a process that has loaded what they need.
+"""The parent of Spark's lone workers: forks each of them from a process that has loaded their modules.
 
 Spark starts some workers of a streaming query without its daemon: its source in Python, and the announcement of each
 stateful operator's state. Each would begin Python anew, and load pandas, Arrow and this package. `worker-python` starts
@@ -27,7 +27,7 @@ __all__ = ["worker_to_be"]
 _FILE = "SERIATIM_LONE_WORKERS"
 #: Spark's own variables, in which a worker may differ from the daemon; Python reads none of them when it starts.
 _OF_SPARK = (b"SPARK_", b"PYSPARK_", b"PYTHON_", b"OMP_NUM_THREADS=")
-#: What lone workers load beyond the daemon's workers.
+#: The modules that lone workers load beyond the daemon's workers.
 _MODULES = ("pyspark.worker", "pyspark.sql.worker.plan_data_source_read", "seriatim.spark.control.source")
 
 
@@ -55,10 +55,10 @@ def worker_to_be() -> str | None:
 def _serve(listening: socket.socket, file: str) -> str:
     for module in _MODULES:
         importlib.import_module(module)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how workers ended
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the exit codes of workers aren't needed
     poll = select.poll()
     poll.register(listening, select.POLLIN)
-    # The daemon reads this pipe. It breaks when Spark stops the daemon, and when Spark's process ends, however it does.
+    # The daemon reads this pipe. It breaks when Spark stops the daemon, and when Spark's process ends for any reason.
     poll.register(0, 0)
     while all(ready == listening.fileno() for ready, _ in poll.poll()):
         asking, _ = listening.accept()
@@ -72,7 +72,7 @@ def _serve(listening: socket.socket, file: str) -> str:
 
 
 def _become(asking: socket.socket) -> str:
-    """Take the place of the process that asks; this one ends where it can't."""
+    """Take the place of the process that asks; end this process where that fails."""
     _, files, _, _ = socket.recv_fds(asking, 1, 3)
     with asking.makefile("rb") as stream:
         module, *wanted = stream.read().split(b"\0")
@@ -93,4 +93,4 @@ def _become(asking: socket.socket) -> str:
 
 
 def _fixed(of_process: list[bytes]) -> set[bytes]:
-    return {one for one in of_process if not one.startswith(_OF_SPARK)}
+    return {option for option in of_process if not option.startswith(_OF_SPARK)}

@@ -1,4 +1,4 @@
-"""The settings that a session needs for a stateful operator in Python, even in a session that we didn't open."""
+"""The settings that a session needs for a stateful operator in Python, even in a session of the user's."""
 
 from __future__ import annotations
 
@@ -23,10 +23,8 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 
 def make_ready(df: DataFrame) -> None:
-    """Configure the frame's session: its workers run this Python, and for streams the state store supports Python operators.
-
-    Raises:
-        EnvironmentProblem: the session doesn't let its state store be chosen.
+    """Configure the frame's session: its workers run this Python, and for streams the state store supports Python operators. Raises
+    `EnvironmentProblem`: the session doesn't let its state store be chosen.
     """
     use_this_python(df.sparkSession)
     if df.isStreaming:
@@ -43,18 +41,19 @@ def make_ready(df: DataFrame) -> None:
 
 
 def warn_of_empty_partitions(session: SparkSession, buckets: int) -> None:
-    """Tell of partitions beyond the buckets: they stay empty, and each commits a state store with every batch."""
+    """Warn of partitions beyond the buckets: they stay empty, and each commits a state store with every batch."""
     partitions = int(session.conf.get(_PARTITIONS) or 0)
     if partitions > buckets:
         _LOG.warning(
             "%d partitions for %d buckets: %d stay empty, and cost time in every batch; set %s to the number of your cores before"
             " the first start: the checkpoint keeps it",
-            partitions, buckets, partitions - buckets, _PARTITIONS, extra=fields("empty_partitions", partitions=partitions, buckets=buckets),
+            partitions, buckets, partitions - buckets, _PARTITIONS,
+            extra=fields("empty_partitions", partitions=partitions, buckets=buckets),
         )  # fmt: skip
 
 
 def use_this_python(session: SparkSession) -> None:
-    """Makes a session's workers run this Python, where Spark would take the first one in PATH."""
+    """Make a session's workers run this Python; Spark would take the first one in PATH."""
     context = getattr(session, "_sc", None)  # there is none through Connect
     if context is not None and context.pythonExec == "python3" and context.master.startswith("local"):
         context.pythonExec = sys.executable  # Spark was started before we were imported

@@ -19,7 +19,7 @@ __all__ = ["ship"]
 def ship(context: SparkContext) -> None:
     """Send the driver's seriatim to the executors of an application."""
     package = Path(__file__).parents[2]
-    # A folder of Spark's, which serves the file from there and removes it at its end.
+    # A folder of Spark's, which serves the file from it and removes it at its end.
     archive = Path(tempfile.mkdtemp(dir=SparkFiles.getRootDirectory()), "seriatim.zip")
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
         for file in sorted(package.rglob("*")):

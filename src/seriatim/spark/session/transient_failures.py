@@ -14,7 +14,7 @@ from seriatim.errors import QueryFailed, SeriatimError, Transient, Unavailable
 
 __all__ = ["HEALING", "healing", "healing_of_spark"]
 
-#: What a failure says, and what has happened, in words.
+#: The texts of failures, and what has happened, in words.
 HEALING: tuple[tuple[str, str], ...] = (
     # Python workers.
     (r"Python worker failed to connect back|Python worker to connect back", "a Python worker was slow to start"),
@@ -25,7 +25,7 @@ HEALING: tuple[tuple[str, str], ...] = (
         "a Python worker could not be started",
     ),
     (r"error=11, |error=12, |Resource temporarily unavailable|Cannot allocate memory", "the machine was full"),
-    # Executors, and what they keep.
+    # Executors, and their data.
     (r"ExecutorLostFailure|ExecutorDeadException|Executor heartbeat timed out", "an executor was lost"),
     (r"FetchFailed|FetchFailedException|MetadataFetchFailedException", "an executor was lost"),
     (r"shuffle map stage with indeterminate output was failed and retried", "an executor was lost"),
@@ -43,16 +43,11 @@ HEALING: tuple[tuple[str, str], ...] = (
     (r"RpcTimeoutException|Futures timed out|TimeoutException", "an answer took too long"),
     (r"No space left on device|Disk quota exceeded", "a disk was full"),
 )
-_TABLE = [(re.compile(words), what) for words, what in HEALING]
+_TABLE = [(re.compile(words), cause) for words, cause in HEALING]
 
 
 def healing(error: SeriatimError, text: str) -> str | None:
-    """The cause of a failure after which a restart may succeed; None: it is permanent.
-
-    Args:
-        error: the error of the query.
-        text: Spark's full description; if the error is seriatim's own, the error decides.
-    """
+    """Return the cause of a failure after which a restart may succeed; None: it is permanent. `text`: Spark's full description."""
     if isinstance(error, Unavailable | Transient):
         return "a service was away"
     if not isinstance(error, QueryFailed):
@@ -62,4 +57,4 @@ def healing(error: SeriatimError, text: str) -> str | None:
 
 def healing_of_spark(text: str) -> str | None:
     """The cause of a transient failure of Spark; None for other failures."""
-    return next((what for words, what in _TABLE if words.search(text)), None)
+    return next((cause for words, cause in _TABLE if words.search(text)), None)

@@ -1,4 +1,4 @@
-"""What differs between the versions of Spark: no other module asks for the version."""
+"""The differences between the versions of Spark: no other module asks for the version."""
 
 from __future__ import annotations
 
@@ -37,22 +37,18 @@ LEAST, BELOW = (4, 1), (4, 4)
 _FOUND = tuple(map(int, re.findall(r"\d+", pyspark.__version__)[:2]))
 _INSTALL = f'pip install "pyspark>={LEAST[0]}.{LEAST[1]},<{BELOW[0]}.{BELOW[1]}"'
 
-#: Whether Spark tells a source in Python where the last batch ended, and when a query takes only what is there now (4.2).
+#: Whether Spark gives a source in Python its starts, and the trigger `availableNow` (4.2).
 STARTS_ARE_TOLD = _FOUND >= (4, 2)
 
 if TYPE_CHECKING or STARTS_ARE_TOLD:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 else:
-    # Only so that the classes of our sources can be made: this Spark doesn't ask for them.
+    # Only so that the classes of our sources can be defined: this Spark doesn't use them.
     ReadAllAvailable = ReadLimit = ReadMaxRows = SupportsTriggerAvailableNow = type("_NotThere", (), {})
 
 
 def check_version() -> None:
-    """Check that it is a Spark with which we work.
-
-    Raises:
-        EnvironmentProblem: it is too old or too new.
-    """
+    """Check that it is a Spark with which we work. Raises `EnvironmentProblem`: it is too old or too new."""
     if not LEAST <= _FOUND < BELOW:
         which = f"{LEAST[0]}.{LEAST[1]} to {BELOW[0]}.{BELOW[1] - 1}"
         raise EnvironmentProblem(
@@ -61,7 +57,7 @@ def check_version() -> None:
 
 
 def refused() -> EnvironmentProblem:
-    """The error where a stream from a message box needs that Spark tells a source its starts."""
+    """The error for a stream from a message box on a Spark that doesn't give a source its starts."""
     return EnvironmentProblem(
         f"a stream from a message box needs Spark 4.2 or newer, and this is Spark {pyspark.__version__}",
         remedy='pip install "pyspark>=4.2", or let workers receive from the queue',
@@ -69,12 +65,7 @@ def refused() -> EnvironmentProblem:
 
 
 def arrow_schema(schema: T.StructType, zone: str) -> pa.Schema:
-    """The schema of rows as Spark passes them to a worker.
-
-    Args:
-        schema: the schema of the frame.
-        zone: the time zone of its session.
-    """
+    """Return the schema of rows as Spark passes them to a worker; `zone`: the time zone of the frame's session."""
     if STARTS_ARE_TOLD:
         return arrow.to_arrow_schema(schema, timezone=zone)
     # Before 4.2 it always names UTC, but Spark passes the session's time zone.
@@ -87,16 +78,16 @@ def spark_schema(schema: pa.Schema) -> T.StructType:
 
 
 def keep_batches_apart(session: SparkSession) -> None:
-    """Let a query that takes what is there now have as many batches as its other sources want, though ours doesn't know that trigger."""
+    """Give a query with the trigger `availableNow` as many batches as its other sources want, though ours doesn't know that trigger."""
     if not STARTS_ARE_TOLD:
         session.conf.set("spark.sql.streaming.triggerAvailableNowWrapper.enabled", "true")
 
 
-def offset(told: Any) -> Any:
-    """An offset in the progress of a query: as JSON, and before 4.2 as Python writes it."""
-    if not isinstance(told, str) or not told.startswith("{"):
-        return told
-    return json.loads(told) if STARTS_ARE_TOLD else ast.literal_eval(told)
+def offset(version: Any) -> Any:
+    """An offset in the progress of a query: as JSON, and before 4.2 in Python's notation."""
+    if not isinstance(version, str) or not version.startswith("{"):
+        return version
+    return json.loads(version) if STARTS_ARE_TOLD else ast.literal_eval(version)
 
 
 def in_zone(field: pa.Field, zone: str) -> pa.Field:
@@ -105,7 +96,7 @@ def in_zone(field: pa.Field, zone: str) -> pa.Field:
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return field.with_type(pa.timestamp(kind.unit, zone))
     if pa.types.is_struct(kind):
-        return field.with_type(pa.struct([in_zone(one, zone) for one in kind]))
+        return field.with_type(pa.struct([in_zone(field, zone) for field in kind]))
     if pa.types.is_list(kind):
         return field.with_type(pa.list_(in_zone(kind.value_field, zone)))
     if pa.types.is_map(kind):

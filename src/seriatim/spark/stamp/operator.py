@@ -28,21 +28,20 @@ if TYPE_CHECKING:
 
 __all__ = ["LOCATION", "STAMPED_SCHEMA", "StampPlan", "Stamper", "add_tickets", "stamp_to_the_end"]
 
-#: Our column in the packets: the location of a message, null for one that gets no ticket.
+#: Our column in the packets: the location of a message, null for a message without a ticket.
 LOCATION = "__sq_location"
-#: What comes out of the operator; packets of one bucket have places one after another.
+#: The output of the operator; packets of one bucket have places one after another.
 STAMPED_SCHEMA = "bucket int, place int, packet binary, positions binary"
 
 _COLUMNS = ("bucket", "place", "packet", "positions")
-#: How many bytes of packets leave in one piece.
+#: The most bytes of packets that leave in one piece.
 _PIECE_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class StampPlan:
-    """The plan of the operator; it is sent to the workers.
-
-    `order_by` and `last_number` are the same for all locations, or a mapping by location.
+    """The plan of the operator; it is sent to the workers. `order_by` and `last_number` are the same for all locations, or a mapping by
+    location.
     """
 
     order_by: tuple[str, ...] | Mapping[str, tuple[str, ...]]
@@ -65,17 +64,19 @@ class Stamper(StatefulProcessor):
         """Put all messages of a micro-batch in a bucket in order together."""
         import pandas as pd  # noqa: PLC0415 -- the start of a query, in a process of its own, doesn't need it
 
-        # A shuffle brings packets in any order; where they go from here must not depend on it, if a part of it runs again.
+        # A shuffle brings packets in any order; a part of the query that runs again must not depend on it.
         packets = sorted(bytes(packet) for frame in rows for packet in frame["packet"] if len(packet))
         value, fingerprint = self._counters.get(), self._plan.fingerprint
         counters = Counters() if value is None else Counters.from_bytes(value[0], fingerprint)
         if packets:
             positions = _positions(self._plan, counters, [from_bytes(packet) for packet in packets])
             for start, end in _pieces(packets):
-                told = [position.tobytes() for position in positions[start:end]]
+                content = [position.tobytes() for position in positions[start:end]]
                 places = np.arange(key[0] + start, key[0] + end, dtype=np.int32)
                 bucket = np.full(end - start, key[0], np.int32)
-                yield pd.DataFrame({"bucket": bucket, "place": places, "packet": packets[start:end], "positions": told})
+                yield pd.DataFrame(
+                    {"bucket": bucket, "place": places, "packet": packets[start:end], "positions": content}
+                )
         if packets or value is None:
             self._counters.update((counters.to_bytes(fingerprint),))
 
@@ -101,14 +102,14 @@ def _positions(plan: StampPlan, counters: Counters, packets: Sequence[pa.Table])
     locations = named.dictionary.cast(pa.string())
     code = pc.fill_null(named.indices, -1).to_numpy()
     position = empty_ints(messages.num_rows)
-    for order_by, some in _by_order(plan, locations):
-        row_of = np.full(len(locations) + 1, -1, np.int64)  # the last one is for the code -1
-        row_of[some] = counters.enrol(locations.take(pa.array(some)))
+    for order_by, order_locations in _by_order(plan, locations):
+        row_of = np.full(len(locations) + 1, -1, np.int64)  # the last row is for the code -1
+        row_of[order_locations] = counters.enrol(locations.take(pa.array(order_locations)))
         rows = np.flatnonzero(row_of[code] >= 0)
         location = row_of[code[rows]]
-        mine = messages.select(list(order_by))
-        mine = mine if len(rows) == messages.num_rows else mine.take(pa.array(rows))
-        keys = [key for name in order_by for key in _keys(mine.column(name))]
+        columns = messages.select(list(order_by))
+        columns = columns if len(rows) == messages.num_rows else columns.take(pa.array(rows))
+        keys = [key for name in order_by for key in _keys(columns.column(name))]
         order, tie = kernel.by_arrival(location, keys)
         if tie is not None:
             raise not_total(messages.take(pa.array(rows[list(tie)])), order_by, LOCATION)
@@ -151,11 +152,9 @@ def _keys(column: pa.ChunkedArray) -> list[Ints]:
 
 
 def add_tickets(plan: StampPlan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: the messages of the packets with their tickets.
-
-    A shuffle brings packets in any order. They are sorted, so that later stages pack the same messages into the same
-    packets when a part of the query runs again: Spark ends a query whose second run writes a row that differs in a byte
-    (``spark.sql.shuffle.orderIndependentChecksum``).
+    """A function for ``mapInArrow``: the messages of the packets with their tickets. A shuffle brings packets in any order. They are
+    sorted, so that later stages pack the same messages into the same packets when a part of the query runs again: Spark ends a query whose
+    second run writes a row that differs in a byte (``spark.sql.shuffle.orderIndependentChecksum``).
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -19,14 +19,7 @@ from seriatim.pipeline.declared.pipeline import MOST_BUCKETS, REGION, Receive, S
 from seriatim.spark.frames.columns import NESTED, TURN_OVER, check_columns, check_frame, quoted, type_of
 from seriatim.spark.receive.stage import ARRIVAL
 from seriatim.spark.session.requirements import make_ready
-from seriatim.spark.stamp.operator import (
-    LOCATION,
-    STAMPED_SCHEMA,
-    Stamper,
-    StampPlan,
-    add_tickets,
-    stamp_to_the_end,
-)
+from seriatim.spark.stamp.operator import LOCATION, STAMPED_SCHEMA, Stamper, StampPlan, add_tickets, stamp_to_the_end
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS, bucket_ids
 from seriatim.spark.state.packets import PACKET_SCHEMA, pack_by, with_witness
 
@@ -66,10 +59,9 @@ def stamp(
     *,
     buckets: int = DEFAULT_BUCKETS,
 ) -> DataFrame:
-    """Give each message a ticket: (location, epoch, number), gap-free and ascending in order of arrival.
-
-    Micro-batches arrive one after another. In a micro-batch, the messages of a location arrive in the order of `order_by`.
-    The counters live in the query's checkpoint: a batch that runs again gives the same tickets.
+    """Give each message a ticket: (location, epoch, number), gap-free and ascending in order of arrival. Micro-batches arrive one after
+    another. In a micro-batch, the messages of a location arrive in the order of `order_by`. The counters live in the query's checkpoint: a
+    batch that runs again gives the same tickets.
     """
     check_frame(df, "stamp")
     if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= MOST_BUCKETS:
@@ -87,26 +79,24 @@ def stamp(
 def stamp_locations(
     df: DataFrame, received: Sequence[Receive], *, buckets: int = DEFAULT_BUCKETS, invalid: str = "_invalid"
 ) -> DataFrame:
-    """Stamp the messages of a pipeline, as its locations declare.
-
-    Messages of locations without `stamp`, and messages that are invalid already, have tickets of nulls: a message that
-    can't be released gets no number, because other messages would wait behind it. If a location is ordered by its own
-    properties, a message that lacks one of them has no place in the order and becomes invalid.
+    """Stamp the messages of a pipeline, as its locations declare. Messages of locations without `stamp`, and messages that are invalid
+    already, have tickets of nulls: a message that can't be released gets no number, because other messages would wait behind it. If a
+    location is ordered by its own properties, a message that lacks one of them has no place in the order and becomes invalid.
     """
     stamps = {entry.location: entry.stamp for entry in received if entry.stamp is not None}
     if not stamps:
         return df.withColumn("ticket", F.struct(*[F.lit(None).cast(f.dataType).alias(f.name) for f in TICKET]))
     merged = any(entry.region is not None for entry in received)
-    orders = {location: _order_of(df, one, merged=merged) for location, one in stamps.items()}
+    orders = {location: _order_of(df, stamp, merged=merged) for location, stamp in stamps.items()}
     for location, order in orders.items():
         _check_order(df, order, where=f"location {location!r}: ")
         _check_last_number(stamps[location].last_number)
     df = _without_place(df, stamps, invalid)
     name = F.when(F.col("location").isin(list(stamps)) & quoted(invalid).isNull(), F.col("location"))
-    # One after another, so that few locations are spread as evenly as many.
+    # Neighbouring numbers spread few locations as evenly as many.
     places = [F.when(name == location, F.lit(place)) for place, location in enumerate(stamps)]
     spread = F.coalesce(*places, F.xxhash64("message_id"))
-    last_number = _alike({location: one.last_number for location, one in stamps.items()})
+    last_number = _alike({location: stamp.last_number for location, stamp in stamps.items()})
     plan = StampPlan(_alike(orders), last_number, _fingerprint(last_number, buckets))
     return _stamped(df, name, F.pmod(spread, F.lit(buckets)), plan, buckets)
 
@@ -147,9 +137,8 @@ def _check_order(df: DataFrame, order: Sequence[str], where: str = "") -> None:
 
 
 def _order_of(df: DataFrame, how: Stamp, *, merged: bool) -> tuple[str, ...]:
-    """The columns of a location's order: its own, or file and row, and the part if messages are split.
-
-    Of two regions' messages each is there twice, so that the region is one of them; `merged`: there are two.
+    """Return the columns of a location's order: its own, or file and row, and the part if messages are split. Of two regions' messages each
+    is there twice, so that the region is one of them; `merged`: there are two.
     """
     order = how.order_by or tuple(name for name in ARRIVAL if name != "location")
     own = [REGION] if merged else []
@@ -178,8 +167,8 @@ def _alike(values: Mapping[str, _V]) -> _V | Mapping[str, _V]:
 
 
 def _fingerprint(last_number: int | Mapping[str, int], buckets: int) -> str:
-    told: dict[str, Any] = {"buckets": buckets, "last_number": last_number}
-    return json.dumps({"stamp": told}, sort_keys=True)
+    description: dict[str, Any] = {"buckets": buckets, "last_number": last_number}
+    return json.dumps({"stamp": description}, sort_keys=True)
 
 
 def _stamped(df: DataFrame, location: Column, bucket: Column, plan: StampPlan, buckets: int) -> DataFrame:
@@ -193,10 +182,7 @@ def _stamped(df: DataFrame, location: Column, bucket: Column, plan: StampPlan, b
         return packets.repartition(buckets, "bucket").mapInArrow(stamp_to_the_end(plan), shown)
     packets = frame.mapInArrow(with_witness(pack), PACKET_SCHEMA)
     stamped = packets.groupBy("bucket").transformWithStateInPandas(
-        statefulProcessor=Stamper(plan),
-        outputStructType=STAMPED_SCHEMA,
-        outputMode="Append",
-        timeMode="None",
+        statefulProcessor=Stamper(plan), outputStructType=STAMPED_SCHEMA, outputMode="Append", timeMode="None"
     )
     return with_tickets(stamped, plan, shown)
 

@@ -1,14 +1,14 @@
-"""The cold part of a bucket: groups that have expired, in a log of runs, of which only what concerns the keys of a batch is read.
+"""The cold part of a bucket: expired groups, in a log of runs; a batch reads only the entries of its keys.
 
-A run has the groups that left the index together, as pages in the order of a hash of their keys, and a filter that tells without reading a page
-that a key isn't in it. Runs don't change. When a run is written and the one before it isn't at least twice as large, both are written
+A run has the groups that left the index together, as pages in the order of a hash of their keys, and a filter that tells without reading a
+page that a key isn't in it. Runs don't change. When a run is written and the one before it isn't at least twice as large, both are written
 as one. So there are as many runs as the number of groups has bits, and a group is written anew as often at most.
 
     run 7     a filter of 16 bits a group (a Bloom filter with eight probes)
               page 0, 1, 2 …: up to 2,048 groups each, as an index of its own (`group_index.py`)
 
-A group that comes back is in the index again, and what the run has of it is stale: whoever looks asks the index first, and then the runs from the newest to
-the oldest. The entries lie beside the chunks of held bodies, under numbers below 0.
+A group that comes back is in the index again, and the entry of the run is stale: a look-up asks the index first, and then the runs
+from the newest to the oldest. The entries lie beside the chunks of held bodies, under numbers below 0.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PAGE_GROUPS = 2_048
 _PAGE_BITS = 24
 _BITS_A_GROUP, _PROBES = 16, 8
 _LONGEST_KEY = 1_024
-#: A run is at least so many times as large as the one after it.
+#: A run is at least this many times as large as the one after it.
 _FACTOR = 2
 
 _Hashes = np.ndarray
@@ -50,21 +50,21 @@ class ColdGroups:
         self._pages: dict[tuple[int, int], Index] = {}
 
     def take_back(self, queue: str, incarnation: int, keys: pa.BinaryArray) -> QueueState | None:
-        """The groups of a queue with these keys, as far as there are any; from now on they are the index's."""
-        found = self._found(queue, incarnation, keys)
-        for place, mine in found:
+        """Return the groups of a queue with these keys, as far as they exist; from now on they belong to the index."""
+        states = self._found(queue, incarnation, keys)
+        for place, state in states:
             run = self._index.cold[place]
-            live = {**run.live, queue: max(0, run.live[queue] - len(mine.keys))}
+            live = {**run.live, queue: max(0, run.live[queue] - len(state.keys))}
             self._index.cold[place] = replace(run, live=live)
-        return joined([mine for _, mine in found]) if found else None
+        return joined([state for _, state in states]) if states else None
 
     def look_at(self, queue: str, incarnation: int, keys: pa.BinaryArray) -> QueueState | None:
         """The groups that `take_back` would find, which stay where they are."""
-        found = self._found(queue, incarnation, keys)
-        return joined([mine for _, mine in found]) if found else None
+        states = self._found(queue, incarnation, keys)
+        return joined([state for _, state in states]) if states else None
 
     def walk(self, queue: str) -> Iterator[QueueState]:
-        """All cold groups of a queue, each once, in parts by the hashes of their keys; one page of a run is in memory at a time."""
+        """Yield all cold groups of a queue, each once, in parts by the hashes of their keys; one page of a run is in memory at a time."""
         known = self._index.queues.get(queue)
         runs = [run for run in reversed(self._index.cold) if run.live.get(queue)]
         if known is None or not runs:
@@ -81,76 +81,76 @@ class ColdGroups:
             for run in runs:
                 page = int(np.searchsorted(np.array(run.bounds, np.uint64), low, side="right")) - 1
                 if pages.get(run.id, (-1,))[0] != page:
-                    some = self._read(run, page).queues.get(queue)
-                    if some is None or some.incarnation != known.incarnation:
+                    state = self._read(run, page).queues.get(queue)
+                    if state is None or state.incarnation != known.incarnation:
                         pages[run.id] = (page, None, np.zeros(0, np.uint64))
                     else:
-                        pages[run.id] = (page, some, hashes(some.keys))
-                _, some, theirs = pages[run.id]
+                        pages[run.id] = (page, state, hashes(state.keys))
+                _, state, theirs = pages[run.id]
                 rows = np.flatnonzero((theirs >= low) & (theirs < high) if high is not None else theirs >= low)
-                if some is None or not len(rows):
+                if state is None or not len(rows):
                     continue
-                strange = pc.invert(pc.is_in(some.keys.take(pa.array(rows)), value_set=seen))
-                part = some.take(rows[strange.to_numpy(zero_copy_only=False)])
+                strange = pc.invert(pc.is_in(state.keys.take(pa.array(rows)), value_set=seen))
+                part = state.take(rows[strange.to_numpy(zero_copy_only=False)])
                 if len(part.keys):
                     seen = pa.concat_arrays([seen, part.keys])
                     yield part
 
     def _found(self, queue: str, incarnation: int, keys: pa.BinaryArray) -> list[tuple[int, QueueState]]:
         """The groups of a queue with these keys, by the places of their runs, the newest first."""
-        found: list[tuple[int, QueueState]] = []
+        states: list[tuple[int, QueueState]] = []
         for place, run in reversed(list(enumerate(self._index.cold))):
             if not len(keys):
                 break
-            mine = self._in_run(run, queue, incarnation, keys) if queue in run.live else None
-            if mine is not None:
-                found.append((place, mine))
-                keys = keys.filter(pc.invert(pc.is_in(keys, value_set=mine.keys)))
-        return found
+            state = self._in_run(run, queue, incarnation, keys) if queue in run.live else None
+            if state is not None:
+                states.append((place, state))
+                keys = keys.filter(pc.invert(pc.is_in(keys, value_set=state.keys)))
+        return states
 
     def take_all_back(self) -> None:
-        """Make all groups the index's, so that there are no runs any more."""
+        """Move all groups to the index, so that no runs are left."""
         for run in reversed(self._index.cold):
-            for name, some in self._all_of(run).items():
+            for name, state in self._all_of(run).items():
                 known = self._index.queues.get(name)
                 if known is None:
-                    self._index.queues[name] = some
-                elif known.incarnation == some.incarnation:
-                    strange = pc.invert(pc.is_in(some.keys, value_set=known.keys)).to_numpy(zero_copy_only=False)
-                    more = some.take(np.flatnonzero(strange))
+                    self._index.queues[name] = state
+                elif known.incarnation == state.incarnation:
+                    strange = pc.invert(pc.is_in(state.keys, value_set=known.keys)).to_numpy(zero_copy_only=False)
+                    more = state.take(np.flatnonzero(strange))
                     self._index.queues[name] = known.enrolled(more.keys, more.state, more.born())
         self._index.cold.clear()
         self._index.next_run = 0
 
     def add(self, queues: Mapping[str, QueueState]) -> None:
-        """Write groups that have expired as a run, and put it together with those before it that are too small for two."""
-        queues = {name: one for name, one in queues.items() if len(one.keys)}
+        """Write expired groups as a run, and merge it with earlier runs that are too small."""
+        queues = {name: queue for name, queue in queues.items() if len(queue.keys)}
         if not queues:
             return
         runs = self._index.cold
-        runs.append(self._made(queues, {name: len(one.keys) for name, one in queues.items()}))
+        runs.append(self._made(queues, {name: len(queue.keys) for name, queue in queues.items()}))
         while len(runs) > 1 and runs[-2].groups < _FACTOR * runs[-1].groups:
             newer, older = runs.pop(), runs.pop()
             both = _merged(self._all_of(newer), self._all_of(older))
-            for one in (newer, older):
-                self._delete(one)
+            for state in (newer, older):
+                self._delete(state)
             live = {name: newer.live.get(name, 0) + older.live.get(name, 0) for name in both}
-            runs.append(self._made(both, {name: min(live[name], len(one.keys)) for name, one in both.items()}))
+            runs.append(self._made(both, {name: min(live[name], len(state.keys)) for name, state in both.items()}))
 
     def _in_run(self, run: Run, queue: str, incarnation: int, keys: pa.BinaryArray) -> QueueState | None:
         marks = hashes(keys)
         maybe = np.flatnonzero(_may_have(self._filter(run), marks))
         pages = np.searchsorted(np.array(run.bounds, np.uint64), marks[maybe], side="right") - 1
-        found: list[QueueState] = []
+        queue_states: list[QueueState] = []
         for page in np.unique(pages).tolist():
             known = self._page(run, page).queues.get(queue)
             if known is None or known.incarnation != incarnation:
                 continue
-            asked = keys.take(pa.array(maybe[pages == page]))
-            rows = pc.drop_null(pc.index_in(asked, value_set=known.keys)).to_numpy().astype(np.int64)
+            wanted = keys.take(pa.array(maybe[pages == page]))
+            rows = pc.drop_null(pc.index_in(wanted, value_set=known.keys)).to_numpy().astype(np.int64)
             if len(rows):
-                found.append(known.take(np.sort(rows)))
-        return joined(found) if found else None
+                queue_states.append(known.take(np.sort(rows)))
+        return joined(queue_states) if queue_states else None
 
     def _filter(self, run: Run) -> np.ndarray:
         if run.id not in self._filters:
@@ -179,30 +179,30 @@ class ColdGroups:
         """A run that is written. A page has a range of hashes, of all queues together."""
         number = self._index.next_run
         self._index.next_run = number + 1
-        marks = {name: hashes(one.keys) for name, one in queues.items()}
+        marks = {name: hashes(queue.keys) for name, queue in queues.items()}
         every = np.sort(np.concatenate(list(marks.values())))
         bounds = np.unique(every[::PAGE_GROUPS])
         bounds[0] = 0
-        orders = {name: np.argsort(one, kind="stable") for name, one in marks.items()}
+        orders = {name: np.argsort(mark, kind="stable") for name, mark in marks.items()}
         edges = {name: np.searchsorted(marks[name][order], bounds) for name, order in orders.items()}
         self._chunks.put(_number(number, 0), _filter_of(every).tobytes())
         for page in range(len(bounds)):
             part = Index(self._index.fingerprint)
-            for name, one in queues.items():
+            for name, queue in queues.items():
                 end = edges[name][page + 1] if page + 1 < len(bounds) else None
                 rows = orders[name][edges[name][page] : end]
                 if len(rows):
-                    part.queues[name] = one.take(np.sort(rows))
+                    part.queues[name] = queue.take(np.sort(rows))
             self._chunks.put(_number(number, page + 1), part.to_bytes())
         return Run(number, len(every), live, tuple(bounds.tolist()))
 
 
 def cold_counts(runs: Iterable[Run]) -> Counter[str]:
     """How many cold groups each queue has."""
-    found: Counter[str] = Counter()
+    counter: Counter[str] = Counter()
     for run in runs:
-        found.update(run.live)
-    return found
+        counter.update(run.live)
+    return counter
 
 
 def is_cold(number: int) -> bool:
@@ -221,18 +221,18 @@ def _number(run: int, place: int) -> int:
 
 
 def _merged(newer: Mapping[str, QueueState], older: Mapping[str, QueueState]) -> dict[str, QueueState]:
-    """The groups of two runs; of one that is in both, the newer; of a former incarnation of a queue, none."""
+    """Return the groups of two runs: the newer state of a group in both, and none of a former incarnation of a queue."""
     both = dict(newer)
-    for name, one in older.items():
-        if name in newer and one.incarnation != newer[name].incarnation:
+    for name, state in older.items():
+        if name in newer and state.incarnation != newer[name].incarnation:
             continue
         if name in newer:
             rows = np.flatnonzero(
-                pc.invert(pc.is_in(one.keys, value_set=newer[name].keys)).to_numpy(zero_copy_only=False)
+                pc.invert(pc.is_in(state.keys, value_set=newer[name].keys)).to_numpy(zero_copy_only=False)
             )
-            both[name] = joined([newer[name], one.take(rows)])
+            both[name] = joined([newer[name], state.take(rows)])
         else:
-            both[name] = one
+            both[name] = state
     return both
 
 

@@ -29,7 +29,7 @@ from seriatim.spark.state.manifest import check_header, check_queues
 
 __all__ = ["LAYOUT", "PARTS", "Index", "QueueState", "Run", "joined"]
 
-#: The layout of the frame: the header, and how parts stand in it. Raise it only if that changes.
+#: The layout of the frame: its header, and the arrangement of the parts. Raise it only if that changes.
 LAYOUT = 2
 #: The layout of each part. Raise a part's number when it changes. A further column with a default doesn't change it.
 PARTS = {"queues": 1, "groups": 2, "held": 3, "skipped": 1, "remembered": 1, "births": 1, "cold": 1, "sights": 1}
@@ -41,7 +41,7 @@ _COLUMNS = {
     "remembered": ["sequence", "fingerprint"],
     "sights": ["first", "last", "regions", "time"],
 }
-#: What a column that is left out has in every row.
+#: The value of each row in a column that is left out.
 _DEFAULTS = {
     "queues.incarnation": 1,
     "queues.forgotten": 0,
@@ -69,10 +69,9 @@ _READ = pa.ipc.IpcReadOptions(use_threads=False)
 
 @dataclass(slots=True)
 class QueueState:
-    """The groups of one queue in a bucket: their keys, in the order of the rows of `state`.
-
-    `incarnation`: counts how often the destination has been added under its name. `forgotten`: how often groups of it have been forgotten here: a
-    group that is new begins in that incarnation. `births`: by group, the incarnation in which it has begun; None: all in 0.
+    """The groups of one queue in a bucket: their keys, in the order of the rows of `state`. `incarnation`: counts how often the destination
+    has been added under its name. `forgotten`: how often groups of it have been forgotten here: a group that is new begins in that
+    incarnation. `births`: by group, the incarnation in which it has begun; None: all in 0.
     """
 
     keys: pa.BinaryArray
@@ -86,7 +85,7 @@ class QueueState:
         return np.zeros(len(self.state), np.int64) if self.births is None else self.births
 
     def incarnations(self) -> Ints:
-        """By group its incarnation, from 0: it begins anew with its destination, and when it has been forgotten."""
+        """By group its incarnation, from 0: a group begins anew with its destination, and after it was forgotten."""
         return self.born() + (self.incarnation - 1)
 
     def take(self, rows: Ints) -> QueueState:
@@ -97,7 +96,7 @@ class QueueState:
         )
 
     def enrolled(self, keys: pa.BinaryArray, state: State, births: Ints | None = None) -> QueueState:
-        """The same queue with further groups behind these; `births` None: they begin now."""
+        """Return the same queue with further groups after these; `births` None: they begin now."""
         if births is None and not self.forgotten and self.births is None:
             more = None
         else:
@@ -111,20 +110,18 @@ class QueueState:
 
 
 def joined(parts: Sequence[QueueState]) -> QueueState:
-    """The groups of all parts, which have different keys; what is of the queue is that of the first."""
+    """Return the groups of all parts, which have different keys; the values of the queue are those of the first part."""
     if len(parts) == 1:
         return parts[0]
-    first, keys = parts[0], pa.concat_arrays([one.keys for one in parts])
-    births = None if all(one.births is None for one in parts) else np.concatenate([one.born() for one in parts])
-    return QueueState(keys, State.join([one.state for one in parts]), first.incarnation, first.forgotten, births)
+    first, keys = parts[0], pa.concat_arrays([part.keys for part in parts])
+    births = None if all(part.births is None for part in parts) else np.concatenate([part.born() for part in parts])
+    return QueueState(keys, State.join([part.state for part in parts]), first.incarnation, first.forgotten, births)
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of cold groups; see ``cold_groups.py``.
-
-    `id`: its number. `groups`: how many it has. `live`: by queue, how many of them aren't in the index again. `bounds`: the lowest hash of each
-    page.
+    """A run of cold groups; see ``cold_groups.py``. `id`: its number. `groups`: how many it has. `live`: by queue, how many of them aren't
+    in the index again. `bounds`: the lowest hash of each page.
     """
 
     id: int
@@ -133,25 +130,23 @@ class Run:
     bounds: tuple[int, ...]
 
     def as_json(self) -> list[object]:
-        """As JSON has it."""
+        """Return it for JSON."""
         return [self.id, self.groups, dict(self.live), list(self.bounds)]
 
     @classmethod
-    def of(cls, found: Sequence[Any]) -> Run:
-        """Read one."""
-        number, groups, live, bounds = found
+    def of(cls, fields: Sequence[Any]) -> Run:
+        """Read a run."""
+        number, groups, live, bounds = fields
         return cls(int(number), int(groups), dict(live), tuple(bounds))
 
 
 @dataclass(slots=True)
 class Index:
-    """The state of a bucket, without the held bodies.
-
-    `now` is the latest processing time (microseconds), `timer` the registered one (milliseconds, None: none),
-    `chunk` the number of the next chunk of bodies, `chunks` how many rows each living chunk has. `steps`: by queue, from
-    one number to the next where that isn't 1, for whoever reads the index without the declaration. `obeyed`: the ids of the last
-    commands that it has obeyed. `cold`: the runs of groups that have expired, from the oldest to the newest, and `next_run`, the number of the next one.
-    `departed`: what was found of queues that don't go on; it isn't stored again.
+    """The state of a bucket, without the held bodies. `now` is the latest processing time (microseconds), `timer` the registered one
+    (milliseconds, None: none), `chunk` the number of the next chunk of bodies, `chunks` how many rows each living chunk has. `steps`: by
+    queue, from one number to the next where that isn't 1, for a reader of the index without the declaration. `obeyed`: the ids of the
+    last commands that it has obeyed. `cold`: the runs of groups that have expired, from the oldest to the newest, and `next_run`, the
+    number of the next one. `departed`: the results of queues that don't go on; it isn't stored again.
     """
 
     fingerprint: str
@@ -189,9 +184,9 @@ class Index:
                 "groups": pa.array([len(queue.state) for queue in self.queues.values()], pa.int64()),
                 "keys": pa.concat_arrays([_one_list(queue.keys) for queue in self.queues.values()]),
             }
-            said = [name for name in rows[0] if not all(_says_nothing(name, row[name]) for row in rows)]
-            names = [*plain, *said]
-            columns = [*plain.values(), *(pa.concat_arrays([_list(row[name]) for row in rows]) for name in said)]
+            written = [name for name in rows[0] if not all(_says_nothing(name, row[name]) for row in rows)]
+            names = [*plain, *written]
+            columns = [*plain.values(), *(pa.concat_arrays([_list(row[name]) for row in rows]) for name in written)]
         schema = pa.schema(
             [pa.field(name, column.type) for name, column in zip(names, columns, strict=True)],
             {"seriatim": json.dumps(header)},
@@ -217,7 +212,7 @@ class Index:
             chunks={int(chunk): int(rows) for chunk, rows in header["chunks"]},
             steps=header.get("steps", {}),
             obeyed=tuple(header.get("obeyed", ())),
-            cold=[Run.of(one) for one in header.get("cold", ())],
+            cold=[Run.of(run) for run in header.get("cold", ())],
             next_run=header.get("next_run", 0),
         )
         for batch in reader:
@@ -236,12 +231,12 @@ class Index:
         return str(json.loads(pa.ipc.open_stream(value).schema.metadata[b"seriatim"])["fingerprint"])
 
     def take_out(self, declared: Collection[str], history: DestinationHistory) -> None:
-        """Put the queues that don't go on into `departed`: they aren't declared any more, or are a former incarnation."""
+        """Put removed queues into `departed`: queues that aren't declared any more, or a former incarnation."""
         for name, known in list(self.queues.items()):
             incarnation = history.incarnation(name)
             if known.incarnation > incarnation:
-                what = f"the state of destination {name!r} is of incarnation {known.incarnation}, the manifest knows {incarnation}"
-                raise CheckpointMismatch(what, remedy="restore the whole checkpoint from one backup")
+                problem = f"the state of destination {name!r} is of incarnation {known.incarnation}, the manifest knows {incarnation}"
+                raise CheckpointMismatch(problem, remedy="restore the whole checkpoint from one backup")
             if name in declared and known.incarnation == incarnation:
                 continue
             if len(known.state.held) and known.incarnation > history.abandoned.get(name, 0):
@@ -250,20 +245,22 @@ class Index:
                     remedy="put it back and drain the pipeline, or run it with --abandon",
                 )
             self.departed[name] = self.queues.pop(name)
-            # Of these the cold groups are gone, too.
-            self.cold = [replace(run, live={one: n for one, n in run.live.items() if one != name}) for run in self.cold]
+            # The cold groups of these queues are removed, too.
+            self.cold = [
+                replace(run, live={queue: n for queue, n in run.live.items() if queue != name}) for run in self.cold
+            ]
 
 
 def _check_parts(parts: Mapping[str, int]) -> None:
     """Refuse parts that this version can't read."""
     for part, layout in parts.items():
         if part not in PARTS:
-            what = f"the state has a part {part!r}, which this version of seriatim doesn't know"
+            problem = f"the state has a part {part!r}, which this version of seriatim doesn't know"
         elif layout != PARTS[part]:
-            what = f"part {part!r} of the state has layout {layout}, this version of seriatim reads {PARTS[part]}"
+            problem = f"part {part!r} of the state has layout {layout}, this version of seriatim reads {PARTS[part]}"
         else:
             continue
-        raise CheckpointMismatch(what, remedy="run the version that wrote it, or start with a new checkpoint")
+        raise CheckpointMismatch(problem, remedy="run the version that wrote it, or start with a new checkpoint")
 
 
 def _row(queue: QueueState) -> dict[str, np.ndarray]:
@@ -272,7 +269,7 @@ def _row(queue: QueueState) -> dict[str, np.ndarray]:
     row = {"queues.incarnation": np.array([queue.incarnation]), "queues.forgotten": np.array([queue.forgotten])}
     row["births.number"] = queue.born()
     groups, remembered = state.groups, state.remembered
-    # What goes along with `next` in an idle group is kept as its distance from it: mostly the same for all.
+    # Values that move together with `next` in an idle group are kept as their distance from it: mostly the same for all.
     near = groups.with_columns(last=groups.next - groups.last, ordinal=groups.next - groups.ordinal)
     tables: list[tuple[str, object]] = [("groups", near), ("held", state.held), ("skipped", state.skipped)]
     if len(remembered):
@@ -318,7 +315,7 @@ def _queue(row: pa.RecordBatch) -> QueueState:
         return _widen(row.column(name).flatten().to_numpy(), length)
 
     def table(name: str, length: int) -> dict[str, Ints]:
-        return {one: column(f"{name}.{one}", length) for one in _COLUMNS[name]}
+        return {part: column(f"{name}.{part}", length) for part in _COLUMNS[name]}
 
     groups = Groups(**table("groups", count))
     groups = groups.with_columns(last=groups.next - groups.last, ordinal=groups.next - groups.ordinal)
@@ -326,7 +323,7 @@ def _queue(row: pa.RecordBatch) -> QueueState:
     late, waits = held.pop("late").astype(np.bool_), held.pop("waits").astype(np.bool_)
     # Ranges of one group have different numbers.
     skipped = table(
-        "skipped", max(row.column(f"skipped.{one}").value_lengths()[0].as_py() for one in _COLUMNS["skipped"])
+        "skipped", max(row.column(f"skipped.{column}").value_lengths()[0].as_py() for column in _COLUMNS["skipped"])
     )
     of_group = np.repeat(np.arange(count), column("remembered.count", count)) if "remembered.count" in named else _NONE
     remembered = table("remembered", len(of_group))

@@ -28,7 +28,7 @@ _ROW_BITS = 32
 _ROWS = "__sq_rows"
 #: A chunk of which less than a quarter is left is written anew.
 _SPARSE = 4
-#: Chunks up to this many rows are merged with the one that follows.
+#: Chunks up to this many rows are merged with the next one.
 _SMALL = 4096
 
 
@@ -80,7 +80,7 @@ class MemoryChunks:
 
 
 def places_in(packet: pa.Table) -> tuple[pa.Table, Ints | None]:
-    """The bodies in a chunk's packet, and for each row of the chunk its body; None: each has its own, in their order."""
+    """Return the bodies in a chunk's packet, and for each row of the chunk its body; None: each has its own, in order."""
     if _ROWS not in packet.column_names:
         return packet, None
     lists = packet.column(_ROWS).combine_chunks()
@@ -93,10 +93,10 @@ def places_in(packet: pa.Table) -> tuple[pa.Table, Ints | None]:
 def part_of(packet: bytes, rows: Ints) -> bytes:
     """A chunk's packet with some of its rows, ascending, which become rows 0, 1, 2 …"""
     bodies, places = places_in(from_bytes(packet))
-    alone, found = np.unique(rows if places is None else places[rows], return_inverse=True)
+    alone, body_rows = np.unique(rows if places is None else places[rows], return_inverse=True)
     table = bodies.take(pa.array(alone))
     if len(alone) < len(rows):
-        table = table.append_column(_ROWS, _rows_of(found, len(alone)))
+        table = table.append_column(_ROWS, _rows_of(body_rows, len(alone)))
     return to_bytes(table).to_pybytes()
 
 
@@ -136,26 +136,26 @@ class Bodies:
         refs = np.sort(refs)
         ids, counts = np.unique(chunk_of(refs), return_counts=True)
         living = dict(zip(ids.tolist(), counts.tolist(), strict=True))
-        for gone in set(self._rows) - set(living):
-            self._chunks.delete(gone)
-            del self._rows[gone]
-        parts: list[_Part] = []
+        for ref in set(self._rows) - set(living):
+            self._chunks.delete(ref)
+            del self._rows[ref]
+        parts: list[_HeldPart] = []
         if chunk in living:
-            mine = refs[chunk_of(refs) == chunk]
-            parts = [_Part(mine, *arrived(row_of(mine)))]
+            own = refs[chunk_of(refs) == chunk]
+            parts = [_HeldPart(own, *arrived(row_of(own)))]
             parts = self._absorb(parts, sorted(set(living) - {chunk}), refs, living)
             self._write(chunk, parts, renumber)
         for other in [other for other in self._rows if other != chunk and other in living]:
             if living[other] * _SPARSE < self._rows[other]:
                 self._write(other, [self._part(other, refs)], renumber)
 
-    def _part(self, chunk: int, refs: Ints) -> _Part:
-        """What is held of a chunk."""
-        mine = refs[chunk_of(refs) == chunk]
-        bodies, places = np.unique(self.places(chunk, row_of(mine)), return_inverse=True)
-        return _Part(mine, self.table(chunk).take(pa.array(bodies)), places)
+    def _part(self, chunk: int, refs: Ints) -> _HeldPart:
+        """The rest of a chunk that is still held."""
+        own = refs[chunk_of(refs) == chunk]
+        bodies, places = np.unique(self.places(chunk, row_of(own)), return_inverse=True)
+        return _HeldPart(own, self.table(chunk).take(pa.array(bodies)), places)
 
-    def _absorb(self, parts: list[_Part], older: list[int], refs: Ints, living: dict[int, int]) -> list[_Part]:
+    def _absorb(self, parts: list[_HeldPart], older: list[int], refs: Ints, living: dict[int, int]) -> list[_HeldPart]:
         """Merge small neighbours, as long as they aren't larger than the chunk so far."""
         total = len(parts[0].refs)
         while older and living[older[-1]] <= total and total + living[older[-1]] <= _SMALL:
@@ -166,7 +166,7 @@ class Bodies:
             del self._rows[other]
         return parts
 
-    def _write(self, chunk: int, parts: list[_Part], renumber: Callable[[Ints, Ints], None]) -> None:
+    def _write(self, chunk: int, parts: list[_HeldPart], renumber: Callable[[Ints, Ints], None]) -> None:
         table = pa.concat_tables([part.bodies for part in parts])
         before = np.cumsum([0, *(part.bodies.num_rows for part in parts)])
         places = np.concatenate([part.places + start for part, start in zip(parts, before[:-1], strict=True)])
@@ -179,7 +179,7 @@ class Bodies:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _HeldPart:
     """Held messages: their refs, ascending, bodies, and for each ref the row of its body."""
 
     refs: Ints
@@ -204,7 +204,7 @@ def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """A property with the type that it has now; a value that doesn't fit it is null. What arrived is in the body."""
+    """Return a property with its present type; a value that doesn't fit the type is null. The body keeps the original."""
     try:
         return column.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

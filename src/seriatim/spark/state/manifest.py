@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint: which operator its state belongs to.
+"""The manifest of a checkpoint: the operator that its state belongs to.
 
 Spark silently starts a renamed state variable empty. So the properties that make a state unreadable for another
 declaration are written beside it, and compared before the first batch. Each bucket's state has the same fingerprint,
@@ -24,10 +24,9 @@ BY_KEY = "by key"
 def identity(
     queues: Sequence[Queue], buckets: int, clock: str, *, by_key: bool = False, merged: bool = False
 ) -> dict[str, Any]:
-    """The properties that must not change during the life of a checkpoint: the kinds of policies, but not their parameters.
-
-    `by_key`: a group's bucket goes by its key alone; else by its queue, too. `merged`: two regions send the messages, and the state has what each
-    has shown.
+    """The properties that must not change during the life of a checkpoint: the kinds of policies, but not their parameters. `by_key`: a
+    group's bucket goes by its key alone; else by its queue, too. `merged`: two regions send the messages, and the state has what each has
+    shown.
     """
     return {
         "buckets": buckets,
@@ -52,7 +51,7 @@ def fingerprint(
 
 
 def check_header(header: Mapping[str, Any], layout: int, fingerprint: str | None) -> None:
-    """Compares the header of a state that is read with who reads it; `fingerprint` None: with the layout only."""
+    """Compare the header of a state with the operator that reads it; `fingerprint` None: only the layout."""
     if header["layout"] != layout:
         raise CheckpointMismatch(
             f"the state has layout {header['layout']}, this version of seriatim reads {layout}",
@@ -63,23 +62,23 @@ def check_header(header: Mapping[str, Any], layout: int, fingerprint: str | None
 
 
 def check_queues(written: str, wanted: str, present: Collection[str]) -> None:
-    """Compares the fingerprint of a state with the operator's where queues may come and go."""
+    """Compare the fingerprint of a state with the operator's, where queues may be added and removed."""
     if written == wanted:
         return
-    found, mine = json.loads(written), json.loads(wanted)
-    for what in ("buckets", "clock", "spread", "regions"):
-        if found.get(what) != mine.get(what):
-            raise _other(f"{what} {found.get(what)}", f"{what} {mine.get(what)}")
+    found, own = json.loads(written), json.loads(wanted)
+    for key in ("buckets", "clock", "spread", "regions"):
+        if found.get(key) != own.get(key):
+            raise _other(f"{key} {found.get(key)}", f"{key} {own.get(key)}")
     for name in sorted(present):
-        before, after = found["queues"].get(name), mine["queues"].get(name)
+        before, after = found["queues"].get(name), own["queues"].get(name)
         if before != after:
             raise _other(f"queue {name!r} {json.dumps(before)}", json.dumps(after))
 
 
 def is_cut_alike(written: str, wanted: str) -> bool:
-    """Whether two fingerprints are of the same buckets."""
-    found, mine = json.loads(written), json.loads(wanted)
-    return all(found.get(what) == mine.get(what) for what in ("buckets", "spread"))
+    """Return whether two fingerprints have the same buckets."""
+    found, own = json.loads(written), json.loads(wanted)
+    return all(found.get(key) == own.get(key) for key in ("buckets", "spread"))
 
 
 def _other(written: str, wanted: str) -> CheckpointMismatch:

@@ -1,4 +1,4 @@
-"""The state of buckets that a move has written, until a batch takes it over: a file for each bucket, in a folder of the checkpoint."""
+"""The state of buckets that a move has written, until a batch reads it: a file for each bucket, in a folder of the checkpoint."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def write_moved(folder: Path, bucket: int, packets: Mapping[int, bytes]) -> None
 def read_moved(folder: Path, bucket: int) -> dict[int, bytes]:
     """The state of a bucket; empty: it has no groups."""
     try:
-        found = from_bytes(_file(folder, bucket).read_bytes())
+        state = from_bytes(_file(folder, bucket).read_bytes())
     except FileNotFoundError as error:
         if folder.is_dir():
             return {}
         raise CheckpointMismatch(
             "the state that was moved is gone", where=str(folder), remedy="restore the checkpoint from a backup"
         ) from error
-    return dict(zip(found.column("chunk").to_pylist(), found.column("packet").to_pylist(), strict=True))
+    return dict(zip(state.column("chunk").to_pylist(), state.column("packet").to_pylist(), strict=True))
 
 
 def _file(folder: Path, bucket: int) -> Path:

@@ -28,18 +28,18 @@ __all__ = [
     "with_witness",
 ]
 
-#: What travels between the stages: the bucket, and the packet.
+#: The columns between the stages: the bucket, and the packet.
 PACKET_SCHEMA = "bucket int, packet binary"
 
-#: A column of lists of structs: the places to which a message goes. In a packet it has those in its bucket; where no message has several, their
-#: fields are columns.
+#: A column of lists of structs: the destinations of a message. In a packet it has those of its bucket; if no message has several,
+#: their fields are columns.
 EACH = "__sq_each"
 
-#: How many bytes of messages are collected before they are cut up by bucket.
+#: How many bytes of messages are collected before they are divided by bucket.
 _GATHER_BYTES = 16 * 2**20
 #: How large a batch of output may be: enough to be cheap, little enough to be streamed.
 _SLICE_BYTES = 8 * 2**20
-#: Text and binary arrays address less than 2 GiB; above this, chunks are left as they are.
+#: Text and binary arrays address less than 2 GiB; above this, chunks stay separate.
 _ONE_ARRAY = 2**30
 
 _Pack = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -62,7 +62,7 @@ def pack_by(column: str, ids: list[int]) -> Callable[[Iterable[pa.RecordBatch]],
     """A function for ``mapInArrow``: packets by the number in `column`, which it drops."""
 
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        freeze_loaded()  # in a session that isn't ours nobody has
+        freeze_loaded()  # in a user's session no other code has done it
         gathered: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:
@@ -80,19 +80,17 @@ def pack_by(column: str, ids: list[int]) -> Callable[[Iterable[pa.RecordBatch]],
 
 
 def with_witness(pack: _Pack) -> _Pack:
-    """The same function for ``mapInArrow``, which also calls a witness if there are rows to pack.
-
-    If the number of buckets changed, a group in another bucket would silently begin anew. So one bucket that
-    exists with any number of buckets takes part in every batch, and its state shows how the query was started. Its
-    packet is empty.
+    """The same function for ``mapInArrow``, which also calls a witness if there are rows to pack. If the number of buckets changed, a group
+    in another bucket would silently begin anew. So one bucket that exists with any number of buckets takes part in every batch, and its
+    state shows how the query was started. Its packet is empty.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        some = False
+        is_more = False
         for packets in pack(batches):
-            some = True
+            is_more = True
             yield packets
-        if some:
+        if is_more:
             yield pa.record_batch({"bucket": pa.array([0], pa.int32()), "packet": pa.array([b""], pa.binary())})
 
     return run
@@ -112,7 +110,7 @@ def _cut(table: pa.Table, column: str, ids: list[int]) -> Iterator[pa.RecordBatc
 
 
 def _cut_each(table: pa.Table, column: str, ids: list[int]) -> Iterator[pa.RecordBatch]:
-    """A row is packed once for each bucket; there it has the structs for that bucket, as columns if no row has several."""
+    """Pack a row once for each bucket; there it has the structs for that bucket, as columns if no row has several."""
     lists = table.column(EACH).combine_chunks()
     rows, each = contiguous(table.drop_columns([EACH])), pa.Table.from_struct_array(pc.list_flatten(lists))
     row = pc.list_parent_indices(lists).to_numpy()
@@ -128,12 +126,12 @@ def _cut_each(table: pa.Table, column: str, ids: list[int]) -> Iterator[pa.Recor
     for start in range(0, len(firsts) - 1, at_once):
         ends = firsts[start : start + at_once + 1]
         columns = rows.take(pa.array(of[ends[:-1]])).columns
-        told = each.slice(ends[0], ends[-1] - ends[0])
-        if len(ends) - 1 == told.num_rows:
-            packed = pa.Table.from_arrays([*columns, *told.columns], schema=pa.schema([*rows.schema, *each.schema]))
+        values = each.slice(ends[0], ends[-1] - ends[0])
+        if len(ends) - 1 == values.num_rows:
+            packed = pa.Table.from_arrays([*columns, *values.columns], schema=pa.schema([*rows.schema, *each.schema]))
         else:
             offsets = pa.array((ends - ends[0]).astype(np.int32))
-            several = pa.ListArray.from_arrays(offsets, pa.concat_arrays(told.to_struct_array().chunks))
+            several = pa.ListArray.from_arrays(offsets, pa.concat_arrays(values.to_struct_array().chunks))
             packed = pa.Table.from_arrays([*columns, several], names=[*rows.column_names, EACH])
         yield from _packets(packed, to[ends[:-1]], ids)
 
@@ -143,21 +141,21 @@ def opened(packets: list[pa.Table]) -> tuple[pa.Table, pa.Table, np.ndarray | No
     if not any(EACH in packet.column_names for packet in packets):
         both = contiguous(pa.concat_tables(packets)) if packets else pa.table({})
         return both, both, None
-    told, messages, rows, before = [], [], [], 0
+    lengths, messages, rows, before = [], [], [], 0
     several = next(packet for packet in packets if EACH in packet.column_names)
     whole = [name for name in several.column_names if name != EACH]
     for packet in packets:
         if EACH in packet.column_names:
             lists = packet.column(EACH).combine_chunks()
-            told.append(pa.Table.from_struct_array(pc.list_flatten(lists)))
+            lengths.append(pa.Table.from_struct_array(pc.list_flatten(lists)))
             rows.append(before + pc.list_parent_indices(lists).to_numpy())
         else:
-            told.append(packet.drop_columns(whole))
+            lengths.append(packet.drop_columns(whole))
             rows.append(before + np.arange(packet.num_rows))
         messages.append(packet.select(whole))
         before += packet.num_rows
     return (
-        contiguous(pa.concat_tables(told)),
+        contiguous(pa.concat_tables(lengths)),
         contiguous(pa.concat_tables(messages)),
         np.concatenate(rows).astype(np.int64),
     )
@@ -172,7 +170,7 @@ def _packets(sorted_rows: pa.Table, number: np.ndarray, ids: list[int]) -> Itera
 
 
 def contiguous(table: pa.Table) -> pa.Table:
-    """The same rows in one piece, if they fit: gathering from many pieces is several times slower."""
+    """Return the same rows in one piece, if they fit: gathering from many pieces is several times slower."""
     return table.combine_chunks() if table.nbytes < _ONE_ARRAY else table
 
 

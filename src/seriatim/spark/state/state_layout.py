@@ -18,7 +18,7 @@ class StateLayout:
     buckets: int = DEFAULT_BUCKETS
     #: Whether groups of several queues with one key are in one bucket; otherwise a bucket goes by queue and key.
     by_key: bool = False
-    #: How the queues of a pipeline's checkpoint have come and gone; None: they are always the same.
+    #: How the queues of a pipeline's checkpoint were added and removed; None: they are always the same.
     history: DestinationHistory | None = None
     #: The folder with the state from before the number of buckets was changed.
     moved: Path | None = None

@@ -32,10 +32,10 @@ class Counters:
 
     def enrol(self, locations: pa.StringArray) -> Ints:
         """The rows of some locations, each named once; new locations begin at position 1."""
-        found = pc.index_in(locations, value_set=self.locations)
-        new = pc.is_null(found).to_numpy(zero_copy_only=False)
+        places = pc.index_in(locations, value_set=self.locations)
+        new = pc.is_null(places).to_numpy(zero_copy_only=False)
         count = int(new.sum())
-        rows = pc.fill_null(found, 0).to_numpy().astype(np.int64)
+        rows = pc.fill_null(places, 0).to_numpy().astype(np.int64)
         if count:
             rows[new] = len(self.locations) + np.arange(count)
             self.locations = pa.concat_arrays([self.locations, locations.filter(pa.array(new))])

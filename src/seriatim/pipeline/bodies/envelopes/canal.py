@@ -39,7 +39,7 @@ def _op(change: Document) -> Value:
 
 
 def _position(change: Document) -> Value:
-    """The position: TiCDC's commit time. Canal's own ``id`` begins again when its server starts, so it is no position."""
+    """Return the position: TiCDC's commit time. Canal's own ``id`` begins again when its server starts, so it is no position."""
     tidb = change.get("_tidb")
     return whole(tidb.get("commitTs")) if isinstance(tidb, dict) else None
 
@@ -60,7 +60,7 @@ def _updates(change: Document) -> list[Update]:
     ]
 
 
-#: What is promoted from it.
+#: The promoted properties.
 CANAL = Envelope(
     "Canal",
     {

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from seriatim.pipeline.bodies.envelopes.debezium import OPERATIONS
-from seriatim.pipeline.bodies.envelopes.envelope import (
-    Document,
-    Envelope,
-    first,
-    named,
-    whole,
-    word,
-)
+from seriatim.pipeline.bodies.envelopes.envelope import Document, Envelope, first, named, whole, word
 from seriatim.pipeline.bodies.property_values import Unreadable, Value
 
 __all__ = ["CLOUDEVENTS"]
@@ -32,7 +25,7 @@ def _position(event: Document) -> Value:
     return whole(first(event, "sequence", "iodebeziumlsn", "iodebeziumscn"))
 
 
-#: What is promoted from it.
+#: The promoted properties.
 CLOUDEVENTS = Envelope(
     "CloudEvents",
     {

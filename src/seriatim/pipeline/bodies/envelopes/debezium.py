@@ -18,15 +18,8 @@ from seriatim.pipeline.bodies.property_values import Unreadable, Value
 
 __all__ = ["DEBEZIUM", "OPERATIONS"]
 
-#: Its letters, and the words for them.
-OPERATIONS = {
-    "c": "insert",
-    "u": "update",
-    "d": "delete",
-    "r": "read",
-    "t": "truncate",
-    "m": "message",
-}
+#: The letters of operations, with their words.
+OPERATIONS = {"c": "insert", "u": "update", "d": "delete", "r": "read", "t": "truncate", "m": "message"}
 
 
 def _op(change: Document) -> Value:
@@ -41,13 +34,15 @@ def _op(change: Document) -> Value:
 
 
 def _snapshot(change: Document) -> Value:
-    """Whether it is a snapshot: since 1.x the source has ``true``, ``first``, ``last``, ``incremental`` and so on, before a boolean."""
+    """Return whether it is a snapshot: since 1.x the source has ``true``, ``first``, ``last``, ``incremental`` and so on, before a
+    boolean.
+    """
     said = _source(change).get("snapshot")
     return change.get("op") == "r" or (said is not None and str(said).lower() != "false")
 
 
 def _position(change: Document) -> Value:
-    """A number that grows with the log of the database, if the database has one of 64 bits."""
+    """Return a number that grows with the log of the database, if the database has one of 64 bits."""
     source = _source(change)
     if (lsn := source.get("lsn")) is not None:
         return whole(lsn)
@@ -86,7 +81,7 @@ def _moment(change: Document) -> Value:
 
 
 def _of_source(*names: str) -> Read:
-    """The source's value under one of several names; in schema changes it stands beside the source."""
+    """Return a reader of the source's value under one of several names; in schema changes it stands beside the source."""
     return lambda change: first(_source(change), names[0]) or first(change, *names[1:])
 
 
@@ -102,7 +97,7 @@ def _updates(change: Document) -> list[Update]:
     return [Update(change, {**change, "op": "d", "after": None}, {**change, "op": "c", "before": None})]
 
 
-#: What is promoted from it.
+#: The promoted properties.
 DEBEZIUM = Envelope(
     "Debezium",
     {

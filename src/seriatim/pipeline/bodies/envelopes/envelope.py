@@ -32,13 +32,13 @@ __all__ = [
 
 #: A JSON object.
 Document = Mapping[str, Any]
-#: What finds something in a document; None: it is not there. Raises `Unreadable`.
+#: A function that finds a value in a document; None: it is absent. Raises `Unreadable`.
 Read = Callable[[Document], Value]
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """An update of one row, told in three ways: the update itself, the delete of the old row, and the insert of the new one."""
+    """An update of one row, in three forms: the update itself, the delete of the old row, and the insert of the new one."""
 
     update: Document
     delete: Document
@@ -46,16 +46,16 @@ class Update:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Up to here a number of seconds is one of this era, and above it one of milliseconds.
+# A larger number of seconds is one of milliseconds.
 _MOST_SECONDS = 100_000_000_000
 _LOG_PLACE = re.compile(r"[^:]*?\.?(\d+):(\d+)", re.ASCII)
-# Of a number of microseconds.
+# The most digits of a number of microseconds.
 _MOST_DIGITS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """One of the forms."""
+    """One form of envelope."""
 
     title: str
     #: Its properties, by name: the type, and the function that finds the value in a document.
@@ -64,17 +64,17 @@ class Envelope:
     marks: frozenset[str]
     #: The name under which a document may have a list of rows; None: it has one row.
     rows: str | None = None
-    #: A function that finds the updates in a document, if it tells what the rows were before. None: the form never does.
+    #: A function that finds the updates in a document with the former rows; None: the form never has them.
     updates: Callable[[Document], list[Update]] | None = None
     #: A text that the body of each update has.
     hint: str = ""
 
     def promotions(self, name: str, *, whole: bool = False) -> tuple[Promotion, ...]:
-        """The promotions of its properties."""
+        """Return the promotions of its properties."""
         return tuple(Promotion(one, one, kind, whole, name) for one, (kind, _) in self.properties.items())
 
     def of(self, document: Any) -> Document | None:
-        """The document itself, without wrappers; None: a tombstone. Raises `Unreadable`."""
+        """Return the document itself, without wrappers; None: a tombstone. Raises `Unreadable`."""
         found = document
         while (name := self._wrapper(found)) is not None:
             found = found[name]
@@ -83,12 +83,12 @@ class Envelope:
         return found
 
     def within(self, document: Any, change: Document) -> Any:
-        """A document with another change in its wrappers."""
+        """Return a document with another change in its wrappers."""
         name = self._wrapper(document)
         return change if name is None else {**document, name: self.within(document[name], change)}
 
     def _wrapper(self, document: Any) -> str | None:
-        """The name under which a wrapper has what it wraps; None: it is no wrapper."""
+        """Return the name under which a wrapper has its content; None: the document is no wrapper."""
         if not isinstance(document, dict) or self.marks & document.keys():
             return None
         if "payload" in document:
@@ -108,17 +108,17 @@ def _kind(value: object) -> str:
 
 
 def first(document: Document, *names: str) -> Value:
-    """The first value that a document has under one of several names."""
+    """Return the first value that a document has under one of several names."""
     return next((document[name] for name in names if document.get(name) is not None), None)
 
 
 def named(*names: str) -> Read:
-    """A function that finds the result of `first`."""
+    """Return a function that finds the result of `first`."""
     return lambda document: first(document, *names)
 
 
 def word(who: str, said: object, words: Mapping[str, str]) -> str:
-    """The common word for an operation in the words of `who`. Raises `Unreadable` if there is none."""
+    """Return the common word for an operation in the words of `who`. Raises `Unreadable` if there is none."""
     found = words.get(said) if isinstance(said, str) else None
     if found is None:
         raise Unreadable(f"op: {shortened(repr(said))} is no operation of {who}'s")
@@ -126,28 +126,28 @@ def word(who: str, said: object, words: Mapping[str, str]) -> str:
 
 
 def whole(value: Value) -> int | None:
-    """A number of 64 bits, also as text; None: it is something else."""
+    """Return a number of 64 bits, also of text; None: it is something else."""
     number = whole_number(value)
     return None if isinstance(number, Reason) else number
 
 
 def log_position(text: str) -> int | None:
-    """A place in MySQL's binary log (``mysql-bin.000003:154``) as one number: the number of the file, then the place in it."""
+    """Return a position in MySQL's binary log (``mysql-bin.000003:154``) as one number: the number of the file, then the offset in it."""
     place = _LOG_PLACE.fullmatch(text) if len(text) <= 300 else None
     return None if place is None else packed(int(place[1]), int(place[2]))
 
 
 def packed(high: int, low: int) -> int | None:
-    """Two numbers, of 31 and of 32 bits, as one that sorts like them; None: they are larger."""
+    """Return two numbers, of 31 and of 32 bits, as one that sorts like them; None: they are larger."""
     return (high << 32) | low if 0 <= high < 2**31 and 0 <= low < 2**32 else None
 
 
 def moment(value: Value, micros: int) -> Value:
-    """Microseconds since 1970 as ISO 8601; other values stay as they are."""
+    """Return microseconds since 1970 as ISO 8601; other values stay as they are."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return value
     number = Decimal(value) * micros
-    # An exponent is a number of that many digits: it is looked at before it is written out.
+    # An exponent is a number of that many digits: it is checked before it is written out.
     if number.adjusted() <= _MOST_DIGITS:
         try:
             return (_EPOCH + timedelta(microseconds=int(number))).isoformat()
@@ -157,7 +157,7 @@ def moment(value: Value, micros: int) -> Value:
 
 
 def seconds_or_millis(name: str) -> Read:
-    """A time in seconds or milliseconds: Maxwell writes seconds for rows and milliseconds for DDL; tools that write like Canal differ, too."""
+    """Read a time in seconds or milliseconds: Maxwell has seconds for rows and milliseconds for DDL; tools like Canal differ, too."""
 
     def find(change: Document) -> Value:
         value = change.get(name)
@@ -169,12 +169,12 @@ def seconds_or_millis(name: str) -> Read:
 
 
 def is_read(op: Read) -> Read:
-    """A function that finds whether an operation is ``read``; null if there is no operation."""
+    """Return a function that finds whether an operation is ``read``; null if there is no operation."""
 
     def find(change: Document) -> Value:
         try:
             return op(change) == "read"
-        except Unreadable:  # said by `op`
+        except Unreadable:  # reported by `op`
             return None
 
     return find

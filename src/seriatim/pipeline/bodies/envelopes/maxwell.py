@@ -49,7 +49,7 @@ def _updates(change: Document) -> list[Update]:
     return [Update(change, bare | {"type": "delete", "data": row | old}, bare | {"type": "insert"})]
 
 
-#: What is promoted from it.
+#: The promoted properties.
 MAXWELL = Envelope(
     "Maxwell",
     {

@@ -16,24 +16,24 @@ from seriatim.pipeline.declared.pipeline import Receive, Split
 
 __all__ = ["Apart", "Moves", "is_in_column", "is_of_whole", "moves_of"]
 
-#: From a body to the bodies that it is taken apart into; the body itself, if it moves no row. Raises `Unreadable`.
+#: From a body to the bodies into which it is split; the body itself, if it moves no row. Raises `Unreadable`.
 Apart = Callable[[bytes], list[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """Takes apart the bodies of a location."""
+    """The split of a location's bodies."""
 
     envelope: str
-    #: Of each property by which messages are grouped, the paths into the body.
+    #: For each property by which messages are grouped, the paths into the body.
     keys: tuple[tuple[str, ...], ...]
-    #: Of each of them, the path to the list in whose elements these paths begin; None: they begin in the whole document.
+    #: For each of these properties, the path to the list in whose elements these paths begin; None: they begin in the whole document.
     rows: tuple[str | None, ...]
-    #: Whether it is the parts of a message that are in the envelope's form.
+    #: Whether the parts of a message are in the envelope's form, and not the message.
     of_parts: bool = False
 
     def reader(self) -> Apart:
-        """A function that takes bodies apart; a body that can't be read stays as it is."""
+        """Return a function that splits bodies; a body that can't be read stays as it is."""
         form, read = ENVELOPES[self.envelope], json_reader()
         updates, hint = form.updates, form.hint.encode()
         keys = [_key(paths, rows) for paths, rows in zip(self.keys, self.rows, strict=True)]
@@ -49,7 +49,7 @@ class Moves:
             try:
                 document = read(text_of(body))
                 change = form.of(document)
-            except Unreadable:  # told by whoever reads its properties
+            except Unreadable:  # the reader of its properties reports it
                 return [body]
             pieces: list[Document] = []
             is_moved = False
@@ -71,12 +71,12 @@ class Moves:
 
 
 def moves_of(entry: Receive, groups: Collection[str]) -> Moves | None:
-    """How the updates of a location are taken apart; None: they aren't."""
+    """Return how the updates of a location are split; None: they aren't."""
     if entry.envelope is None or ENVELOPES[entry.envelope].updates is None:
         return None
     split = None if entry.split is None else entry.split.path
     if entry.split is not None and split is None:
-        return None  # which row a part is, only the user's function knows
+        return None  # only the user's function knows the row of a part
     is_whole = is_of_whole(entry.envelope, entry.split)
     found = [
         (tuple(path for path in one.paths if path.startswith("$")), split if is_whole and not one.envelope else None)
@@ -95,7 +95,7 @@ def moves_of(entry: Receive, groups: Collection[str]) -> Moves | None:
 
 
 def is_of_whole(envelope: str, split: Split | None) -> bool:
-    """Whether a location splits the list of an envelope, so that the whole message is the envelope; else parts are."""
+    """Return whether a location splits the list of an envelope, so that the whole message is the envelope; else parts are."""
     rows = ENVELOPES[envelope].rows
     if split is None or rows is None:
         return False
@@ -103,7 +103,7 @@ def is_of_whole(envelope: str, split: Split | None) -> bool:
 
 
 def is_in_column(entry: Receive, name: str | None) -> bool:
-    """Whether a location reads a property from columns only."""
+    """Return whether a location reads a property from columns only."""
     return any(
         one.name == name and one.told_by is None and not any(path.startswith("$") for path in one.paths)
         for one in entry.promote
@@ -111,7 +111,7 @@ def is_in_column(entry: Receive, name: str | None) -> bool:
 
 
 def _key(paths: Sequence[str], rows: str | None) -> Find:
-    """A function that finds the first value of some paths, in the document or in the first of its rows."""
+    """Return a function that finds the first value of some paths, in the document or in the first of its rows."""
     lookups = [json_lookup(path) for path in paths]
     into = json_lookup(f"{rows}[0]") if rows is not None else None
 
@@ -123,7 +123,7 @@ def _key(paths: Sequence[str], rows: str | None) -> Find:
 
 
 def _written(value: Any) -> str:
-    """A value as JSON; numbers have the digits that they were read with."""
+    """Return a value as JSON; numbers have the digits with which they were read."""
     match value:
         case dict():
             return "{" + ", ".join(f"{json.dumps(name)}: {_written(one)}" for name, one in value.items()) + "}"

@@ -22,20 +22,9 @@ from seriatim.pipeline.declared.pipeline import Receive
 
 __all__ = ["ENVELOPES", "ONE_UPDATE", "OPERATIONS", "has_parts", "lookup_of"]
 
-#: The words of `op`. ``read`` is a row of a snapshot, ``schema`` a change of tables, ``message`` what an application wrote
-#: into the log, ``marker`` what a tool tells of itself, ``event`` an event that is no change of a row.
-OPERATIONS = (
-    "insert",
-    "update",
-    "delete",
-    "read",
-    "truncate",
-    "tombstone",
-    "schema",
-    "message",
-    "marker",
-    "event",
-)
+#: The words of `op`. ``read`` is a row of a snapshot, ``schema`` a change of tables, ``message`` an entry that an application wrote
+#: into the log, ``marker`` a report of a tool on itself, ``event`` an event that is no change of a row.
+OPERATIONS = ("insert", "update", "delete", "read", "truncate", "tombstone", "schema", "message", "marker", "event")
 
 #: The envelopes by name.
 ENVELOPES: Mapping[str, Envelope] = {
@@ -47,12 +36,12 @@ ENVELOPES: Mapping[str, Envelope] = {
 }
 #: The envelopes in which an update that changes a row's key is one message. Debezium writes a delete and an insert.
 ONE_UPDATE = frozenset({"canal", "maxwell", "wal2json"})
-#: What is told where there is no document.
+#: The values where there is no document.
 _OF_TOMBSTONES: Mapping[str, Value] = {"op": "tombstone", "snapshot": False}
 
 
 def has_parts(received: Iterable[Receive]) -> bool:
-    """Whether one message of some location may become several: it is split, or an update that moves a row is taken apart."""
+    """Return whether one message of some location may become several: it is split, or an update moves a row."""
     return any(
         entry.split is not None or (entry.envelope is not None and ENVELOPES[entry.envelope].updates is not None)
         for entry in received
@@ -60,7 +49,7 @@ def has_parts(received: Iterable[Receive]) -> bool:
 
 
 def lookup_of(envelope: str, what: str) -> Find:
-    """A function that finds a property of an envelope in a body's document; see `values.Find`."""
+    """Return a function that finds a property of an envelope in a body's document; see `values.Find`."""
     form = ENVELOPES.get(envelope)
     if form is None or what not in form.properties:
         raise UsageError(f"no envelope {envelope!r} tells {what!r}", remedy=f"one of {', '.join(sorted(ENVELOPES))}")
@@ -70,7 +59,7 @@ def lookup_of(envelope: str, what: str) -> Find:
         try:
             found = form.of(document)
         except Unreadable:
-            if what == "op":  # said once
+            if what == "op":  # reported once
                 raise
             return None
         return absent if found is None else find(found)

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import re
 
-from seriatim.pipeline.bodies.envelopes.envelope import (
-    Document,
-    Envelope,
-    Update,
-    named,
-    word,
-)
+from seriatim.pipeline.bodies.envelopes.envelope import Document, Envelope, Update, named, word
 from seriatim.pipeline.bodies.property_values import Unreadable, Value
 
 __all__ = ["WAL2JSON"]
@@ -36,7 +30,7 @@ def _op(change: Document) -> Value:
 
 def _position(change: Document) -> Value:
     place = _LSN.fullmatch(str(change.get("lsn")))
-    # Above 63 bits it is no long.
+    # A number above 63 bits is no long.
     number = None if place is None else (int(place[1], 16) << 32) | int(place[2], 16)
     return number if number is not None and number < 2**63 else None
 
@@ -49,7 +43,7 @@ def _updates(change: Document) -> list[Update]:
     return [Update(change, delete | {"action": "D"}, insert | {"action": "I"})]
 
 
-#: What is promoted from it.
+#: The promoted properties.
 WAL2JSON = Envelope(
     "wal2json",
     {

@@ -1,4 +1,5 @@
--- Whether `take_unordered` may take an entry: it may be seen, its subscription is started, and no turn has it, or seems to have died with it.
+-- Whether `take_unordered` may take an entry: it may be seen, its subscription is started, and no turn has it, or
+-- seems to have died with it.
 (visible_at IS NULL OR visible_at <= clock_timestamp())
 AND (subscription_ids <> '{}' AND subscription_ids <@ (SELECT ids FROM stopped)) IS NOT TRUE
 AND NOT (

@@ -1,4 +1,5 @@
--- The columns of a stored message with the number of its ticket, and where they come from; {0}: the table of stored messages.
+-- The columns of a stored message with the number of its ticket, and their sources; {0}: the table of stored
+-- messages.
     stored.arrival_id,
     stored.position,
     stored.message_id,

@@ -1,5 +1,5 @@
--- The last parts of both statements of `take_unordered`: notes how far it has come, and returns the messages of `taken`, without those too
--- far behind their gate.
+-- The last parts of both statements of `take_unordered`: note how far it has come, and return the messages of
+-- `taken`, without those too far ahead of their gate.
 noted AS MATERIALIZED (
     SELECT {schema}.reach(of_queue, min(rank)) FROM taken HAVING count(*) > 0
 ), far AS MATERIALIZED (

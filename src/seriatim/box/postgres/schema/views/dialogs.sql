@@ -1,5 +1,5 @@
--- The sides of dialogs as they stand, read without locks. `receive_sequence`: the number that comes next; `unread`:
--- what waits in the queue; `waiting`: what waits to be delivered, and `transmission_status` why.
+-- The present sides of dialogs, read without locks. `receive_sequence`: the next number; `unread`: messages in the
+-- queue; `waiting`: messages to be delivered, with the reason in `transmission_status`.
 CREATE OR REPLACE VIEW {schema}.dialogs AS
 SELECT
     known.handle,
@@ -18,7 +18,7 @@ SELECT
     known.retains AS retention,
     known.send_sequence,
     CASE WHEN known.is_monolog AND known.is_initiator THEN 0 ELSE coalesce((
-        -- In order: what is behind the first that waits waits, too.
+        -- In order: messages behind the first that waits wait, too.
         SELECT coalesce((
             SELECT min(one.sequence) FROM {schema}.transmission AS one
             WHERE one.handle = far.handle AND one.to_service = known.service

@@ -1,6 +1,6 @@
--- What the dispenser of each location gives next; how many of its messages are in queues (`in_queue`); and through
--- which ticket none is any more: `last_sent` of `last_sent_epoch`, NULL before the first. That is computed from the
--- entries, so that whoever delivers moves both, in his transaction, without a row that all would have to lock.
+-- The next number of each location's dispenser; how many of its messages are in queues (`in_queue`); and through
+-- which ticket none is any more: `last_sent` of `last_sent_epoch`, NULL before the first. It is computed from the
+-- entries, so that a receiver moves both, in its transaction, without a row that all would have to lock.
 CREATE OR REPLACE VIEW {schema}.dispensers AS
 SELECT
     place.location,
@@ -22,7 +22,7 @@ LEFT JOIN (
         sum(arrived.messages)::bigint AS messages,
         min(run.epoch::numeric * start.last_number + run.number - 1 + arrived.first) AS oldest
     FROM (
-        -- By arrival, which an index tells in order: neither all messages nor all tickets are sorted.
+        -- By arrival, which an index has in order: neither all messages nor all tickets are sorted.
         SELECT arrival_id, count(DISTINCT position) AS messages, min(position) AS first
         FROM (
             SELECT arrival_id, position FROM {schema}.entries

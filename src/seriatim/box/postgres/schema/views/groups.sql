@@ -1,8 +1,8 @@
--- Show the groups as they stand, read without locks. `state`: what a group shows, by the rules of kernel/groups/states.py; a
--- group whose first message is postponed waits. `arrived`: not judged yet, so not in the state either; `in_hand`: of a
--- pipeline. `hole_since`, `due_at`: NULL where nothing is open, or due. `next`, `last_released` and `hole_through` are
--- sequences as numbers: microseconds where a queue goes by time. `suspended_by`: NULL where a rule of order has
--- suspended it; `suspended_because` says which.
+-- The present groups, read without locks. `state`: the state that a group shows, by the rules of
+-- kernel/groups/states.py; a group whose first message is postponed waits. `arrived`: not judged yet, so not in the
+-- state either; `in_hand`: of a pipeline. `hole_since`, `due_at`: NULL if nothing is open, or due. `next`,
+-- `last_released` and `hole_through` are sequences as numbers: microseconds if a queue goes by time. `suspended_by`:
+-- NULL if a rule of order has suspended it, which is in `suspended_because`.
 CREATE OR REPLACE VIEW {schema}.groups AS
 WITH locked AS MATERIALIZED (
     SELECT (classid::bigint << 32) | objid::bigint AS lock FROM pg_locks
@@ -58,7 +58,7 @@ SELECT
 FROM known
 JOIN {schema}.queues AS place USING (queue_id)
 CROSS JOIN LATERAL {schema}.policy_said(
-    -- A type's own, where the key begins with the type.
+    -- A type's own policy, if the key begins with the type.
     coalesce(place.definition -> 'policies' -> split_part(known.group_key, '/', 1), place.definition -> 'policy')
 ) AS policy
 CROSS JOIN LATERAL (

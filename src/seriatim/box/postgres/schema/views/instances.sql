@@ -1,5 +1,5 @@
--- The instances as they stand, read without locks. `status`: suspended where their group is. `correlations`: the values
--- by property, without the key of the group.
+-- The present instances, read without locks. `status`: suspended if their group is. `correlations`: the values by
+-- property, without the key of the group.
 CREATE OR REPLACE VIEW {schema}.instances AS
 SELECT
     known.instance_id,

@@ -1,7 +1,7 @@
--- Show where each message is: a row for each queue that has it, or had it and keeps it, or one where nobody wanted it.
--- `status`: arrived, held, queued, in_hand, faulted; late, duplicate, invalid, rejected, dead; done; unrouted. A result
--- in a gate that waits for its place to be closed is held there. `since`: in that status, as far as that is known.
--- `waits`: only subscriptions that aren't started have collected it.
+-- The places of each message: a row for each queue that has it, or had it and keeps it, or one if it is unrouted.
+-- `status`: arrived, held, queued, in_hand, faulted; late, duplicate, invalid, rejected, dead; done; unrouted. A
+-- result in a gate that waits for its place to be closed is held there. `since`: in that status, if known. `waits`:
+-- only subscriptions that aren't started have collected it.
 CREATE OR REPLACE VIEW {schema}.message_places AS
 SELECT
     stored.message_id,

@@ -1,12 +1,12 @@
--- Show where each message is that isn't done: a row for each queue that has it, with why it isn't handed out at this
--- moment, and until when if that is known. Reads without locks.
+-- The place of each message that isn't done: a row for each queue that has it, with the reason why it isn't handed
+-- out at this moment, and until when if that is known. Reads without locks.
 --
 -- `why`: in_hand (a worker or a pipeline has it), off (the queue is), pipeline (the queue is one's), suspended and
--- faulted (the group is), failed (the message is faulted by itself), place_open (at a gate, until its place is closed),
--- postponed (by its receiver, it or the message before it), retry (an attempt failed, of it or of the message before
--- it), later (it, or the message before it, is for later), late (it came late, and an operator is to say), held (a
--- number before it is missing, or its set isn't complete), stopped (its subscriptions aren't started), ready (nothing
--- is in its way, or nobody has looked yet).
+-- faulted (the group is), failed (the message is faulted by itself), place_open (at a gate, until its place is
+-- closed), postponed (by its receiver, it or the message before it), retry (an attempt failed, of it or of the
+-- message before it), later (it, or the message before it, is for later), late (it is late, and an operator decides),
+-- held (a number before it is missing, or its set isn't complete), stopped (its subscriptions aren't started), ready
+-- (nothing is in its way, or no receiver has looked yet).
 CREATE OR REPLACE VIEW {schema}.not_done AS
 WITH locked AS MATERIALIZED (
     SELECT DISTINCT (held.classid::bigint << 32) | held.objid::bigint AS lock

@@ -1,6 +1,6 @@
--- Show what each queue has, and what it has set aside. `in_hand`: of a pipeline; what a worker has is counted as it was
--- before. `faulted`: messages that are stopped by themselves. `oldest`: when the message came that has been there
--- longest.
+-- The messages of each queue, and those that it has set aside. `in_hand`: of a pipeline; a worker's messages are
+-- counted with their former status. `faulted`: messages that are stopped by themselves. `oldest`: the arrival of the
+-- oldest message.
 CREATE OR REPLACE VIEW {schema}.queue_counts AS
 SELECT
     place.queue,

@@ -1,4 +1,4 @@
--- State and correlations are what handlers took out of bodies.
+-- State and correlations are values that handlers took out of bodies.
 CREATE OR REPLACE VIEW {schema}.seen_instances WITH (security_barrier) AS
 SELECT
     one.instance_id, one.queue, one.group_key, one.status, one.subscription, one.starts,

@@ -1,7 +1,7 @@
--- Show the groups that hand nothing out until something happens, by the rules of `shown_state`: suspended, faulted,
--- timed_out or waiting (for a missing number, a message that opens the group, or until a message is due that was
--- postponed). `since`: of a hole, when it opened; else when the group was last judged. `is_timed`: whether a time-out
--- will end the wait, or report it. A group that is worked on now is not among them.
+-- The groups that hand nothing out until something happens, by the rules of `shown_state`: suspended, faulted,
+-- timed_out or waiting (for a missing number, for a message that opens the group, or until a postponed message is
+-- due). `since`: of a hole, when it opened; else when the group was last judged. `is_timed`: whether a time-out will
+-- end the wait, or report it. A group that is worked on now is not among them.
 CREATE OR REPLACE VIEW {schema}.stopped_groups AS
 WITH asked AS MATERIALIZED (
     SELECT DISTINCT ON (queue_id, group_key) queue_id, group_key, action = 'suspend' AS suspends
@@ -50,7 +50,7 @@ CROSS JOIN LATERAL {schema}.policy_said(
     END
 ) AS rule
 CROSS JOIN LATERAL (
-    -- Of a group that isn't opened, since when the first message waits.
+    -- For a group that isn't opened, since when the first message waits.
     SELECT (rule.name = 'standard' OR standing.flags & {flag.UNOPENED} <> 0) AND standing.since <> {NEVER} AS is_open
 ) AS hole
 LEFT JOIN LATERAL (

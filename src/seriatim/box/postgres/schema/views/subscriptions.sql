@@ -1,4 +1,4 @@
--- Who wants which messages, by name. `subscriber`: the role whose subscription it is, NULL: the owner's; `types`: what
+-- The subscriptions, by name. `subscriber`: the role of the subscription, NULL: the owner's; `types`: the types that
 -- it may match, then.
 CREATE OR REPLACE VIEW {schema}.subscriptions AS
 SELECT

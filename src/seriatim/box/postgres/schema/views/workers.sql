@@ -1,4 +1,4 @@
--- The workers as they were at their last heartbeats. `in_hand`: a list of what they have worked on longest, each with
+-- The workers at their last heartbeats. `in_hand`: a list of the messages that they have worked on longest, each with
 -- its `group`, `message_id`, `attempt`, and `since` when.
 CREATE OR REPLACE VIEW {schema}.workers AS
 SELECT
@@ -6,7 +6,7 @@ SELECT
     known.seen_at, extract(epoch FROM clock_timestamp() - known.seen_at)::double precision AS silent_s,
     known.seen_at <= clock_timestamp() - {schema}.silence() AS is_silent,
     known.capacity, known.threads, known.run_length, known.rate, known.busy,
-    -- By the keys of the tables, whatever the planner thinks of their sizes; and only for whoever reads it.
+    -- By the keys of the tables, whatever sizes the planner takes them for; and only for readers of the column.
     coalesce((
         SELECT jsonb_agg(
             jsonb_build_object(

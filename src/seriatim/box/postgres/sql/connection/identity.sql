@@ -1,5 +1,5 @@
--- Purpose: which server, database and schema is it? And which settings does the connection have by which values change?
---     The server is told by the time of its start, which every role may ask, and which a copy of it doesn't share.
+-- Purpose: which server, database and schema it is, and which settings the connection has that change values.
+-- The server is identified by the time of its start, which every role may read, and which a copy of it doesn't share.
 -- Index: the catalog's own.
 SELECT (
     SELECT concat_ws('/', extract(EPOCH FROM pg_postmaster_start_time()), base.oid, space.oid)

@@ -1,5 +1,5 @@
--- Purpose: groups of a gate begin anew behind the numbers that the queue has given. Their own ordinals go on, because what was released
--- may still wait to be handed out; and for that those that are stopped stay so.
+-- Purpose: groups of a gate begin anew behind the numbers that the queue has given. Their own ordinals go on, because
+-- released messages may still wait to be handed out; therefore stopped groups stay stopped.
 -- Locks: the rows.
 -- Index: known_groups_pkey, place_runs_pkey, late_places_pkey.
 WITH misplaced AS MATERIALIZED (

@@ -1,4 +1,5 @@
--- Purpose: how many messages wait that only this subscription and others that aren't started have collected; up to 1,001.
+-- Purpose: how many messages wait that only subscriptions which aren't started have collected, this one among them; up
+-- to 1,001.
 -- Index: entries_of_group, all of the queue.
 SELECT count(*) AS waiting FROM (
     SELECT FROM {schema}.entries

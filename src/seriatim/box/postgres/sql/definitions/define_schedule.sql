@@ -1,5 +1,5 @@
 -- Purpose: make a schedule, or change one; paused stays paused, and its due time stays where none is given.
--- Locks: the row; whoever publishes for it at this moment is waited for.
+-- Locks: the row; waits for a process that publishes for it.
 -- Index: schedules_pkey.
 INSERT INTO {schema}.schedules AS known (schedule, definition, next_at)
 VALUES (%(name)s, %(definition)s::jsonb, %(next_at)s)

@@ -1,4 +1,4 @@
--- Purpose: set what holds for the box as a whole.
+-- Purpose: set the settings of the box as a whole.
 -- Locks: the row, which nobody else writes.
 -- Index: settings_pkey.
 INSERT INTO {schema}.settings (definition) VALUES (%(definition)s::jsonb)

@@ -1,5 +1,5 @@
--- Purpose: forget what is remembered of a queue's groups and their places, and who waits there.
--- Locks: the rows. A turn that is writing one down is waited for.
+-- Purpose: delete the state of a queue's groups and their places, and its waiting receivers.
+-- Locks: the rows. Waits for a turn that writes one.
 -- Index: known_groups_pkey, requests_of_queue, place_runs_pkey, late_places_pkey, trials_pkey, waiters_of_queue.
 WITH gone AS (
     DELETE FROM {schema}.known_groups WHERE queue_id = %(queue_id)s

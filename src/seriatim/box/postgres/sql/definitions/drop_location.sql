@@ -1,4 +1,4 @@
--- Purpose: take a location away that has given no number. Answers with no row where it has, or isn't there.
+-- Purpose: drop a location that has given no number. No row if it has, or doesn't exist.
 -- Locks: the location's row.
 -- Index: locations_pkey, tickets_pkey.
 DELETE FROM {schema}.locations AS place

@@ -1,4 +1,4 @@
 -- Purpose: drop a schedule.
--- Locks: the row; whoever publishes for it at this moment is waited for.
+-- Locks: the row; waits for a process that publishes for it.
 -- Index: schedules_pkey.
 DELETE FROM {schema}.schedules WHERE schedule = %(name)s

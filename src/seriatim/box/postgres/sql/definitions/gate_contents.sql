@@ -1,5 +1,5 @@
--- Purpose: how many messages has a queue (counted up to 1,000); and how many are on the way to its gate, or wait there for
--- places to be closed.
+-- Purpose: how many messages a queue has (counted up to 1,000); and how many are on the way to its gate, or wait there
+-- for places to be closed.
 -- Index: entries_of_group, entries_on_way.
 SELECT
     (

@@ -1,6 +1,6 @@
--- Purpose: lock the groups of a gate that are to begin anew and have something to do, and so may be worked on. How many are there,
--- up to 1,001, how many are locked, and how many have messages that haven't left their places yet?
--- Locks: these groups, as far as nobody has them: none is waited for, because who has one may wait for the definitions.
+-- Purpose: lock the groups of a gate that are to begin anew and have something to do, and so may be worked on. Return
+-- how many there are, up to 1,001, how many are locked, and how many have messages that haven't left their places yet.
+-- Locks: these groups, unless others have them: it waits for none, because their holders may wait for the definitions.
 -- Index: known_groups_pkey, place_runs_pkey, entries_of_group, requests_of_queue: all of the queue and the gate.
 SELECT
     count(*) AS groups,

@@ -1,4 +1,4 @@
--- Purpose: have every group looked at that has a message which a subscription collected: it may be handed out now.
+-- Purpose: request a look at every group with a message that a subscription collected: it may be handed out now.
 -- Locks: none beyond its own rows: a turn that runs now finds them afterwards.
 -- Index: entries_of_group, all of the queue.
 INSERT INTO {schema}.requests (queue_id, group_key, action, rank)

@@ -1,4 +1,4 @@
--- Purpose: have every group looked at that holds something: what it waits for ends at another time now.
+-- Purpose: request a look at every group that holds messages: its wait ends at another time now.
 -- Locks: none beyond its own rows: a turn that runs now finds them afterwards.
 -- Index: entries_of_group, all of the queue.
 INSERT INTO {schema}.requests (queue_id, group_key, action, rank)

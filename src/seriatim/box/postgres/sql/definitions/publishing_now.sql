@@ -1,2 +1,3 @@
--- Purpose: who keeps the definitions from being changed, in words: transactions that publish, or whoever took their lock.
+-- Purpose: the transactions that keep the definitions from being changed, in words: publishers, or a holder of their
+-- lock.
 SELECT {schema}.holders_of({schema}.lock_of('publishers')) AS holders

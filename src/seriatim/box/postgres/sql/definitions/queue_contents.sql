@@ -1,4 +1,4 @@
--- Purpose: what a queue still has, each count up to 1,001.
+-- Purpose: the messages and groups that a queue still has, each count up to 1,001.
 -- Index: entries_of_group, aside_of_group, history_of_group.
 SELECT
     (SELECT count(*) FROM (

@@ -1,4 +1,5 @@
--- Purpose: does a queue remember any group, or has it any message that isn't judged yet? `numbers`: or has it counted the messages of one?
+-- Purpose: whether a queue has the state of any group, or a message that isn't judged yet; `numbers`: or has counted
+-- the messages of one.
 -- Index: known_groups_pkey, entries_of_group, place_runs_pkey, a row each.
 SELECT
     EXISTS (SELECT FROM {schema}.known_groups WHERE queue_id = %(queue_id)s)

@@ -1,4 +1,4 @@
--- Purpose: as send_run.sql, of one message.
+-- Purpose: send_run.sql for one message.
 -- Locks: the group and the row of the dialog; the row of the other side, so that it doesn't end meanwhile.
 -- Index: endpoints_pkey, endpoints_conversation_id_is_initiator_service_key, contracts_pkey, dialog_rules_pkey.
 SELECT refused, what, remedy FROM {schema}.try_send_run(

@@ -1,4 +1,4 @@
--- Purpose: mark the first message of a delivery, and see by which transaction that had it in hand it was rolled back.
+-- Purpose: mark the first message of a delivery, and return the transaction that had it in hand and was rolled back.
 -- Locks: the row of its entry, which only a turn locks; those of dialogs that have begun.
 -- Index: entries_pkey, rollbacks_pkey, endpoints_pkey.
 SELECT

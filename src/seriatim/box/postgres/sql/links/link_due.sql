@@ -1,4 +1,4 @@
--- Purpose: in how many seconds something can be sent over a link whose address this box has; NULL: nothing waits.
+-- Purpose: in how many seconds messages can be sent over a link whose address this box has; NULL: nothing waits.
 -- Index: link_streams_to_send (the first entry of each link), entries_arrived, link_streams_of_keys, known_groups_pkey.
 SELECT least(
     (

@@ -1,4 +1,4 @@
--- Purpose: note why a round over a link failed; NULL: it didn't.
+-- Purpose: note why an exchange over a link failed; NULL: it didn't.
 -- Locks: the row, for a moment.
 -- Index: links_link_key.
 UPDATE {schema}.links SET last_error = %(error)s, failed_at = CASE WHEN %(error)s::text IS NULL THEN failed_at ELSE now() END

@@ -1,4 +1,4 @@
--- Purpose: note who speaks as which box, into which queues, and whether it may ask what became of its messages.
+-- Purpose: note which role or key speaks as which box, into which queues, and whether it may trace its messages.
 -- Locks: the row.
 -- Index: links_link_key.
 INSERT INTO {schema}.links (link, peer, role, public_key, queues, traces)

@@ -1,6 +1,6 @@
 -- Purpose: the law of the spool: every reference has its message, every message its ticket, and a message without any
--- reference is noted for the clean-up; an entry that says when it was committed says what its ticket says, and its place
--- in its transaction is that of its message. Gives what breaks it; no rows is what has to come out.
+-- reference is noted for the clean-up; an entry that says when it was committed says what its ticket says, and its
+-- place in its transaction is that of its message. Return the violations; there must be none.
 -- Index: none; all of it is read, and hashed.
 WITH referred AS (
     SELECT 'entries' AS place, arrival_id, position FROM {schema}.entries
@@ -32,7 +32,7 @@ WITH referred AS (
     SELECT 'a message without a ticket', stored.arrival_id, stored.position
     FROM {schema}.spool AS stored LEFT JOIN {schema}.tickets AS run USING (arrival_id)
     WHERE run.location IS NULL
-        -- Of what a tick numbers something else tells.
+        -- Another audit covers messages that a tick numbers.
         AND NOT EXISTS (SELECT FROM {schema}.arrivals AS one WHERE one.arrival_id = stored.arrival_id) LIMIT %(most)s
 ) UNION ALL (
     SELECT 'an entry with a place in the order of commit that its ticket has not', entry.arrival_id, entry.position

@@ -1,6 +1,6 @@
--- Purpose: delete what was set aside with one of these dispositions, and what is unrouted, and write each down in the
--- operator log; the messages go with the next clean-up, if nobody else has them.
--- Locks: the rows; who resubmits them is waited for.
+-- Purpose: delete messages that were set aside with one of these dispositions, and unrouted ones, and record each in
+-- the operator log; the next clean-up deletes the messages without other references.
+-- Locks: the rows; waits for a resubmission of them.
 -- Index: aside_pkey, unrouted_pkey, spool_pkey, queues_pkey.
 WITH refused AS (
     DELETE FROM {schema}.aside

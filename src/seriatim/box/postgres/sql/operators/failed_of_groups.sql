@@ -1,4 +1,4 @@
--- Purpose: the messages that stop each of some groups, as failed.sql has them of one.
+-- Purpose: the messages that stop each of some groups, like failed.sql for one group.
 -- Index: entries_of_group, faults_of_group, spool_pkey.
 SELECT
     wanted.group_key AS "group", found.entry_id, found.waits, (

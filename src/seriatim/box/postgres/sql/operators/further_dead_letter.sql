@@ -1,4 +1,4 @@
--- Purpose: the number of the dead letter that comes so many after a number; none if there are fewer.
+-- Purpose: the number of the dead letter a number of places after another one; none if there are fewer.
 -- Index: aside_dead.
 SELECT one.entry_id FROM {schema}.aside AS one
 WHERE one.disposition = 'dead' AND one.entry_id > %(after)s::bigint

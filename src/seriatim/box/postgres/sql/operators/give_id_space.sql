@@ -1,4 +1,4 @@
--- Purpose: give a role its id space: the one that is named, or where it has none yet that of its name.
+-- Purpose: give a role its id space: the named one, or if it has none yet that of its name.
 -- Locks: the role's row.
 -- Index: id_spaces_pkey.
 INSERT INTO {schema}.id_spaces AS known (role, id_space)

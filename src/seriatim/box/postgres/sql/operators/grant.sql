@@ -1,4 +1,4 @@
--- Purpose: give a role rights, besides those that it has.
+-- Purpose: give a role further rights.
 -- Locks: none beyond its own rows; the queues and locations stay while the transaction lasts.
 -- Index: grants_each_once, granted_types_pkey.
 WITH known AS (

@@ -1,4 +1,4 @@
--- Purpose: which roles may do what.
+-- Purpose: the rights of roles.
 -- Index: none; the tables are small.
 SELECT
     pg_get_userbyid(known.role::oid)::text AS role,

@@ -1,8 +1,8 @@
--- Purpose: the next messages that a queue has set aside as invalid, in order of commit, so that they can be routed again;
--- locked. What came in a dialog is no message of a subscription.
--- Locks: their rows, until the transaction ends; who resubmits or deletes them, too, waits.
--- Index: aside_of_group, tickets_arrival_id_key, spool_pkey. What is where is sorted whole, without the messages
--- themselves; each of these is looked up, however few PostgreSQL takes them for.
+-- Purpose: the next messages that a queue has set aside as invalid, in order of commit, so that they can be routed
+-- again; locked. A message of a dialog isn't one of a subscription.
+-- Locks: their rows, until the transaction ends; others that resubmit or delete them wait.
+-- Index: aside_of_group, tickets_arrival_id_key, spool_pkey. All places are sorted, without the messages themselves;
+-- each message is looked up, even if PostgreSQL takes them for few.
 SELECT
     next.stamp, next.serial, next.arrival_id, next.position, stored.message_id, stored.type, stored.content_type,
     stored.context::text, stored.property_types, stored.body, stored.received_at, next.entry_id

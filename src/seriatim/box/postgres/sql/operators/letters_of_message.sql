@@ -1,4 +1,4 @@
--- Purpose: the numbers of the dead letters that a message is, one for each queue.
+-- Purpose: the numbers of a message's dead letters, one for each queue.
 -- Index: spool_by_time, aside_of_message.
 SELECT letter.entry_id
 FROM {schema}.spool AS stored

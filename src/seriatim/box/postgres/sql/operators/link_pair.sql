@@ -1,4 +1,4 @@
--- Purpose: what stands of a pair of boxes, and of the role or the key that shall speak as the other one.
+-- Purpose: the stored pair of two boxes, and the role or the key that is to speak as the other one.
 -- Index: links_link_key, links_peer_key, links_role_key, links_public_key_key.
 SELECT
     (SELECT box_id FROM {schema}.box_identity) AS own,

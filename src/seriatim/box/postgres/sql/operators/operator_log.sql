@@ -1,5 +1,5 @@
--- Purpose: what operators did, newest first: to a queue or one of its groups, by one actor, one action, or in a range of time; with
--- lower numbers than one.
+-- Purpose: the actions of operators, newest first: on a queue or one of its groups, by one actor, one action, or in a
+-- range of time; with lower numbers than one.
 -- Index: operator_log_of_group where a queue is given, else operator_log_pkey.
 SELECT operation_id, at, actor, action, queue, group_key AS "group", reason, details, role
 FROM {schema}.operator_log AS one

@@ -1,6 +1,6 @@
--- Purpose: the operator log, newest first, with a row for a run: what one actor did with one action, for one reason, to one after
--- another. Of the next `among` entries with lower numbers than one; at most `limit` runs; of each the newest `listed` entries, and
--- of one that is a single entry its details.
+-- Purpose: the operator log, newest first, with a row for a run: the consecutive entries of one actor with one action
+-- and one reason. Of the next `among` entries with lower numbers than one; at most `limit` runs; of each the newest
+-- `listed` entries, and of one that is a single entry its details.
 -- Index: operator_log_of_group where a queue is given, else operator_log_pkey.
 WITH read AS (
     SELECT operation_id, at, actor, action, queue, group_key, reason, role

@@ -1,6 +1,6 @@
--- Purpose: delete groups of bulk operations that ended, or were gathered and never begun, before some moment, and then these operations;
--- at most so many groups.
--- Locks: the rows that go, which nobody else wants.
+-- Purpose: delete groups of bulk operations that ended, or were gathered and never begun, before some moment, and then
+-- these operations; at most so many groups.
+-- Locks: the rows that go, which no other transaction needs.
 -- Index: bulk_operations_pkey, bulk_groups_pkey.
 WITH old AS MATERIALIZED (
     SELECT bulk_id FROM {schema}.bulk_operations

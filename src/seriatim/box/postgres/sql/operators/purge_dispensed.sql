@@ -1,6 +1,6 @@
 -- Purpose: delete the next tickets that were dispensed at once and belong to no message, but of a location never the
 -- newest.
--- Locks: the rows that go, which nobody else wants.
+-- Locks: the deleted rows, which no other transaction needs.
 -- Index: tickets_arrival_id_key, tickets_pkey.
 WITH old AS MATERIALIZED (
     SELECT location, epoch, number FROM {schema}.tickets AS run

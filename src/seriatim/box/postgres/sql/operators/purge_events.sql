@@ -1,5 +1,5 @@
--- Purpose: of the next events, delete those that were written down before some moment.
--- Locks: the rows that go, which only who gives positions may want, too.
+-- Purpose: of the next events, delete those that were recorded before some moment.
+-- Locks: the deleted rows, which only the giver of positions may need, too.
 -- Index: events_pkey.
 WITH looked AS MATERIALIZED (
     SELECT event_id, recorded_at FROM {schema}.events

@@ -1,6 +1,6 @@
 -- Purpose: of the next faults, delete those that are older than some moment; but not the newest of a message that is in
 -- its queue, a dead letter or history.
--- Locks: the rows that go, which nobody else wants.
+-- Locks: the deleted rows, which no other transaction needs.
 -- Index: faults_pkey, faults_of_entry, entries_pkey, aside_pkey, history_of_message.
 WITH looked AS MATERIALIZED (
     SELECT fault_id, at, queue_id, entry_id, arrival_id, position FROM {schema}.faults

@@ -1,5 +1,5 @@
--- Purpose: delete the next entries of a queue that were done before some moment; what they refer to is noted.
--- Locks: the rows that go, which nobody else wants.
+-- Purpose: delete the next entries of a queue that were done before some moment; their references are noted.
+-- Locks: the deleted rows, which no other transaction needs.
 -- Index: history_pkey.
 WITH old AS MATERIALIZED (
     SELECT queue_id, done_at, entry_id FROM {schema}.history

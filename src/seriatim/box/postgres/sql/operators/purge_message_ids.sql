@@ -1,5 +1,5 @@
 -- Purpose: forget the next message ids that were published before some moment.
--- Locks: the rows that go. Who publishes one of them again waits for it, and then publishes.
+-- Locks: the deleted rows. A publisher of one of them waits for it, and then publishes.
 -- Index: message_ids_by_age, message_ids_pkey.
 WITH old AS MATERIALIZED (
     SELECT message_id, id_space, published_at FROM {schema}.message_ids

@@ -1,8 +1,8 @@
--- Purpose: of the next references that are gone, delete the messages that nobody refers to any more. One statement: so
--- it sees a reference that moves from one table to another in the one or in the other.
--- Locks: the notes, and the spool's rows that go, which nobody else wants.
+-- Purpose: of the next references that are gone, delete the messages without any reference left. One statement: so it
+-- sees a reference that moves between two tables in one of them.
+-- Locks: the notes, and the deleted rows of the spool, which no other transaction needs.
 -- Index: dropped_pkey, entries_of_message, aside_of_message, history_of_message, unrouted_pkey, to_route_pkey,
---     region_numbers_of_place, spool_pkey.
+-- region_numbers_of_place, spool_pkey.
 WITH noted AS (
     DELETE FROM {schema}.dropped WHERE drop_id IN (
         SELECT drop_id FROM {schema}.dropped WHERE drop_id > %(after)s ORDER BY drop_id LIMIT %(batch)s

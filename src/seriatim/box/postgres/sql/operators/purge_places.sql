@@ -1,5 +1,6 @@
--- Purpose: of the next runs of place numbers, delete those that aren't the newest of their group: what is next is computed from it.
--- Locks: the rows that go, which nobody else wants.
+-- Purpose: of the next runs of place numbers, delete those that aren't the newest of their group: the next number is
+-- computed from it.
+-- Locks: the deleted rows, which no other transaction needs.
 -- Index: place_runs_pkey.
 WITH looked AS MATERIALIZED (
     SELECT queue_id, group_key, first FROM {schema}.place_runs

@@ -1,5 +1,6 @@
--- Purpose: forget whose some numbers of sessions in two regions are: they are over, and a message that is published again is no longer recognised.
--- Locks: the rows that go. A sender of one of these messages waits for it.
+-- Purpose: forget the messages of some numbers of sessions in two regions: they are over, and a message that is
+-- published again is no longer recognised.
+-- Locks: the deleted rows. A sender of one of these messages waits for it.
 -- Index: region_numbers_by_time, region_sessions_pkey, region_outbox_name_message_id_key, entries by place.
 WITH old AS MATERIALIZED (
     SELECT its.queue_id, its.session, its.number, its.message_id

@@ -1,4 +1,4 @@
--- Purpose: notes of how large the tables were go after a week.
+-- Purpose: delete the notes of the tables' sizes after a week.
 -- Locks: the rows.
 -- Index: samples_pkey.
 DELETE FROM {schema}.samples WHERE taken_at < now() - interval '7 days'

@@ -1,6 +1,6 @@
--- Purpose: of the next tickets, delete those whose messages are gone, but of a location never the newest: what is next
--- is computed from it. The sweep goes on where it was left, and begins anew at the end.
--- Locks: the rows that go, which nobody else wants; the box's row of keeping.
+-- Purpose: of the next tickets, delete those whose messages are gone, but of a location never the newest: the next
+-- number is computed from it. The sweep continues where it stopped, and begins anew at the end.
+-- Locks: the deleted rows, which no other transaction needs; the box's row of keeping.
 -- Index: tickets_arrival_id_key, spool_pkey, tickets_pkey.
 WITH looked AS MATERIALIZED (
     SELECT location, epoch, number, arrival_id FROM {schema}.tickets

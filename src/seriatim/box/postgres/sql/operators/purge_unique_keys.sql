@@ -1,5 +1,6 @@
--- Purpose: delete unique keys whose messages don't wait any more; at most `at_most` of those older than `before` are looked at.
--- Locks: the rows that it deletes; those that a publisher has are left out.
+-- Purpose: delete unique keys whose messages don't wait any more; it checks at most `at_most` of those older than
+-- `before`.
+-- Locks: the rows that it deletes; those that a publisher has locked are left out.
 -- Index: unique_keys_by_age, entries_of_message.
 WITH old AS MATERIALIZED (
     SELECT known.queue_id, known.id_space, known.unique_key

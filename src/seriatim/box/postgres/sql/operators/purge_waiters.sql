@@ -1,4 +1,4 @@
--- Purpose: forget who waited, and whose connection is gone.
+-- Purpose: delete waiting receivers whose connections are gone.
 -- Locks: the rows that go.
 -- Index: none; there are as many as wait.
 DELETE FROM {schema}.waiters AS waiter WHERE NOT EXISTS (

@@ -1,6 +1,6 @@
--- Purpose: what a clean-up would free: counts, and bytes by the mean size of a row. `history` and `messages` are counted
--- up to the moments of the queues; a message that another entry refers to, too, is counted nevertheless. So is the newest
--- fault of a message that is there.
+-- Purpose: the rows that a clean-up would delete: counts, and bytes by the mean size of a row. `history` and `messages`
+-- are counted up to the moments of the queues; a message that another entry refers to, too, is counted nevertheless. So
+-- is the newest fault of a message that is there.
 -- Index: history_pkey, message_ids_by_age, and those of purge_messages.sql.
 WITH done AS (
     SELECT sum((

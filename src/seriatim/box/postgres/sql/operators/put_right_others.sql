@@ -1,5 +1,5 @@
--- Purpose: count anew, from now, what was counted from a time that is still to come, beside queues: timers and lifetimes
--- of dialogs, when a link tries again, and when a process was seen last.
+-- Purpose: begin anew periods beside queues that count from a future time: timers and lifetimes of dialogs, when a link
+-- tries again, and when a process was seen last.
 -- Locks: the rows.
 -- Index: none; all are read.
 WITH moment AS MATERIALIZED (

@@ -1,4 +1,4 @@
--- Purpose: the pipeline that has a queue, and how many messages it has in hand that it hasn't finished.
+-- Purpose: the pipeline that has a queue, and the number of its unfinished messages in hand.
 -- Index: readers_pkey, queues_pkey, entries_in_hand.
 SELECT coalesce(place.owner, ''), (
     SELECT count(*) FROM {schema}.entries AS entry

@@ -1,4 +1,4 @@
--- Purpose: let a paused schedule go on at its next due time. Answers with a row if it was paused.
+-- Purpose: resume a paused schedule at its next due time. No row if it wasn't paused.
 -- Locks: the row.
 -- Index: schedules_pkey.
 UPDATE {schema}.schedules SET

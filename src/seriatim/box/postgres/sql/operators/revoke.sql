@@ -1,4 +1,4 @@
--- Purpose: take rights from a role, some or all.
+-- Purpose: revoke rights of a role, some or all.
 -- Locks: the rows.
 -- Index: grants_each_once, granted_types_pkey.
 WITH known AS (

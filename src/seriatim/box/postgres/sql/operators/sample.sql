@@ -1,4 +1,4 @@
--- Purpose: note how large the tables are, unless it was done within the hour.
+-- Purpose: note the sizes of the tables, unless it was done within the hour.
 -- Index: samples_pkey; the catalog's own.
 INSERT INTO {schema}.samples (name, rows, size_bytes)
 SELECT

@@ -1,7 +1,7 @@
--- Purpose: what was set aside and is no dead letter, and what is unrouted, the oldest first, at most so many; of one
--- queue, group, type, age or id; after a row, by when it was set aside, its arrival, position and entry.
--- Index: aside_of_group where a group is given, else aside_by_time and unrouted_by_time, in whose order each is read until there are
--- enough; spool_pkey.
+-- Purpose: messages that were set aside and are no dead letters, and unrouted ones, the oldest first, up to a limit; of
+-- one queue, group, type, age or id; after a row, by when it was set aside, its arrival, position and entry.
+-- Index: aside_of_group where a group is given, else aside_by_time and unrouted_by_time, in whose order each is read
+-- until there are enough; spool_pkey.
 SELECT
     one.message_id, one.type, place.queue, one.group_key AS "group", one.status, one.sequence, one.reason, one.since,
     one.received_at, one.entry_id, one.arrival_id, one.position

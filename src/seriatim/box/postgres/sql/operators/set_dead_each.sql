@@ -1,4 +1,4 @@
--- Purpose: make the messages that stop each of some groups dead letters, as set_dead does with those of one.
+-- Purpose: make the messages that stop each of some groups dead letters, like set_dead for one group.
 -- Locks: as the function: rows of entries.
 -- Index: entries_pkey.
 SELECT count({schema}.set_dead(%(of_queue)s, gone.group_key, gone.entries, %(why)s)::text)

@@ -1,4 +1,4 @@
--- Purpose: a role that has no rights left can call nothing any more.
+-- Purpose: keep a role without rights from calling any function.
 -- Locks: the catalog's rows of the schema and of its functions, briefly.
 -- Index: grants_each_once.
 SELECT {schema}.shut_out(oid::regrole) FROM pg_roles

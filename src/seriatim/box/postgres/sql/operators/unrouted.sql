@@ -1,7 +1,7 @@
--- Purpose: the next messages that nobody wanted, in order of commit, so that they can be routed again; locked.
--- Locks: their rows, until the transaction ends; who resubmits them, too, waits.
--- Index: unrouted_pkey, tickets_arrival_id_key, spool_pkey. What is where is sorted whole, without the messages
--- themselves; each of these is looked up, however few PostgreSQL takes them for.
+-- Purpose: the next unrouted messages, in order of commit, so that they can be routed again; locked.
+-- Locks: their rows, until the transaction ends; others that resubmit them wait.
+-- Index: unrouted_pkey, tickets_arrival_id_key, spool_pkey. All places are sorted, without the messages themselves;
+-- each message is looked up, even if PostgreSQL takes them for few.
 SELECT
     next.stamp, next.serial, next.arrival_id, next.position, stored.message_id, stored.type, stored.content_type,
     stored.context::text, stored.property_types, stored.body, stored.received_at

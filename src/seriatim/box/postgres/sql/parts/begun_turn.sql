@@ -1,4 +1,4 @@
--- Purpose: what a turn begins with: `locked`, the group that it has locked, and `turn`, what it reads of it.
+-- Purpose: the begin of a turn: `locked`, the group that it has locked, and `turn`, its data.
 SELECT
     locked.group_keys AS locked_keys, locked.now_us, locked.isolation, locked.version, locked.unrouted AS locked_unrouted,
     locked.many,

@@ -1,4 +1,4 @@
--- Purpose: `one`, a row of events, is what a command asks for.
+-- Purpose: `one`, a row of events, fits a command's filter.
 (%(queue)s::text IS NULL OR one.queue_id = (
     SELECT known.queue_id FROM {schema}.queues AS known WHERE known.queue = %(queue)s
 ))

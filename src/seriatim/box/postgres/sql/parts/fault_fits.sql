@@ -1,4 +1,4 @@
--- Purpose: `one`, a row of faults, and `place`, its queue, are what a command asks for.
+-- Purpose: `one`, a row of faults, and `place`, its queue, fit a command's filter.
 (%(queue)s::text IS NULL OR place.queue = %(queue)s)
 AND (%(group)s::text IS NULL OR one.group_key = %(group)s)
 AND (%(key)s::text IS NULL OR one.group_key LIKE %(key)s)

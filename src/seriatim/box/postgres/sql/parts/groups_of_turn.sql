@@ -1,4 +1,5 @@
--- Purpose: `known` and `asked`: what is remembered of the groups {1} of the queue {0}, and what operators asked of them meanwhile.
+-- Purpose: `known` and `asked`: the state of the groups {1} of the queue {0}, and operators' requests for them
+-- meanwhile.
 CROSS JOIN LATERAL (
     SELECT
         array_agg(group_key) AS group_keys, array_agg(incarnation) AS incarnations, array_agg(state) AS states,

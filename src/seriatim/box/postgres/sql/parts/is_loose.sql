@@ -1,4 +1,4 @@
--- Purpose: nobody refers to the message of the row {0} any more.
+-- Purpose: the message of the row {0} has no reference left.
 NOT EXISTS (
     SELECT FROM {schema}.entries AS other
     WHERE other.arrival_id = {0}.arrival_id AND other.position = {0}.position

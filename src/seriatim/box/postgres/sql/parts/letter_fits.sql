@@ -1,4 +1,5 @@
--- Purpose: `letter`, a row of aside, `place`, its queue, and `fault`, see `letters`, are what a command asks for: a dead letter.
+-- Purpose: `letter`, a row of aside, `place`, its queue, and `fault`, see `letters`, fit a command's filter of dead
+-- letters.
 letter.disposition = 'dead'
 AND (%(entry_ids)s::bigint[] IS NULL OR letter.entry_id = ANY (%(entry_ids)s::bigint[]))
 AND (%(queue)s::text IS NULL OR place.queue = %(queue)s)

@@ -1,4 +1,5 @@
--- Purpose: `letter`, what was set aside, with `place`, its queue, and `fault`, the error at which its handler failed last.
+-- Purpose: `letter`, a message that was set aside, with `place`, its queue, and `fault`, the error at which its handler
+-- failed last.
 {schema}.aside AS letter
 JOIN {schema}.queues AS place USING (queue_id)
 LEFT JOIN LATERAL (

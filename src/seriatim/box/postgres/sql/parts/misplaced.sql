@@ -1,4 +1,5 @@
--- Purpose: the groups of the gate {1} whose next number isn't the one that their origin's group, in the queue {0}, gives next: `next`.
+-- Purpose: the groups of the gate {1} whose next number differs from the next one of their origin's group, in the queue
+-- {0}: `next`.
 SELECT wanted.group_key, coalesce(given.last, 0) + 1 AS next
 FROM (
     SELECT numbered.group_key, max(numbered.last) AS last FROM (

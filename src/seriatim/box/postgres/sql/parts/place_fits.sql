@@ -1,4 +1,4 @@
--- Purpose: `place`, a row of message_places, and `failed`, see `last_fault`, are what a command asks for.
+-- Purpose: `place`, a row of message_places, and `failed`, see `last_fault`, fit a command's filter.
 (%(queue)s::text IS NULL OR place.queue = %(queue)s)
 AND (%(group)s::text IS NULL OR place.group_key = %(group)s)
 AND (%(status)s::text IS NULL OR place.status = %(status)s)

@@ -1,4 +1,4 @@
--- Purpose: what is told of `one`, a row of events: of one that an operator caused, the actor and the reason, too.
+-- Purpose: the columns of `one`, a row of events, with the actor and the reason of an event that an operator caused.
 SELECT
     one.event_id, one.position, place.queue, one.group_key AS "group", one.incarnation, one.kind, one.first, one.last,
     one.count, one.at, one.recorded_at, one.operation_id, log.action, log.actor, log.reason

@@ -1,4 +1,4 @@
--- Purpose: the bodies of messages of dialogs that were put into a reader's next batch, so far as their types are checked.
+-- Purpose: the bodies of messages of dialogs that were put into a reader's next batch, if their types are checked.
 -- Index: entries_pkey, spool_pkey.
 SELECT
     stored.context -> 'dialog' ->> 'handle' AS handle,

@@ -1,4 +1,4 @@
--- Purpose: forget what a part has, to stage it again.
+-- Purpose: delete the content of a part, to stage it again.
 -- Locks: its rows.
 -- Index: staged_messages_of_part, staged_entries_of_part, staged_message_parts_of_part.
 WITH messages AS (

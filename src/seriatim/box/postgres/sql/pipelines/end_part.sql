@@ -1,4 +1,4 @@
--- Purpose: a part is staged: by which version it was routed, and how much it is.
+-- Purpose: note that a part is staged: its version of the definitions, and its size.
 -- Locks: the part's row.
 -- Index: parts_pkey.
 UPDATE {schema}.parts SET version = %(version)s, messages = %(messages)s, entries = %(entries)s

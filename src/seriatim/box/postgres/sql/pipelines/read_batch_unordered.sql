@@ -1,5 +1,5 @@
 -- Purpose: the messages of a reader's batches, some of them, where the queue has no groups.
--- Locks: none; nobody changes what is in a complete batch.
+-- Locks: none; a complete batch doesn't change.
 -- Index: entries_in_hand, spool_pkey, message_parts_pkey, tickets_arrival_id_key, locations_pkey.
 SELECT
     stored.message_id, stored.type, stored.location, stored.epoch, stored.number, stored.content_type, stored.received_at,

@@ -1,4 +1,4 @@
--- Purpose: some of the messages that a queue has, whatever has become of them so far.
+-- Purpose: some of the messages that a queue has, in any state.
 -- Index: entries_pkey, spool_pkey, message_parts_pkey, tickets_arrival_id_key, locations_pkey.
 SELECT
     stored.message_id, stored.type, stored.location, stored.epoch, stored.number, stored.content_type, stored.received_at,

@@ -1,4 +1,4 @@
--- Purpose: a batch of a writer is in the box, routed by that version of the definitions.
+-- Purpose: note that a batch of a writer is in the box, routed by that version of the definitions.
 -- Locks: the writer's row.
 -- Index: writers_pkey.
 UPDATE {schema}.writers SET

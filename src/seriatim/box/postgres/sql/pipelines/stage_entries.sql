@@ -1,4 +1,4 @@
--- Purpose: stage where the messages of a part go.
+-- Purpose: stage the entries of a part's messages.
 -- Index: staged_entries_of_part.
 COPY {schema}.staged_entries (
     part_id, place, queue_id, group_key, sequence, size, priority, problem, subscription_ids

@@ -1,3 +1,3 @@
--- Purpose: stage by which keys messages of a part go into dialogs.
+-- Purpose: stage the keys by which messages of a part go into dialogs.
 -- Index: staged_keys_of_part.
 COPY {schema}.staged_keys (part_id, place, key, problem) FROM STDIN (FORMAT binary)

@@ -1,5 +1,5 @@
--- Purpose: the messages of a part that has to be routed again, from a place on, with the groups and sequences that were
--- given for them, where they go straight into one queue, and what is wrong with them.
+-- Purpose: the messages of a part that has to be routed again, from a place on, with their given groups and sequences,
+-- if they go straight into one queue, and their problems.
 -- Index: staged_messages_of_part, staged_entries_of_part, staged_message_parts_of_part.
 SELECT
     place, message_id, type, location, content_type, context, property_types, body, entry.group_key, entry.sequence,

@@ -1,4 +1,4 @@
--- Purpose: parts that no merge will ask for: of tasks of this writer that were repeated, and of writers that are gone.
+-- Purpose: parts that no merge will request: of repeated tasks of this writer, and of writers that are gone.
 -- Index: parts_of_writer, parts_by_age.
 SELECT part_id FROM {schema}.parts WHERE writer = %(writer)s AND batch <= %(batch)s
 UNION

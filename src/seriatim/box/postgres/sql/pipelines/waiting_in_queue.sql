@@ -1,4 +1,4 @@
--- Purpose: how many messages a queue has that aren't done; held ones among them, and not the last batch if it is finished.
+-- Purpose: how many unfinished messages a queue has, including held ones, without the last batch if it is finished.
 -- Index: entries_of_group, entries_in_hand.
 SELECT (
     SELECT count(*) FROM {schema}.entries WHERE queue_id = %(queue_id)s

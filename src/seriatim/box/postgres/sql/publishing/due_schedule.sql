@@ -1,4 +1,4 @@
--- Purpose: the next schedule whose time has come, locked until it is moved on; one that somebody else has is left to him.
+-- Purpose: the next due schedule, locked until it is moved on; skips a schedule that another process has locked.
 -- Locks: the row.
 -- Index: none; the table is small.
 SELECT schedule, definition::text AS definition, next_at, clock_timestamp() AS now

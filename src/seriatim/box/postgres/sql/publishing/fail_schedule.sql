@@ -1,4 +1,4 @@
--- Purpose: note why nothing could be published for a schedule; it is tried again after a while.
+-- Purpose: note why a schedule couldn't publish; it is tried again after a while.
 -- Locks: the row.
 -- Index: schedules_pkey.
 UPDATE {schema}.schedules SET

@@ -1,4 +1,4 @@
--- Purpose: what only subscriptions of roles have led to full queues is invalid there.
+-- Purpose: make messages that only subscriptions of roles have led to full queues invalid there.
 -- Locks: the rows, which are the batch's.
 -- Index: staged_entries_of_part.
 UPDATE {schema}.staged_entries SET problem = %(why)s

@@ -1,3 +1,3 @@
--- Purpose: where to look for what was published through SQL and waits to be routed, and how long it took to find that.
+-- Purpose: where to look for messages published through SQL that wait to be routed, and the time of this look.
 -- Index: to_route_of_transaction.
 SELECT settled::text AS settled, unsettled::text AS unsettled, took_us FROM {schema}.settled()

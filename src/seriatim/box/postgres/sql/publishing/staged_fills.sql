@@ -1,4 +1,4 @@
--- Purpose: does a message of a batch fill a hole of a queue?
+-- Purpose: whether a message of a batch fills a hole of a queue.
 -- Index: staged_entries_of_part, entries_of_group, known_groups_pkey.
 SELECT coalesce(bool_or(fills), FALSE)
 FROM (

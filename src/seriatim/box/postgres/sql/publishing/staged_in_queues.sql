@@ -1,5 +1,5 @@
--- Purpose: how many messages the parts of a batch have for queues that may have so many, by queue: those that wait for room,
--- and those that only subscriptions of roles have led there.
+-- Purpose: how many messages the parts of a batch have for queues with limits, by queue: those that wait for room, and
+-- those that only subscriptions of roles have led there.
 -- Index: staged_entries_of_part.
 SELECT
     queue_id,

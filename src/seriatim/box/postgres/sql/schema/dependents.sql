@@ -1,5 +1,5 @@
--- Purpose: these functions and views, and all that depends on them, on its dependents too: what would go with them. `is_ours`: it is a
---     function or a view of the box.
+-- Purpose: these functions and views, and all their direct and indirect dependents, which would be dropped with them.
+-- `is_ours`: it is a function or a view of the box.
 -- Index: the catalog's own.
 WITH RECURSIVE gone (classid, objid) AS (
     SELECT 'pg_proc'::regclass::oid, routine.oid FROM pg_proc AS routine

@@ -1,5 +1,5 @@
--- Purpose: is there a schema of that name, has it a box's record of migrations, and the functions that tell it? Which of these
---     functions and views has it not?
+-- Purpose: whether there is a schema of that name, with a box's record of migrations, and the functions that return it;
+-- and which of these functions and views are missing.
 -- Index: the catalog's own.
 WITH space AS (
     SELECT oid FROM pg_namespace WHERE nspname = %(schema)s

@@ -1,4 +1,4 @@
--- Purpose: who has the lock of lock_schema.sql.
+-- Purpose: the holders of the lock of lock_schema.sql.
 SELECT held.pid, coalesce(worker.usename, '')::text AS role
 FROM pg_locks AS held LEFT JOIN pg_stat_activity AS worker ON worker.pid = held.pid
 WHERE held.locktype = 'advisory' AND held.objsubid = 1 AND held.granted

@@ -1,3 +1,3 @@
--- Purpose: the migrations that were applied, where the function that tells them is gone.
+-- Purpose: the migrations that were applied, if the function that returns them is gone.
 -- Index: migrations_pkey.
 SELECT number, checksum FROM {schema}.migrations ORDER BY number

@@ -1,4 +1,5 @@
--- Purpose: set what a migration relies on, until the transaction ends; answers how long its connection waits for a lock, 0: for ever.
+-- Purpose: make the settings of a migration, until the transaction ends; return how long its connection waits for a
+-- lock, 0: for ever.
 WITH known AS MATERIALIZED (
     SELECT setting::integer AS lock_timeout_ms FROM pg_settings WHERE name = 'lock_timeout'
 ), done AS MATERIALIZED (

@@ -1,3 +1,4 @@
--- Purpose: nobody but the owner calls what migrations have made, unless he lets them in: PostgreSQL lets everybody.
+-- Purpose: keep all roles but the owner from calling the functions that migrations have made: by default PostgreSQL
+-- lets all call them.
 -- Locks: the catalog's rows of the schema's functions, briefly.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC

@@ -1,4 +1,5 @@
--- Purpose: which transactions keep others from locking the tables of lock_out.sql, the oldest first, and for how many seconds.
+-- Purpose: which transactions keep others from locking the tables of lock_out.sql, the oldest first, and their ages in
+-- seconds.
 SELECT
     held.pid, coalesce(worker.usename, '')::text AS role, coalesce(worker.application_name, '') AS program,
     coalesce(extract(epoch FROM clock_timestamp() - min(worker.xact_start)), 0)::double precision AS seconds

@@ -1,4 +1,4 @@
--- Purpose: ask to be called for messages of queues, no more for others, and find when the next timer of each is due.
+-- Purpose: register for notifications of queues, and no others, and return when the next timer of each is due.
 -- Locks: the row of each waiter that leaves.
 -- Index: waiters_pkey.
 SELECT

@@ -1,11 +1,11 @@
--- Purpose: lock the next group that has something to do, or the named one, and read what a turn has to know of it, in one
--- row. Each function takes a snapshot of its own: what is read is younger than the lock.
+-- Purpose: lock the next group that has something to do, or the named one, and read the data of its turn, in one row.
+-- Each function takes its own snapshot: it reads rows that are younger than the lock.
 -- Locks: an advisory lock for the group, until the transaction ends.
 -- Index: those of lock_next.sql and turn.sql.
 {begun_turn()}
 LEFT JOIN LATERAL (
     SELECT entries.*, known.*, asked.*
-    -- Where no group is locked nothing else is called.
+    -- Without a locked group nothing else is called.
     FROM (SELECT WHERE cardinality(locked.group_keys) > 0 OFFSET 0) AS wanted
     CROSS JOIN LATERAL {schema}.turn_entries(
         %(queue_id)s, locked.group_keys, %(at_most)s, %(most_arrived)s, %(most_held)s, %(settled)s::xid8, %(unsettled)s::xid8[]

@@ -1,10 +1,10 @@
--- Purpose: as begin_turn.sql, for a queue of a service: what goes ahead is put in its place before it is read.
+-- Purpose: begin_turn.sql for a queue of a service: messages that go ahead get their places before the read.
 -- Locks: an advisory lock for the group, until the transaction ends; entries and groups, which only a turn locks.
 -- Index: those of lock_next.sql and turn_dialogs.sql.
 {begun_turn()}
 LEFT JOIN LATERAL (
     SELECT entries.*, known.*, asked.*
-    -- Where no group is locked nothing else is called.
+    -- Without a locked group nothing else is called.
     FROM (SELECT WHERE cardinality(locked.group_keys) > 0 OFFSET 0) AS wanted
     CROSS JOIN LATERAL {schema}.place_ahead(%(queue_id)s, locked.group_keys, %(fresh)s::bigint[]) AS placed (queue_id)
     CROSS JOIN LATERAL {schema}.turn_entries(

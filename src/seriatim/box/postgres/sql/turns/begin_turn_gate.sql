@@ -1,4 +1,4 @@
--- Purpose: as begin_turn.sql, for a gate: its closed places first.
+-- Purpose: begin_turn.sql for a gate: its closed places first.
 -- Locks: an advisory lock for the group, until the transaction ends.
 -- Index: those of lock_next.sql and turn_gate.sql.
 {begun_turn()}
@@ -6,7 +6,7 @@ LEFT JOIN LATERAL (
     SELECT
         closed.void_places, closed.void_numbers, closed.more, closed.full_groups, closed.late_places, closed.late_numbers,
         entries.*, known.*, asked.*
-    -- Where no group is locked nothing else is called.
+    -- Without a locked group nothing else is called.
     FROM (SELECT WHERE cardinality(locked.group_keys) > 0 OFFSET 0) AS wanted
     CROSS JOIN LATERAL {schema}.close_places(%(queue_id)s, %(origin_id)s, locked.group_keys, %(most_places)s, %(open_at_most)s) AS closed
     CROSS JOIN LATERAL {schema}.turn_entries_gate(

@@ -1,4 +1,4 @@
--- Purpose: write down what a turn decided, and give the messages that it hands out. Without any there is one row of nulls.
+-- Purpose: store the decisions of a turn, and return the messages to hand out. Without any there is one row of nulls.
 -- `first_id`: the first of them, in a group that is new; then `is_left`: whether a mark is left on it (`leave_mark`).
 -- Locks: the rows of its groups and entries, which only a turn locks.
 -- Index: known_groups_pkey, entries_pkey, spool_pkey, tickets_arrival_id_key, locations_pkey.

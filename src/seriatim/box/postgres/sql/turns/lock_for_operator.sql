@@ -1,4 +1,4 @@
--- Purpose: lock one group for an operator, who waits for it at most so long.
+-- Purpose: lock one group for an operator, with a limited wait.
 -- Locks: the group's advisory lock, until the transaction ends.
 -- Index: none; the version is the last of changes_pkey.
 SELECT

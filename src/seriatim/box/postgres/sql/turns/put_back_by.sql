@@ -1,4 +1,4 @@
--- Purpose: as put_back.sql, and by which transaction or subtransaction.
+-- Purpose: put_back.sql with the transaction or subtransaction that did it.
 -- Locks: the entries and the group, which only a turn locks.
 -- Index: entries_pkey, known_groups_pkey.
 SELECT {schema}.put_back_by(

@@ -1,5 +1,5 @@
--- Purpose: what a turn has to know of its groups: their entries as columns, what is remembered of them, and what
--- operators asked of them meanwhile; in one row.
+-- Purpose: the data of a turn: the entries of its groups as columns, their state, and operators' requests for them
+-- meanwhile; in one row.
 -- Index: entries_of_group, tickets_arrival_id_key, known_groups_pkey; requests_asked (next to empty).
 SELECT entries.*, known.*, asked.*
 FROM {schema}.turn_entries(

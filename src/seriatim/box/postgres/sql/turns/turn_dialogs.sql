@@ -1,4 +1,4 @@
--- Purpose: as turn.sql, for a queue of a service: what goes ahead is put in its place before.
+-- Purpose: turn.sql for a queue of a service: messages that go ahead get their places before.
 -- Locks: entries and groups, which only a turn locks.
 -- Index: entries_of_group, tickets_arrival_id_key, known_groups_pkey; requests_asked (next to empty).
 SELECT entries.*, known.*, asked.*

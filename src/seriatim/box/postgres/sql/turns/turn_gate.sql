@@ -1,5 +1,6 @@
--- Purpose: as `turn`, for a gate: its closed places first.
--- Index: entries_placed, entries_on_way, entries_of_group, tickets_arrival_id_key, known_groups_pkey; requests_asked (next to empty).
+-- Purpose: turn.sql for a gate: its closed places first.
+-- Index: entries_placed, entries_on_way, entries_of_group, tickets_arrival_id_key, known_groups_pkey; requests_asked
+-- (next to empty).
 SELECT closed.void_places, closed.void_numbers, closed.more, closed.full_groups,
     closed.late_places, closed.late_numbers, entries.*, known.*, asked.*
 FROM {schema}.close_places(

@@ -1,5 +1,6 @@
--- Purpose: the law of conservation in numbers: what the groups of all queues, or of one, took in, and what became of it.
--- Locks: none; one statement, so it is all of one moment.
+-- Purpose: the law of conservation in numbers: the messages that the groups of all queues, or of one, took in, and
+-- their dispositions.
+-- Locks: none; one statement, so all of it is of one moment.
 -- Index: none; all groups are read, and all entries counted.
 SELECT
     coalesce(sum(known.arrivals), 0)::bigint AS received,

@@ -1,4 +1,4 @@
--- Purpose: the law of conservation, group by group: what it took in is decided or held. Gives what breaks it.
+-- Purpose: the law of conservation, group by group: each message is decided or held. Return the violations.
 -- Locks: none; one statement, so it is all of one moment.
 -- Index: none for the groups, all of which are read; entries_of_group.
 SELECT place.queue, known.group_key, known.arrivals AS taken, total.decided, entry.held

@@ -1,5 +1,5 @@
--- Purpose: the law of leases: what one has is there, in its queue and group, released and not done, or hidden where there
--- are no groups. Gives what breaks it.
+-- Purpose: the law of leases: its messages exist, in its queue and group, released and not done, or hidden in a queue
+-- without groups. Return the violations.
 -- Locks: none; one statement, so it is all of one moment.
 -- Index: entries_pkey.
 SELECT coalesce(place.queue, lease.queue_id::text), lease.group_key, lease.token, lease.worker, count(*) AS missing

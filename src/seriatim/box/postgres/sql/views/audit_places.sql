@@ -1,5 +1,6 @@
--- Purpose: the law of gates: a closed place of a group that isn't stopped waits for nothing but an open place before it, a hole whose clock
--- runs or whose time is over, or the look that somebody has asked for. Gives the groups that break it, with the first result that waits.
+-- Purpose: the law of gates: a closed place of a group that isn't stopped waits for nothing but an open place before
+-- it, a hole whose clock runs or whose time is over, or a requested look. Return the groups that break it, with the
+-- first result that waits.
 -- Locks: none; one statement, so it is all of one moment.
 -- Index: entries_placed, entries_on_way; none for the rest.
 SELECT place.queue, waiting.group_key, waiting.number

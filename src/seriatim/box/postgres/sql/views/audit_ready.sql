@@ -1,6 +1,6 @@
--- Purpose: the law of who is next: a group with queued messages that isn't stopped or closed, and that nobody has in hand, says when
--- it is next, or its first message (or one of its set) may not be seen until somebody says so, or its gate lets no more be handed
--- out. Else nobody would ever look at it. Gives what breaks it.
+-- Purpose: the law of the next group: a group with queued messages that is neither stopped nor closed, nor in hand, has
+-- a time for its next turn, or its first message (or one of its set) is hidden until it is released, or its gate lets
+-- no more be handed out. Otherwise no turn would ever look at it. Return the violations.
 -- Locks: none; one statement, so it is all of one moment.
 -- Index: none for the groups, all of which are read; entries_of_group, requests_of_group.
 SELECT place.queue, known.group_key, queued.messages

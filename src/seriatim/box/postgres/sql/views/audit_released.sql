@@ -1,9 +1,10 @@
--- Purpose: the law behind the release, group by group: released = queued + in hand + done + dead. Messages are done in the
--- order of their ordinals; so what was released from the first that waits on has to be there, each once: queued, in
--- hand, or dead. And a group that was never forgotten has given as many ordinals as it released messages. Gives what
--- breaks it.
+-- Purpose: the law behind the release, group by group: released = queued + in hand + done + dead. Messages are done in
+-- the order of their ordinals; so all released messages from the first waiting one on must exist, each once: queued, in
+-- hand, or dead. And a group that was never forgotten has given as many ordinals as it released messages. Return the
+-- violations.
 -- Locks: none; one statement, so it is all of one moment.
--- Index: none for the entries, all of which are read; known_groups_pkey, aside_of_group, history_of_group, services_of_queue.
+-- Index: none for the entries, all of which are read; known_groups_pkey, aside_of_group, history_of_group,
+-- services_of_queue.
 WITH waiting AS (
     SELECT queue_id, group_key, min(ordinal) AS first, max(ordinal) AS last, count(*) AS messages,
         count(DISTINCT ordinal) AS ordinals

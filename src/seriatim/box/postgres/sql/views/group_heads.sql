@@ -1,7 +1,8 @@
--- Purpose: the messages that say how a group stands: the first two that are queued, and the one that failed last if it is
--- none of them; the first late one that is held, the first other that is held, the first of an open place, and the first that
--- nobody has judged.
--- Index: entries_of_group, entries_placed, faults_of_group, spool_pkey, tickets_arrival_id_key. What is held or has arrived is sorted, for one group.
+-- Purpose: the messages that show the state of a group: the first two that are queued, and the one that failed last if
+-- it is none of them; the first late one that is held, the first other that is held, the first of an open place, and
+-- the first unjudged one.
+-- Index: entries_of_group, entries_placed, faults_of_group, spool_pkey, tickets_arrival_id_key. What is held or has
+-- arrived is sorted, for one group.
 WITH failed AS MATERIALIZED (
     SELECT entry_id FROM {schema}.faults WHERE queue_id = %(queue_id)s AND group_key = %(group_key)s
     ORDER BY fault_id DESC LIMIT 1

@@ -1,5 +1,5 @@
--- Purpose: what says which message of a group was processed last: the first ordinal that isn't, the newest that is kept, the
--- newest ordinals that are dead letters, and which numbers the group has skipped.
+-- Purpose: the data for the last processed message of a group: the first ordinal that isn't, the newest that is kept,
+-- the newest ordinals that are dead letters, and which numbers the group has skipped.
 -- Index: entries_of_group, history_of_group, aside_of_group, known_groups_pkey. What is kept of the group is sorted.
 SELECT
     (

@@ -1,11 +1,10 @@
--- Purpose: groups as they stand, by queue and key: of the next `most` those that fit, at most `limit`; of one queue, keys,
--- pattern of keys, state, age, time, property of a message that it has, or text. Each row has the last group that was read,
--- and how many were; where none fits, there is one row without a group.
--- Index: known_groups_pkey, groups_standing, groups_suspected, entries_postponed or groups_faulted, entries_of_group, each for the groups that are read;
--- of groups of gates entries_on_way;
--- operator_log_of_group for each suspended group, faults_of_group and entries_pkey for each that is faulted or has a timer.
--- All entries of a group are counted at once, so that none is counted twice. `LIMIT 1`: looked up for each group, and never
--- all of them read to be joined.
+-- Purpose: present groups, by queue and key: of the next `most` those that fit, at most `limit`; of one queue, keys,
+-- pattern of keys, state, age, time, property of a message that it has, or text. Each row has the last group that was
+-- read, and how many were; where none fits, there is one row without a group.
+-- Index: known_groups_pkey, groups_standing, groups_suspected, entries_postponed or groups_faulted, entries_of_group,
+-- each for the groups that are read; of groups of gates entries_on_way; operator_log_of_group for each suspended group,
+-- faults_of_group and entries_pkey for each that is faulted or has a timer. All entries of a group are counted at once,
+-- so that none is counted twice. `LIMIT 1`: looked up for each group, and never all of them read to be joined.
 WITH place AS MATERIALIZED (
     SELECT
         known.queue_id, known.queue, known.incarnation, kind.type, kind.types, policy.*,
@@ -121,7 +120,7 @@ WITH place AS MATERIALIZED (
         WHERE head.postponed_until > clock_timestamp()
     ) AS later ON TRUE
     CROSS JOIN LATERAL (
-        -- A set that is complete closes its group; where it is postponed there is still something to hand out.
+        -- A set that is complete closes its group; if it is postponed, its messages are still handed out.
         SELECT found.hole, found.anew AS restart_suspected, {schema}.shown_state(
             CASE
                 WHEN later.waits AND known.flags & {flag.COMPLETE} <> 0

@@ -1,4 +1,4 @@
--- Purpose: instances as they stand, by id; of one queue, group or status, and behind an id, if these are given.
+-- Purpose: present instances, by id; of one queue, group or status, and behind an id, if these are given.
 -- Index: known_instances_pkey, known_instances_queue_id_group_key_key.
 SELECT
     instance_id, queue, group_key AS "group", status, subscription, starts, correlations, waiting, state, version,

@@ -1,4 +1,4 @@
--- Purpose: leases that ran out a while ago: nobody has looked since.
+-- Purpose: leases that ran out a while ago, without a look since.
 -- Index: none; all are read.
 SELECT place.queue, lease.group_key, lease.worker, extract(epoch FROM clock_timestamp() - lease.expires_at)::float8
 FROM {schema}.leases AS lease JOIN {schema}.queues AS place USING (queue_id)

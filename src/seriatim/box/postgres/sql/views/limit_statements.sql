@@ -1,2 +1,2 @@
--- Purpose: let no further statement of this transaction take longer than that.
+-- Purpose: limit the time of all further statements of this transaction.
 SELECT set_config('statement_timeout', %(milliseconds)s::integer::text, TRUE)

@@ -1,4 +1,4 @@
--- Purpose: the messages of an id, the newest of each id space, with their bodies, and where their parts are.
+-- Purpose: the messages of an id, the newest of each id space, with their bodies, and the place of their parts.
 -- Right: see_bodies.
 -- Index: none by id where it has been forgotten; the spool is read. Once a look, by a person.
 SELECT DISTINCT ON (id_space)

@@ -1,4 +1,4 @@
--- Purpose: which message has an id: the newest of each id space.
+-- Purpose: the message with an id: the newest of each id space.
 -- Index: none by id; the spool is read, once a call.
 SELECT DISTINCT ON (id_space) arrival_id, position, id_space FROM {schema}.spool
 WHERE message_id = %(message_id)s AND (%(id_space)s::text IS NULL OR id_space = %(id_space)s)

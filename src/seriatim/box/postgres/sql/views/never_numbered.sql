@@ -1,4 +1,4 @@
--- Purpose: what transactions published that have ended without numbering it: others see no other rows of arrivals.
+-- Purpose: messages of ended transactions that weren't numbered: others see no other rows of arrivals.
 -- Index: spool_pkey. The arrivals are read whole; mostly there are none.
 SELECT one.location, sum(one.count)::bigint AS messages, min(first.received_at) AS since
 FROM {schema}.arrivals AS one

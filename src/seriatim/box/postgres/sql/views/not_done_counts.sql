@@ -1,5 +1,5 @@
--- Purpose: how many messages of some queues aren't done, by why, and when the first of them is due; of those behind a missing
--- number, when the first time-out ends.
+-- Purpose: how many messages of some queues aren't done, by the reason, and when the first of them is due; for those
+-- behind a missing number, when the first time-out ends.
 -- Index: entries_of_group: all of a queue; known_groups_pkey.
 SELECT one.queue, one.why, count(*) AS messages, min(coalesce(one.until, to_timestamp(known.due_at / 1e6))) AS until
 FROM {schema}.not_done AS one

@@ -1,5 +1,6 @@
--- Purpose: the messages of an open place of a gate's group, as far as they are on the way to the gate, at most `most`: where each is, why it
--- isn't done, and its last fault. `messages`: how many there are. First those that failed for good, then by how long they are there.
+-- Purpose: the messages of an open place of a gate's group, that are on the way to the gate, at most `most`: the queue
+-- of each, why it isn't done, and its last fault. `messages`: how many there are. First those that failed for good,
+-- then the oldest in their queues.
 -- Index: entries_on_way; for each message entries_pkey, spool_pkey, faults_of_entry.
 WITH alive AS MATERIALIZED (
     SELECT

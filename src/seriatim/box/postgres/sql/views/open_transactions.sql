@@ -1,6 +1,6 @@
--- Purpose: transactions that hold groups, or hold back vacuum, for longer than is good; those that do nothing first, prepared
--- ones among them. `is_ours`: of a connection of seriatim's. `hidden`: how many sessions of other roles the caller may not
--- look into; always one row, whose other columns are NULL where there is no such transaction.
+-- Purpose: transactions that hold groups, or hold back vacuum, for longer than is good; idle ones first, prepared ones
+-- among them. `is_ours`: of a connection of seriatim's. `hidden`: how many sessions of other roles the caller may not
+-- inspect; always one row, whose other columns are NULL where there is no such transaction.
 -- Index: the server's own views.
 SELECT one.pid, one.name, one.role, one.address, one.is_idle, one.is_ours, one.seconds, one.idle_s, one.gid, others.hidden
 FROM (

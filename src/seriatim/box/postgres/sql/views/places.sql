@@ -1,6 +1,5 @@
--- Purpose: where messages are, oldest first: a row for each queue that has one, and for one that nobody wanted;
--- with the error at which its handler failed last in that queue.
--- Of those that fit, only the page's are looked up with all that is told of them.
+-- Purpose: the places of messages, oldest first: a row for each queue that has one, and for an unrouted one; with the
+-- error at which its handler failed last in that queue. Only the page's are looked up with all of their columns.
 -- Index: entries_of_group, aside_of_group, history_of_group where a queue is given, and their indexes by message where
 -- an id is; faults_of_message, entries_of_message, spool_pkey; otherwise all of it is read.
 WITH page AS MATERIALIZED (

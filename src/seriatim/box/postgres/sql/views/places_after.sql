@@ -1,7 +1,8 @@
--- Purpose: where messages are, in the order in which they came in: of the next `most` messages after one, or of one alone, those that
--- fit; with the last message that was read, and how many were. Where none fits, there is one row without a message.
--- Index: spool_pkey, or by the same columns entries_of_message, aside_of_message, history_of_message, unrouted_pkey, whichever has the
--- messages of a status; for each message that is read likewise, and faults_of_message.
+-- Purpose: the places of messages, in order of arrival: of the next `most` messages after one, or of one alone, those
+-- that fit; with the last message that was read, and how many were. Where none fits, there is one row without a
+-- message.
+-- Index: spool_pkey, or by the same columns entries_of_message, aside_of_message, history_of_message, unrouted_pkey,
+-- whichever has the messages of a status; for each message that is read likewise, and faults_of_message.
 WITH candidate AS MATERIALIZED (
     (
         SELECT one.arrival_id, one.position FROM {schema}.spool AS one

@@ -1,7 +1,8 @@
--- Purpose: where messages are, as places.sql has it, with what finds their bodies and edits; or only some entries of
+-- Purpose: the places of messages, like places.sql, with the keys of their bodies and edits; or only some entries of
 -- some groups.
 -- Right: see_bodies.
--- Index: entries_of_group, aside_of_group, history_of_group where groups are given; those of places.sql; entries_of_message, aside_of_message, history_of_message.
+-- Index: entries_of_group, aside_of_group, history_of_group where groups are given; those of places.sql;
+-- entries_of_message, aside_of_message, history_of_message.
 SELECT
     place.arrival_id, place.position, held.entry_id, place.queue, place.group_key AS "group", place.message_id, place.type,
     place.status, place.sequence, place.attempt, place.reason, place.body_bytes, failed.error

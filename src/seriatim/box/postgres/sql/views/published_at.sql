@@ -1,4 +1,4 @@
--- Purpose: when a message was published that isn't there any more, if that was lately; by id space.
+-- Purpose: when a deleted message was published, if that was lately; by id space.
 -- Index: message_ids_pkey.
 SELECT published_at, id_space FROM {schema}.message_ids
 WHERE message_id = %(message_id)s AND (%(id_space)s::text IS NULL OR id_space = %(id_space)s)

@@ -1,4 +1,5 @@
--- Purpose: what each queue has, what it has set aside, and how many of its groups are stopped or wait for a missing number; of one queue, or all.
+-- Purpose: the messages of each queue, those that it has set aside, and how many of its groups are stopped or wait for
+-- a missing number; of one queue, or all.
 -- Index: entries_of_group, aside_of_group: all of a queue; of a gate entries_on_way; groups_standing.
 SELECT counts.queue, counts.policy, counts.enabled, counts.owner, counts.arrived, counts.held, counts.queued, counts.in_hand,
     counts.late, counts.duplicate, counts.invalid, counts.rejected, counts.dead, counts.oldest, counts.max_messages,

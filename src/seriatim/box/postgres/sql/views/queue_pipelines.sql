@@ -1,4 +1,5 @@
--- Purpose: the queues that belong to pipelines: whether a run reads the queue now, what waits there, and since when.
+-- Purpose: the queues that belong to pipelines: whether a run reads the queue now, its waiting messages, and since when
+-- they wait.
 -- Locks: none; the lock that a run holds (hold_reader.sql) is looked up in the list of locks.
 -- Index: queues_pkey, readers_pkey, entries_of_group: all of such a queue.
 SELECT

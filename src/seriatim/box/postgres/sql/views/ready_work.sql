@@ -1,10 +1,10 @@
--- Purpose: queues that have something to hand out, since when (`ready_since`), and who is at work on them, as far as the
--- server knows: processes that have a heartbeat, receivers that wait for a call, leases, places of readers that serve, groups
--- that are locked. `silent`: processes whose heartbeat has ended. `touched_at`:
--- when one of its groups was last handed out or judged. Without groups, what a transaction has in hand can't be seen: there
--- every transaction of a connection of ours counts.
--- Index: groups_ready, entries_arrived, requests_of_group, entries_of_group, workers_of_queue, waiters_of_queue; of a queue with work, which nobody is seen to
--- work on, all groups are read for `touched_at`.
+-- Purpose: queues with messages to hand out, since when (`ready_since`), and the receivers at work on them that the
+-- server knows: processes with a heartbeat, receivers that wait for a notification, leases, slots of readers that
+-- serve, groups that are locked. `silent`: processes whose heartbeat has ended. `touched_at`: when one of its groups
+-- was last handed out or judged. Without groups, a transaction's messages in hand are invisible: there every
+-- transaction of a connection of ours counts.
+-- Index: groups_ready, entries_arrived, requests_of_group, entries_of_group, workers_of_queue, waiters_of_queue; of a
+-- queue with work and no visible receiver all groups are read for `touched_at`.
 WITH locked AS MATERIALIZED (
     SELECT DISTINCT (held.classid::bigint << 32) | held.objid::bigint AS lock
     FROM pg_locks AS held
@@ -26,7 +26,7 @@ WITH locked AS MATERIALIZED (
                 WHERE known.queue_id = place.queue_id AND known.ready_rank IS NOT NULL
                 ORDER BY known.ready_rank LIMIT 1
             ) UNION ALL (
-                -- At a gate nobody has looked yet at what has ended before it.
+                -- At a gate: entries that have ended before it, without a look since.
                 SELECT min(asked.rank) FROM {schema}.requests AS asked
                 WHERE asked.queue_id = place.queue_id AND asked.action = 'look' AND EXISTS (
                     SELECT FROM {schema}.ways AS way WHERE way.gate_id = place.queue_id AND way.is_origin
@@ -69,7 +69,7 @@ CROSS JOIN LATERAL (
     ) + (
         SELECT count(*) FROM locked
         WHERE locked.lock = ANY (ARRAY(
-            SELECT {schema}.lock_of('reader ' || ready.queue_id || ' ' || place) FROM generate_series(1, 64) AS place
+            SELECT {schema}.lock_of('reader ' || ready.queue_id || ' ' || slot) FROM generate_series(1, 64) AS slot
         ))
     ) + (
         SELECT count(*) FROM locked

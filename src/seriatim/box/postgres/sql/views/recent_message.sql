@@ -1,4 +1,4 @@
--- Purpose: as message.sql, of an id that is remembered: the message was stored at the moment that is kept with its id.
+-- Purpose: message.sql for a remembered id: the message was stored at the moment that is kept with its id.
 -- Right: see_bodies.
 -- Index: message_ids_pkey, spool_by_time.
 SELECT DISTINCT ON (id_space)

@@ -1,4 +1,4 @@
--- Purpose: how many sessions the box remembers of each queue of two regions, counted up to a limit, and what they take.
+-- Purpose: how many sessions the box remembers of each queue of two regions, counted up to a limit, and their size.
 -- Index: region_sessions_pkey.
 SELECT place.queue, known.sessions, pg_total_relation_size('{schema}.region_sessions'::regclass) AS bytes
 FROM {schema}.region_queues AS regional

@@ -1,4 +1,4 @@
--- Purpose: the schedules with what has become of them.
+-- Purpose: the schedules with their results.
 -- Index: none; the table is small and read whole.
 SELECT
     schedule, definition::text AS definition, CASE WHEN paused_at IS NULL THEN next_at END AS next_at, last_at, last_message,

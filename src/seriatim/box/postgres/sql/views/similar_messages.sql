@@ -1,8 +1,9 @@
--- Purpose: messages that have a text only in part, or with other capital letters, newest first: their ids begin with one of its
--- `beginnings`, as far as ids are remembered; or, of the newest messages, have it anywhere (`pattern`, if there is one); or a property of
--- these is one of its `variants`.
--- Index: message_ids_pkey for each beginning, up to `above`, below which are all ids that begin with it; the newest of the spool by
--- spool_pkey, without bodies. In an order of letters other than that of their codes ids of other kinds may be missed.
+-- Purpose: messages that have a text only in part, or with other capital letters, newest first: their ids begin with
+-- one of its `beginnings`, if ids are remembered; or, of the newest messages, have it anywhere (`pattern`, if there is
+-- one); or a property of these is one of its `variants`.
+-- Index: message_ids_pkey for each beginning, up to `above`, below which are all ids that begin with it; the newest of
+-- the spool by spool_pkey, without bodies. In an order of letters other than that of their codes ids of other kinds may
+-- be missed.
 WITH beginning AS MATERIALIZED (
     SELECT one.message_id, one.published_at AS received_at
     FROM unnest(%(beginnings)s::text[], %(above)s::text[]) AS given (variant, above)

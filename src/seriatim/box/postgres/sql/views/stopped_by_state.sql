@@ -1,5 +1,5 @@
--- Purpose: how many groups of each queue are stopped, by state, with the one that has been so for longest; and how many of
--- them need a hand: a hole doesn't as long as a time-out is to end it, or it is younger than `patience_s`.
+-- Purpose: how many groups of each queue are stopped, by state, with the longest stopped one; and how many of them need
+-- an operator: a hole doesn't as long as a time-out will end it, or it is younger than `patience_s`.
 -- Index: groups_standing.
 SELECT
     queue,

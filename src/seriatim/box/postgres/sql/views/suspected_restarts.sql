@@ -1,10 +1,10 @@
--- Purpose: how many groups of each queue seem to have a producer that has begun anew, with one of them.
+-- Purpose: how many groups of each queue have a suspected restart of their producer, with one of them.
 -- Index: groups_suspected.
 SELECT place.queue, count(*) AS groups, min(known.group_key) AS "group"
 FROM {schema}.known_groups AS known
 JOIN {schema}.queues AS place USING (queue_id)
 CROSS JOIN LATERAL (
-    -- A type's own, where the key begins with the type; older definitions don't say it.
+    -- A type's own policy, if the key begins with the type; older definitions lack it.
     SELECT coalesce((
         coalesce(place.definition -> 'policies' -> split_part(known.group_key, '/', 1), place.definition -> 'policy')
         ->> 'restart_after'

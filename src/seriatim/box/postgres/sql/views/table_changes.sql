@@ -1,4 +1,4 @@
--- Purpose: how often each table was changed, to tell what has changed since.
+-- Purpose: how often each table was changed, to find later changes.
 -- Index: none; the server keeps these numbers in memory.
 SELECT
     relname AS name,

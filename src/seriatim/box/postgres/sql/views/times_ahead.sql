@@ -1,6 +1,7 @@
--- Purpose: what is counted from a time that is still to come, since the database's clock was ahead then; by queue and
--- kind, with the last time of each. Of groups, those in which something runs by their clock.
--- Index: entries_delayed, entries_arrived (for each queue), groups_standing, entries_of_group; all leases and dialogs are read.
+-- Purpose: the periods that count from a future time, since the database's clock was ahead then; by queue and kind,
+-- with the last time of each. Of groups, those with a running clock.
+-- Index: entries_delayed, entries_arrived (for each queue), groups_standing, entries_of_group; all leases and dialogs
+-- are read.
 WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at, {schema}.now_us() AS us
 )

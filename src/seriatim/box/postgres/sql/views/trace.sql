@@ -1,8 +1,9 @@
--- Purpose: what is known of messages, or of the messages of a group, newest first: a row for each queue that has one or
--- kept it, for each that nobody wanted or that waits to be routed, and for one that is there and in no queue any more.
--- `OFFSET 0`: each message is looked up by its index; a join might read all of a table.
--- Index: entries_of_group, aside_of_group and history_of_group where a group is given. Of a message message_ids_pkey and
--- spool_by_time; where its id is forgotten the spool is read, once a look; then entries_of_message, aside_of_message, history_of_message, unrouted_pkey, to_route_pkey.
+-- Purpose: the known places of messages, or of the messages of a group, newest first: a row for each queue that has one
+-- or kept it, for each that is unrouted or waits to be routed, and for one in the spool without a queue. `OFFSET 0`:
+-- each message is looked up by its index; a join might read all of a table.
+-- Index: entries_of_group, aside_of_group and history_of_group where a group is given. Of a message message_ids_pkey
+-- and spool_by_time; where its id is forgotten the spool is read, once a look; then entries_of_message,
+-- aside_of_message, history_of_message, unrouted_pkey, to_route_pkey.
 WITH remembered AS MATERIALIZED (
     SELECT arrival_id, position, message_id FROM {schema}.spool
     WHERE %(queue_id)s::integer IS NULL

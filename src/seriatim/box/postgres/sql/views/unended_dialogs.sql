@@ -1,4 +1,5 @@
--- Purpose: by service the sides of dialogs whose other side has ended, or failed, and that have got all their messages.
+-- Purpose: by service the sides of dialogs whose other side has ended, or failed, and that have received all their
+-- messages.
 -- Index: endpoints_by_age: the oldest sides, which are those that stay; entries_of_group for each.
 SELECT side.service, place.queue, count(*) AS dialogs, min(side.began_at) AS since
 FROM (

@@ -1,5 +1,5 @@
--- Purpose: how many messages are unrouted, by the reason (NULL: no subscription matched), with the oldest and a type; and
--- how many that were published through SQL nobody has routed yet (`is_waiting`).
+-- Purpose: how many messages are unrouted, by the reason (NULL: no subscription matched), with the oldest and a type;
+-- and how many published through SQL aren't routed yet (`is_waiting`).
 -- Index: none: all that is unrouted or waits to be routed is read; spool_pkey, for one message of each reason.
 SELECT part.problem, part.messages, part.is_waiting, coalesce(part.since, stored.received_at) AS since,
     extract(epoch FROM clock_timestamp() - coalesce(part.since, stored.received_at))::float8 AS age_s, stored.type

@@ -1,4 +1,4 @@
--- Purpose: who works on queues, with what in hand, as of the last heartbeats; of one queue, or all.
+-- Purpose: the workers of queues at their last heartbeats, with their messages in hand; of one queue, or all.
 -- Index: workers_of_queue; entries_pkey for what is in hand.
 SELECT
     queue, host, pid, name, role::text AS role, is_reader, mode, started_at, seen_at, silent_s, is_silent,

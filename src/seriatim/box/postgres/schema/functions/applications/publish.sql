@@ -22,7 +22,7 @@ BEGIN
         WHEN octet_length(body) > 536870912 THEN 'the body of a message can have 536870912 bytes at most'
         WHEN content_type = '' THEN 'the content type of a message can''t be empty, but it can be NULL'
         WHEN id = '' THEN 'the id of a message can''t be empty; left out, it is made'
-        -- An index has to take it.
+        -- An index has to hold it.
         WHEN octet_length(id) > 1024 THEN 'the id of a message can have 1024 bytes at most'
         WHEN coalesce(jsonb_typeof(context), 'null') <> 'object' THEN
             'the context of a message is a JSON object: its properties'

@@ -1,4 +1,4 @@
--- Set a dialog's timer, or with NULL take it away, within the caller's transaction: for triggers, procedures and other
+-- Set a dialog's timer, or remove it with NULL, within the caller's transaction: for triggers, procedures and other
 -- languages.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.set_dialog_timer(handle uuid, delay interval) RETURNS void

@@ -1,5 +1,4 @@
--- Refuse a box that is disabled. What it has found once is noted in the session, for good: no session gets to another
--- server.
+-- Refuse a disabled box. An enabled one is noted in the session for good: no session changes its server.
 CREATE OR REPLACE FUNCTION {schema}.check_enabled() RETURNS void
 AS $function$
 DECLARE

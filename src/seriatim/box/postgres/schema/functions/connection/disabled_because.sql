@@ -1,5 +1,5 @@
--- Why the box is disabled; NULL: it isn't. What one side doesn't know is no difference. A box without an id is nobody's
--- copy.
+-- Return why the box is disabled; NULL: it isn't. A value that one side doesn't know is no difference. A box without
+-- an id is no copy.
 -- is: stable, own path
 CREATE OR REPLACE FUNCTION {schema}.disabled_because() RETURNS text
 AS $function$

@@ -1,4 +1,4 @@
--- Take its id from a box that becomes a template: each copy takes one of its own when it is first opened.
+-- Remove the id of a box that becomes a template: each copy takes an id when it is first opened.
 -- is: sql
 CREATE OR REPLACE FUNCTION {schema}.forget_identity() RETURNS void
 BEGIN ATOMIC

@@ -1,4 +1,5 @@
--- The box and its server, for people: what it remembers, and what is here. No row where it has no id yet.
+-- Return the box and its server for display: the remembered values, and the present ones. No row if the box has no id
+-- yet.
 -- is: stable, definer
 CREATE OR REPLACE FUNCTION {schema}.identity_shown() RETURNS TABLE (
     id uuid, incarnation bigint, since timestamptz, why_disabled text, is_standby boolean,

@@ -1,5 +1,5 @@
--- Refuse a caller that may not look at a queue, by its number or its name, or at any queue where none is named. A name
--- that no queue has is refused by nobody: nothing is seen there.
+-- Refuse a caller that may not look at a queue, by its number or its name, or at any queue where none is named. A
+-- name that no queue has is accepted: nothing is seen there.
 -- is: stable, definer
 CREATE OR REPLACE FUNCTION {schema}.look(what text, of_queue integer, named text) RETURNS void
 AS $function$

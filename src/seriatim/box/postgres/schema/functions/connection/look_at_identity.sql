@@ -1,6 +1,6 @@
--- Called once for each connection that a process makes: gives an id to a box that has none, and notes a new timeline as
--- a new incarnation. Nobody can give it values but the owner, whose session says the folder. `is_final`: whether this
--- holds for as long as the connection does: not where nothing can be written, since a standby can be promoted.
+-- Called once for each connection that a process makes: gives an id to a box that has none, and notes a new timeline
+-- as a new incarnation. Only the owner can give it values, whose session has the folder. `is_final`: whether the
+-- result holds as long as the connection does: not on a server without writes, since a standby can be promoted.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.look_at_identity(
     OUT box_id uuid, OUT incarnation bigint, OUT why_disabled text, OUT is_final boolean
@@ -17,7 +17,7 @@ BEGIN
     SELECT * INTO known FROM {schema}.box_identity;
     SELECT * INTO here FROM {schema}.server_here();
     IF known.box_id IS NULL AND is_final THEN
-        -- Of several at once the others wait for the first one, and then read what it has written.
+        -- Of several at once the others wait for the first one, and then read its row.
         INSERT INTO {schema}.box_identity (box_id, system_identifier, database_oid, timeline, folder, folder_inode)
         VALUES (
             gen_random_uuid(), here.system_identifier, here.database_oid, here.timeline,
@@ -46,7 +46,8 @@ BEGIN
                 SELECT one.incarnation INTO known.incarnation FROM {schema}.box_identity AS one;
             END IF;
         END IF;
-        -- What wasn't known before; and a folder that was moved, or whose inode is another one, goes on as it is now.
+        -- Store values that weren't known before; and the present folder, if it was moved or has another
+        -- inode.
         IF known.system_identifier IS NULL AND here.system_identifier IS NOT NULL
             OR known.timeline IS NULL AND here.timeline IS NOT NULL
             OR own AND (known.folder, known.folder_inode) IS DISTINCT FROM (here.folder, here.folder_inode)

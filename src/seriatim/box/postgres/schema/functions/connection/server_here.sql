@@ -1,6 +1,6 @@
--- The server as it is. What the owner of the box may not ask, or the server doesn't tell, is NULL: the timeline of a
--- standby, for one. The timeline is that of the write-ahead log: the control file has the old one until the first
--- checkpoint after a promotion.
+-- Return the present server. A value that the owner of the box may not read, or that the server doesn't report, is
+-- NULL: the timeline of a standby, for one. The timeline is that of the write-ahead log: the control file has the old
+-- one until the first checkpoint after a promotion.
 -- is: stable, own path
 CREATE OR REPLACE FUNCTION {schema}.server_here(
     OUT system_identifier bigint, OUT database_oid bigint, OUT timeline bigint, OUT is_standby boolean,

@@ -1,6 +1,6 @@
--- Return the queues that have an activation and that the caller may receive from. `ready`: in how many of its groups
--- there is something to do; of an `Unordered` queue, how many messages. It is counted to one more than there may be
--- readers, and of what nobody has judged yet only the first thousand are looked at.
+-- Return the queues that have an activation and that the caller may receive from. `ready`: how many of its groups
+-- have something to do; of an `Unordered` queue, how many messages. The count stops at one more than the most
+-- readers, and only the first thousand messages that aren't judged are counted.
 -- is: stable, definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.activations()
 RETURNS TABLE (

@@ -1,7 +1,7 @@
--- Return all that is defined, with its version, as of one moment. Who routes has to know all of it, except for what
--- works on a queue (`activation`), which is told only to those who may receive from it. `queue`: where a subscription
--- or a service leads; `subscriber`: the role of a subscription, NULL: the owner; `types`: the types that the
--- subscription of a role may match. `definition`: of a link, the number of messages that may wait for it.
+-- Return all definitions, with their version, as of one moment. A process that routes needs all of them; only
+-- `activation` is for the roles that may receive from the queue. `queue`: the target of a subscription or a service;
+-- `subscriber`: the role of a subscription, NULL: the owner; `types`: the types that the subscription of a role may
+-- match. `definition`: of a link, the number of messages that may wait for it.
 -- is: stable, definer
 CREATE OR REPLACE FUNCTION {schema}.definitions()
 RETURNS TABLE (

@@ -1,5 +1,5 @@
--- What goes with an instance or a side of a dialog. Their foreign keys say so too, but those of PostgreSQL's own
--- triggers are silent in a session of a replica, and nobody but a superuser may change that.
+-- Delete the rows that belong to an instance or a side of a dialog. Their foreign keys do the same, but PostgreSQL's
+-- own triggers are silent in a session of a replica, and only a superuser may change that.
 -- is: no seqscan
 CREATE OR REPLACE FUNCTION {schema}.drop_correlations() RETURNS trigger
 AS $function$

@@ -1,4 +1,4 @@
--- What is known of a queue goes with it.
+-- Delete a queue's rows of the regions.
 -- is: own path
 CREATE OR REPLACE FUNCTION {schema}.drop_region_queue() RETURNS trigger
 AS $function$

@@ -1,6 +1,6 @@
--- The groups, and the activations, of the instances that have added some values; a row for each, in order. A publisher
--- learns that of the queues that it may publish to. Where a value leads to another queue the message is refused, as it
--- is by a subscription, and the publisher learns no more.
+-- Return the groups, and the activations, of the instances that have added some values; a row for each, in order. A
+-- publisher sees those of the queues that it may publish to. If a value leads to another queue the message is
+-- refused, as by a subscription, and the publisher sees no more.
 -- is: stable, definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.led_by(of_queues integer[], properties text[], its_values text[])
 RETURNS TABLE (led_to text, activation integer)

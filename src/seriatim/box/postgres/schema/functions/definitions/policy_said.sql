@@ -1,5 +1,5 @@
--- What a queue's definition says of its policy, as far as that can be read: its name, where it starts, its step, its
--- time-out and how often it is reported.
+-- Return the policy in a queue's definition, as far as it can be read: its name, its start, its step, its time-out
+-- and the number of its reports.
 -- is: sql, immutable, parallel safe
 CREATE OR REPLACE FUNCTION {schema}.policy_said(
     said jsonb, OUT name text, OUT start text, OUT increment bigint, OUT hole_timeout text, OUT hole_retries bigint

@@ -1,4 +1,4 @@
--- What has been done stays written.
+-- Refuse changes: records of actions stay.
 CREATE OR REPLACE FUNCTION {schema}.refuse_change() RETURNS trigger
 AS $function$
 BEGIN

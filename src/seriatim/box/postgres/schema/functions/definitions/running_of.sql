@@ -1,5 +1,5 @@
--- How many instances of a starting subscription run, with `of_property` only those that have added a value of it;
--- counted no further than to a bit more than a thousand.
+-- Return how many instances of a starting subscription run, with `of_property` only those that have added a value of
+-- it; the count stops a bit above a thousand.
 -- is: stable, definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.running_of(of_subscription integer, of_property text DEFAULT NULL) RETURNS bigint
 AS $function$

@@ -10,7 +10,7 @@ DECLARE
     wrong text := {schema}.wrong_subscription(named, to_queue, declared, its_state);
     owning regrole;
 BEGIN
-    -- Where it leads, and where it led.
+    -- The present and the former target.
     PERFORM {schema}.permit('subscribe', ARRAY(
         SELECT place WHERE place IS NOT NULL
         UNION ALL

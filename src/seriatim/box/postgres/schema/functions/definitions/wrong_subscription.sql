@@ -1,5 +1,4 @@
--- What is wrong with a subscription as it is written; NULL: nothing that SQL can see. The filter is read where it is
--- used.
+-- Return the error in a subscription; NULL: none that SQL can see. The filter is read where it is used.
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.wrong_subscription(
     named text, to_queue text, declared jsonb, its_state text

@@ -1,5 +1,5 @@
--- Make the other sides of dialogs that haven't had any, as far as there are services that take them. One that was
--- there, and is forgotten, isn't made anew: a stream would begin there in its midst.
+-- Make the other sides of new dialogs, as far as services accept them. A side that was forgotten isn't made again: a
+-- stream would begin there in its middle.
 -- is: sql
 CREATE OR REPLACE FUNCTION {schema}.add_targets(of_handles uuid[]) RETURNS void
 AS $function$

@@ -1,4 +1,4 @@
--- A side comes into a state; one that is closed has no timer any more, and keeps nothing.
+-- Change the state of a side; a closed one has no timer any more, and keeps nothing.
 -- is: generic plan
 CREATE OR REPLACE FUNCTION {schema}.become(
     of_handle uuid, new_state text, code integer DEFAULT NULL, why text DEFAULT NULL

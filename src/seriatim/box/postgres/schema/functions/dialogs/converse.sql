@@ -1,4 +1,4 @@
--- The first message of these dialogs has been received.
+-- Note that the first message of these dialogs has been received.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.converse(handles uuid[]) RETURNS void
 AS $function$

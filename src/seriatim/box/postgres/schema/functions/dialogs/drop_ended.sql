@@ -1,4 +1,4 @@
--- What waits for a side that has ended while its turn had it in hand, and that was put back.
+-- Delete the messages for a side that ended while its turn had them in hand, and that were put back.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.drop_ended(handles uuid[]) RETURNS void
 AS $function$

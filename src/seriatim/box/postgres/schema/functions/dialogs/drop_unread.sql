@@ -1,5 +1,5 @@
--- Take away what waits for a side in its queue, but for messages that its turn has in hand; with a reason it is set
--- aside, else it goes. The caller has the lock of its group. Answers with the entries that are set aside.
+-- Delete the messages for a side in its queue, except those that its turn has in hand; with a reason they are set
+-- aside. The caller has the lock of its group. Return the entries that are set aside.
 -- is: generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.drop_unread(
     of_handle uuid, in_hand text[], why text, from_sequence bigint DEFAULT NULL
@@ -18,7 +18,7 @@ BEGIN
             AND stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
             AND stored.context -> 'dialog' ->> 'handle' = of_handle::text AND stored.message_id <> ALL (in_hand)
             AND (from_sequence IS NULL OR (stored.context -> 'dialog' ->> 'sequence')::bigint >= from_sequence)
-            -- The batch of a pipeline stays as it is.
+            -- The batch of a pipeline doesn't change.
             AND entry.batch IS NULL
         RETURNING entry.*
     ), kept AS (

@@ -1,6 +1,6 @@
--- Messages aren't what their types say, one of each of some dialogs: they are set aside, with what is behind them
--- there, and the dialogs fail on both sides. The caller has the locks of their groups, and has put back what was handed
--- out of them. Answers with the entries that are set aside.
+-- Fail dialogs with messages that don't fit their types, one of each dialog: the messages are set aside, with all
+-- later ones there, and the dialogs fail on both sides. The caller has the locks of their groups, and has put back
+-- the handed out messages. Return the entries that are set aside.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.fail_dialogs(
     handles uuid[], message_ids text[], sequences bigint[], whys text[]

@@ -1,5 +1,5 @@
--- Fire the timers that are due, and end what has outlived its lifetime; what somebody has in his hands is passed over.
--- Answers with how many dialogs something was done to, and with the entries that are set aside.
+-- Fire due timers, and end dialogs whose lifetime is over; locked dialogs are skipped. Return the number of these
+-- dialogs, and the entries that are set aside.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.fire_dialogs(at_most integer, OUT done integer, OUT set_aside bigint[])
 AS $function$

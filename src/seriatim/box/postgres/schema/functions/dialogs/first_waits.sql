@@ -1,5 +1,5 @@
--- Whether what waits on its way from a side to a service begins with the side's first message: then it has no other
--- side there yet, or one that has received nothing.
+-- Return whether the messages on the way from a side to a service begin with the side's first message: then it has no
+-- other side there yet, or one that has received nothing.
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.first_waits(of_handle uuid, its_service text) RETURNS boolean
 RETURN (

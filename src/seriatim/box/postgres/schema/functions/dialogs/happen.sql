@@ -1,4 +1,5 @@
--- What the other side, or the clock, does to a side: its state, and the message that tells it. The caller has its row.
+-- Apply an action of the other side, or of the clock, to a side: its state, and the resulting message. The caller has
+-- locked its row.
 -- is: generic plan
 CREATE OR REPLACE FUNCTION {schema}.happen(
     to_handle uuid, what_verb text, sequence bigint DEFAULT NULL, code integer DEFAULT NULL, why text DEFAULT NULL

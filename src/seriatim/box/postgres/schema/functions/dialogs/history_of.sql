@@ -1,4 +1,5 @@
--- What is kept of a dialog: both directions where its service keeps them, and what was set aside unread.
+-- Return the kept messages of a dialog: both directions if its service keeps them, and those that were set aside
+-- unread.
 -- is: stable, definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.history_of(of_handle uuid)
 RETURNS TABLE (sent boolean, sequence bigint, type text, content_type text, body bytea, at timestamptz, reason text)
@@ -13,7 +14,7 @@ BEGIN
     WITH left_over AS MATERIALIZED (
         SELECT stored.*, known.reason
         FROM {schema}.aside AS known JOIN {schema}.spool AS stored USING (arrival_id, position)
-        -- Whatever group it was in: the dialog may have been moved since.
+        -- In any group: the dialog may have been moved since.
         WHERE known.queue_id = own.queue_id AND stored.context -> 'dialog' ->> 'handle' = of_handle::text
     )
     SELECT one.sent, one.sequence, one.type, one.content_type, one.body, one.at, one.reason FROM (

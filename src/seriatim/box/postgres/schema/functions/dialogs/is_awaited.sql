@@ -1,4 +1,4 @@
--- Does anything wait in the transmission queue for a service of that queue?
+-- Return whether messages in the transmission queue wait for a service of that queue.
 -- is: stable, definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.is_awaited(of_queue integer) RETURNS boolean
 AS $function$

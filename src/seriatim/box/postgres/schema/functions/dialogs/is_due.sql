@@ -1,4 +1,4 @@
--- Is a timer due, or a lifetime over?
+-- Return whether a timer is due, or a lifetime over.
 -- is: stable, definer, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.is_due() RETURNS boolean
 AS $function$

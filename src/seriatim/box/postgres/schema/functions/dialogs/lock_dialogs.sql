@@ -1,4 +1,5 @@
--- Lock the groups of some dialogs, in the order of their ids; what the transaction has begun itself nobody else knows.
+-- Lock the groups of some dialogs, in the order of their ids; dialogs that the transaction has begun are unknown to
+-- others.
 -- is: generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.lock_dialogs(handles uuid[]) RETURNS void
 AS $function$
@@ -13,7 +14,7 @@ BEGIN
             FROM {schema}.endpoints AS known
             WHERE known.handle = ANY (handles) AND known.begun_by <> pg_current_xact_id()
         ) AS one;
-        -- A dialog may have been moved while its group was waited for.
+        -- A dialog may have been moved during the wait for its group.
         EXIT WHEN wanted <@ locked;
         PERFORM {schema}.take_lock(one, 'a conversation group') FROM unnest(wanted) AS one;
         locked := wanted;

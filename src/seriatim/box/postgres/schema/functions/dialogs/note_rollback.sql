@@ -1,5 +1,6 @@
--- Count a rollback that has left its mark. At so many in a row the group is suspended, by a request that its next turn
--- obeys, and counting begins anew: then TRUE. `own`: the transaction that has the group, and will put the message back.
+-- Count a rollback that has left its mark. At a limit in a row the group is suspended, by a request that its next
+-- turn obeys, and counting begins anew: then TRUE. `own`: the transaction that has the group, and will put the
+-- message back.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.note_rollback(
     of_queue integer, of_group text, of_entry bigint, rolled_back bigint, own bigint, at_most integer

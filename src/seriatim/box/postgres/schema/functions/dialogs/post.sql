@@ -1,5 +1,5 @@
--- Put messages into the queues of those who receive them; `receivers` are their handles. Some go `ahead` of what is
--- queued there: then a turn has to look, rather than hand out what it finds.
+-- Put messages into the queues of their receivers; `receivers` are the handles. Some go `ahead` of the queued
+-- messages: then a turn has to judge the group instead of handing out its first ones.
 -- is: generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.post(
     receivers uuid[], kinds text[], content_types text[], bodies bytea[], sequences bigint[], ahead boolean

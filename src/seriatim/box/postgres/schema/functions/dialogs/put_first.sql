@@ -1,5 +1,5 @@
--- Bring what is queued for a side before what is queued for others of its group. Answers with how much that is. The
--- caller has the lock of the group, and all of it is judged.
+-- Move a side's queued messages before those of others in its group. Return how many there are. The caller has the
+-- lock of the group, and all of it is judged.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.put_first(of_handle uuid) RETURNS bigint
 AS $function$

@@ -1,6 +1,6 @@
--- Send messages of one type in one dialog, where nothing stands in their way: both sides are there, the other one's
--- queue has no limit, nothing of the dialog waits on its way, and nobody keeps the messages. Else it answers FALSE and
--- has changed nothing, and `try_send` looks at each of them. The caller has seen that no body is missing, or too large.
+-- Send messages of one type in one dialog, if nothing prevents it: both sides exist, the other one's queue has no
+-- limit, no message of the dialog is on its way, and no service keeps the messages. Otherwise return FALSE and change
+-- nothing; then `try_send` checks each of them. The caller has checked that no body is missing, or too large.
 CREATE OR REPLACE FUNCTION {schema}.send_straight(
     of_handle uuid, kind text, content_types text[], bodies bytea[]
 ) RETURNS boolean
@@ -44,8 +44,8 @@ BEGIN
             )
         FOR KEY SHARE OF far;
         EXIT WHEN FOUND OR attempt = 2;
-        -- With its first message a dialog gets its other side, unless that would be refused. One that the transaction
-        -- itself has begun nobody else ends meanwhile.
+        -- A dialog gets its other side with its first message, unless that would be refused. A dialog that
+        -- the transaction itself has begun can't be ended by others meanwhile.
         PERFORM {schema}.add_targets(ARRAY[of_handle])
         FROM {schema}.endpoints AS own JOIN {schema}.contracts AS agreed USING (contract)
         WHERE own.handle = of_handle AND own.begun_by = pg_current_xact_id() AND own.state = 'SO'
@@ -59,7 +59,7 @@ BEGIN
     END IF;
     PERFORM {schema}.permit('receive', ARRAY[one.own_queue]);
     PERFORM {schema}.permit('publish', ARRAY[one.queue_id]);
-    -- While its group was waited for it may have been moved, or the other side has ended.
+    -- During the wait for its group it may have been moved, or the other side has ended.
     UPDATE {schema}.endpoints AS own SET send_sequence = own.send_sequence + messages, state = one.becomes
     WHERE own.handle = of_handle AND own.group_id = one.own_group AND own.state = one.state
         AND (own.expires_at > clock_timestamp()) IS NOT FALSE
@@ -69,7 +69,7 @@ BEGIN
     END IF;
     INSERT INTO {schema}.arrivals (location, count, queue_ids) VALUES (one.service, messages, ARRAY[one.queue_id])
     RETURNING arrival_id INTO arrival;
-    IF messages > 1 THEN -- each draws one: what comes next has a higher one than all of these
+    IF messages > 1 THEN -- each draws one: later messages have a higher one than all of these
         PERFORM nextval('{schema}.arrival_ids') FROM generate_series(2, messages);
     END IF;
     rank := {schema}.now_us() - (one.priority - 5) * 10000000;

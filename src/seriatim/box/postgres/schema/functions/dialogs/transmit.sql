@@ -1,4 +1,4 @@
--- As `transmit_into`, of all queues.
+-- `transmit_into` for all queues.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.transmit() RETURNS bigint
 AS $function$

@@ -1,5 +1,5 @@
--- Deliver what waits in the transmission queue for services of these queues (NULL: of all) that are there, in order, as
--- far as their queues have room. What somebody has in his hands is passed over: he may wait for who calls this.
+-- Deliver the messages in the transmission queue for existing services of these queues (NULL: of all), in order, as
+-- far as their queues have room. Locked dialogs are skipped: their holder may wait for the caller.
 -- is: no seqscan
 CREATE OR REPLACE FUNCTION {schema}.transmit_into(of_queues integer[]) RETURNS bigint
 AS $function$
@@ -37,7 +37,7 @@ BEGIN
         END IF;
         PERFORM FROM {schema}.endpoints AS own WHERE own.handle = one.handle FOR NO KEY UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
-        -- Where somebody has changed it an insertion would wait for him.
+        -- If another process has changed it an insertion would wait for that process.
         IF one.is_initiator AND NOT EXISTS (
             SELECT FROM {schema}.endpoints AS far
             WHERE far.conversation_id = one.conversation_id AND NOT far.is_initiator AND far.service = one.to_service

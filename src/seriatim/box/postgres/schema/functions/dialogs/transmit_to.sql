@@ -1,4 +1,4 @@
--- As `transmit_into`, of one queue, for who receives from it.
+-- `transmit_into` for one queue, for its receivers.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.transmit_to(of_queue integer) RETURNS bigint
 AS $function$

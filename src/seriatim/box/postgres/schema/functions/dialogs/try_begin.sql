@@ -1,4 +1,4 @@
--- Begin a dialog, or a monolog to several services. Answers with its handle, or with why it is refused.
+-- Begin a dialog, or a monolog to several services. Return its handle, or the reason for a refusal.
 -- is: definer, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.try_begin(
     from_service text, to_services text[], by_contract text, lifetime interval, related_to uuid, in_group uuid,

@@ -1,4 +1,4 @@
--- End a side of a dialog: `verb` is end, end with error, or clean up. What waits for it goes, but for messages that its
+-- End a side of a dialog: `verb` is end, end with error, or clean up. Its messages are deleted, except those that its
 -- turn has in hand.
 -- is: definer, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.try_end(
@@ -41,7 +41,7 @@ BEGIN
     IF what_verb <> 'end' THEN
         DELETE FROM {schema}.transmission AS one WHERE one.handle = of_handle;
     END IF;
-    -- Nobody is there any more whom it could reach; who takes the first message may still come.
+    -- No receiver exists for it any more; a service that takes the first message may still come.
     DELETE FROM {schema}.transmission AS one
     WHERE one.handle = of_handle AND NOT EXISTS (
         SELECT FROM {schema}.endpoints AS other
@@ -55,7 +55,7 @@ BEGIN
             WHERE known.conversation_id = own.conversation_id AND known.is_initiator <> own.is_initiator
             ORDER BY known.handle
         LOOP
-            -- Where something is on its way the end comes behind it.
+            -- If messages are on their way, the end follows them.
             CONTINUE WHEN waits AND EXISTS (
                 SELECT FROM {schema}.transmission AS one
                 WHERE one.to_service = far.service AND one.handle = of_handle
@@ -76,7 +76,7 @@ BEGIN
     IF rule.tells = 'EndDialog' THEN
         UPDATE {schema}.endpoints AS known SET send_sequence = known.send_sequence + 1 WHERE known.handle = of_handle;
     END IF;
-    -- Nobody is there who would have to end, too; and who listens to a monolog isn't waited for.
+    -- There is no other side that would have to end, too; and a listener of a monolog isn't waited for.
     IF becomes = 'DO' AND NOT waits AND (NOT told OR own.is_monolog) THEN
         becomes := CASE rule.state WHEN 'DO' THEN 'DO' ELSE 'CD' END;
     END IF;
@@ -85,7 +85,7 @@ BEGIN
     END IF;
     IF becomes IN ('DO', 'CD') THEN
         PERFORM {schema}.drop_unread(of_handle, in_hand, NULL);
-        -- What is on its way to it, because its queue is full, goes as well.
+        -- Messages on their way to it, because its queue is full, are deleted as well.
         DELETE FROM {schema}.transmission AS one USING {schema}.endpoints AS other
         WHERE other.conversation_id = own.conversation_id AND other.is_initiator <> own.is_initiator
             AND one.handle = other.handle AND one.to_service = own.service;

@@ -1,4 +1,4 @@
--- Move a side into another conversation group, with what waits for it: there it is judged anew, by arrival.
+-- Move a side into another conversation group, with its messages: there they are judged anew, by arrival.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.try_move(
     of_handle uuid, to_group uuid, in_hand text[], OUT refused text, OUT what text, OUT remedy text
@@ -15,7 +15,7 @@ BEGIN
     END IF;
     PERFORM {schema}.lock_dialogs(ARRAY[of_handle]);
     PERFORM {schema}.take_lock({schema}.group_lock(own.queue_id, to_group::text), 'a conversation group');
-    -- Whoever sends to it reads where it is, and holds its row meanwhile.
+    -- A sender reads its place, and holds its row meanwhile.
     PERFORM FROM {schema}.endpoints AS known WHERE known.handle = of_handle FOR UPDATE;
     SELECT known.*, rule.refusal INTO own FROM {schema}.endpoints AS known
     JOIN {schema}.dialog_rules AS rule

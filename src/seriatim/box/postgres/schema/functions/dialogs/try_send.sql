@@ -1,4 +1,5 @@
--- Send messages in dialogs, all or none; in their order. What can't be delivered yet waits in the transmission queue.
+-- Send messages in dialogs, all or none; in their order. Messages that can't be delivered yet wait in the
+-- transmission queue.
 -- is: definer, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.try_send(
     handles uuid[], kinds text[], content_types text[], bodies bytea[],
@@ -87,7 +88,7 @@ BEGIN
             CASE
                 WHEN far.state IN ('SO', 'SI', 'CO', 'DI') THEN CASE
                     WHEN far.queue_id = ANY (crowded) OR before.waits THEN 'waits' ELSE 'posted' END
-                -- Where nothing waits for one who isn't there, he was there, and is forgotten.
+                -- If nothing waits for a missing side, it existed, and is forgotten.
                 WHEN counted.is_monolog AND (far.handle IS NOT NULL OR counted.base > 0 AND NOT before.waits)
                     THEN 'left out'
                 ELSE 'waits' END AS becomes

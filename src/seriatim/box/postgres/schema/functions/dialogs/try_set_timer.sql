@@ -1,4 +1,4 @@
--- Set, or with NULL take away, the timer of a side.
+-- Set the timer of a side, or remove it with NULL.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.try_set_timer(
     of_handle uuid, delay interval, OUT refused text, OUT what text, OUT remedy text

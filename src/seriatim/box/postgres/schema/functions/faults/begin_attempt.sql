@@ -1,4 +1,4 @@
--- Write down that a worker begins with messages on trial, the first of which is named. The caller commits before the
+-- Record that a worker begins with messages on trial, the first of which is named. The caller commits before the
 -- handler is called, while another transaction of its own has the group, or in a queue without groups the message.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.begin_attempt(

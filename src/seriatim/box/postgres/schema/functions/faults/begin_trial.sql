@@ -1,5 +1,5 @@
--- Put a group on trial whose last turn was rolled back: it comes behind the others, and its next `how_many` messages are
--- handed out one at a time.
+-- Put a group on trial whose last turn was rolled back: it comes after the others, and its next `how_many` messages
+-- are handed out one at a time.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.begin_trial(of_queue integer, of_group text, how_many integer) RETURNS void
 AS $function$

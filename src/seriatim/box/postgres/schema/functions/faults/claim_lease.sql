@@ -1,5 +1,5 @@
--- Make a lease of what was handed out, the first `how_many` of it, and put all of it back. The caller has it locked,
--- and commits. A message without a group is hidden meanwhile.
+-- Make a lease of the first `how_many` messages that were handed out, and put all of them back. The caller has locked
+-- them, and commits. A message without a group is hidden meanwhile.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.claim_lease(
     of_queue integer, of_group text, of_entries bigint[], ordinals bigint[], lates boolean[], how_many integer,

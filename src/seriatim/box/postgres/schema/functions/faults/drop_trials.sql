@@ -1,4 +1,4 @@
--- Forget the trials of groups, and of messages, of which nothing is left.
+-- Delete the trials of groups, and of messages, that are gone.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.drop_trials(of_queue integer) RETURNS void
 AS $function$

@@ -1,5 +1,5 @@
--- The turn of messages on trial ends in this transaction, and `done` of them are done. A trial of a message ends with it,
--- that of a group with its last message.
+-- End the turn of messages on trial in this transaction, with `done` of them finished. A trial of a message ends with
+-- it, that of a group with its last message.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.end_attempt(of_queue integer, of_token bigint, done integer) RETURNS void
 AS $function$

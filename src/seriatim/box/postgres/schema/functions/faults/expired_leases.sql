@@ -1,4 +1,4 @@
--- The leases of a queue that have run out, each with the message that its handler had; `of_turn`: it is nobody's, and
+-- Return the expired leases of a queue, each with the message that its handler had; `of_turn`: it has no holder, and
 -- keeps a group at which a turn failed.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.expired_leases(of_queue integer)

@@ -1,5 +1,5 @@
--- What failures tell of messages that are in queues, or were set aside from them; of the queues that the caller may
--- receive from.
+-- Return the data for failures of messages that are in queues, or were set aside from them; of the queues that the
+-- caller may receive from.
 -- is: stable, definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.failed_messages(of_entries bigint[])
 RETURNS TABLE (

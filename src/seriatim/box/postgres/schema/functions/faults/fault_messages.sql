@@ -1,4 +1,4 @@
--- The handler of messages failed for good: they are faulted by themselves.
+-- Mark messages as faulted by themselves: their handler failed for good.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.fault_messages(of_queue integer, of_entries bigint[]) RETURNS void
 AS $function$

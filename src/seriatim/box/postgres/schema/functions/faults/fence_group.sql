@@ -1,5 +1,5 @@
--- Keep a group from everybody but the turn that has it at this moment, by a lease: so who ends that turn can count its
--- attempt before anybody else begins one. NULL: the group is in a lease already.
+-- Keep a group from all but the present turn, by a lease: so the process that ends that turn can count its attempt
+-- before another one begins. NULL: the group is in a lease already.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.fence_group(
     of_queue integer, of_group text, of_entry bigint, of_worker text, period interval

@@ -1,6 +1,6 @@
--- Lock what a lease is of, and look whether it is there: its group first, as everybody does, and then its row. That
--- lock keeps everybody away until the transaction ends, though the lease may run out before. Answers with no row, or
--- FALSE in `held`, where it isn't the caller's any more.
+-- Lock the messages of a lease, and check that it exists: its group first, in the usual order, and then its row. That
+-- lock excludes all others until the transaction ends, though the lease may run out before. Return no row, or FALSE
+-- in `held`, if it isn't the caller's any more.
 -- is: no seqscan
 CREATE OR REPLACE FUNCTION {schema}.hold_lease(
     of_queue integer, of_token bigint, patience_ms integer, OUT held boolean, OUT of_group text, OUT left_ids bigint[]

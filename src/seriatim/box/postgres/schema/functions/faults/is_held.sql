@@ -1,4 +1,4 @@
--- Is a lease still its worker's? Locks nothing.
+-- Return whether a lease is still its worker's. Locks nothing.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.is_held(of_queue integer, of_token bigint) RETURNS boolean
 AS $function$

@@ -1,4 +1,4 @@
--- Lock a group for whoever writes down what its worker, which is gone, failed at; that one waits so long. A worker that
+-- Lock a group to record the fault of its worker, which is gone; the caller waits for a limited time. A worker that
 -- has the group meanwhile isn't disturbed.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.lock_for_fault(

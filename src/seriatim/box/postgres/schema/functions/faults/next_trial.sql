@@ -1,6 +1,6 @@
--- The next group on trial that nobody works on and that has something to do, or in a queue without groups the next message
--- that bears the mark of a transaction that was rolled back. Or, with its `token`, a turn on trial that began and will
--- never end: nobody has its group, or its message, though it is written down. Locks nothing.
+-- Return the next group on trial that has something to do and no worker, or in a queue without groups the next
+-- message with the mark of a rolled-back transaction. Or, with its `token`, a turn on trial that began and will never
+-- end: it is recorded, and neither its group nor its message is locked. Locks nothing.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.next_trial(
     of_queue integer, has_groups boolean, OUT group_key text, OUT entry_id bigint, OUT token bigint, OUT worker text
@@ -17,7 +17,7 @@ BEGIN
         SELECT * FROM {schema}.trials AS trial
         WHERE trial.queue_id = of_queue AND (has_groups OR trial.token IS NOT NULL) ORDER BY trial.since
     LOOP
-        -- The block takes the lock back.
+        -- The block releases the lock.
         BEGIN
             IF has_groups THEN
                 IF NOT pg_try_advisory_xact_lock({schema}.group_lock(of_queue, one.unit))
@@ -30,7 +30,7 @@ BEGIN
                     RAISE EXCEPTION 'somebody has it' USING ERRCODE = 'SQ001';
                 END IF;
             END IF;
-            -- A statement of its own: what it reads is younger than the lock.
+            -- A separate statement: it reads rows that are younger than the lock.
             SELECT trial.entry_id, trial.token, trial.worker INTO begun
             FROM {schema}.trials AS trial
             WHERE trial.queue_id = of_queue AND trial.unit = one.unit

@@ -1,7 +1,7 @@
--- Write down that a handler has failed at messages that were handed to it together, and count the attempt of each; only
--- the first gets a row in `faults`. The caller has put them back, and has the lock of their group; `of_group` NULL: the
--- queue has none. With a `delay` they wait, and their group with them; without one, waiting receivers are called.
--- Return what is told of the first message, or NULL where it isn't there any more.
+-- Record that a handler has failed at messages that it got together, and count the attempt of each; only the first
+-- gets a row in `faults`. The caller has put them back, and has the lock of their group; `of_group` NULL: the queue
+-- has none. With a `delay` they wait, and their group with them; without one, waiting receivers are notified. Return
+-- the data of the first message, or NULL if it is gone.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.note_fault(
     of_queue integer, of_group text, of_entries bigint[], its_kind text, its_class text, its_error text,
@@ -19,7 +19,7 @@ BEGIN
     UPDATE {schema}.entries AS entry SET attempt = entry.attempt + 1, visible_at = again, delayed_at = moment
     WHERE entry.entry_id = ANY (of_entries) AND entry.queue_id = of_queue
         AND entry.group_key = coalesce(of_group, entry.group_key);
-    -- Behind the locks of group and entry, as everybody does.
+    -- After the locks of group and entry, in the usual order.
     UPDATE {schema}.trials AS trial SET token = NULL
     WHERE trial.queue_id = of_queue AND trial.unit IN (of_group, of_entries[1]::text) AND trial.token IS NOT NULL;
     INSERT INTO {schema}.faults AS fault (

@@ -1,4 +1,4 @@
--- Put off the end of leases of a queue. Answers with those that are still there; one that has run out stays so.
+-- Extend leases of a queue. Return those that still exist; an expired one stays expired.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.renew_leases(of_queue integer, tokens bigint[], period interval) RETURNS bigint[]
 AS $function$

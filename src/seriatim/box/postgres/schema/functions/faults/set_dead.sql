@@ -1,5 +1,5 @@
--- Set messages aside as dead that were released, and let the next turn of their group look what is ready now. The
--- caller has the lock of the group; `of_group` NULL: the queue has none.
+-- Set released messages aside as dead, and let the next turn of their group find the ready ones. The caller has the
+-- lock of the group; `of_group` NULL: the queue has none.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.set_dead(
     of_queue integer, of_group text, of_entries bigint[], why text

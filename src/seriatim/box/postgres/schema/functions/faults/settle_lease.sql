@@ -1,5 +1,5 @@
--- The first `how_many` messages of a lease are done: the caller completes them in this transaction. What is left stays
--- in it; where it ends, that is free again. FALSE: the lease isn't the caller's any more, and nothing is done.
+-- End the first `how_many` messages of a lease: the caller completes them in this transaction. The others stay in it;
+-- when it ends, they are free again. FALSE: the lease isn't the caller's any more, and nothing is done.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.settle_lease(
     of_queue integer, of_token bigint, how_many integer, ends boolean
@@ -26,7 +26,7 @@ BEGIN
     IF lease.of_group IS NULL THEN
         RETURN TRUE;
     END IF;
-    -- As `hand_out` leaves it: ready, if the first that isn't done may be seen. Its first messages are in order.
+    -- Like `hand_out`: ready, if the first unfinished message may be seen. Its first messages are in order.
     UPDATE {schema}.known_groups AS known SET
         ready_rank = CASE WHEN following.hidden THEN NULL ELSE following.rank END,
         due_at = CASE WHEN following.hidden AND following.visible_at < 'infinity'

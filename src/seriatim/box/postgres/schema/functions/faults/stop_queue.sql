@@ -1,4 +1,4 @@
--- Turn a queue off because a handler failed for good, and write down who did and why.
+-- Turn a queue off because a handler failed for good, and record the actor and the reason.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.stop_queue(of_queue integer, of_group text, of_worker text, why text) RETURNS void
 AS $function$

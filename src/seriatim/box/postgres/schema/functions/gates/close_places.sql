@@ -1,17 +1,18 @@
--- Which places of a gate's groups are closed: the run of them from the group's next number on, at most `most` numbers
--- of each group; and, as far as the clock of a hole needs it, the first closed place behind an open one. Of the groups
+-- Return which places of a gate's groups are closed: the run of them from the group's next number on, at most `most`
+-- numbers of each group; and, for the clock of a hole, the first closed place behind an open one. Of the groups
 -- `forced` (as long as `of_groups`; NULL: of none) all places up to that number are closed by force.
 --
--- `through`, `behind`: by group, the last number whose results leave their places, and the number of that first closed
--- place behind (NULL: there is none, or it has no results). Results whose numbers are below the next one come, too:
+-- `through`, `behind`: by group, the last number whose results leave their places, and the number of that first
+-- closed place behind (NULL: there is none, or it has no results). Results with numbers below the next one come, too:
 -- they are late. `late_places`, `late_numbers`: groups (from 0) and numbers whose results leave flagged as late, also
--- behind the next number. `full_groups`: the groups of which `open_at_most` numbers, or more, were given from the next
--- one on. `void_places`, `void_numbers`: the closed places that have no result, by group (from 0) and number. `more`:
--- whether a group has more closed places, for which it is looked at again.
+-- behind the next number. `full_groups`: the groups of which `open_at_most` numbers, or more, were given from the
+-- next one on. `void_places`, `void_numbers`: the closed places without result, by group (from 0) and number. `more`:
+-- whether a group has more closed places, for which it is judged again.
 --
--- A place that was given a number is open as long as an entry of it exists. So the numbers are read first, then what is
--- alive, and then the results, each by a statement of its own, with a younger snapshot: of what had ended by the second
--- look all results are there in the third, and in `turn_entries_gate`. The caller has locked the groups.
+-- A place with a number is open as long as an entry of it exists. So the numbers are read first, then the living
+-- entries, and then the results, each by a separate statement with a younger snapshot: all results of entries that
+-- had ended by the second read are visible to the third, and to `turn_entries_gate`. The caller has locked the
+-- groups.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin, no sort
 CREATE OR REPLACE FUNCTION {schema}.close_places(
     of_gate integer, of_origin integer, of_groups text[], most integer, open_at_most integer,
@@ -50,7 +51,7 @@ BEGIN
     late_numbers := ARRAY[]::bigint[];
     through := array_fill(NULL::bigint, ARRAY[cardinality(of_groups)]);
     behind := through;
-    -- What this transaction has asked for is answered now: see `look_at_gate`.
+    -- The requests of this transaction are answered now: see `look_at_gate`.
     IF current_setting('seriatim.looked', TRUE) <> '' THEN
         PERFORM set_config('seriatim.looked', '', TRUE);
     END IF;
@@ -59,11 +60,11 @@ BEGIN
         SELECT one.next, one.flags INTO known FROM {schema}.known_groups AS one
         WHERE one.queue_id = of_gate AND one.group_key = of_group;
         IF known.flags & {flag.CLOSED} <> 0 THEN
-            -- A closed group takes nothing in: all of it is late.
+            -- A closed group takes nothing in: all results are late.
             through[place] := 9223372036854775807;
             CONTINUE;
         END IF;
-        -- Nothing leaves a group that is suspended or faulted: it is looked at when it goes on.
+        -- Nothing leaves a suspended or faulted group: it is judged when it goes on.
         CONTINUE WHEN known.flags & {flag.SUSPENDED|FAULTED} <> 0 AND forced[place] IS NULL AND NOT EXISTS (
             SELECT FROM {schema}.requests AS request
             WHERE request.queue_id = of_gate AND request.group_key = of_group AND request.action = 'resume'
@@ -73,7 +74,7 @@ BEGIN
         IF given >= following + open_at_most THEN
             full_groups := full_groups || of_group;
         END IF;
-        -- A statement of its own: it sees what `given` counts.
+        -- A separate statement: it sees the numbers that `given` counts.
         alive := (
             SELECT coalesce(entry.origin_number, entry.ordinal) FROM {schema}.entries AS entry
             WHERE entry.gate_id = of_gate AND entry.gate_id <> entry.queue_id
@@ -108,7 +109,7 @@ BEGIN
             );
         END IF;
         IF alive IS NOT NULL AND NOT goes_on THEN
-            -- What waits behind an open place already, and what else would be the first to wait.
+            -- Messages that wait behind an open place already, and those that would be the first to wait.
             waiting := (
                 SELECT entry.sequence FROM {schema}.entries AS entry
                 WHERE entry.queue_id = of_gate AND entry.group_key = of_group AND entry.status = 'held'
@@ -154,13 +155,13 @@ BEGIN
             void_places := void_places || array_fill(place::bigint - 1, ARRAY[cardinality(voids)]);
             voids := NULL;
         END IF;
-        -- After the look at what is alive: of what has ended it is there.
+        -- Read after the living entries: the results of ended ones are visible.
         numbers := ARRAY(
             SELECT late.number FROM {schema}.late_places AS late
             WHERE late.gate_id = of_gate AND late.group_key = of_group
         );
         IF cardinality(numbers) > 0 THEN
-            -- Of what has passed, and has nothing on the way any more, all results are there.
+            -- All results of places that have passed, and have nothing on the way any more, are there.
             DELETE FROM {schema}.late_places AS late
             WHERE late.gate_id = of_gate AND late.group_key = of_group AND late.number < following AND NOT EXISTS (
                 SELECT FROM {schema}.entries AS entry

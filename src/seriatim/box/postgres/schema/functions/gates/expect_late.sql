@@ -1,4 +1,5 @@
--- Results of these places leave the gate late: messages on the way to it were put back, and it has passed them.
+-- Mark the results of these places as late at the gate: messages on the way to it were put back, and it has passed
+-- them.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.expect_late(of_gate integer, of_groups text[], numbers bigint[]) RETURNS void
 AS $function$

@@ -1,5 +1,5 @@
--- The first open place of a gate's group; NULL: none is open. Messages in hand, which are done with the transaction
--- that asks, count as done.
+-- Return the first open place of a gate's group; NULL: none is open. Messages in hand, which the asking transaction
+-- completes, count as done.
 -- is: stable, no seqscan, no bitmapscan, no sort
 CREATE OR REPLACE FUNCTION {schema}.first_open_at_gate(of_gate integer, of_group text, in_hand bigint[]) RETURNS bigint
 AS $function$

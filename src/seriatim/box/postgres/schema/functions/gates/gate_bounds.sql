@@ -1,5 +1,5 @@
--- Of each group of an origin queue the first number that isn't handed out: it is too far behind the next one at the
--- gate.
+-- Return for each group of an origin queue the first number that isn't handed out: it is too far ahead of the next
+-- one at the gate.
 -- is: stable, definer
 CREATE OR REPLACE FUNCTION {schema}.gate_bounds(
     of_origin integer, of_gate integer, of_groups text[], open_at_most integer

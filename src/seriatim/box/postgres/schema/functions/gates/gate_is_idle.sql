@@ -1,4 +1,4 @@
--- Is nothing left at a gate of a group whose queue it serves?
+-- Return whether nothing is left at a gate of a group whose queue it serves.
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.gate_is_idle(of_gate integer, of_origin integer, of_group text) RETURNS boolean
 RETURN {schema}.place_numbers_given(of_origin, of_group) < coalesce((

@@ -1,5 +1,5 @@
--- The next numbers of the groups of entries, one for each, in the order in which they are given here. Until the
--- transaction ends nobody else gets a number of these groups. The caller has the locks of all its locations.
+-- Return the next numbers of the groups of entries, one for each, in the given order. Until the transaction ends no
+-- other one gets numbers of these groups. The caller has the locks of all its locations.
 -- is: generic plan, no seqscan, no bitmapscan
 CREATE OR REPLACE FUNCTION {schema}.give_places(of_queues integer[], of_groups text[]) RETURNS bigint[]
 AS $function$
@@ -9,8 +9,8 @@ DECLARE
     held boolean;
     given bigint[];
 BEGIN
-    -- In one order for all, by the bytes of the keys, so that two never wait for each other crosswise. Who needs many
-    -- groups takes the queue alone: the server has room for so many locks only.
+    -- In one order for all, by the bytes of the keys, so that two never deadlock. A transaction with many groups
+    -- locks the queue as a whole: the server has room for a limited number of locks.
     FOR one IN
         SELECT asked.queue_id, array_agg(asked.group_key ORDER BY asked.group_key) AS keys
         FROM (
@@ -35,7 +35,7 @@ BEGIN
             );
         END LOOP;
     END LOOP;
-    -- A statement of its own: its snapshot is younger than the locks.
+    -- A separate statement: its snapshot is younger than the locks.
     WITH asked AS MATERIALIZED (
         SELECT entry.queue_id, entry.group_key, entry.nth,
             row_number() OVER (PARTITION BY entry.queue_id, entry.group_key ORDER BY entry.nth) AS place

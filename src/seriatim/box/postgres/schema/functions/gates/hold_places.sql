@@ -1,4 +1,4 @@
--- Let nobody give place numbers of a group until the transaction ends, unless somebody is about to.
+-- Keep others from giving place numbers of a group until the transaction ends, unless one is about to.
 -- is: sql
 CREATE OR REPLACE FUNCTION {schema}.hold_places(of_queue integer, of_group text) RETURNS boolean
 RETURN pg_try_advisory_xact_lock_shared({schema}.lock_of('places ' || of_queue))

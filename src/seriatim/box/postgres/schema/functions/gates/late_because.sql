@@ -1,5 +1,6 @@
--- The rule of order that has suspended a group, and the number that came: of the first late message that is held; NULL:
--- there is none any more. `first`: the number that began the group. The words are those of kernel/values/outcome.py.
+-- Return the rule of order that has suspended a group, and the number that came: of the first late message that is
+-- held; NULL: there is none any more. `first`: the number that began the group. The words are those of
+-- kernel/values/outcome.py.
 -- is: sql, immutable, parallel safe
 CREATE OR REPLACE FUNCTION {schema}.late_because(policy text, first bigint, sequence bigint) RETURNS text
 RETURN CASE

@@ -1,6 +1,5 @@
--- Results of closed places, up to a number and of another one, become messages that have arrived: those that an
--- operator's action is to find as such, and those of a gate that has a gate itself, where they begin on the way to that
--- one.
+-- Make results of closed places, up to a number and of another one, arrived messages: those for an operator's action,
+-- and those of a gate with a gate of its own, where they begin on the way to that one.
 -- is: sql
 CREATE OR REPLACE FUNCTION {schema}.leave_places(
     of_gate integer, of_group text, next_gate integer, last bigint, one bigint DEFAULT NULL

@@ -1,5 +1,5 @@
--- When an entry on the way to a gate is deleted, whatever the reason, let the gate's group be looked at, see
--- `look_at_gates`. Whoever deletes it neither asks for nor waits for anything.
+-- When an entry on the way to a gate is deleted, for any reason, request a look at the gate's group, see
+-- `look_at_gates`. The deleting process neither requests nor waits for anything itself.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.look_at_gate() RETURNS trigger
 AS $function$

@@ -1,4 +1,4 @@
--- Once for each group and transaction, until the gate has looked: `close_places` forgets what was asked for.
+-- Request a look once for each group and transaction, until the gate has looked: `close_places` forgets the requests.
 -- `groups`: the number of a gate, a space, and the key of a group.
 CREATE OR REPLACE FUNCTION {schema}.look_at_gates(groups text[]) RETURNS void
 AS $function$
@@ -15,7 +15,7 @@ BEGIN
     PERFORM {schema}.call_waiters(ARRAY[gate_id], count(*)) FROM (
         SELECT split_part(own, ' ', 1)::integer AS gate_id FROM unnest(unasked) AS own
     ) AS asked GROUP BY gate_id;
-    -- What it doesn't remember is asked for twice at worst.
+    -- A forgotten group is requested twice at worst.
     PERFORM set_config('seriatim.looked', CASE
         WHEN jsonb_array_length(looked) < 100 THEN looked || to_jsonb(unasked) ELSE to_jsonb(unasked)
     END::text, TRUE);

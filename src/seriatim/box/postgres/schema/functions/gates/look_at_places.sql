@@ -1,4 +1,4 @@
--- The groups of a gate are looked at again: what they wait for may be there.
+-- Request a look at groups of a gate: the messages that they wait for may be there.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.look_at_places(of_gate integer, of_groups text[]) RETURNS void
 AS $function$

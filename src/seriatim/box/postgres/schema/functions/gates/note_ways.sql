@@ -1,4 +1,4 @@
--- Write down which queues lead to which gate. The caller has the lock of the definitions.
+-- Record which queues lead to which gate. The caller has the lock of the definitions.
 CREATE OR REPLACE FUNCTION {schema}.note_ways() RETURNS void
 AS $function$
 BEGIN

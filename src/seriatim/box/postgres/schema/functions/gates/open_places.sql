@@ -1,7 +1,7 @@
--- Which places of a gate's group are open: `places`: how many numbers were given from the next one on: they are open,
--- or wait for one that is. `open_places`: how many of them are open; `open_number`: the first; `open_us`: since when
--- its oldest message is where it is. NULL: the queue is no gate, or the caller doesn't see it; the last two: no place
--- is open.
+-- Return the open places of a gate's group. `places`: how many numbers were given from the next one on: they are
+-- open, or wait for one that is. `open_places`: how many of them are open; `open_number`: the first; `open_us`: since
+-- when its oldest message is in its present queue. NULL: the queue is no gate, or the caller doesn't see it; the last
+-- two: no place is open.
 -- is: stable, definer, generic plan, no seqscan, no bitmapscan
 CREATE OR REPLACE FUNCTION {schema}.open_places(
     of_gate integer, of_group text,

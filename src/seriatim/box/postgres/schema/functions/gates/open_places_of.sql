@@ -1,5 +1,5 @@
--- The same of all groups of a gate: how many places are open, and since when the message is where it is that is there
--- for longest.
+-- Return the same for all groups of a gate: how many places are open, and since when the oldest of their messages is
+-- in its present queue.
 -- is: stable, definer, generic plan, no seqscan, no bitmapscan
 CREATE OR REPLACE FUNCTION {schema}.open_places_of(of_gate integer, OUT open_places bigint, OUT open_us bigint)
 AS $function$
@@ -19,7 +19,7 @@ BEGIN
             AND coalesce(entry.origin_number, entry.ordinal) IS NOT NULL
         GROUP BY 1, 2
     ) AS one
-    -- What is alive of a place that was passed is late when it comes.
+    -- A living message of a place that was passed is late when it arrives.
     WHERE one.number >= coalesce((
         SELECT known.next FROM {schema}.known_groups AS known
         WHERE known.queue_id = of_gate AND known.group_key = one.its_group

@@ -1,5 +1,5 @@
--- Call the next one who waits for a message of a queue, behind the waiter who was called and has no use for it, as far
--- as the newest there was then: so a call goes round once.
+-- Notify the next receiver of a queue after one that was notified and has no use for the message, up to the newest
+-- receiver at that time: so a notification goes round once.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.pass_on(of_queue integer, waiter bigint, newest bigint) RETURNS void
 AS $function$

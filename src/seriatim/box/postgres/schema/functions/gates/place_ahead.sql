@@ -1,5 +1,5 @@
--- Put what goes ahead, of the groups of a turn, before what is queued there: it gets the first ordinals that haven't
--- left yet, and the others move up. The caller has locked the groups. `fresh`: the state of a group that is new.
+-- Insert messages that go ahead, of the groups of a turn, before the queued ones: they get the first ordinals that
+-- haven't left yet, and the others move up. The caller has locked the groups. `fresh`: the state of a new group.
 -- is: definer, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.place_ahead(of_queue integer, of_groups text[], fresh bigint[]) RETURNS integer
 AS $function$
@@ -18,7 +18,7 @@ BEGIN
             AND entry.status >= 'arrived' AND entry.status <= 'arrived' AND entry.ahead
         GROUP BY entry.group_key
     LOOP
-        -- Where a group is closed a message is late, as any other.
+        -- In a closed group a message is late, like any other.
         CONTINUE WHEN EXISTS (
             SELECT FROM {schema}.known_groups AS known
             WHERE known.queue_id = of_queue AND known.group_key = one.group_key AND known.flags & {flag.CLOSED} <> 0

@@ -1,4 +1,4 @@
--- Return whose place at a gate a message has that comes into a queue: no row, or one. In a gate that has a gate itself
+-- Return the place at a gate of a message that comes into a queue: no row, or one. In a gate with a gate of its own
 -- it counts for the first, until its place there is closed (`released`).
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.place_at_gate(of_queue integer, context jsonb, released boolean DEFAULT FALSE)

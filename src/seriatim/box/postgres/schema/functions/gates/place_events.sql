@@ -1,6 +1,6 @@
--- Give the next positions to committed events that have none, at most so many; answers whether there were as many. One
--- transaction at a time does that, and the next one sees what it has given. So whoever sees a position sees all lower
--- ones: an event that is committed late gets a position behind those that were read.
+-- Give the next positions to committed events that have none, up to a limit; return whether the limit was reached.
+-- One transaction at a time does that, and the next one sees its positions. So a reader of a position sees all lower
+-- ones: an event that is committed late gets a position after those that were read.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.place_events(at_most integer) RETURNS boolean
 AS $function$
@@ -13,7 +13,7 @@ BEGIN
     IF NOT EXISTS (SELECT FROM {schema}.events WHERE position IS NULL) THEN
         RETURN FALSE;
     END IF;
-    -- What the holder of the lock has given is seen by the next statement, not by this one.
+    -- Positions of the lock's last holder are visible to the next statement, not to this one.
     SELECT one.last INTO through FROM {schema}.event_positions AS one FOR UPDATE;
     UPDATE {schema}.events AS event SET position = through + fresh.nth
     FROM (

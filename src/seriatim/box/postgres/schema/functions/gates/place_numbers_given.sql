@@ -1,5 +1,5 @@
--- The last place number that was given in a group, as far as it is committed; 0: none. Of an unordered queue its newest
--- run tells, of another one its group.
+-- Return the last committed place number of a group; 0: none. For an unordered queue it is in its newest run,
+-- otherwise in its group.
 -- is: generic plan, no seqscan, no bitmapscan, no sort
 CREATE OR REPLACE FUNCTION {schema}.place_numbers_given(of_queue integer, of_group text) RETURNS bigint
 AS $function$

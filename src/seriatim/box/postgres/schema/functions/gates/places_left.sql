@@ -1,5 +1,5 @@
--- How many places of an origin group haven't passed its gate: they are open, or wait there. The caller has locked the
--- gate's group.
+-- Return how many places of an origin group haven't passed its gate: they are open, or wait there. The caller has
+-- locked the gate's group.
 -- is: stable, definer
 CREATE OR REPLACE FUNCTION {schema}.places_left(of_gate integer, of_origin integer, of_group text) RETURNS bigint
 AS $function$

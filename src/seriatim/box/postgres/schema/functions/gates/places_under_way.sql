@@ -1,4 +1,4 @@
--- The places of a gate's groups, up to these numbers (NULL: none), of which something is on the way; by group (from 0)
+-- Return the places of a gate's groups, up to these numbers (NULL: none), with messages on the way; by group (from 0)
 -- and number.
 -- is: definer, generic plan, no seqscan, no bitmapscan
 CREATE OR REPLACE FUNCTION {schema}.places_under_way(of_gate integer, of_groups text[], through bigint[])

@@ -1,5 +1,5 @@
--- Open places of a gate again: results that wait there as those of closed places wait once more for their places to be
--- closed. The caller has the lock of the groups.
+-- Open places of a gate again: their waiting results wait once more for the places to be closed. The caller has the
+-- lock of the groups.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.reopen_places(of_gate integer, of_groups text[], numbers bigint[]) RETURNS void
 AS $function$

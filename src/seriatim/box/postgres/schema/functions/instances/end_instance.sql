@@ -1,4 +1,4 @@
--- End an instance: nothing leads to it any more. FALSE where it isn't there any more as the caller knew it.
+-- End an instance: nothing leads to it any more. FALSE if it isn't in the state that the caller knows.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.end_instance(
     of_instance bigint, of_queue integer, known_version bigint

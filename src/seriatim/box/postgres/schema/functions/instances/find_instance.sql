@@ -1,4 +1,4 @@
--- The instance of a group, or the id of one to be; `added`: the pairs of properties and values that it has added.
+-- Return the instance of a group, or a new id; `added`: the pairs of properties and values that it has added.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.find_instance(
     of_queue integer, of_group text,

@@ -1,6 +1,6 @@
--- Write down what a handler made of an instance; the caller has the lock of its group. `known_version`: NULL makes it.
--- `new_state`: NULL leaves it. `kept`: FALSE where it isn't there any more as the caller knew it. `taken`: which of the
--- values leads to another instance already; then the caller rolls back.
+-- Store a handler's changes of an instance; the caller has the lock of its group. `known_version`: NULL makes it.
+-- `new_state`: NULL leaves it. `kept`: FALSE if it isn't in the state that the caller knows. `taken`: the value that
+-- leads to another instance already; then the caller rolls back.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.keep_instance(
     of_instance bigint, of_queue integer, of_group text, of_subscription integer, known_version bigint,
@@ -20,7 +20,7 @@ BEGIN
         kept := FOUND;
     END IF;
     IF kept AND cardinality(properties) > 0 THEN
-        -- In one order for all, so that two of them never wait for each other crosswise.
+        -- In one order for all, so that two of them never deadlock.
         INSERT INTO {schema}.correlations (queue_id, property, value, instance_id)
         SELECT of_queue, one.property, one.value, of_instance
         FROM unnest(properties, new_values) AS one (property, value)

@@ -1,5 +1,5 @@
--- Set a message aside as dead that was for an instance which has ended meanwhile, and that no activation can take. The
--- caller has the lock of its group, and has been handed it. `of_entry`: its entry, NULL: found by its id.
+-- Set a message aside as dead whose instance has ended meanwhile, and that no activation can take. The caller has the
+-- lock of its group, and the message in hand. `of_entry`: its entry, NULL: found by its id.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.set_stray_aside(
     of_queue integer, of_group text, of_message text, of_ordinal bigint, why text, of_entry bigint DEFAULT NULL

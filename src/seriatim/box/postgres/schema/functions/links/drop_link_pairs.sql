@@ -1,5 +1,5 @@
--- Of a copy of a box, drop the pairs with other boxes, which are the original's, and what waits to be sent. Return how
--- many messages are deleted.
+-- In a copy of a box, delete the pairs with other boxes, which are the original's, and the messages to send. Return
+-- how many messages are deleted.
 -- is: no seqscan, no jit
 CREATE OR REPLACE FUNCTION {schema}.drop_link_pairs() RETURNS bigint
 AS $function$

@@ -1,4 +1,4 @@
--- Apply the answers of the other box. Return how many messages they acknowledge; NULL where another process is sending:
+-- Apply the answers of the other box. Return how many messages they acknowledge; NULL if another process is sending:
 -- then they are asked for again. `of_token`: that of the question.
 -- is: auto plan, no seqscan, no jit
 CREATE OR REPLACE FUNCTION {schema}.link_answered(of_link integer, frame bytea, of_token uuid) RETURNS bigint
@@ -73,13 +73,13 @@ BEGIN
         known.are_right IS NOT FALSE AND known.distinct_ones = head.messages, 'a stream has a number that none can have'
     );
 
-    -- What is over here and not known there is lost, and nobody will send it again.
+    -- Streams that are over here and unknown there are lost, and won't be sent again.
     PERFORM {schema}.link_note_restored(
         of_link, 'streams are over, and the other box has no note of them: it seems to have gone back', NULL, NULL,
         jsonb_build_object('incarnation', one.incarnation, 'streams', one.numbers::text)
     ) FROM {schema}.link_ranges(frame, head.ranges) AS one;
-    -- A number that the other box has known and this one hasn't, or means another stream by: this box was restored. It
-    -- goes on above.
+    -- A number that the other box knows and this one doesn't, or knows as another stream: this box was restored.
+    -- It goes on above.
     SELECT bool_or(
         there.number > coalesce(here.highest, 0)
         OR stream.stream_id IS NOT NULL
@@ -139,7 +139,7 @@ BEGIN
         ) AS decided
     ) AS one;
 
-    -- What is acknowledged, or is sent again from there on.
+    -- Messages that are acknowledged, or are sent again from there on.
     WITH moved AS MATERIALIZED (
         SELECT one.* FROM unnest(fate.ids, fate.decisions, fate.acked, fate.through, fate.chains)
             AS one (stream_id, decision, acked, through, chain)
@@ -198,7 +198,7 @@ BEGIN
     FROM unnest(fate.ids, fate.decisions, fate.fragments) AS one (stream_id, decision, fragment)
     WHERE one.decision = {decision.FRAGMENTS} AND stream.stream_id = one.stream_id;
 
-    -- What can't be made whole.
+    -- Streams that can't be made whole.
     PERFORM {schema}.link_note_restored(
         of_link, 'a stream can''t be made whole, and goes on as a new one', place.queue, nullif(stream.key, ''), jsonb_build_object(
             'incarnation', stream.incarnation, 'stream', stream.number, 'lacks_above', one.above, 'unproven_above',

@@ -1,5 +1,5 @@
--- Put messages behind the last ones of their open streams, in this order. Return how many. `marks`: the message is sent
--- again. `parted`: it has parts.
+-- Append messages to their open streams, in this order. Return how many. `marks`: the message is sent again.
+-- `parted`: it has parts.
 -- is: generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.link_append(
     streams uuid[], message_ids text[], headers bytea[], marks boolean[], entered timestamptz[], arrival_ids bigint[],
@@ -23,7 +23,7 @@ BEGIN
             joined[large_one.nth] := {schema}.link_joined(large_one.arrival_id, large_one.position);
         END LOOP;
     END IF;
-    -- A statement of its own: what it holds is gone before bodies are stored.
+    -- A separate statement: its memory is freed before bodies are stored.
     SELECT array_agg(each.digest ORDER BY each.nth) AS digests, array_agg(each.size ORDER BY each.nth) AS sizes
     INTO read
     FROM (

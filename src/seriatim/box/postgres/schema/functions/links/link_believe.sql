@@ -1,4 +1,4 @@
--- Whoever pairs a link again, believes what is at its other end.
+-- Pair a link again, and believe the box at its other end.
 -- is: sql
 CREATE OR REPLACE FUNCTION {schema}.link_believe(of_name text) RETURNS void
 BEGIN ATOMIC

@@ -1,4 +1,4 @@
--- The body of a message in the spool as it travels: with its parts behind it.
+-- Return the body of a message in the spool in its transfer form: followed by its parts.
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.link_body(of_arrival bigint, at_position integer) RETURNS bytea
 RETURN (

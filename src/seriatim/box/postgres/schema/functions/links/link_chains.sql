@@ -1,5 +1,5 @@
--- The chains after messages. `of_streams`: for each message, whose it is; those of a stream stand in order. `begins`:
--- of each, the chain before the first message of its stream.
+-- Return the chains after messages. `of_streams`: the stream of each message; those of a stream are in order.
+-- `begins`: of each, the chain before the first message of its stream.
 -- is: immutable
 CREATE OR REPLACE FUNCTION {schema}.link_chains(
     of_streams bigint[], begins bytea[], message_ids text[], digests bytea[]

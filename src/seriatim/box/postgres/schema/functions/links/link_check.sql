@@ -1,4 +1,4 @@
--- Refuse a frame for which something doesn't hold.
+-- Refuse a frame that breaks a condition.
 CREATE OR REPLACE FUNCTION {schema}.link_check(holds boolean, otherwise text) RETURNS void
 AS $function$
 BEGIN

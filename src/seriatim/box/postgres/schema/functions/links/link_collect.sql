@@ -1,6 +1,6 @@
--- Put what waits in the remote queues of a link into streams, and complete it there. Return how many messages. The
--- window of a stream is 1,000 messages and 64 MiB, that of a link 1 GiB. Of a group that is suspended nothing goes. The
--- caller has the lock to send over the link.
+-- Move the messages in the remote queues of a link into streams, and complete them there. Return how many. The window
+-- of a stream is 1,000 messages and 64 MiB, that of a link 1 GiB. A suspended group sends nothing. The caller has the
+-- lock to send over the link.
 -- is: generic plan, no seqscan, no jit
 CREATE OR REPLACE FUNCTION {schema}.link_collect(of_link integer, at_most integer) RETURNS bigint
 AS $function$
@@ -43,7 +43,7 @@ BEGIN
                 WHERE one.queue_id = place.queue_id AND one.status = 'arrived'
                     AND (one.visible_at IS NULL OR one.visible_at <= clock_timestamp())
                     AND (one.subscription_ids <> '{}' AND one.subscription_ids <@ stopped) IS NOT TRUE
-                    -- Of a stream that can take nothing now, and of a group that is suspended, nothing is read. Each is
+                    -- Nothing is read of a stream without room, or of a suspended group. Each is
                     -- looked up: a join would read all streams and all groups of the queue.
                     AND (place.unordered OR coalesce((
                         SELECT stream.status = {status.OPEN} AND stream.sent - stream.acked < {WINDOW}
@@ -60,9 +60,9 @@ BEGIN
                 FROM first JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[first.arrival_id])
                 HAVING count(*) >= at_most - collected AND NOT place.unordered
             ), come AS MATERIALIZED (
-                -- They are read by the time at which they were published, and go in the order of commits. What is left
-                -- for later may have been committed before some of these, while their transactions ran on: then it goes
-                -- in their place.
+                -- They are read by their time of publishing, and leave in the order of commits.
+                -- Messages that are left for later may have been committed before some of these,
+                -- while their transactions ran on: then they leave in their place.
                 SELECT one.*
                 FROM (
                     SELECT * FROM first
@@ -107,7 +107,8 @@ BEGIN
                 FROM (
                     SELECT come.* FROM come
                     UNION ALL (
-                        -- What was judged, because an operator did something to its group.
+                        -- Messages that were judged because of an operator's action on their
+                        -- group.
                         SELECT one.* FROM {schema}.known_groups AS known
                         JOIN {schema}.entries AS one
                             ON one.queue_id = known.queue_id AND one.group_key = known.group_key
@@ -120,7 +121,7 @@ BEGIN
                 JOIN {schema}.spool AS stored
                     ON stored.arrival_id = ANY (ARRAY[entry.arrival_id])
                         AND stored.position = ANY (ARRAY[entry.position])
-                -- What isn't numbered yet is of a transaction that isn't over, or of this one.
+                -- Unnumbered messages belong to a transaction that isn't over, or to this one.
                 JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
                 CROSS JOIN LATERAL (SELECT CASE WHEN place.unordered
                     THEN ((('x' || left(md5(stored.message_id), 8))::bit(32)::bigint) % place.lanes)::text
@@ -139,7 +140,7 @@ BEGIN
         WHERE one.place <= {WINDOW} AND (one.bytes_there <= {WINDOW_BYTES} OR one.place = 1)
             AND (one.bytes_before < 33554432);
         CONTINUE WHEN portion.entry_ids IS NULL;
-        -- What can't travel is set aside, so that the rest of its group goes on.
+        -- Messages that can't travel are set aside, so that the rest of their group goes on.
         IF too_large < ANY (portion.sizes) THEN
             WITH gone AS (
                 DELETE FROM {schema}.entries AS entry

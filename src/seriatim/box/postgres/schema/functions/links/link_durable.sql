@@ -1,4 +1,4 @@
--- What is said is on disk before it is said: a setting that says less holds for no transaction of a link.
+-- Answers are on disk before they are sent: no transaction of a link uses a weaker setting.
 CREATE OR REPLACE FUNCTION {schema}.link_durable() RETURNS void
 AS $function$
 BEGIN

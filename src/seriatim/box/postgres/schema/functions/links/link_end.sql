@@ -1,5 +1,5 @@
--- End streams: their numbers never come back, and what isn't acknowledged goes on in new ones, marked as replayed. The
--- rows of the messages are moved as they are: no body is read.
+-- End streams: their numbers never come back, and unacknowledged messages go on in new ones, marked as replayed. The
+-- rows of the messages are moved unchanged: no body is read.
 -- is: no seqscan
 CREATE OR REPLACE FUNCTION {schema}.link_end(of_link integer, of_streams uuid[]) RETURNS void
 AS $function$

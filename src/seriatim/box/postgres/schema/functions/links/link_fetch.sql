@@ -1,5 +1,5 @@
--- Return what waits here for the box that asks, as a batch. Its question is remembered in the session: the answers come
--- by the same one.
+-- Return the messages that wait here for the asking box, as a batch. Its question is remembered in the session: the
+-- answers come through the same one.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.link_fetch(frame bytea) RETURNS bytea
 AS $function$

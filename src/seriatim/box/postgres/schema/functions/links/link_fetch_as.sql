@@ -1,5 +1,5 @@
--- The door for requests, of a caller whose key is known: it returns the next batch for the peer, or a refusal, and the
--- token of its question. Nothing that a peer says makes it fail. NULL: the key isn't that of a peer.
+-- The door for requests, of a caller with a known key: it returns the next batch for the peer, or a refusal, and the
+-- token of its question. No request of a peer makes it fail. NULL: the key isn't that of a peer.
 -- is: no jit, lock timeout 2s, standard strings
 CREATE OR REPLACE FUNCTION {schema}.link_fetch_as(of_public_key bytea, frame bytea, OUT batch bytea, OUT of_token uuid)
 AS $function$
@@ -47,7 +47,7 @@ EXCEPTION
     WHEN lock_not_available OR serialization_failure OR deadlock_detected OR unique_violation THEN
         batch := {schema}.link_refusal(sender, 'the box is busy: ask again');
     WHEN OTHERS THEN
-        -- A peer is told nothing of what is in this box; its log has it.
+        -- A peer sees nothing of this box's content; its log has it.
         RAISE WARNING 'a link failed: % (%)', SQLERRM, SQLSTATE;
         batch := {schema}.link_refusal(sender, 'the box can''t take it: its log says why');
 END

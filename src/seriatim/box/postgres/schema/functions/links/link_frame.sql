@@ -1,4 +1,4 @@
--- A frame of this box.
+-- Return a frame of this box.
 -- is: stable
 CREATE OR REPLACE FUNCTION {schema}.link_frame(
     kind integer, receiver uuid, ranges bigint, rows bigint, messages bigint, most_bytes bigint, content bytea

@@ -1,4 +1,4 @@
--- The answers to a batch of a peer that isn't granted: all of its streams are gone.
+-- Return the answers to a batch of a peer that isn't granted: all of its streams are gone.
 CREATE OR REPLACE FUNCTION {schema}.link_gone(frame bytea, sender uuid, ranges bigint, rows bigint) RETURNS bytea
 AS $function$
 DECLARE

@@ -1,4 +1,4 @@
--- Read the head of a frame, and check that the frame is whole. What is wrong is raised, see `link_check`.
+-- Read the head of a frame, and check that the frame is whole. Raises the error, see `link_check`.
 CREATE OR REPLACE FUNCTION {schema}.link_head(
     frame bytea, OUT kind integer, OUT sender uuid, OUT receiver uuid, OUT incarnation bigint, OUT ranges bigint,
     OUT rows bigint,

@@ -1,4 +1,4 @@
--- Note in which incarnation the other box speaks; why it isn't believed, NULL: it is.
+-- Note the incarnation of the other box; return why it isn't believed, NULL: it is.
 CREATE OR REPLACE FUNCTION {schema}.link_heard(of_link integer, incarnation bigint) RETURNS text
 AS $function$
 DECLARE

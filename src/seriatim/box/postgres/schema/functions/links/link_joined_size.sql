@@ -1,4 +1,4 @@
--- How many bytes that are.
+-- Return how many bytes that are.
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.link_joined_size(of_arrival bigint, at_position integer) RETURNS integer
 RETURN (

@@ -1,6 +1,6 @@
--- Keep the fragments that a part of a message brings, if they go on where those end that are here. Return how many are
--- here then; -1: the part contradicts what the message was announced with, or all fragments are here and have another
--- digest. `may_send`: the batch may be taken in; FALSE: nothing is kept.
+-- Keep the fragments in a part of a message, if they follow those that are here. Return how many are here then; -1:
+-- the part contradicts the announcement of the message, or all fragments are here and have another digest.
+-- `may_send`: the batch may be taken in; FALSE: nothing is kept.
 -- is: generic plan, no seqscan, no jit
 CREATE OR REPLACE FUNCTION {schema}.link_keep_fragments(
     of_link integer, frame bytea, at bigint, of_incarnation bigint, of_number bigint, name text, key text,
@@ -27,7 +27,7 @@ BEGIN
     SELECT * INTO here FROM {schema}.link_streams_in AS one
     WHERE one.link_id = of_link AND one.incarnation = of_incarnation AND one.number = of_number;
     IF coalesce(here.received, 0) <> after OR coalesce(here.chain, its_begins) <> told_chain THEN
-        RETURN 0; -- as the chains will tell
+        RETURN 0; -- the chains will show it
     END IF;
     IF here.part_digest IS NULL THEN
         INSERT INTO {schema}.link_streams_in AS one (

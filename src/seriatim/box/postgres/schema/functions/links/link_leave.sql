@@ -1,5 +1,5 @@
--- Take entries out of their queues for good, and the bodies that nobody else needs, as `complete` does where nothing is
--- kept.
+-- Remove entries from their queues for good, and bodies without other references, as `complete` does in a queue that
+-- keeps nothing.
 -- is: generic plan, no seqscan, no jit
 CREATE OR REPLACE FUNCTION {schema}.link_leave(entry_ids bigint[]) RETURNS void
 AS $function$

@@ -1,4 +1,5 @@
--- Let a role speak as another box: it may call two doors, and the third one where that is granted, and nothing else.
+-- Allow a role to speak as another box: it may call two doors, and the third one if that is granted, and nothing
+-- else.
 CREATE OR REPLACE FUNCTION {schema}.link_let_in(who regrole) RETURNS void
 AS $function$
 BEGIN

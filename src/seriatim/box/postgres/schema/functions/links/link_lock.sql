@@ -1,4 +1,4 @@
--- Try to be the only one that sends (`is_ours`) or takes in over a link, until the transaction ends.
+-- Try to become the only sender (`is_ours`) or receiver of a link, until the transaction ends.
 -- is: sql
 CREATE OR REPLACE FUNCTION {schema}.link_lock(of_link integer, is_ours boolean) RETURNS boolean
 RETURN pg_try_advisory_xact_lock(

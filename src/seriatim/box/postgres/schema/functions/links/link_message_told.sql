@@ -1,6 +1,6 @@
--- What became of a message of the box `home` that came over a link: when it came, its places, and what handlers failed
--- at; an empty object where nothing is known of it, or it came another way. A message of the peer itself that nothing
--- is kept of has the time only. Nothing is searched for without an index.
+-- Return the steps of a message of the box `home` that came over a link: when it came, its places, and the failures
+-- of handlers; an empty object for an unknown message, or one that came another way. A message of the peer itself of
+-- which nothing is kept has only the time. Nothing is searched without an index.
 -- is: stable, no seqscan, no jit
 CREATE OR REPLACE FUNCTION {schema}.link_message_told(
     of_link integer, its_id text, home uuid, its_space text

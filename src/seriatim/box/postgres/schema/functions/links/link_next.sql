@@ -1,6 +1,6 @@
--- Return the next batch for the other box, and the token of this question; NULL where another process is sending. What
--- is in a batch is asked for again only when `next_try_at` has passed. `largest`: the most bytes, NULL or 0: the usual.
--- `at_once`: now, whatever was noted. `more`: something else can be sent now.
+-- Return the next batch for the other box, and the token of this question; NULL if another process is sending. The
+-- content of a batch is sent again only after `next_try_at`. `largest`: the most bytes, NULL or 0: the usual.
+-- `at_once`: now, despite `next_try_at`. `more`: more can be sent now.
 -- is: generic plan, no seqscan, no jit
 CREATE OR REPLACE FUNCTION {schema}.link_next(
     of_link integer, largest bigint, at_once boolean, OUT frame bytea, OUT of_token uuid, OUT messages bigint,
@@ -90,8 +90,8 @@ BEGIN
         token = of_token, attempts = stream.attempts + 1,
         next_try_at = clock_timestamp() + make_interval(secs => least(2 ^ least(stream.attempts, 9), 300))
     WHERE stream.stream_id = ANY (asked.ids);
-    -- A row is written, so the log is on disk up to here when the batch leaves. A batch without streams says only what
-    -- was on disk before.
+    -- A row is written, so the log is on disk up to here when the batch leaves. A batch without streams has only
+    -- earlier durable facts.
     UPDATE {schema}.links SET sent_at = clock_timestamp()
     WHERE link_id = of_link
         AND (asked.ids IS NOT NULL OR sent_at IS NULL OR sent_at < clock_timestamp() - interval '30 seconds');

@@ -1,4 +1,4 @@
--- Open streams for keys that have none. Numbers go on above all that this box or the other one has known.
+-- Open streams for keys that have none. Numbers continue above all that this box or the other one has known.
 -- is: generic plan
 CREATE OR REPLACE FUNCTION {schema}.link_open(
     of_link integer, of_queues integer[], destinations text[], keys text[]

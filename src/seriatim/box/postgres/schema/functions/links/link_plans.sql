@@ -1,5 +1,5 @@
--- How statements over so many rows are planned: of few, to plan takes longer than to do; for many, a plan that doesn't
--- know how many is wrong.
+-- Choose the plans of statements over many rows: for few, planning takes longer than execution; for many, a plan
+-- without their number is wrong.
 -- is: sql, immutable
 CREATE OR REPLACE FUNCTION {schema}.link_plans(rows bigint) RETURNS text
 RETURN CASE WHEN rows <= 50 THEN 'force_generic_plan' ELSE 'force_custom_plan' END;

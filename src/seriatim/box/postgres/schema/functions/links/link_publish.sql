@@ -71,7 +71,7 @@ BEGIN
     END IF;
     INSERT INTO {schema}.arrivals (location, count, queue_ids) VALUES ('link:' || its_name, come.count, '{0}')
     RETURNING arrival_id INTO arrival;
-    -- From here on nobody else gets a number of this location.
+    -- From here on no other transaction gets a number of this location.
     SET CONSTRAINTS {schema}.number_at_commit IMMEDIATE;
     PERFORM set_config('plan_cache_mode', 'force_generic_plan', TRUE);
     INSERT INTO {schema}.spool (

@@ -1,4 +1,4 @@
--- Take a batch or answers of a box that has a role, and return what its door says. The question is that of this
+-- Take a batch or answers of a box with a role, and return the answer of its door. The question is that of this
 -- session's `link_fetch`.
 -- is: sql, definer
 CREATE OR REPLACE FUNCTION {schema}.link_push(frame bytea) RETURNS bytea

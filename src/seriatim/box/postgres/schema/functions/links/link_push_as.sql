@@ -1,6 +1,6 @@
--- The door for batches and answers, of a caller whose key is known. It takes a frame and returns one; nothing that a
--- peer says makes it fail. To a peer that isn't granted, whatever exists, everything is `gone`. NULL: the key isn't
--- that of a peer. `of_token`: that of the question that is answered.
+-- The door for batches and answers, of a caller with a known key. It takes a frame and returns one; no frame of a
+-- peer makes it fail. For a peer that isn't granted everything is `gone`, whether it exists or not. NULL: the key
+-- isn't that of a peer. `of_token`: that of the answered question.
 -- is: no jit, lock timeout 2s, standard strings
 CREATE OR REPLACE FUNCTION {schema}.link_push_as(of_public_key bytea, frame bytea, of_token uuid) RETURNS bytea
 AS $function$
@@ -33,7 +33,7 @@ BEGIN
         RETURN (SELECT done.answers FROM {schema}.link_take(of_link, frame) AS done);
     ELSIF head.kind = 2 THEN
         PERFORM {schema}.link_answered(of_link, frame, of_token);
-        -- Answers to nothing: the word that these were used.
+        -- Answers without content: these were used.
         RETURN {schema}.link_frame(2, sender, 0, 0, 0, 0, '');
     END IF;
     RETURN {schema}.link_refusal(sender, 'batches and answers are pushed');
@@ -43,7 +43,7 @@ EXCEPTION
     WHEN lock_not_available OR serialization_failure OR deadlock_detected OR unique_violation THEN
         RETURN {schema}.link_refusal(sender, 'the box is busy: ask again');
     WHEN OTHERS THEN
-        -- A peer is told nothing of what is in this box; its log has it.
+        -- A peer sees nothing of this box's content; its log has it.
         RAISE WARNING 'a link failed: % (%)', SQLERRM, SQLSTATE;
         RETURN {schema}.link_refusal(sender, 'the box can''t take it: its log says why');
 END

@@ -1,5 +1,5 @@
--- A request for what waits at the other box. A box that isn't known yet is asked by an id of zeros, and its refusal
--- tells its own.
+-- Return a request for the messages that wait at the other box. An unknown box is asked by an id of zeros, and its
+-- refusal has its own id.
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.link_request(of_link integer, largest bigint) RETURNS bytea
 RETURN {schema}.link_frame(3, coalesce((

@@ -1,4 +1,4 @@
--- Take that back, unless it speaks as another one; its other rights in the box stay.
+-- Revoke that, unless it speaks as another one; its other rights in the box stay.
 CREATE OR REPLACE FUNCTION {schema}.link_shut_out(who regrole) RETURNS void
 AS $function$
 BEGIN

@@ -1,5 +1,6 @@
--- Store the body and the parts of a message whose fragments have all come. They are put together in a large object that
--- is gone with the transaction; an aggregate would hold the body twice before it is stored, and its row once more.
+-- Store the body and the parts of a message whose fragments have all come. They are put together in a large object
+-- that is gone with the transaction; an aggregate would hold the body twice before it is stored, and its row once
+-- more.
 -- is: no seqscan
 CREATE OR REPLACE FUNCTION {schema}.link_store_fragments(
     arrived bigint, of_link integer, of_incarnation bigint, of_number bigint, its_header bytea, its_size bigint

@@ -1,5 +1,5 @@
--- Take a batch of the other box in, and answer it. What it changes is on disk when the answers leave, because they
--- leave after the commit.
+-- Take in a batch of the other box, and answer it. The changes are on disk when the answers leave, because they leave
+-- after the commit.
 -- is: auto plan, no seqscan, nestloop, no jit
 CREATE OR REPLACE FUNCTION {schema}.link_take(of_link integer, frame bytea, OUT answers bytea, OUT messages bigint)
 AS $function$
@@ -36,8 +36,8 @@ BEGIN
     is_busy := NOT {schema}.link_lock(of_link, FALSE) OR disabled IS NOT NULL;
     base := 64 + 24 * head.ranges;
 
-    -- A plan for these values would have a copy of the frame for each time that it is named. Without a look at the
-    -- arrays a nested loop seems cheap.
+    -- A plan for these values would copy the frame for each of its uses. Without statistics of the arrays a
+    -- nested loop seems cheap.
     PERFORM set_config('plan_cache_mode', 'force_generic_plan', TRUE), set_config('enable_nestloop', 'off', TRUE);
     -- Its streams.
     SELECT array_agg(one.incarnation ORDER BY one.nth) AS incarnations,
@@ -165,7 +165,7 @@ BEGIN
     PERFORM set_config('plan_cache_mode', {schema}.link_plans(head.messages), TRUE),
         set_config('enable_nestloop', 'on', TRUE);
 
-    -- What is over for the sender, and not known as that here, is lost.
+    -- Streams that are over for the sender and unknown here are lost.
     IF NOT is_busy THEN
         SELECT array_agg(told.incarnation ORDER BY told.incarnation), array_agg(told.numbers ORDER BY told.incarnation)
         INTO lost_incarnations, lost_numbers
@@ -196,7 +196,7 @@ BEGIN
     SELECT * INTO lost
     FROM {schema}.link_range_records(coalesce(lost_incarnations, '{}'), coalesce(lost_numbers, '{}'));
 
-    -- Fragments are kept, in order; the last one makes a message of them.
+    -- Fragments are kept, in order; with the last one the message is put together.
     whole := stream.counts;
     fits := array_fill(TRUE, ARRAY[head.rows::integer]);
     kept := array_fill(NULL::bigint, ARRAY[head.rows::integer]);
@@ -228,7 +228,7 @@ BEGIN
         END LOOP;
     END IF;
 
-    -- What becomes of each stream.
+    -- The result of each stream.
     SELECT array_agg(one.answer ORDER BY one.nth) AS answers, array_agg(one.received ORDER BY one.nth) AS received,
         array_agg(one.skipped ORDER BY one.nth) AS skipped, array_agg(one.taken ORDER BY one.nth) AS taken,
         array_agg(one.ends ORDER BY one.nth) AS ends, array_agg(one.event ORDER BY one.nth) AS events,
@@ -283,7 +283,7 @@ BEGIN
             told.is_equal, told.fits, told.kept IS NOT NULL AND told.count = 0
         ) AS verdict
     ) AS one;
-    -- Whole messages first, all at once. What can't be stored is the fault of its stream: then each stream is a
+    -- Whole messages first, all at once. A message that can't be stored fails its stream: then each stream is a
     -- savepoint.
     parted := ARRAY(
         SELECT CASE WHEN one.kept IS NULL THEN one.taken ELSE 0 END
@@ -348,7 +348,7 @@ BEGIN
         LOOP
             faulty := part.nth;
             BEGIN
-                -- A frame without its body: that comes from the fragments.
+                -- A frame without its body, which comes from the fragments.
                 arrived := {schema}.link_publish(
                     of_link, convert_to(part.part_id, 'UTF8') || part.part_header, 0, note.names, fate.queue_ids,
                     fate.skipped, fate.taken, ARRAY[part.nth], ARRAY[1::bigint],
@@ -418,7 +418,7 @@ BEGIN
     )
         AS one (incarnation, number, name, key, event, known_received, lacks, after)
     WHERE one.event;
-    -- So that the transaction has a commit which flushes the log.
+    -- So that the transaction has a commit that flushes the log.
     UPDATE {schema}.links SET received_at = clock_timestamp(), received = received + messages,
         replayed = replayed + coalesce((SELECT count(*) FROM unnest(message.flags) AS flag WHERE flag = 1), 0)
     WHERE link_id = of_link AND NOT is_busy AND (messages > 0 OR head.rows > 0 OR lost_incarnations IS NOT NULL);

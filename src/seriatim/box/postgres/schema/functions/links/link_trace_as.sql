@@ -1,5 +1,5 @@
--- The door, for whoever knows who calls. A peer that isn't granted it gets the same answer whatever it asks. NULL: the
--- key isn't that of a peer.
+-- The door for a caller that is identified. A peer without the grant gets the same answer to every question. NULL:
+-- the key isn't that of a peer.
 -- is: no jit, lock timeout 2s, standard strings
 CREATE OR REPLACE FUNCTION {schema}.link_trace_as(of_public_key bytea, frame bytea) RETURNS bytea
 AS $function$
@@ -38,7 +38,7 @@ EXCEPTION
     WHEN SQLSTATE 'SQ004' OR data_exception THEN
         RETURN {schema}.link_refusal(sender, SQLERRM);
     WHEN OTHERS THEN
-        -- A peer is told nothing of what is in this box; its log has it.
+        -- A peer sees nothing of this box's content; its log has it.
         RAISE WARNING 'a trace over a link failed: % (%)', SQLERRM, SQLSTATE;
         RETURN {schema}.link_refusal(sender, 'the box can''t tell it: its log says why');
 END

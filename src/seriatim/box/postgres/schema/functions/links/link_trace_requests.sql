@@ -1,4 +1,4 @@
--- What to ask which box of a message that may have left: each link by which it may, with the frame.
+-- Return the questions about a message that may have left: each link by which it may, with the frame.
 -- is: stable
 CREATE OR REPLACE FUNCTION {schema}.link_trace_requests(its_id text, of_space text)
 RETURNS TABLE (link text, definition text, peer uuid, frame bytea)

@@ -1,4 +1,4 @@
--- Decide what becomes of a batch, by the rules of `kernel/streams.py`. The model is `received` in `tests/models/streams.py`.
+-- Decide on a batch, by the rules of `kernel/streams.py`. The model is `received` in `tests/models/streams.py`.
 -- is: immutable
 CREATE OR REPLACE FUNCTION {schema}.link_verdict(
     known_received bigint, is_over boolean, allowed boolean, busy boolean, room bigint, kind bigint, after bigint,

@@ -1,4 +1,4 @@
--- The queues of a link that group by something else there than here, for people.
+-- Return the queues of a link that group by something else there than here, in words.
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.link_warnings(of_link integer) RETURNS text[]
 RETURN ARRAY(

@@ -1,4 +1,4 @@
--- What is wrong with the header of a message; NULL: nothing. `size`: of its body and parts.
+-- Return the error in the header of a message; NULL: none. `size`: of its body and parts.
 CREATE OR REPLACE FUNCTION {schema}.link_wrong_header(message_id text, header text, size bigint) RETURNS text
 AS $function$
 DECLARE

@@ -1,6 +1,6 @@
--- What is defined now, and what the caller routes by, stays in use until its transaction ends: who takes it away waits
--- for that. A transaction that keeps its snapshot fails where something was taken away, or stopped, that it still sees.
--- Answers with the version.
+-- Keep the present definitions, by which the caller routes, in use until its transaction ends: a process that removes
+-- them waits for that. A transaction that keeps its snapshot fails if a definition was removed, or stopped, that it
+-- still sees. Return the version.
 CREATE OR REPLACE FUNCTION {schema}.hold_definitions() RETURNS bigint
 AS $function$
 DECLARE

@@ -1,5 +1,5 @@
--- See that nobody has published, and not committed yet, by what is about to go; and that nobody begins to until this
--- transaction ends. FALSE where that took too long: then publishers go on.
+-- Wait until no uncommitted publisher uses the definitions to be removed; and let none begin until this transaction
+-- ends. FALSE if that took too long: then publishers go on.
 CREATE OR REPLACE FUNCTION {schema}.hold_publishers(patience_ms integer) RETURNS boolean
 AS $function$
 DECLARE

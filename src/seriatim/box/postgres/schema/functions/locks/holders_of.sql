@@ -1,4 +1,4 @@
--- Who has a lock, in words; NULL: nobody.
+-- Return the holder of a lock, in words; NULL: there is none.
 CREATE OR REPLACE FUNCTION {schema}.holders_of(key bigint) RETURNS text
 AS $function$
 BEGIN

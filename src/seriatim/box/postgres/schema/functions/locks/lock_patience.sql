@@ -1,4 +1,4 @@
--- For how long, in a session that has no `lock_timeout`.
+-- The time for a session without `lock_timeout`.
 -- is: sql, immutable, parallel safe
 CREATE OR REPLACE FUNCTION {schema}.lock_patience() RETURNS text
 RETURN '10s';

@@ -1,4 +1,4 @@
--- Take a lock until the transaction ends; mostly nobody has it.
+-- Take a lock until the transaction ends; mostly it is free.
 CREATE OR REPLACE FUNCTION {schema}.take_lock(key bigint, of_what text) RETURNS boolean
 AS $function$
 BEGIN

@@ -1,5 +1,5 @@
--- Wait for a lock that somebody else has, as long as `lock_timeout` of the session says, or else `lock_patience`; then
--- say who has it.
+-- Wait for a lock of another process, as long as `lock_timeout` of the session allows, or else `lock_patience`; then
+-- report its holder.
 CREATE OR REPLACE FUNCTION {schema}.wait_for_lock(key bigint, shared boolean, of_what text) RETURNS boolean
 AS $function$
 DECLARE

@@ -1,5 +1,5 @@
--- Return the bodies and properties that count, of those entries that were edited; NULL: that isn't edited. The caller
--- needs the right to read them.
+-- Return the valid bodies and properties of edited entries; NULL: that isn't edited. The caller needs the right to
+-- read them.
 -- is: stable, definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.edited(of_queue integer, of_entries bigint[])
 RETURNS TABLE (entry_id bigint, body bytea, context text, property_types jsonb)

@@ -1,5 +1,5 @@
--- Make the part of the history for a day (UTC). Answers FALSE where it is there already, or where rows of that day are
--- in the rest, which then stay there.
+-- Make the history's partition for a day (UTC). Return FALSE if it exists, or if rows of that day are in the rest,
+-- where they stay.
 CREATE OR REPLACE FUNCTION {schema}.add_history_day(of_day date) RETURNS boolean
 AS $function$
 DECLARE
@@ -12,7 +12,7 @@ BEGIN
     ) THEN
         RETURN FALSE;
     END IF;
-    -- Made apart and then attached: that lets readers and writers of the other parts go on.
+    -- Made separately and then attached: readers and writers of the other partitions go on.
     EXECUTE format('CREATE TABLE {schema}.%I (LIKE {schema}.history INCLUDING DEFAULTS)', part);
     EXECUTE format(
         'ALTER TABLE {schema}.history ATTACH PARTITION {schema}.%I FOR VALUES FROM (%L) TO (%L)', part, begins, ends

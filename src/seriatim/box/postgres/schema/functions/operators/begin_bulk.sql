@@ -1,4 +1,4 @@
--- Begin an operation; answers whether it was waiting for that.
+-- Begin an operation; return whether it was waiting for that.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.begin_bulk(of_bulk bigint) RETURNS boolean
 AS $function$

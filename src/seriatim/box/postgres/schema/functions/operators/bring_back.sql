@@ -1,6 +1,6 @@
--- Begin the next incarnation of a group: take the messages of its present count back from those that were set aside, as
--- held messages before all others, in order of arrival. The kernel then judges them from the start. Return how many
--- there are. The caller has the lock of the group.
+-- Begin the next incarnation of a group: take the messages of its present count back from those that were set aside,
+-- as held messages before all others, in order of arrival. The kernel then judges them from the start. Return how
+-- many there are. The caller has the lock of the group.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.bring_back(of_queue integer, of_group text) RETURNS bigint
 AS $function$

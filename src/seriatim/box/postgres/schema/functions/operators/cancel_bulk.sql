@@ -1,5 +1,4 @@
--- Cancel an operation: the portion that is being done is finished, and then nothing more is done. Answers whether it
--- wasn't over.
+-- Cancel an operation: the present portion is finished, and then no more is done. Return whether it wasn't over.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.cancel_bulk(of_bulk bigint, its_actor text, its_reason text) RETURNS boolean
 AS $function$

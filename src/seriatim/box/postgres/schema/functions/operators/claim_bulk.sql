@@ -1,6 +1,6 @@
--- Claim an operation until the transaction ends, or the one that has waited longest, and answer with the next portion
--- of its groups, all of one queue. No row: nothing is to be done, others are at it, or the caller may not operate on
--- its queues.
+-- Claim an operation until the transaction ends, or the one that has waited longest, and return the next portion of
+-- its groups, all of one queue. No row: nothing is left, others are at it, or the caller may not operate on its
+-- queues.
 -- is: definer, no seqscan, no bitmapscan, no sort
 CREATE OR REPLACE FUNCTION {schema}.claim_bulk(of_bulk bigint, at_most integer, at_most_alone integer) RETURNS TABLE (
     number bigint, action text, at_once boolean, actor text, reason text, of_queue integer, alone boolean,

@@ -1,5 +1,5 @@
--- Take the part of a day away, if it is empty. It waits for no more than a moment (`lock_timeout` of the caller):
--- others would wait behind it.
+-- Drop the partition of a day, if it is empty. It waits only for a moment (`lock_timeout` of the caller): others
+-- would wait behind it.
 CREATE OR REPLACE FUNCTION {schema}.drop_history_day(of_day date) RETURNS boolean
 AS $function$
 DECLARE

@@ -1,5 +1,5 @@
--- Delete what waits to be delivered in dialogs, since the original of this copy delivers it. The sides that have sent
--- it fail, for the rest of it could never be delivered in order.
+-- Delete the messages to be delivered in dialogs, since the original of this copy delivers them. The sides that have
+-- sent them fail, because their later messages could never be delivered in order.
 -- is: no seqscan
 CREATE OR REPLACE FUNCTION {schema}.drop_transmission(why text, OUT messages bigint, OUT dialogs bigint)
 AS $function$

@@ -1,6 +1,6 @@
--- Write edits of messages beside what was published: new properties of each entry, and new bodies of `body_entries`.
--- The property `dialog` stays as it is. The caller needs the rights to see bodies and to operate, and has locked the
--- entries or their groups.
+-- Store edits of messages beside the published ones: new properties of each entry, and new bodies of `body_entries`.
+-- The property `dialog` stays. The caller needs the rights to see bodies and to operate, and has locked the entries
+-- or their groups.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.edit_entries(
     of_queue integer, of_entries bigint[], of_contexts text[], of_property_types text[],

@@ -1,5 +1,5 @@
--- Empty the part of a day at once, unless one of the queues that keep what they did that day has something in it.
--- Answers how many rows went; NULL if it stays.
+-- Empty the partition of a day at once, unless one of the queues that still keep that day's messages has some in it.
+-- Return how many rows were deleted; NULL if it stays.
 -- is: no seqscan
 CREATE OR REPLACE FUNCTION {schema}.empty_history_day(of_day date, staying integer[]) RETURNS bigint
 AS $function$
@@ -8,8 +8,8 @@ DECLARE
     stays boolean;
     emptied bigint;
 BEGIN
-    -- Looked at before, so that a day which stays is never locked, and under the lock. Nobody writes into a day that is
-    -- over, but a transaction that began on it.
+    -- Checked before, so that a day that stays is never locked, and again under the lock. Only a transaction that
+    -- began on a past day still writes into it.
     FOR look IN 1..2 LOOP
         EXECUTE format(
             'SELECT EXISTS (SELECT FROM unnest($1) AS queue (queue_id) WHERE EXISTS ('

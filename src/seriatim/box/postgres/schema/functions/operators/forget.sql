@@ -1,6 +1,6 @@
--- Begin a group anew that has nothing: as if it were unknown, but in its next incarnation; its place numbers begin at 1.
--- `fresh`: the state of a new group. Return the new incarnation, 0 where the group has only had place numbers, or NULL
--- where it isn't known; then there is nothing to forget. The caller has the lock of the group.
+-- Begin an empty group anew: as if it were unknown, but in its next incarnation; its place numbers begin at 1.
+-- `fresh`: the state of a new group. Return the new incarnation, 0 if the group has only had place numbers, or NULL
+-- for an unknown group; then there is nothing to forget. The caller has the lock of the group.
 -- is: sql
 CREATE OR REPLACE FUNCTION {schema}.forget(of_queue integer, of_group text, fresh bigint[]) RETURNS integer
 AS $function$

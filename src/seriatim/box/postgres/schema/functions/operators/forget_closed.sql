@@ -1,5 +1,5 @@
--- Forget sides that have been closed for so long, and what is remembered of conversation groups that have none any
--- more. Answers with how many sides.
+-- Forget sides that have been closed for long, and the state of conversation groups that have none any more. Return
+-- the number of sides.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.forget_closed(older_than interval) RETURNS bigint
 AS $function$

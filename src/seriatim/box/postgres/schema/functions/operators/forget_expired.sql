@@ -1,8 +1,8 @@
--- Forget groups of a queue that have been idle since before a moment: look at `how_many` of them behind the key
--- `after_key`. They leave no row, and a group that comes again begins in a higher incarnation. Those stay that somebody
--- has, that have something to wait for, that an operator or a fault has stopped, or whose instance runs. The groups of
--- a gate go with those of its origin queue, and not by themselves; where that is unordered, the gate's say which are idle. Return how many were forgotten, and behind which key
--- to go on; NULL: that was all.
+-- Forget groups of a queue that have been idle since before a moment: check `how_many` of them after the key
+-- `after_key`. They leave no row, and a group that comes again begins in a higher incarnation. Groups stay that are
+-- locked, that wait for something, that an operator or a fault has stopped, or whose instance runs. The groups of a
+-- gate go with those of its origin queue, and not by themselves; if that is unordered, the gate's groups decide which
+-- are idle. Return how many were forgotten, and the key after which to go on; NULL: that was all.
 CREATE OR REPLACE FUNCTION {schema}.forget_expired(
     of_queue integer, before timestamptz, after_key text, how_many integer, OUT forgotten bigint, OUT through text
 )
@@ -30,13 +30,13 @@ BEGIN
     IF candidates IS NULL THEN
         RETURN;
     END IF;
-    -- Before the groups, as everybody takes it who takes both.
+    -- Before the groups, in the usual order.
     PERFORM {schema}.take_lock({schema}.lock_of('definitions'), 'the definitions');
     SELECT array_agg(group_key) INTO mine FROM unnest(candidates) AS wanted (group_key)
     WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, group_key))
         AND (its_gate IS NULL OR pg_try_advisory_xact_lock({schema}.group_lock(its_gate, group_key)))
         AND (numbers IS NOT TRUE OR {schema}.hold_places(of_queue, group_key));
-    -- A statement of its own: what it sees is younger than the locks.
+    -- A separate statement: it sees rows that are younger than the locks.
     WITH gone AS (
         DELETE FROM {schema}.known_groups AS known
         WHERE known.queue_id = looked_at AND known.group_key = ANY (mine) AND known.touched_at < before

@@ -1,4 +1,4 @@
--- Note an operation, which does nothing before it is begun; answers with its number.
+-- Note an operation, which does nothing before it is begun; return its number.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.gather_bulk(
     its_action text, its_at_once boolean, its_filter text, its_actor text, its_reason text, of_queues integer[]

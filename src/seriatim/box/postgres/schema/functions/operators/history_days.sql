@@ -1,4 +1,4 @@
--- The days that have a part of the history of their own.
+-- Return the days that have a partition of the history.
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.history_days() RETURNS SETOF date
 AS $function$

@@ -1,4 +1,4 @@
--- Write down what an operator did; PostgreSQL adds the role. Without a queue that is the owner's.
+-- Record an operator's action; PostgreSQL adds the role. Without a queue that is the owner's.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.log_operation(
     its_actor text, its_action text, of_queue text, of_group text, its_reason text, its_details jsonb

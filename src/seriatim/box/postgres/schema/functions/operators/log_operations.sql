@@ -1,5 +1,5 @@
--- Write down what an operator did to many groups of a queue, a row for each; answers with the numbers of the rows, in
--- the order of the groups.
+-- Record an operator's action on many groups of a queue, a row for each; return the numbers of the rows, in the order
+-- of the groups.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.log_operations(
     its_actor text, its_action text, of_queue text, of_groups text[], its_reason text, of_details text[]

@@ -1,5 +1,5 @@
--- Write down which messages of one group were put back, a row for each; answers, by their entries, with the numbers of
--- the rows and with what each is now. `why` and `since` are of the row in `aside`, which is gone now.
+-- Record which messages of one group were put back, a row for each; return, by their entries, the numbers of the rows
+-- and the present state of each. `why` and `since` are of the row in `aside`, which is gone now.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.log_requeue(
     its_actor text, its_reason text, of_queue integer, of_group text, of_entries bigint[], its_dispositions text[],

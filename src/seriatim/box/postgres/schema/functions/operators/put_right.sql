@@ -1,9 +1,8 @@
--- Count anew, from now, what was counted from a time that is still to come, since the clock was ahead then: of the named
--- group, which the caller has locked, or of the next groups of a queue that nobody works on, behind `after`. A delay
--- and a lease keep their length. What arrived in that time arrives now, and the clock of a group begins now, or when
--- the last of its messages may be seen. Such groups are due at once, so that the next turn finds when they are due.
--- Answers with the number of leases and groups, and with the key of the last group; NULL: there are
--- no more.
+-- Begin anew periods that count from a future time, since the clock was ahead then: of the named group, which the
+-- caller has locked, or of the next free groups of a queue, after `after`. A delay and a lease keep their length.
+-- Messages of that time arrive now, and the clock of a group begins now, or when the last of its messages may be
+-- seen. Such groups are due at once, so that the next turn finds when they are due. Return the number of leases and
+-- groups, and the key of the last group; NULL: there are no more.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.put_right(
     of_queue integer, named text, after text, OUT moved integer, OUT through text
@@ -17,7 +16,7 @@ DECLARE
     keys text[];
 BEGIN
     PERFORM {schema}.permit('judge', ARRAY[of_queue]);
-    -- A worker that lives puts it off in time; that of another one runs out.
+    -- A living worker extends it in time; a dead worker's lease runs out.
     UPDATE {schema}.leases AS lease SET
         expires_at = moment + (lease.expires_at - lease.renewed_at), renewed_at = moment
     WHERE lease.queue_id = of_queue AND (named IS NULL OR lease.group_key = named) AND lease.renewed_at > moment;

@@ -1,4 +1,4 @@
--- Give a queue back to workers: what its pipeline had in hand is queued again, in its place.
+-- Give a queue back to workers: its pipeline's messages in hand are queued again, in their places.
 CREATE OR REPLACE FUNCTION {schema}.release_queue(of_queue integer) RETURNS boolean
 AS $function$
 DECLARE

@@ -1,4 +1,4 @@
--- Ask something of a group that is locked; its next turn obeys.
+-- Request an action on a locked group; its next turn obeys.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.request(of_queue integer, of_group text, its_action text) RETURNS void
 AS $function$

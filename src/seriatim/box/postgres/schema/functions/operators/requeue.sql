@@ -36,7 +36,7 @@ BEGIN
     SELECT
         count(*) AS messages,
         count(*) FILTER (WHERE gone.to_the_end) AS ended,
-        -- What was released before stays counted as released.
+        -- Messages that were released before stay counted as released.
         count(*) FILTER (WHERE gone.to_the_end AND gone.ordinal IS NULL) AS released,
         count(*) FILTER (WHERE NOT gone.to_the_end AND gone.ordinal IS NULL) AS arrived,
         count(*) FILTER (WHERE gone.disposition = 'late') AS late,

@@ -1,8 +1,8 @@
--- What decides where messages of one group go that were set aside: their own numbers, and how many of those that were
--- released after each are still there and were not delivered; in the order in which they go. A group that was forgotten
--- since, alone or with others of its queue, has given its ordinals anew; one that is not there is as if it were new.
--- What isn't set aside like that any more is left out. Their rows are locked, under the lock of their group. `reason`
--- and `aside_at`: why and when each was set aside, which is written down with its requeue.
+-- Return the facts that decide where messages of one group go that were set aside: their numbers, and how many of
+-- those released after each still exist and weren't delivered; in the order in which they go. A group that was
+-- forgotten since, alone or with others of its queue, has given its ordinals anew; a missing group counts as new.
+-- Messages that aren't set aside any more are left out. Their rows are locked, under the lock of their group.
+-- `reason` and `aside_at`: why and when each was set aside, for the record of its requeue.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.requeue_facts(
     of_queue integer, of_group text, of_entries bigint[], its_dispositions text[]

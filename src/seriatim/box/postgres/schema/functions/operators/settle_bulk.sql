@@ -1,5 +1,5 @@
--- Note what became of groups of an operation that the caller has claimed; of one without a result that it is acted on
--- by itself. Where none is left, the operation ends. Each group gets its result once.
+-- Note the results of groups of an operation that the caller has claimed; a group without one is acted on by itself.
+-- When none is left, the operation ends. Each group gets its result once.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.settle_bulk(
     of_bulk bigint, of_queue integer, of_groups text[], its_results text[], its_whys text[], of_operations bigint[]

@@ -1,4 +1,4 @@
--- Set messages aside as dead that wait in a queue without groups. Return the entries of those that were set aside;
+-- Set waiting messages aside as dead in a queue without groups. Return the entries of those that were set aside;
 -- messages that a receiver has in hand are left out.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.take_out(of_queue integer, of_entries bigint[], why text) RETURNS bigint[]

@@ -1,4 +1,4 @@
--- How much that would delete.
+-- Return how many messages that would delete.
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.transmission_size(OUT messages bigint, OUT dialogs bigint)
 BEGIN ATOMIC

@@ -1,6 +1,6 @@
--- Make a queue a pipeline's own. Answers with the pipeline that has it, where it is another one's; with nothing where a
--- reader that isn't new is known no more. One that has never had a batch worked on makes way for a new one; one that
--- has does only for somebody who says so. What it had in hand and hadn't finished is the first that the new one gets.
+-- Make a queue a pipeline's own. Return the pipeline that has it, if it is another one's; nothing if a former reader
+-- isn't known any more. A reader that has never finished a batch makes way for a new one; any other only on an
+-- explicit takeover. Its unfinished messages in hand are the first ones of the new reader.
 CREATE OR REPLACE FUNCTION {schema}.claim_queue(
     of_queue integer, by_reader text, by_pipeline text, is_new boolean, takes_over boolean
 ) RETURNS text
@@ -21,7 +21,7 @@ BEGIN
         RETURN coalesce(named, '');
     END IF;
     PERFORM {schema}.drop_batches(of_queue, known.done + 1, keeps);
-    -- Its batches are numbered from 1 on: whether it has finished one is told by that.
+    -- Its batches are numbered from 1: the number shows whether it has finished one.
     UPDATE {schema}.entries SET batch = batch - known.done WHERE queue_id = of_queue AND batch > 0 AND known.done > 0;
     INSERT INTO {schema}.readers (queue_id, reader, batch)
     VALUES (of_queue, by_reader, coalesce(known.batch - known.done, 0))

@@ -1,5 +1,5 @@
--- What a pipeline has worked on is done, through a batch. Those before it go; this one stays until the next is worked
--- on.
+-- Complete the batches of a pipeline through a number. Earlier ones are deleted; this one stays until the next is
+-- done.
 CREATE OR REPLACE FUNCTION {schema}.complete_batches(
     of_queue integer, by_reader text, through bigint, keep text
 ) RETURNS boolean

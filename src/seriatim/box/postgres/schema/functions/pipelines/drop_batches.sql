@@ -1,7 +1,7 @@
--- The batches of a queue before this one go, or are kept as history, as `complete` does it.
+-- Delete the batches of a queue before this one, or keep them as history, as `complete` does.
 -- is: no seqscan, no mergejoin
 CREATE OR REPLACE FUNCTION {schema}.drop_batches(of_queue integer, before bigint, keep text) RETURNS void
--- A plan that is made while the tables are small must not be one that reads all of them when they are large.
+-- A plan from a time of small tables must not read all of them when they are large.
 AS $function$
 BEGIN
     WITH finished AS (

@@ -1,5 +1,5 @@
--- All of a batch is sent that can be: keep the rest as unrouted, each with what is wrong with it, and forget the parts.
--- Answers with how many that is.
+-- End a batch of which all sendable messages are sent: keep the rest as unrouted, each with its reason, and delete
+-- the parts. Return the number of these messages.
 CREATE OR REPLACE FUNCTION {schema}.end_sends(of_parts bigint[]) RETURNS bigint
 AS $function$
 BEGIN

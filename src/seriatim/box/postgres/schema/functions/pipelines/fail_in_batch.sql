@@ -1,5 +1,5 @@
--- As `fail_dialogs`, of messages that a turn has put into a batch which isn't complete: they, and what is behind them
--- in their dialogs, are taken out of it.
+-- `fail_dialogs` for messages that a turn has put into an incomplete batch: they, and all later ones of their
+-- dialogs, are taken out of it.
 -- is: generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.fail_in_batch(
     of_queue integer, in_batch bigint, handles uuid[], message_ids text[], sequences bigint[], whys text[]

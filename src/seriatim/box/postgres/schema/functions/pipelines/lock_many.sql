@@ -1,6 +1,6 @@
--- Lock many groups of a queue that have something to do, at most `how_many`: those of lowest rank first, as far as a
--- look at so many entries tells. What somebody else has is left out. Nobody but operators competes with a pipeline for
--- its groups, so none is looked at again under its lock: a turn that finds nothing does nothing.
+-- Lock many groups of a queue that have something to do, at most `how_many`: those of lowest rank first, by a look at
+-- a limited number of entries. Locked groups are left out. Only operators compete with a pipeline for its groups, so
+-- none is checked again under its lock: a turn that finds nothing does nothing.
 -- is: generic plan, no seqscan, no bitmapscan
 CREATE OR REPLACE FUNCTION {schema}.lock_many(of_queue integer, how_many integer, now_us bigint) RETURNS text[]
 AS $function$
@@ -26,11 +26,11 @@ BEGIN
     ) AS first;
     SELECT array_agg(group_key) INTO taken FROM unnest(candidates) AS wanted (group_key)
     WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, group_key));
-    -- What workers have in leases is theirs.
+    -- Leased messages belong to their workers.
     taken := ARRAY(
         SELECT group_key FROM unnest(taken) AS mine (group_key) WHERE NOT {schema}.is_leased(of_queue, group_key)
     );
-    -- Whoever wanted a group to be looked at committed before; the turn reads after this.
+    -- The request was committed before this lock; the turn reads after it.
     DELETE FROM {schema}.requests WHERE queue_id = of_queue AND group_key = ANY (taken) AND action = 'look';
     RETURN coalesce(taken, ARRAY[]::text[]);
 END

@@ -1,9 +1,9 @@
--- Take the staged parts of a batch in, in their order, as one publishing. Messages that were published before are left
--- out, unless they `repeat`: one message of a pipeline may go to several queues. Return how many are taken in. The
--- caller holds the definitions by which they were routed, and has locked the row of its writer.
+-- Take in the staged parts of a batch, in order, as one publishing. Messages that were published before are left out,
+-- unless they `repeat`: one message of a pipeline may go to several queues. Return how many are taken in. The caller
+-- holds the definitions by which they were routed, and has locked the row of its writer.
 --
--- Bodies are read only where they are written into the spool. No statistics say how many rows a part has, and a batch
--- that the planner takes for one row would be compared with itself row by row: hence no nested loops.
+-- Bodies are read only where they are written into the spool. No statistics have the number of rows of a part, and a
+-- batch that the planner takes for one row would be compared with itself row by row: hence no nested loops.
 -- is: no nestloop
 CREATE OR REPLACE FUNCTION {schema}.merge_parts(of_parts bigint[], repeat boolean) RETURNS bigint
 AS $function$
@@ -28,7 +28,7 @@ BEGIN
         JOIN {schema}.staged_messages AS message USING (part_id)
         WHERE message.part_id = ANY (of_parts)
     ), fresh AS (
-        -- In one order for all publishers, so that two of them never wait for each other crosswise.
+        -- In one order for all publishers, so that two of them never deadlock.
         INSERT INTO {schema}.message_ids (message_id)
         SELECT message_id FROM staged WHERE copy = 1 AND NOT repeat ORDER BY message_id
         ON CONFLICT DO NOTHING

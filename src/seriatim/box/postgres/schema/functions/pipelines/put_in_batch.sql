@@ -1,4 +1,4 @@
--- Put into a reader's next batch what a turn has released; the groups are locked by the caller.
+-- Put a turn's released messages into a reader's next batch; the caller has locked the groups.
 -- is: sql
 CREATE OR REPLACE FUNCTION {schema}.put_in_batch(
     of_queue integer, in_batch bigint, entry_ids bigint[], ordinals bigint[], lates boolean[]

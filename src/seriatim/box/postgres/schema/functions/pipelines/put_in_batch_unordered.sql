@@ -1,4 +1,4 @@
--- Put into a reader's next batch the next messages of a queue without order. Answers with how many.
+-- Put the next messages of a queue without order into a reader's next batch. Return their number.
 -- is: generic plan
 CREATE OR REPLACE FUNCTION {schema}.put_in_batch_unordered(
     of_queue integer, in_batch bigint, at_most bigint

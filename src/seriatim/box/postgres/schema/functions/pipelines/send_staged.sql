@@ -1,12 +1,12 @@
--- Send what is staged for the next keys of a batch, at most so many, each key's messages in order in a dialog of its
--- own. A dialog that takes no messages any more, or was begun between others, is replaced by a new one. Answers with
--- how many keys these were, and how many messages. The caller holds the definitions and the writer's row.
+-- Send the staged messages for the next keys of a batch, up to a limit, each key's messages in order in a dialog of
+-- its own. A dialog that takes no messages any more, or was begun between others, is replaced by a new one. Return
+-- the number of keys, and of messages. The caller holds the definitions and the writer's row.
 -- is: custom plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.send_staged(
     of_writer text, of_batch bigint, of_parts bigint[], from_service text, to_service text, by_contract text,
     how_many integer, OUT keys integer, OUT messages bigint
 )
--- A plan that is made while the tables are small must not be one that reads all of them when they are large.
+-- A plan from a time of small tables must not read all of them when they are large.
 AS $function$
 DECLARE
     wanted text[];
@@ -25,7 +25,8 @@ DECLARE
                 sum(octet_length(message.body)::bigint) OVER in_order - octet_length(message.body) AS bytes_before
             FROM unnest(its_keys, its_handles) AS line (key, handle)
             CROSS JOIN unnest(of_parts) WITH ORDINALITY AS part (part_id, at)
-            -- Each key is looked up; a list of keys that is compared with every message would be slower than all else.
+            -- Each key is looked up; a list of keys that is compared with every message would be slower
+            -- than everything else.
             CROSS JOIN LATERAL (
                 SELECT known.part_id, known.place FROM {schema}.staged_keys AS known
                 WHERE known.part_id = part.part_id AND known.key = line.key COLLATE "C" AND known.problem IS NULL
@@ -51,7 +52,7 @@ BEGIN
     IF keys = 0 THEN
         RETURN;
     END IF;
-    -- As for a send: what state they are in then stays so.
+    -- As for a send: their state stays from here on.
     known_handles := ARRAY(
         SELECT known.handle FROM {schema}.writer_dialogs AS known
         WHERE known.writer = of_writer AND known.key = ANY (wanted)
@@ -64,7 +65,7 @@ BEGIN
     ), going AS (
         SELECT known.key, known.handle
         FROM known
-        -- Each is looked up, however many there are of this service.
+        -- Each is looked up, whatever the number of this service's dialogs.
         CROSS JOIN LATERAL (SELECT one.* FROM {schema}.endpoints AS one WHERE one.handle = known.handle OFFSET 0) AS own
         JOIN {schema}.dialog_rules AS rule
             ON rule.verb = 'send' AND rule.state = {schema}.state_now(own.state, own.expires_at)

@@ -1,5 +1,5 @@
--- What is to be done for dialogs whose messages a pipeline gets: who receives the first one converses; who receives an
--- EndDialog or an Error ends his side, and still gets what waits behind it. The caller has the locks of their groups,
+-- Update the dialogs whose messages a pipeline gets: the receiver of a first message converses; the receiver of an
+-- EndDialog or an Error ends its side, and still gets the later messages. The caller has the locks of their groups,
 -- and has put the messages into a batch.
 -- is: generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.talk_in_batch(of_queue integer, of_entries bigint[]) RETURNS void
@@ -23,7 +23,7 @@ BEGIN
             AND stored.type IN ('EndDialog', 'Error') AND stored.context -> 'dialog' ->> 'handle' IS NOT NULL
         ORDER BY handle
     LOOP
-        -- What it hasn't received yet stays for it: it is as good as in its hands.
+        -- Messages that it hasn't received yet stay for it: they count as in its hands.
         PERFORM {schema}.try_end(one.handle, 'end', NULL, NULL, ARRAY(
             SELECT stored.message_id
             FROM {schema}.endpoints AS known

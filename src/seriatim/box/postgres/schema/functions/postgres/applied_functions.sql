@@ -1,4 +1,4 @@
--- The sets of functions and views that the box has had, in order: what each was, and its names.
+-- Return the sets of functions and views that the box has had, in order, each with its checksum and its names.
 -- is: stable, definer
 CREATE OR REPLACE FUNCTION {schema}.applied_functions() RETURNS TABLE (checksum text, names text[])
 AS $function$

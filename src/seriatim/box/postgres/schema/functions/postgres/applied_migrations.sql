@@ -1,4 +1,4 @@
--- The migrations that were applied, and what they were.
+-- Return the applied migrations, with their checksums.
 -- is: stable, definer
 CREATE OR REPLACE FUNCTION {schema}.applied_migrations() RETURNS TABLE (number integer, checksum text)
 AS $function$

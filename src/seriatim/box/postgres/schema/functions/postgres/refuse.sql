@@ -1,4 +1,4 @@
--- Raise what a verb was refused for: for those who call it from SQL.
+-- Raise the refusal of a verb: for callers from SQL.
 CREATE OR REPLACE FUNCTION {schema}.refuse(refused text, what text, remedy text) RETURNS void
 AS $function$
 BEGIN

@@ -1,4 +1,4 @@
--- The version of the schema.
+-- Return the version of the schema.
 -- is: stable, definer
 CREATE OR REPLACE FUNCTION {schema}.schema_version() RETURNS integer
 AS $function$

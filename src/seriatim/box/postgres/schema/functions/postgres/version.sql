@@ -1,4 +1,4 @@
--- The version of what is defined.
+-- Return the version of the definitions.
 -- is: stable, definer
 CREATE OR REPLACE FUNCTION {schema}.version() RETURNS bigint
 AS $function$

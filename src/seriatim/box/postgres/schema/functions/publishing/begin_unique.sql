@@ -1,6 +1,6 @@
--- The caller has these entries in hand, until its transaction ends: they don't wait any more, for their keys. The
--- server has room for so many locks; where there are more entries all of their group count as in hand, and one too many
--- comes in.
+-- Note that the caller has these entries in hand until its transaction ends: their keys are free meanwhile. The
+-- server has room for a limited number of locks; with more entries all of their group count as in hand, and one too
+-- many comes in.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.begin_unique(of_queue integer, of_group text, of_entries bigint[]) RETURNS void
 AS $function$

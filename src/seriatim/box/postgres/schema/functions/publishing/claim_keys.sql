@@ -1,6 +1,6 @@
--- Take keys for entries of messages that are about to come in. For each entry: NULL, it may come in; or the id of the
--- message that waits in its place, which may be an earlier one of these. A key is locked until the transaction ends
--- where it is taken, in one order for all publishers, and not where one waits already.
+-- Take keys for entries of new messages. Return for each entry: NULL, it may come in; or the id of the message that
+-- waits in its place, which may be an earlier one of these. A key that is taken is locked until the transaction ends,
+-- in one order for all publishers; a key of a waiting message isn't.
 CREATE OR REPLACE FUNCTION {schema}.claim_keys(
     of_queues integer[], keys text[], ids text[], of_space text
 ) RETURNS text[]
@@ -21,10 +21,10 @@ BEGIN
     WHERE given.unique_key IS NOT NULL AND given.waits IS NULL
     ORDER BY given.queue_id, given.unique_key, given.place
     ON CONFLICT (queue_id, id_space, unique_key) DO UPDATE SET claimed_at = now();
-    -- Whoever had one of them has committed by now: this looks anew.
+    -- The former holder of one of them has committed by now: this reads again.
     waiting := {schema}.waiting_with(of_queues, keys, of_space);
-    -- A plan that is made while the table is small would read all of it for each key. The rows are this transaction's, so
-    -- they stay where they are.
+    -- A plan from a time of a small table would read all of it for each key. The rows are this transaction's, so
+    -- they don't move.
     UPDATE {schema}.unique_keys AS known SET message_id = first.message_id, arrival_id = NULL, position = NULL
     FROM (
         SELECT found.at, asked.message_id
@@ -41,8 +41,8 @@ BEGIN
         ) AS found
     ) AS first
     WHERE known.ctid = first.at;
-    -- Of entries with one key the first one comes in. Not by a join of the entries with themselves, which the server,
-    -- that takes them for few, would make for each pair.
+    -- Of entries with one key the first one comes in. Not by a join of the entries with themselves, which the
+    -- server would make for each pair, because it takes them for few.
     RETURN ARRAY(
         SELECT coalesce(given.waits, CASE
             WHEN given.unique_key IS NOT NULL AND row_number() OVER same > 1 THEN first_value(given.message_id) OVER same

@@ -1,9 +1,10 @@
--- Take a location's next numbers, and hold the location until the transaction ends. A location that isn't known begins
--- at 1. The numbers are `how_many` from (epoch, number) on; after the last number comes 1 of the next epoch. `stamp`:
--- their place in the order of commit over all locations. `with_stamp`, `at_us`: another stamp and time than those of now.
+-- Take a location's next numbers, and hold the location until the transaction ends. An unknown location begins at 1.
+-- The numbers are `how_many` from (epoch, number) on; after the last number comes 1 of the next epoch. `stamp`: their
+-- place in the order of commit over all locations. `with_stamp`, `at_us`: another stamp and time than the present
+-- ones.
 --
--- A plan that is made while the table is small must not be one that reads all of it when it is large. The settings for
--- that are those of the functions that call this one, for each costs every call something.
+-- A plan from a time of a small table must not read all of it when it is large. The callers make the settings for
+-- that, because each costs every call something.
 CREATE OR REPLACE FUNCTION {schema}.dispense(
     at_location text, how_many bigint, for_arrival bigint DEFAULT NULL, with_stamp bigint DEFAULT NULL,
     at_us bigint DEFAULT NULL, OUT epoch bigint, OUT number bigint, OUT stamp bigint, OUT arrived_us bigint
@@ -17,7 +18,7 @@ DECLARE
     );
 BEGIN
     LOOP
-        -- A statement of its own: its snapshot is younger than the lock.
+        -- A separate statement: its snapshot is younger than the lock.
         INSERT INTO {schema}.tickets AS given (location, epoch, number, count, arrival_id, stamp, arrived_us)
         SELECT
             place.location, coalesce(newest.epoch + newest.taken / place.last_number, 0),

@@ -1,4 +1,4 @@
--- Parts go with their message, whoever deletes it. Messages without parts pay nothing for that.
+-- Delete the parts of a deleted message. Messages without parts cost nothing here.
 -- is: no seqscan
 CREATE OR REPLACE FUNCTION {schema}.drop_message_parts() RETURNS trigger
 AS $function$

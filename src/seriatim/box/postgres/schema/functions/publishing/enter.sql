@@ -68,7 +68,7 @@ BEGIN
         CROSS JOIN LATERAL {schema}.place_at_gate(entry.queue_id, stored.context) AS known
         WHERE on_way AND entry_gates IS NULL AND stored.arrival_id = ANY (ARRAY[arrival_ids[entry.place]])
             AND stored.position = ANY (ARRAY[positions[entry.place]])
-        OFFSET 0 -- so that nothing is looked up where nothing is on the way
+        OFFSET 0 -- so that nothing is looked up without messages on the way
     ) AS way ON TRUE
     WHERE problem IS NULL AND arrival_ids[place] > 0;
     IF numbered_queues IS NOT NULL AND stamped IS NULL THEN

@@ -16,7 +16,7 @@ BEGIN
     DELETE FROM {schema}.aside AS known
     USING unnest(entry_ids, enter_again.destinations) AS message (entry_id, queues)
     WHERE known.entry_id = ANY (ARRAY[message.entry_id]) AND message.queues > 0;
-    -- What another queue has, too, stays as that one knows it.
+    -- If another queue has the message, it keeps its form there.
     UPDATE {schema}.spool AS stored
     SET context = message.context::jsonb, property_types = message.property_types::jsonb
     FROM unnest(arrival_ids, positions, new_contexts, new_property_types, enter_again.destinations)

@@ -1,4 +1,4 @@
--- Which of some queues have as many messages as they may, or more.
+-- Return the full ones of some queues.
 -- is: stable, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.full_among(of_queues integer[]) RETURNS integer[]
 AS $function$

@@ -1,4 +1,4 @@
--- What comes into queues once more isn't handed out before the moment that it was published with.
+-- Hide messages that come into queues once more until their published moment.
 CREATE OR REPLACE FUNCTION {schema}.hide_again(
     arrival_ids bigint[], positions bigint[], of_queues integer[]
 ) RETURNS void

@@ -1,5 +1,5 @@
--- Is a message in a queue only because roles have subscribed to its type? Then whoever publishes it needs no right
--- there.
+-- Return whether a message is in a queue only because roles have subscribed to its type: then its publisher needs no
+-- right there.
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.is_asked_for(
     of_queue integer, by_subscriptions integer[], of_type text

@@ -1,4 +1,4 @@
--- Does something that was published through SQL wait to be routed? The order leaves one index to choose.
+-- Return whether messages published through SQL wait to be routed. The order leaves one index to choose.
 -- is: stable, generic plan, no seqscan, no sort
 CREATE OR REPLACE FUNCTION {schema}.is_left(settled xid8, unsettled xid8[]) RETURNS boolean
 AS $function$

@@ -1,5 +1,5 @@
--- Does a role's subscription lead to this queue? Then anybody who may publish can fill it, and may know whether it is
--- full.
+-- Return whether a role's subscription leads to this queue: then every publisher can fill it, and may know whether it
+-- is full.
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.is_subscribed(of_queue integer) RETURNS boolean
 RETURN EXISTS (

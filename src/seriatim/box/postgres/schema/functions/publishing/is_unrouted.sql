@@ -1,5 +1,5 @@
--- Does something wait to be routed? NULL: it does, and the caller may not route it. `settled`, `unsettled`: where to
--- look.
+-- Return whether messages wait to be routed; NULL: they do, and the caller may not route them. `settled`,
+-- `unsettled`: where to look.
 -- is: stable, definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.is_unrouted(settled xid8, unsettled xid8[]) RETURNS boolean
 AS $function$

@@ -1,5 +1,5 @@
--- Return the items of an array at these places, one for each place; NULL: there is none. By a hash of the places, however
--- few the server takes them for.
+-- Return the items of an array at these places, one for each place; NULL: there is none. By a hash of the places,
+-- even if the server takes them for few.
 -- is: sql, stable, no nestloop
 CREATE OR REPLACE FUNCTION {schema}.items_at(given text[], places bigint[]) RETURNS text[]
 AS $function$

@@ -1,4 +1,4 @@
--- A side goes, and what it had to be delivered with it.
+-- When a side is deleted, keep the sequence of its undelivered messages.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.keep_sequence() RETURNS trigger
 AS $function$

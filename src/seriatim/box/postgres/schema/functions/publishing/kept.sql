@@ -1,4 +1,4 @@
--- Return the items of an array that are to be kept, in their order. An item of a text array is never looked up by its
+-- Return the items of an array that are to be kept, in order. An item of a text array is never looked up by its
 -- place: the server would walk to it from the beginning, each time.
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.kept(given anyarray, keeps boolean[]) RETURNS anyarray

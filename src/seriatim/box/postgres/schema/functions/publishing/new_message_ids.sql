@@ -1,4 +1,4 @@
--- Ids for messages that come together: one that is new, and those that follow it.
+-- Return ids for messages of one call: a new one, and those that follow it.
 -- is: parallel safe, 50 rows
 CREATE OR REPLACE FUNCTION {schema}.new_message_ids(how_many bigint) RETURNS SETOF text
 AS $function$

@@ -20,7 +20,8 @@ DECLARE
 BEGIN
     FOR place IN
         SELECT DISTINCT one.location FROM {schema}.arrivals AS one
-        -- By its key: what the first run has deleted is still in the index, and each further run would read all of it.
+        -- By its key: rows that the first run has deleted are still in the index, and each further run would
+        -- read all of it.
         WHERE one.transaction = NEW.transaction AND EXISTS (
             SELECT FROM {schema}.arrivals AS own
             WHERE own.transaction = NEW.transaction AND own.arrival_id = NEW.arrival_id

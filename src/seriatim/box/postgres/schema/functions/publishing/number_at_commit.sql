@@ -1,4 +1,5 @@
--- At its commit the transaction numbers what it has put into these queues, of these arrivals; NULL: of all of its own.
+-- Make the transaction number, at its commit, its entries in these queues, of these arrivals; NULL: of all of its
+-- own.
 CREATE OR REPLACE FUNCTION {schema}.number_at_commit(of_queues integer[], of_arrivals bigint[]) RETURNS void
 AS $function$
 BEGIN

@@ -1,6 +1,6 @@
--- Number what transactions have published that have ended without numbering it, because somebody had switched the
--- trigger off. The messages get the next numbers of their locations, in the order in which they were published, when
--- this transaction commits. Return how many there were.
+-- Number messages of ended transactions that weren't numbered, because the trigger was switched off. They get the
+-- next numbers of their locations, in the order of publishing, when this transaction commits. Return how many there
+-- were.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.number_left() RETURNS bigint
 AS $function$
@@ -8,7 +8,7 @@ DECLARE
     numbered bigint;
 BEGIN
     PERFORM {schema}.permit('route', ARRAY[]::integer[]);
-    -- Of a transaction that goes on nobody else sees anything.
+    -- Rows of a running transaction are visible to no other.
     WITH gone AS (
         DELETE FROM {schema}.arrivals WHERE transaction IS DISTINCT FROM pg_current_xact_id_if_assigned() RETURNING *
     ), again AS (

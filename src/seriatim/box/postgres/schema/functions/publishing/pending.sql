@@ -16,7 +16,7 @@ DECLARE
 BEGIN
     PERFORM {schema}.permit('route', ARRAY[]::integer[]);
     PERFORM {schema}.take_lock({schema}.lock_of('routing'), 'routing');
-    -- Statements of their own: their snapshots are younger than the lock. What comes between the two waits longer.
+    -- Separate statements: their snapshots are younger than the lock. Messages between the two wait longer.
     SELECT count(*) AS count, min(stamp) AS first_stamp INTO near FROM (
         (
             SELECT stamp FROM {schema}.to_route WHERE transaction >= settled ORDER BY transaction

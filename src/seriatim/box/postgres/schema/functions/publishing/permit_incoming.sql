@@ -1,5 +1,5 @@
--- Refuse a caller that isn't the owner what it may not publish, and what a receiver couldn't work with. The arrays are
--- those of `take_in`; what an entry needs is told by the policy of its queue.
+-- Refuse messages that the caller, who isn't the owner, may not publish, or that a receiver couldn't read. The arrays
+-- are those of `take_in`; an entry's needs follow from the policy of its queue.
 -- is: stable
 CREATE OR REPLACE FUNCTION {schema}.permit_incoming(
     message_ids text[], types text[], locations text[], content_types text[],

@@ -1,5 +1,5 @@
--- Return how many more messages each of some queues may take, where `mosts` says how many it may have. In a queue of
--- another box, what is on its way there counts. At most so many entries of an index are read.
+-- Return how many more messages each of some queues may take; `mosts` are their limits. In a queue of another box,
+-- messages on their way there count. At most that many entries of an index are read.
 -- is: stable, definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.room_in(of_queues integer[], mosts bigint[]) RETURNS bigint[]
 AS $function$

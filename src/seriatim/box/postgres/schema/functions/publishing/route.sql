@@ -40,7 +40,7 @@ BEGIN
     IF known_version IS DISTINCT FROM {schema}.hold_definitions() THEN
         RETURN FALSE;
     END IF;
-    -- First of all: whoever routes touches nothing else, and is told nothing of it.
+    -- First of all: a router touches nothing else, and sees nothing of it.
     DELETE FROM {schema}.to_route AS known USING unnest(arrival_ids, positions) AS message (arrival_id, position)
     WHERE known.arrival_id = ANY (ARRAY[message.arrival_id]) AND known.position = ANY (ARRAY[message.position]);
     GET DIAGNOSTICS gone = ROW_COUNT;

@@ -1,6 +1,6 @@
--- Put messages into queues that nobody wanted, or that `publish` has left to be routed. Return FALSE, and do nothing,
--- if the definitions have changed since `known_version`. The arrays are those of `enter`. The caller has locked the
--- rows of `unrouted`, or has deleted those of `to_route`.
+-- Put unrouted messages, or those that `publish` has left to be routed, into queues. Return FALSE, and do nothing, if
+-- the definitions have changed since `known_version`. The arrays are those of `enter`. The caller has locked the rows
+-- of `unrouted`, or has deleted those of `to_route`.
 CREATE OR REPLACE FUNCTION {schema}.route_again(
     known_version bigint, arrival_ids bigint[], positions bigint[], new_contexts text[], new_property_types text[],
     destinations integer[], problems text[], entry_places bigint[], entry_queues integer[], entry_groups text[],
@@ -14,13 +14,13 @@ BEGIN
     IF known_version <> {schema}.hold_definitions() THEN
         RETURN FALSE;
     END IF;
-    -- What no queue wanted comes now; what was published through SQL came with its ticket.
+    -- Unrouted messages arrive now; messages published through SQL came with their tickets.
     IF EXISTS (
         SELECT FROM {schema}.unrouted AS known WHERE known.arrival_id = ANY (route_again.arrival_ids)
     ) THEN
         came := {schema}.now_us();
     END IF;
-    -- Those that nobody wants now either are entered there again, with what is wrong with them now.
+    -- Messages that are unrouted again are entered there again, with their present reasons.
     DELETE FROM {schema}.unrouted AS known
     USING unnest(arrival_ids, positions) AS message (arrival_id, position)
     WHERE known.arrival_id = ANY (ARRAY[message.arrival_id]) AND known.position = ANY (ARRAY[message.position]);

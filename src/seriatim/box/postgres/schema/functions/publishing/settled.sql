@@ -1,6 +1,7 @@
--- What was published through SQL is looked for in the transactions from `settled` on and in those that are `unsettled`:
--- whatever waits at any moment after this is there. So who looks doesn't read what was routed before, which stands
--- there until it is vacuumed, or as long as a transaction is held open. `took_us`: how long it took to find that.
+-- Return the transactions in which to look for messages published through SQL: from `settled` on, and those that are
+-- `unsettled`. All messages that wait at any later moment are in them. So a look doesn't read messages that were
+-- routed before, which stay there until they are vacuumed, or as long as a transaction is held open. `took_us`: the
+-- time of this look.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.settled(OUT settled xid8, OUT unsettled xid8[], OUT took_us bigint)
 AS $function$
@@ -11,12 +12,12 @@ DECLARE
     following bigint;
 BEGIN
     PERFORM {schema}.permit_anything();
-    -- One statement: what it doesn't see is of a transaction that hadn't ended in that snapshot.
+    -- One statement: rows that it doesn't see belong to a transaction that hadn't ended in that snapshot.
     SELECT min(one.transaction) AS waiting, pg_current_snapshot() AS snapshot INTO seen FROM {schema}.to_route AS one;
-    -- A snapshot doesn't count the transaction itself among those that run.
+    -- A snapshot doesn't count its own transaction among the running ones.
     running := ARRAY(SELECT pg_snapshot_xip(seen.snapshot)) || pg_current_xact_id_if_assigned();
     following := pg_snapshot_xmax(seen.snapshot)::text::bigint;
-    -- Those that have begun lately are no list: from the first of them on.
+    -- Recent transactions are no list: from the first of them on.
     settled := least(seen.waiting, pg_snapshot_xmax(seen.snapshot), (
         SELECT min(one) FROM unnest(running) AS one WHERE one::text::bigint >= following - 1000
     ));

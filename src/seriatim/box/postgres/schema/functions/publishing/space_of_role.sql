@@ -1,5 +1,5 @@
--- The id space of a role that isn't the owner: its own; or of the roles that it is a member of that of one which may
--- publish, the first by name; or its name.
+-- Return the id space of a role that isn't the owner: its own; or that of a role which it is a member of and which
+-- may publish, the first by name; or its name.
 -- is: stable
 CREATE OR REPLACE FUNCTION {schema}.space_of_role(who name) RETURNS text
 AS $function$

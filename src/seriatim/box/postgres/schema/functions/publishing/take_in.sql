@@ -1,12 +1,12 @@
--- Take messages in, with the queues that they were routed to. Return the places, from 1, of those that were published
--- before, which are left out; or NULL, and take nothing in, if the definitions have changed since `known_version`. The
--- arrays are those of `enter`; `destinations` says how many queues get each message. They are ordered at once, and
--- handed out from `visible_at`, or after `delay`. The arrays `part_…` have an item for each part; `part_counts` is NULL
--- where no message has parts.
+-- Take in messages, with the queues that they were routed to. Return the places, from 1, of those that were published
+-- before, which are left out; or NULL, and take nothing in, if the definitions have changed since `known_version`.
+-- The arrays are those of `enter`; `destinations` has the number of queues of each message. They are ordered at once,
+-- and handed out from `visible_at`, or after `delay`. The arrays `part_…` have an item for each part; `part_counts`
+-- is NULL if no message has parts.
 --
--- `by_itself`: the commit follows at once, and what would be done there is done here. `flushed`: the caller sees to it
--- afterwards that the commit is on disk, so nobody who waits for a location has to wait for the disk. A role that isn't
--- the owner may give anything: all of it is checked, and what is known better here is not taken from it.
+-- `by_itself`: the commit follows at once, and its work is done here. `flushed`: the caller ensures afterwards that
+-- the commit is on disk, so that transactions that wait for a location don't wait for the disk. The values of a role
+-- that isn't the owner are all checked, and those that are known better here aren't used.
 -- is: definer, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.take_in(
     known_version bigint, message_ids text[], types text[], locations text[], content_types text[], contexts text[],
@@ -49,7 +49,7 @@ BEGIN
     WITH incoming AS MATERIALIZED (
         SELECT * FROM unnest(message_ids, locations) WITH ORDINALITY AS message (message_id, location, place)
     ), fresh AS (
-        -- In one order for all publishers, so that two of them never wait for each other crosswise.
+        -- In one order for all publishers, so that two of them never deadlock.
         INSERT INTO {schema}.message_ids (message_id, id_space)
         SELECT message_id, space FROM incoming ORDER BY message_id
         ON CONFLICT DO NOTHING
@@ -94,7 +94,8 @@ BEGIN
         early := {schema}.commit_early();
     END IF;
     IF by_itself THEN
-        -- From here on nobody else gets a number of these locations: what comes in order of commit can be written so.
+        -- From here on no other transaction gets a number of these locations: rows can be written in order of
+        -- commit.
         SET CONSTRAINTS {schema}.number_at_commit IMMEDIATE;
         SELECT run.stamp, run.arrived_us INTO stamped, came
         FROM {schema}.tickets AS run WHERE run.arrival_id = ANY (arrival_ids) LIMIT 1;

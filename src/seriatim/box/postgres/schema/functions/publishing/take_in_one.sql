@@ -1,7 +1,7 @@
--- As `take_in`, for one message without parts that goes to one queue: without arrays, joins and sorts. Return whether
--- it was taken in, FALSE: it was published before; or NULL, and take nothing in, if the definitions have changed.
--- `on_way`: it may carry an origin, or the queue leads to a gate, or is one: then the entry gets its place. A queue
--- that numbers its messages when they come in goes by `take_in`.
+-- `take_in` for one message without parts for one queue: without arrays, joins and sorts. Return whether it was taken
+-- in, FALSE: it was published before; or NULL, and take nothing in, if the definitions have changed. `on_way`: it may
+-- carry an origin, or the queue leads to a gate, or is one: then the entry gets its place. A queue that numbers its
+-- messages on arrival uses `take_in`.
 -- is: definer, generic plan, no seqscan, no bitmapscan
 CREATE OR REPLACE FUNCTION {schema}.take_in_one(
     known_version bigint, of_message text, of_type text, at_location text, of_content_type text,
@@ -81,7 +81,7 @@ BEGIN
         early := {schema}.commit_early();
     END IF;
     IF by_itself THEN
-        -- Without a row that says at the commit what is to be done there.
+        -- Without a row for the work at the commit.
         IF EXISTS (SELECT FROM {schema}.waiters) THEN
             PERFORM {schema}.call_waiters(ARRAY[of_queue], 1);
         END IF;

@@ -1,8 +1,7 @@
--- As `take_in`, where messages have unique keys: `entry_keys` has an item for each entry, NULL: none. No entry is made
--- where a message with its key waits in the queue, and a message all of whose entries are left out so isn't taken in.
--- Return an item for each message: NULL: it is taken in; '': it was published before; or the id of the message that
--- waits. Return NULL, and do nothing, if the definitions have changed. `by_itself` changes nothing: messages are
--- numbered at the commit.
+-- `take_in` for messages with unique keys: `entry_keys` has an item for each entry, NULL: none. No entry is made if a
+-- message with its key waits in the queue, and a message without any entry left isn't taken in. Return an item for
+-- each message: NULL: it is taken in; '': it was published before; or the id of the message that waits. Return NULL,
+-- and do nothing, if the definitions have changed. `by_itself` changes nothing: messages are numbered at the commit.
 -- is: definer, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.take_in_unique(
     known_version bigint, message_ids text[], types text[], locations text[], content_types text[], contexts text[],
@@ -42,7 +41,7 @@ BEGIN
     IF known_version IS DISTINCT FROM {schema}.hold_definitions() THEN
         RETURN NULL;
     END IF;
-    -- What was published before takes no key.
+    -- Messages that were published before take no key.
     own_keys := ARRAY(
         SELECT CASE WHEN given.unique_key IS NOT NULL AND NOT EXISTS (
             SELECT FROM {schema}.message_ids AS published
@@ -91,7 +90,7 @@ BEGIN
         CASE WHEN part_counts IS NOT NULL THEN {schema}.kept(part_content_types, part_comes) END,
         CASE WHEN part_counts IS NOT NULL THEN {schema}.kept(part_bodies, part_comes) END,
         on_way,
-        -- Numbered at the commit, though that follows at once: until then its arrivals tell which messages they are.
+        -- Numbered at the commit, though that follows at once: until then its arrivals identify the messages.
         FALSE, flushed, numbered_queues
     );
     SELECT array_agg(kept.message_id) AS ids, array_agg(kept.arrival_id) AS arrivals, array_agg(kept.position) AS positions
@@ -99,7 +98,7 @@ BEGIN
     FROM {schema}.arrivals AS arrival
     JOIN {schema}.spool AS kept ON kept.arrival_id = ANY (ARRAY[arrival.arrival_id])
     WHERE arrival.transaction = pg_current_xact_id() AND arrival.arrival_id > newest;
-    -- Each key is looked up, whatever the server thinks of the table: see `claim_keys`.
+    -- Each key is looked up, whatever size the server takes the table for: see `claim_keys`.
     UPDATE {schema}.unique_keys AS taken SET arrival_id = mine.arrival_id, position = mine.position
     FROM (
         SELECT known.at, given.arrival_id, given.position

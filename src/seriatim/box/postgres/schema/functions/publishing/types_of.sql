@@ -1,4 +1,4 @@
--- The types that subscriptions of a role match now: those granted to it, and to roles that it is a member of.
+-- Return the types that subscriptions of a role match now: those granted to it, and to roles that it is a member of.
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.types_of(subscriber regrole) RETURNS text[]
 RETURN ARRAY(

@@ -1,8 +1,8 @@
--- Return which of some messages a full queue takes nevertheless: those that fill a hole, because something later of
--- their group (`whole`: anything of their set) is there and waits for them, and they aren't there; at a gate those up
--- to its first open place; and those that were published before in the caller's id space, which add nothing. A caller
--- that may not publish there, to whom a role's subscription leads its messages, is told nothing of what waits there.
--- `in_hand`: the entries at whose messages the caller works.
+-- Return which of some messages a full queue takes nevertheless: those that fill a hole, because a later one of their
+-- group (`whole`: any of their set) waits for them, and they are missing; at a gate those up to its first open place;
+-- and those that were published before in the caller's id space, which add nothing. A caller without the right to
+-- publish there, whose messages a role's subscription leads there, sees nothing of its content. `in_hand`: the
+-- entries of messages that the caller works on.
 -- is: stable, definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.waited_for(
     of_queue integer, whole boolean, ids text[], group_keys text[], sequences bigint[], in_hand bigint[] DEFAULT '{}'

@@ -1,5 +1,5 @@
--- For each entry with a key the id of the message that waits with it in the queue; NULL: none does. A message waits
--- until a transaction or a lease has it in hand, and again when it is put back. Its settings, and those of
+-- Return for each entry with a key the id of the message that waits with it in the queue; NULL: none does. A message
+-- waits until a transaction or a lease has it in hand, and again when it is put back. Its settings, and those of
 -- `claim_keys`, are the caller's.
 CREATE OR REPLACE FUNCTION {schema}.waiting_with(of_queues integer[], keys text[], of_space text) RETURNS text[]
 AS $function$
@@ -9,7 +9,7 @@ BEGIN
     WITH asked AS MATERIALIZED (
         SELECT given.place, given.queue_id, known.message_id, entry.entry_id, entry.group_key
         FROM unnest(of_queues, keys) WITH ORDINALITY AS given (queue_id, unique_key, place)
-        -- One by one, whatever the server thinks of the tables: see `turn_entries`.
+        -- One by one, whatever sizes the server takes the tables for: see `turn_entries`.
         LEFT JOIN LATERAL (
             SELECT * FROM {schema}.unique_keys AS one
             WHERE one.queue_id = given.queue_id AND one.id_space = of_space AND one.unique_key = given.unique_key

@@ -1,5 +1,5 @@
--- The properties of a message from a role, without an origin that it may carry: one of a queue from which the role
--- receives, or from whose way it does.
+-- Return the properties of a role's message, without an origin that it may carry: one of a queue from which the role
+-- receives, or of its way.
 -- is: stable
 CREATE OR REPLACE FUNCTION {schema}.without_origin(context jsonb) RETURNS jsonb
 AS $function$

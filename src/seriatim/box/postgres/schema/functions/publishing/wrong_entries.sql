@@ -1,5 +1,5 @@
--- Return what is wrong with entries that a role gives; NULL: nothing. The arrays are those of `enter`; `destinations`
--- has an item for each message.
+-- Return the error in entries of a role; NULL: none. The arrays are those of `enter`; `destinations` has an item for
+-- each message.
 -- is: stable
 CREATE OR REPLACE FUNCTION {schema}.wrong_entries(
     destinations integer[], entry_places bigint[], entry_queues integer[], entry_groups text[],

@@ -1,4 +1,4 @@
--- What is wrong with an entry for a queue of that policy; NULL: nothing.
+-- Return the error in an entry for a queue of that policy; NULL: none.
 -- is: sql, immutable
 CREATE OR REPLACE FUNCTION {schema}.wrong_entry(
     policy text, of_group text, of_sequence bigint, of_priority bigint, problem text

@@ -1,5 +1,5 @@
--- What is wrong with a message as it is handed in; NULL: nothing. `property_types`: of the properties that JSON has no
--- type for; who receives it makes values of them. One expression, so that it isn't called for each message.
+-- Return the error in a message from outside; NULL: none. `property_types`: of the properties whose types JSON lacks;
+-- receivers make values of them. One expression, so that it is inlined.
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.wrong_message(
     id text, of_type text, at_location text, of_content_type text, properties jsonb, property_types jsonb, body bytea

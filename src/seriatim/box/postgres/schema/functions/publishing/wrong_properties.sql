@@ -1,4 +1,4 @@
--- What is wrong with the properties of a message that are large, or have types beside JSON's; NULL: nothing.
+-- Return the error in the properties of a message that are large, or have types that JSON lacks; NULL: none.
 -- is: stable
 CREATE OR REPLACE FUNCTION {schema}.wrong_properties(properties jsonb, property_types jsonb) RETURNS text
 AS $function$

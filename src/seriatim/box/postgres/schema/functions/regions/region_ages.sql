@@ -1,4 +1,4 @@
--- What waits for its confirmation is still to come: the other box lacks it, too.
+-- Messages that wait for their confirmation are still to come: the other box lacks them, too.
 -- is: stable, own path
 CREATE OR REPLACE FUNCTION {schema}.region_ages(
     of_name text, OUT outbox bigint, OUT outbox_age bigint, OUT queue_age bigint, OUT beside bigint

@@ -1,4 +1,4 @@
--- What the box knows of its sessions, in their order, behind one of them.
+-- Return the box's knowledge of its sessions, in their order, after one of them.
 -- is: sql, stable, own path
 CREATE OR REPLACE FUNCTION {schema}.region_all_sessions(
     of_name text, behind_queue text, behind_session text, at_most integer,

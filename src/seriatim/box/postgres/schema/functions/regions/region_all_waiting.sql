@@ -1,5 +1,5 @@
--- The next messages that wait, about 32 MiB at most, as `region_outgoing` reads an outbox. `age`: microseconds since
--- they were published.
+-- Return the next waiting messages, about 32 MiB at most, as `region_outgoing` reads an outbox. `age`: microseconds
+-- since they were published.
 -- is: stable, own path, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.region_all_waiting(
     of_name text, behind bigint, at_most integer,

@@ -1,5 +1,5 @@
--- Let the box be a region. `known`: the highest incarnation of this region that anybody has heard of, 0: none. A box
--- that comes in place of a lost one votes when it has taken over the numbers of the others.
+-- Make the box a region. `known`: the highest known incarnation of this region, 0: none. The replacement of a lost
+-- box votes when it has taken over the numbers of the others.
 -- is: sql, own path
 CREATE OR REPLACE FUNCTION {schema}.region_begin(of_name text, as_region text, known bigint) RETURNS void
 BEGIN ATOMIC

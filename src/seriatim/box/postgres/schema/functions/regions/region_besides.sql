@@ -1,4 +1,4 @@
--- The messages that lie beside their queues, because another one has their number.
+-- Return the messages that are kept beside their queues, because another one has their number.
 -- is: sql, stable, own path
 CREATE OR REPLACE FUNCTION {schema}.region_besides(
     of_name text, at_most integer, OUT queue text, OUT queue_id integer, OUT session text, OUT number bigint,

@@ -1,7 +1,6 @@
--- Of several messages under one number, let this one, which lies beside the queue, take the place of the one that has
--- an entry, or was set aside. The caller has the group. Answers with the entry, if it is one that was set aside and has
--- to be put back; 0: it needs nothing more; NULL: there is no such message beside, or the other one is handed out now,
--- or done.
+-- Of several messages under one number, let this one, which is beside the queue, replace the one that has an entry,
+-- or was set aside. The caller has the group. Return the entry, if it was set aside and has to be put back; 0:
+-- nothing more is needed; NULL: there is no such message, or the other one is handed out now, or done.
 -- is: own path, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.region_exchange(
     of_queue integer, of_session text, of_number bigint, of_message text

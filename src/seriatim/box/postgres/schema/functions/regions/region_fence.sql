@@ -1,4 +1,4 @@
--- Begin an incarnation of the other region: votes of its earlier ones count no more.
+-- Begin an incarnation of the other region: votes of its earlier ones don't count any more.
 -- is: own path
 CREATE OR REPLACE FUNCTION {schema}.region_fence(of_name text, incarnation bigint) RETURNS void
 AS $function$

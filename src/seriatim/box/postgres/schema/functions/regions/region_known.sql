@@ -1,4 +1,4 @@
--- What the box has under some numbers, and under which numbers it has some messages.
+-- Return the box's messages under some numbers, and the numbers of some messages.
 -- is: stable, own path, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.region_known(
     of_queues integer[], of_sessions text[], of_numbers bigint[], of_messages text[],

@@ -1,5 +1,5 @@
--- The box has learned from one party more; it has voted for none of the numbers that it took over. FALSE: it was
--- restored once more meanwhile.
+-- Note that the box has learned from one more party; it has voted for none of the numbers that it took over. FALSE:
+-- it was restored once more meanwhile.
 -- is: own path
 CREATE OR REPLACE FUNCTION {schema}.region_learned(of_name text, at_incarnation bigint, step integer) RETURNS boolean
 AS $function$

@@ -1,5 +1,4 @@
--- Sessions under their locks, in one order for all; those that aren't known begin at `floors`. The arrays are sorted,
--- without repetitions.
+-- Lock sessions, in one order for all; unknown ones begin at `floors`. The arrays are sorted, without repetitions.
 -- is: own path, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.region_lock(
     of_queues integer[], of_sessions text[], floors bigint[],

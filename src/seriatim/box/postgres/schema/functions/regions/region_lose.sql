@@ -1,5 +1,5 @@
--- The number is over: a message that lies beside the queue was another one's rival, and is set aside as a duplicate
--- that conflicts. The caller has the group. FALSE: there is no such message.
+-- Set a message beside the queue aside as a conflicting duplicate: its number is over, by another message. The caller
+-- has the group. FALSE: there is no such message.
 -- is: own path, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.region_lose(
     of_queue integer, of_session text, of_number bigint, of_message text, why text

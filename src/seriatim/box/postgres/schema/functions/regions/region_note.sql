@@ -1,6 +1,6 @@
--- Note what was taken in by this transaction: whose numbers they are here, that the other box lacks them, and how many
--- microseconds from now on they are handed out, NULL: at once. `numbered`: rows of `of_messages`, from 1, a row for
--- each number.
+-- Note the messages that this transaction has taken in: their numbers here, that the other box lacks them, and in how
+-- many microseconds they are handed out, NULL: at once. `numbered`: rows of `of_messages`, from 1, a row for each
+-- number.
 -- is: own path, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.region_note(
     of_name text, of_messages text[], ages bigint[], delays bigint[], is_copy boolean, numbered bigint[],
@@ -44,7 +44,8 @@ BEGIN
         ORDER BY given.nth ON CONFLICT DO NOTHING;
     END IF;
     IF is_copy THEN
-        -- A copy was published when its original was. By this time, which is kept with its id, a message is found.
+        -- A copy has its original's time of publishing. A message is found by this time, which is kept with
+        -- its id.
         UPDATE {schema}.spool AS stored SET received_at = now() - given.age * interval '1 microsecond'
         FROM unnest(arrivals, positions, ages) AS given (arrival_id, position, age)
         WHERE stored.arrival_id = ANY (ARRAY[given.arrival_id]) AND stored.position = ANY (ARRAY[given.position]);

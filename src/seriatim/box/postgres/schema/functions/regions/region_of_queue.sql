@@ -1,4 +1,4 @@
--- The regions that a queue belongs to; NULL: to none. For those who see it.
+-- Return the regions that a queue belongs to; NULL: none. For roles that see it.
 -- is: stable, definer
 CREATE OR REPLACE FUNCTION {schema}.region_of_queue(of_queue integer) RETURNS text
 AS $function$

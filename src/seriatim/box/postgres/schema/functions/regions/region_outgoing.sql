@@ -1,5 +1,5 @@
--- The next messages that the other box lacks, with their numbers here, about 32 MiB at most; `type` is NULL if one
--- isn't stored any more.
+-- Return the next messages that the other box lacks, with their numbers here, about 32 MiB at most; `type` is NULL if
+-- one isn't stored any more.
 -- is: stable, own path, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.region_outgoing(
     of_name text, behind bigint, at_most integer,

@@ -1,4 +1,4 @@
--- The parts of messages, in order.
+-- Return the parts of messages, in order.
 -- is: stable, own path, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.region_parts(
     of_arrivals bigint[], of_positions bigint[],

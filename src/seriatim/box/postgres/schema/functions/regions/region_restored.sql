@@ -1,5 +1,5 @@
--- Of a box that was restored, begin a new incarnation, which doesn't vote before it has learned. `known`: the highest
--- incarnation that anybody has heard of.
+-- Begin a new incarnation of a restored box, which doesn't vote before it has learned. `known`: the highest known
+-- incarnation.
 -- is: sql, own path
 CREATE OR REPLACE FUNCTION {schema}.region_restored(of_name text, known bigint) RETURNS void
 BEGIN ATOMIC

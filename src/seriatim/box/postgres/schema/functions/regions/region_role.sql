@@ -1,4 +1,4 @@
--- Return the role of the box under a name, with the box's incarnation as it is now; no row: it has none.
+-- Return the role of the box under a name, with the box's present incarnation; no row: it has none.
 -- is: sql, stable, own path
 CREATE OR REPLACE FUNCTION {schema}.region_role(
     of_name text, OUT region text, OUT incarnation bigint, OUT learned integer, OUT fence bigint,

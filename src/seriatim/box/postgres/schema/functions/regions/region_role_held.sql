@@ -1,5 +1,5 @@
--- As `region_role`, of which the fence stays as it is until the transaction ends. Each statement has a snapshot of its
--- own: what is read is younger than the lock.
+-- `region_role`, with a lock that keeps its fence until the transaction ends. Each statement has its own snapshot: it
+-- reads rows that are younger than the lock.
 -- is: own path
 CREATE OR REPLACE FUNCTION {schema}.region_role_held(
     of_name text, OUT region text, OUT incarnation bigint, OUT learned integer, OUT fence bigint,

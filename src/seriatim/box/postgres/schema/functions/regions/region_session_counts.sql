@@ -1,4 +1,4 @@
--- The queues of a name, with the numbers of their sessions.
+-- Return the queues of a name, with the numbers of their sessions.
 -- is: sql, stable, own path
 CREATE OR REPLACE FUNCTION {schema}.region_session_counts(
     of_name text, OUT queue text, OUT sessions bigint

@@ -1,4 +1,4 @@
--- The sessions of a queue behind one of them, in the order of their keys.
+-- Return the sessions of a queue after one of them, in the order of their keys.
 -- is: stable, own path, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.region_sessions_behind(
     of_name text, of_queue text, behind text, at_most integer, OUT session text, OUT through bigint,

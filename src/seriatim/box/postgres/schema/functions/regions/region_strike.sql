@@ -1,5 +1,5 @@
--- The other box has these messages, or nobody needs them any more. The disk isn't waited for: one that comes back is
--- struck off once more.
+-- Remove messages from the outbox that the other box has, or that aren't needed any more. It doesn't wait for the
+-- disk: a message that comes back is removed once more.
 -- is: own path, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.region_strike(of_name text, of_messages text[]) RETURNS void
 AS $function$

@@ -1,4 +1,4 @@
--- Take over what another party knows of sessions.
+-- Take over another party's knowledge of sessions.
 -- is: sql, own path
 CREATE OR REPLACE FUNCTION {schema}.region_take_over(
     of_name text, queues text[], of_sessions text[], throughs bigint[], overs bigint[]

@@ -1,5 +1,5 @@
--- Queues of a name. Returned are those that can't be: others', or such that had messages before, of whose numbers
--- nothing is known.
+-- Give queues to a name. Return those that can't be given: others' queues, or queues that had messages before, whose
+-- numbers are unknown.
 -- is: own path
 CREATE OR REPLACE FUNCTION {schema}.region_take_queues(
     of_name text, queues text[], OUT queue text, OUT why text

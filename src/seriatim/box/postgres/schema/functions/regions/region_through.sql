@@ -1,4 +1,4 @@
--- The highest numbers of sessions, as they are now.
+-- Return the present highest numbers of sessions.
 -- is: stable, own path, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.region_through(
     of_queues integer[], of_sessions text[], OUT queue_id integer, OUT session text, OUT through bigint

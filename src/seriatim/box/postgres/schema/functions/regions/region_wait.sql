@@ -1,5 +1,5 @@
--- Keep messages until their numbers are confirmed. `part_places`: for each part its message, from 1. Answers with the
--- ids of those that wait already.
+-- Keep messages until their numbers are confirmed. `part_places`: for each part its message, from 1. Return the ids
+-- of those that wait already.
 -- is: own path
 CREATE OR REPLACE FUNCTION {schema}.region_wait(
     of_name text, message_ids text[], of_queues integer[], of_sessions text[], of_numbers bigint[], reservations text[],

@@ -1,5 +1,5 @@
--- The reservations of messages have ended, and the journal keeps other numbers for them. What somebody else has changed
--- since stays as it is.
+-- Give messages whose reservations have ended other numbers of the journal. Rows that another process has changed
+-- since stay.
 -- is: own path, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.region_wait_anew(
     of_messages bigint[], of_numbers bigint[], new_numbers bigint[], reservations text[]

@@ -1,5 +1,5 @@
--- The numbers of messages are confirmed, and the caller takes them in, in this transaction. Answers with those that are
--- the caller's: somebody else may have taken them in.
+-- Note that the numbers of messages are confirmed, and the caller takes them in, in this transaction. Return those
+-- that are the caller's: another process may have taken some in.
 -- is: own path, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.region_waited(of_messages bigint[], of_numbers bigint[]) RETURNS SETOF bigint
 AS $function$

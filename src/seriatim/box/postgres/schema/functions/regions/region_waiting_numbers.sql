@@ -1,4 +1,4 @@
--- Which of some messages wait under a name, and the numbers that were reserved for them.
+-- Return which of some messages wait under a name, and their reserved numbers.
 -- is: stable, own path, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.region_waiting_numbers(
     of_name text, of_messages text[], OUT message_id text, OUT queue text, OUT session text, OUT number bigint

@@ -1,5 +1,5 @@
--- Messages that the journal has barred from their numbers. Their entries stay, under ids that are nobody's: whoever
--- gets them hears from the journal that the number is over, or another message's. So a sender may give such a message
+-- Withdraw messages that the journal has barred from their numbers. Their entries stay, under unused ids: their
+-- receiver learns from the journal that the number is over, or another message's. So a sender may give such a message
 -- another number.
 -- is: own path, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.region_withdraw(of_name text, of_messages text[]) RETURNS void

@@ -1,5 +1,5 @@
--- The rights that give leave for something: one's own, or another that has it in it. `judge` and `read` aren't granted:
--- receivers judge groups and read messages as well.
+-- Return the rights that include a right: itself, or a wider one. `judge` and `read` aren't granted: receivers judge
+-- groups and read messages as well.
 -- is: sql, immutable, parallel safe
 CREATE OR REPLACE FUNCTION {schema}.giving(what text) RETURNS text[]
 RETURN CASE what

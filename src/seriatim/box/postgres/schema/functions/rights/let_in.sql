@@ -1,5 +1,5 @@
--- Let a role call the functions that check themselves what it may do, and with a right of operators read the views that
--- show only its queues.
+-- Let a role call the functions that check its rights themselves, and with a right of operators read the views of its
+-- queues.
 CREATE OR REPLACE FUNCTION {schema}.let_in(who regrole) RETURNS void
 AS $function$
 DECLARE
@@ -22,7 +22,7 @@ BEGIN
     LOOP
         EXECUTE format('GRANT SELECT ON %s TO %s', seen, who);
     END LOOP;
-    -- What looks compute with: it runs as the role itself, and so reads no more than that.
+    -- The functions of looks: they run as the role itself, and so read no more than it may.
     FOR door IN
         SELECT oid FROM pg_proc
         WHERE pronamespace = '{schema}'::regnamespace AND NOT prosecdef

@@ -1,5 +1,5 @@
--- From now on the box lives here, under a new id or, with NULL, under its own: then in a new incarnation, for it may
--- have been restored from a backup.
+-- Make this the home of the box, under a new id or, with NULL, under its own: then in a new incarnation, because it
+-- may have been restored from a backup.
 CREATE OR REPLACE FUNCTION {schema}.live_here(new_id uuid, OUT box_id uuid, OUT incarnation bigint)
 AS $function$
 #variable_conflict use_column

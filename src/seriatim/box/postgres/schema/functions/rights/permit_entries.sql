@@ -1,4 +1,4 @@
--- Refuse a caller that may not receive from a queue, or names entries that are in another one.
+-- Refuse a caller that may not receive from a queue, or has entries of another one.
 -- is: stable
 CREATE OR REPLACE FUNCTION {schema}.permit_entries(of_queue integer, entry_ids bigint[]) RETURNS void
 AS $function$

@@ -1,4 +1,4 @@
--- Refuse a caller that hasn't a right for a queue, or names entries that are in another one.
+-- Refuse a caller without a right for a queue, or with entries of another one.
 -- is: stable
 CREATE OR REPLACE FUNCTION {schema}.permit_entries_for(what text, of_queue integer, entry_ids bigint[]) RETURNS void
 AS $function$

@@ -1,4 +1,4 @@
--- The queues that the caller has a right for; all of them where it is the owner. What the views below show.
+-- Return the queues that the caller has a right for; all of them if it is the owner. The views below show these.
 -- is: stable, definer
 CREATE OR REPLACE FUNCTION {schema}.sees(what text) RETURNS integer[]
 AS $function$

@@ -1,4 +1,4 @@
--- Take that back.
+-- Revoke that.
 CREATE OR REPLACE FUNCTION {schema}.shut_out(who regrole) RETURNS void
 AS $function$
 BEGIN

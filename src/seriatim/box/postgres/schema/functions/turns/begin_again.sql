@@ -1,5 +1,5 @@
--- Groups have begun again, so often each: they are in later incarnations. The caller has judged them in this
--- transaction.
+-- Note that groups have begun again, a number of times each: they are in later incarnations. The caller has judged
+-- them in this transaction.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.begin_again(of_queue integer, of_groups text[], its_times integer[]) RETURNS void
 AS $function$

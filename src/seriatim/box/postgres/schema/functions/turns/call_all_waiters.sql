@@ -1,4 +1,4 @@
--- Call everybody who waits for a message of some queues.
+-- Notify all receivers that wait for a message of some queues.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.call_all_waiters(of_queues integer[]) RETURNS void
 AS $function$

@@ -1,7 +1,8 @@
--- Call whoever waits for a message of one of these queues: at most so many, each once. Who waits for a group of its own
--- may be called for another's, and passes the call on to one who waited then, too: so each is told who was the newest.
--- 0 among the queues stands for what isn't routed yet: that calls one who routes, wherever he waits. A receiver that
--- was killed while it waited can't be called: another one is, in its place.
+-- Notify receivers that wait for a message of one of these queues: at most a number of them, each once. A receiver of
+-- one group may be notified for another's message, and passes that on to a receiver that waited then, too: so each
+-- gets the number of the newest. 0 among the queues stands for messages that aren't routed yet: this wakes one
+-- receiver that may route, on whatever queue it waits. A receiver that was killed while it waited can't be notified:
+-- another one is, in its place.
 -- is: no seqscan
 CREATE OR REPLACE FUNCTION {schema}.call_waiters(of_queues integer[], how_many bigint) RETURNS void
 AS $function$

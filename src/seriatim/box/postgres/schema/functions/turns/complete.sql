@@ -1,8 +1,8 @@
--- Complete what was handed out: delete it, or keep it as history. `keep`: `nothing`, `everything`, or else only
--- messages that have failed before. A message with a single destination goes with its entry; of one with more, nobody
--- who completes can tell whether it is the last, so that is left to the clean-up. `ordinals`, `lates`: as they were
--- handed out; the places of late ones are late at their gate, too. The caller has the group of the entries, or the
--- entries, in hand.
+-- Complete messages that were handed out: delete them, or keep them as history. `keep`: `nothing`, `everything`, or
+-- else only messages that have failed before. A message with a single destination is deleted with its entry; with
+-- more, no receiver can know whether it is the last, so that is left to the clean-up. `ordinals`, `lates`: as they
+-- were handed out; the places of late ones are late at their gate, too. The caller has the group of the entries, or
+-- the entries, in hand.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
 CREATE OR REPLACE FUNCTION {schema}.complete(
     of_queue integer, entry_ids bigint[], ordinals bigint[], lates boolean[], of_incarnation integer, keep text

@@ -1,11 +1,11 @@
--- Write down what a turn has decided. The first arrays have an item for each of its groups, but `states` has the 11
+-- Store the decisions of a turn. The first arrays have an item for each of its groups, but `states` has the 11
 -- numbers of each in turn; then come the entries that stay (held, or released and not handed out), those that are set
 -- aside, and the requests that it has obeyed. `remembered` is in base64. The caller has locked all groups.
 --
 -- Entries are joined to the ids by `= ANY (ARRAY[…])`, here and elsewhere: that can only mean to look them up. By `=`
--- the planner may read an index from end to end for its order, and does where a vacuum has found the table empty; and
--- it is full of what is done, until the next one. All columns are asked for so: by a position alone it would find every
--- message, and does with a plan that was made when there were few.
+-- the planner may read an index from end to end for its order, and does if a vacuum has found the table empty; and
+-- until the next vacuum it is full of finished entries. All columns are requested that way: by a position alone it
+-- would find every message, and does with a plan from a time of few.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
 CREATE OR REPLACE FUNCTION {schema}.decide(
     of_queue integer, group_keys text[], states bigint[], skipped text[], arrivals bigint[], decided text[],

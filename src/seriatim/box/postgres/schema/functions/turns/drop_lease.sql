@@ -1,5 +1,5 @@
--- Take a lease away: its messages are where they were before. `expired`: only if it has run out. Or take away that a turn
--- on trial has begun. Return FALSE where there is none, or its group isn't free within `patience_ms`.
+-- Remove a lease: its messages are where they were before. `expired`: only if it has run out. Or remove the record of
+-- a turn on trial. Return FALSE if there is none, or its group isn't free within `patience_ms`.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.drop_lease(
     of_queue integer, of_token bigint, expired boolean, patience_ms integer
@@ -13,7 +13,7 @@ BEGIN
     SELECT trial.group_key, trial.entry_id INTO lease
     FROM {schema}.trials AS trial WHERE trial.queue_id = of_queue AND trial.token = of_token;
     IF FOUND THEN
-        -- What it is of comes first: a turn has that when it writes down that it begins.
+        -- The lock of its messages comes first: a turn has that when it records its begin.
         PERFORM set_config('lock_timeout', patience_ms::text, TRUE);
         IF lease.group_key IS NULL THEN
             PERFORM FROM {schema}.entries AS entry WHERE entry.entry_id = lease.entry_id FOR UPDATE;

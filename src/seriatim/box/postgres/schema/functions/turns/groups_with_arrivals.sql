@@ -1,4 +1,4 @@
--- The groups of a queue that have something that arrived, by key: one look at the index for each, whatever it has.
+-- Return the groups of a queue with arrivals, by key: one look at the index for each, whatever it has.
 -- is: stable, generic plan, no seqscan, no bitmapscan
 CREATE OR REPLACE FUNCTION {schema}.groups_with_arrivals(of_queue integer) RETURNS SETOF text
 AS $function$

@@ -1,7 +1,7 @@
--- Hand out what was released before, of the group of lowest rank that has some, or of the group `named`, and lock that
--- group: no rule has to be asked. Return no row where a turn has to look: no such group is free, a group with something
--- to judge has waited longer, an operator has asked something, a subscription isn't started, or the last turn of the
--- group was rolled back. `at_us`: the time, NULL: the clock's. `from_rank`: see `head_of`.
+-- Hand out messages that were released before, of the group of lowest rank that has some, or of the group `named`,
+-- and lock that group: no rule is needed. Return no row if a turn is needed: no such group is free, a group with
+-- something to judge has waited longer, an operator has a request, a subscription isn't started, or the last turn of
+-- the group was rolled back. `at_us`: the time, NULL: the clock's. `from_rank`: see `head_of`.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
 CREATE OR REPLACE FUNCTION {schema}.hand_out(
     of_queue integer, named text, at_most integer, at_us bigint, from_rank bigint
@@ -49,7 +49,7 @@ BEGIN
     END IF;
     LOOP
         EXIT WHEN cardinality(tried) >= 40; -- each look passes over them
-        -- A group that isn't handed out of is not locked: the block takes the lock back.
+        -- A group without messages to hand out is not locked: the block releases the lock.
         BEGIN
             SELECT next.key, next.rank INTO candidate, its_rank
             FROM (
@@ -59,12 +59,13 @@ BEGIN
                     AND (around.oldest IS NULL OR known.ready_rank <= around.oldest)
                 ORDER BY known.ready_rank LIMIT 1000
             ) AS next
-            -- The locks of as many groups are asked for as somebody else has, and one more.
+            -- As many locks are tried as others hold, and one more.
             WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, next.key))
             LIMIT 1;
             EXIT WHEN NOT FOUND;
-            -- A statement of its own: its snapshot is younger than the lock. A request may have come before, and is
-            -- obeyed by a turn that judges. The line: as much as is asked for, and the one behind it.
+            -- A separate statement: its snapshot is younger than the lock. A request may have come
+            -- before, and is obeyed by a turn that judges. The line: the requested number, and the one
+            -- behind it.
             SELECT
                 -- NULL: its last turn was rolled back.
                 (
@@ -108,8 +109,8 @@ BEGIN
     IF chosen IS NULL THEN
         RETURN;
     END IF;
-    -- Where it has no more than is asked for, and a turn has let only a part of a run go, the next one lets more go
-    -- first: so the group keeps its place among the others. Where it has less, and more has arrived, that is judged
+    -- If it has no more than requested, and a turn has released only a part of a run, the next one releases more
+    -- first: so the group keeps its place among the others. If it has less, and more has arrived, that is judged
     -- first. The group stays locked for both.
     IF line.waiting <= at_most THEN
         PERFORM FROM {schema}.known_groups AS one
@@ -133,7 +134,7 @@ BEGIN
     IF named IS NULL THEN
         PERFORM {schema}.reach(of_queue, its_rank);
     END IF;
-    -- What may not be seen yet keeps what is behind it.
+    -- A message that may not be seen yet holds up those behind it.
     leaving := least(at_most, line.waiting, array_position(line.hidden, TRUE) - 1);
     following := leaving + 1;
     UPDATE {schema}.known_groups AS known SET

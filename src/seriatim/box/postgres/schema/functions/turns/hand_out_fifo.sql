@@ -1,14 +1,14 @@
--- Hand out the next messages of a `Fifo` queue, as that of a service is: of the group that has waited longest, or of
--- the group `named`, what is queued and then what has arrived, in order of commit, and lock that group. What has
--- arrived leaves as it is, so no rule has to be asked, as long as nothing stops the group, goes ahead, or may not be
--- seen yet. Return no row where a turn has to look: one of these is so, an operator has asked something, a timer is
--- due, the definitions have changed, the last turn of the group was rolled back, or so much has arrived that it is
--- cheaper to judge it at once.
+-- Hand out the next messages of a `Fifo` queue, such as a service's: of the group that has waited longest, or of the
+-- group `named`, the queued ones and then the arrivals, in order of commit, and lock that group. Arrivals leave
+-- unchanged, so no rule is needed, as long as nothing stops the group, goes ahead, or may not be seen yet. Return no
+-- row if a turn is needed: one of these is so, an operator has a request, a timer is due, the definitions have
+-- changed, the last turn of the group was rolled back, or there are so many arrivals that judging them at once is
+-- cheaper.
 --
 -- The caller knows, as of `known_version`, that all subscriptions of the queue are started. `at_us`: the time, NULL:
--- the clock's. `fresh`: the state of a group that is new. `serves`: the queue is a service's; dialogs whose first
--- message this is converse from here on. `marks`: count rollbacks, see `take_in_hand`. `from_rank`: see `head_of`.
--- `settled`, `unsettled`: see `is_left`.
+-- the clock's. `fresh`: the state of a new group. `serves`: the queue is a service's; dialogs whose first message
+-- this is converse from here on. `marks`: count rollbacks, see `take_in_hand`. `from_rank`: see `head_of`. `settled`,
+-- `unsettled`: see `is_left`.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin, no sort
 CREATE OR REPLACE FUNCTION {schema}.hand_out_fifo(
     of_queue integer, named text, at_most integer, at_us bigint, known_version bigint, fresh bigint[], serves boolean,
@@ -23,7 +23,7 @@ RETURNS TABLE (
 AS $function$
 DECLARE
     moment_us bigint := coalesce(at_us, {schema}.now_us());
-    -- More than that is judged at once, and read again each time until it is.
+    -- More arrivals are judged at once, and read again each time until they are.
     most bigint := 2 * at_most::bigint + 20;
     candidate text := named;
     least_rank bigint := greatest(from_rank, {schema}.reached(of_queue));
@@ -45,18 +45,18 @@ BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RETURN;
     END IF;
-    IF serves THEN -- by itself, for what has a query in it is run as one, whatever is to the left of that
+    IF serves THEN -- a separate statement, because an expression with a query is run as one, whatever is to the left of that
         IF EXISTS (SELECT FROM {schema}.endpoints AS side WHERE side.due_at <= clock_timestamp()) THEN
             RETURN;
         END IF;
     END IF;
     LOOP
-        -- A group that isn't handed out of is not locked: the block takes the lock back.
+        -- A group without messages to hand out is not locked: the block releases the lock.
         BEGIN
             IF named IS NOT NULL THEN
                 EXIT WHEN NOT pg_try_advisory_xact_lock({schema}.group_lock(of_queue, named));
             ELSE
-                -- The locks of as many groups are asked for as somebody else has, and one more.
+                -- As many locks are tried as others hold, and one more.
                 SELECT next.group_key, next.rank INTO candidate, its_rank
                 FROM (
                     (
@@ -69,8 +69,8 @@ BEGIN
                             AND one.group_key <> ALL (tried)
                         ORDER BY one.rank
                     )
-                    -- The limit keeps what locks out of this. Where the first groups are locked and have more than
-                    -- that, a turn has to look, which goes by groups.
+                    -- The limit keeps the locking out of this. If the first groups are locked and
+                    -- have more than that, a turn is needed, which goes by groups.
                     ORDER BY rank LIMIT 1000
                 ) AS next
                 WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, next.group_key))
@@ -81,15 +81,15 @@ BEGIN
                     CONTINUE;
                 END IF;
             END IF;
-            -- By itself, for it is rare, and what has a query in it is prepared as one, whatever is to the left of
-            -- that.
+            -- A separate statement, because it is rare, and an expression with a query is prepared as
+            -- one, whatever is to the left of that.
             IF cardinality(unsettled) > 0 THEN
                 IF EXISTS (SELECT FROM {schema}.to_route WHERE transaction = ANY (unsettled)) THEN
                     RAISE EXCEPTION 'a turn has to look' USING ERRCODE = 'SQ002';
                 END IF;
             END IF;
-            -- A statement of its own: its snapshot is younger than the lock. By other definitions the queue may have
-            -- another policy.
+            -- A separate statement: its snapshot is younger than the lock. By other definitions the queue
+            -- may have another policy.
             SELECT
                 -- As in `is_left`.
                 (
@@ -122,8 +122,8 @@ BEGIN
             IF around.judges THEN
                 RAISE EXCEPTION 'a turn has to look' USING ERRCODE = 'SQ002';
             END IF;
-            -- One message, and none was judged: the first that has arrived is the one, if its place among the others is
-            -- known without asking their tickets.
+            -- One message, and none was judged: the first arrival is the one, if its place among the
+            -- others is known without their tickets.
             IF at_most = 1 AND NOT (around.queues OR serves OR marks) THEN
                 SELECT
                     entry.entry_id, entry.sequence, entry.late, stored.message_id, stored.type, stored.content_type,
@@ -178,7 +178,8 @@ BEGIN
                             AND one.status >= 'arrived' AND one.status <= 'arrived'
                         LIMIT most + 1
                     ) AS come
-                    -- What the transaction itself has sent is numbered at its commit, and nobody sees it before.
+                    -- The transaction's own messages are numbered at its commit, and invisible
+                    -- before.
                     JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[come.arrival_id])
                 ) AS entry
                 ORDER BY entry.part, entry.first_by, entry.serial
@@ -195,7 +196,7 @@ BEGIN
             WHEN SQLSTATE 'SQ002' THEN RETURN;
         END;
         tried := tried || candidate;
-        -- Each look passes over those that were tried; a turn goes by groups.
+        -- Each look skips those that were tried; a turn goes by groups.
         EXIT WHEN named IS NOT NULL OR cardinality(tried) >= 40;
     END LOOP;
     IF of_group IS NULL THEN
@@ -209,7 +210,7 @@ BEGIN
         released := least(line.waiting, at_most) - least(line.queued, at_most);
         following := CASE WHEN line.queued > at_most THEN line.ranks[at_most + 1] END;
     END IF;
-    -- What arrived and isn't handed out stays as it is: its own rank says when it is next.
+    -- Arrivals that aren't handed out stay unchanged: their own rank decides when the group is next.
     UPDATE {schema}.known_groups AS one SET
         flags = one.flags | {flag.BEGUN}, ordinal = one.ordinal + released, arrivals = one.arrivals + released,
         decided[{decided.RELEASED}] = one.decided[{decided.RELEASED}] + released,
@@ -218,7 +219,7 @@ BEGIN
     WHERE one.queue_id = of_queue AND one.group_key = of_group
     RETURNING one.ordinal, one.incarnation INTO known;
     IF NOT FOUND THEN
-        -- A group that is known bears the mark of a transaction that is rolled back; of a new one the first message does.
+        -- A known group bears the mark of a rolled-back transaction; of a new one the first message does.
         IF NOT marks THEN -- as `leave_mark`, within this function for its cost
             IF alone THEN
                 first_id := entry_id;

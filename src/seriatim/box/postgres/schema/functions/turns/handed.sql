@@ -1,4 +1,5 @@
--- Return the messages of entries that are handed out, in the order of the entries. The caller has locked their groups.
+-- Return the messages of entries that are handed out, in the order of the entries. The caller has locked their
+-- groups.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
 CREATE OR REPLACE FUNCTION {schema}.handed(of_queue integer, of_entries bigint[])
 RETURNS TABLE (

@@ -1,5 +1,5 @@
--- The transaction, or subtransaction, that has handed messages out, or put them back; for who asks right afterwards. A
--- turn writes the row of its group; of a queue without groups it locks the messages.
+-- Return the transaction, or subtransaction, that has handed messages out, or put them back; for a caller right
+-- afterwards. A turn writes the row of its group; in a queue without groups it locks the messages.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.handed_by(of_queue integer, of_group text, entry_ids bigint[]) RETURNS xid8
 AS $function$

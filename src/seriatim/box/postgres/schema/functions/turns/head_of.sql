@@ -1,8 +1,7 @@
--- Where a queue begins: the lowest rank of what is ready or has arrived, of groups that somebody has, too, and at most
--- that of a message which comes now; and how long it took to find that, microseconds. What is done stands before it in
--- the indexes until it is vacuumed, and as long as a transaction is held open somewhere it can't be. So whoever looks
--- for the next group begins there, `from_rank`, and looks at all only if he finds none. The lowest number there is
--- stands for all.
+-- Return where a queue begins: the lowest rank of ready messages or arrivals, including those of locked groups, and
+-- at most that of a message which comes now; and the time of the look, microseconds. Finished entries stay before it
+-- in the indexes until they are vacuumed, which an open transaction prevents. So a look for the next group begins
+-- there, `from_rank`, and reads everything only if it finds none. The lowest possible number means everything.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no sort
 CREATE OR REPLACE FUNCTION {schema}.head_of(of_queue integer, OUT rank bigint, OUT took_us bigint)
 AS $function$

@@ -1,5 +1,5 @@
--- Does what was handed out of a group stand still? Not where that was rolled back, with the transaction or to a
--- savepoint: then the group's ordinal is what it was before, or somebody else has the group.
+-- Return whether handed out messages of a group are still so. Not if that was rolled back, with the transaction or to
+-- a savepoint: then the group's ordinal is the former one, or another process has the group.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.is_in_hand(
     of_queue integer, of_group text, entry_ids bigint[], ordinals bigint[]

@@ -1,4 +1,5 @@
--- Does a worker have this group in a lease, even one that has run out? Whoever counts its attempt takes that away.
+-- Return whether a worker has this group in a lease, even an expired one. The process that counts its attempt removes
+-- it.
 CREATE OR REPLACE FUNCTION {schema}.is_leased(of_queue integer, of_group text) RETURNS boolean
 AS $function$
 BEGIN

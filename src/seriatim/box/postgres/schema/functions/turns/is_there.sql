@@ -1,4 +1,4 @@
--- Is the connection still there that waits on a channel?
+-- Return whether the connection that waits on a channel still exists.
 CREATE OR REPLACE FUNCTION {schema}.is_there(waiting_on text) RETURNS boolean
 AS $function$
 BEGIN

@@ -1,5 +1,5 @@
--- Leave a mark on the first message of a group that is new: who locks a row stays written in it, whatever becomes of his
--- transaction. FALSE: there is one of a transaction that was rolled back, and nothing is done.
+-- Leave a mark on the first message of a new group: the locker of a row stays written in it, whatever happens to its
+-- transaction. FALSE: there is a mark of a rolled-back transaction, and nothing is done.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.leave_mark(of_queue integer, of_entry bigint) RETURNS boolean
 AS $function$

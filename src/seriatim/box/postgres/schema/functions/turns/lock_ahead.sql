@@ -1,6 +1,5 @@
--- Lock the next groups of a queue that have something to do, to judge them before they are asked for; none if somebody
--- does that already. What is judged could be judged again: where any are locked, nobody has to wait until it is on
--- disk.
+-- Lock the next groups of a queue that have something to do, to judge them before they are requested; none if another
+-- process does that already. Judging can be repeated: if any are locked, no receiver has to wait until it is on disk.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.lock_ahead(
     of_queue integer, how_many integer, at_us bigint, from_rank bigint,

@@ -1,4 +1,4 @@
--- Lock a group for an operator, who waits so long.
+-- Lock a group for an operator, with a limited wait.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.lock_for_operator(
     of_queue integer, of_group text, patience_ms integer,

@@ -1,5 +1,5 @@
--- Lock a group that has something to do. What it finds is younger than the lock. A group without anything to do is
--- not locked: that is what the block is for, which takes the lock back.
+-- Lock a group that has something to do. It reads rows that are younger than the lock. A group without work is not
+-- locked: for that the block releases the lock.
 CREATE OR REPLACE FUNCTION {schema}.lock_group(of_queue integer, of_group text, now_us bigint) RETURNS boolean
 AS $function$
 BEGIN
@@ -8,7 +8,7 @@ BEGIN
     END IF;
     IF NOT EXISTS (SELECT FROM {schema}.leases WHERE queue_id = of_queue AND group_key = of_group)
         AND {schema}.has_work(of_queue, of_group, now_us) THEN
-        -- Whoever wanted the group to be looked at committed before; the turn reads after this.
+        -- The request was committed before this lock; the turn reads after it.
         DELETE FROM {schema}.requests WHERE queue_id = of_queue AND group_key = of_group AND action = 'look';
         RETURN TRUE;
     END IF;

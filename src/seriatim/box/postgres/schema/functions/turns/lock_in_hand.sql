@@ -1,5 +1,5 @@
--- Is the group of a delivery the caller's, by the lock of this transaction or by a lease (`of_token`)? Its lock is held
--- until the transaction ends.
+-- Return whether the group of a delivery is the caller's, by the lock of this transaction or by a lease (`of_token`).
+-- Its lock is held until the transaction ends.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.lock_in_hand(
     of_queue integer, of_group text, of_token bigint,

@@ -1,5 +1,5 @@
--- Lock groups of a queue for an operator, in the order of their keys; waits for each at most so long, and for all of
--- them at most the time for forty. Groups that others keep, or that are in a lease, are left out.
+-- Lock groups of a queue for an operator, in the order of their keys; with a limited wait for each, and for all of
+-- them at most the time of forty. Groups that others keep, or that are in a lease, are left out.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.lock_many_for_operator(
     of_queue integer, of_groups text[], patience_ms integer,

@@ -6,11 +6,11 @@ CREATE OR REPLACE FUNCTION {schema}.lock_next(of_queue integer, how_many integer
 RETURNS text[]
 AS $function$
 DECLARE
-    -- What this transaction has received is behind it, of each kind.
+    -- Messages that this transaction has received are behind it, of each kind.
     reached bigint := {schema}.reached(of_queue);
     least_rank bigint := greatest(from_rank, reached);
     candidate text;
-    -- Those on trial come behind the others: `next_trial`.
+    -- Groups on trial come after the others: `next_trial`.
     tried text[] := ARRAY(SELECT unit FROM {schema}.trials WHERE queue_id = of_queue);
     its_rank bigint;
     taken text[] := ARRAY[]::text[];

@@ -1,4 +1,4 @@
--- Lock a group for an operator, who waits for it at most so long. One that is in a lease is somebody's.
+-- Lock a group for an operator, with a limited wait. A leased group belongs to its worker.
 CREATE OR REPLACE FUNCTION {schema}.lock_patiently(of_queue integer, of_group text, patience_ms integer) RETURNS boolean
 AS $function$
 DECLARE

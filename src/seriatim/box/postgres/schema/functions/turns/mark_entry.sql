@@ -1,6 +1,6 @@
--- Leave a mark on the first message of a delivery, and see whether there is one: who locks a row stays written in it,
--- whatever becomes of his transaction. Answers with the transaction that left the mark, if it was rolled back and none
--- counts it already. `locker`: who stands in the row. The caller has the lock of the group.
+-- Leave a mark on the first message of a delivery, and check for an earlier one: the locker of a row stays written in
+-- it, whatever happens to its transaction. Return the transaction that left the mark, if it was rolled back and isn't
+-- counted yet. `locker`: the transaction in the row. The caller has the lock of the group.
 CREATE OR REPLACE FUNCTION {schema}.mark_entry(
     of_queue integer, of_group text, of_entry bigint, locker bigint
 ) RETURNS bigint

@@ -1,6 +1,6 @@
--- Messages that the caller has in hand, and has put back in this transaction, are handed out again after a delay; their
--- group waits with them. As of a retry in `note_fault`, without a fault. `of_group`: NULL in a queue without groups.
--- Returns until when; NULL: somebody else has them in hand, or they aren't there.
+-- Hand out again after a delay messages that the caller has in hand, and has put back in this transaction; their
+-- group waits with them. Like a retry in `note_fault`, without a fault. `of_group`: NULL in a queue without groups.
+-- Return until when; NULL: another process has them in hand, or they are gone.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.postpone(
     of_queue integer, of_group text, of_entries bigint[], delay interval

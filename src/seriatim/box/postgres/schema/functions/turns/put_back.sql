@@ -1,4 +1,4 @@
--- What was handed out was not worked on: it is queued again, and its group is ready; unless that was rolled back
+-- Queue unprocessed messages again that were handed out, and make their group ready; unless that was rolled back
 -- already.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
 CREATE OR REPLACE FUNCTION {schema}.put_back(
@@ -12,7 +12,7 @@ BEGIN
     UPDATE {schema}.entries AS entry SET status = 'queued', ordinal = handed.ordinal, late = handed.late
     FROM unnest(entry_ids, ordinals, lates) AS handed (entry_id, ordinal, late)
     WHERE entry.entry_id = ANY (ARRAY[handed.entry_id]);
-    -- Where the turn was lost, somebody else may have done all of it meanwhile.
+    -- If the turn was lost, another process may have finished all of it meanwhile.
     UPDATE {schema}.known_groups AS known
     SET ready_rank = coalesce(
         (SELECT min(rank) FROM {schema}.entries WHERE entry_id = ANY (entry_ids)), known.ready_rank

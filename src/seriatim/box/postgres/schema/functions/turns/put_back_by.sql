@@ -1,4 +1,4 @@
--- As `put_back`, and by which transaction or subtransaction.
+-- `put_back`, with the transaction or subtransaction that did it.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.put_back_by(
     of_queue integer, of_group text, entry_ids bigint[], ordinals bigint[], lates boolean[]

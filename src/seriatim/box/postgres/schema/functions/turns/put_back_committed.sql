@@ -1,5 +1,5 @@
--- Put back what was handed out in a transaction that was committed without completing it. Another process may have had
--- the group since: this waits for the group's lock, and leaves alone what has been done or judged anew.
+-- Put back messages of a transaction that was committed without completing them. Another process may have had the
+-- group since: this waits for the group's lock, and leaves messages that have been done or judged anew.
 -- is: definer, no seqscan, lock timeout 10s
 CREATE OR REPLACE FUNCTION {schema}.put_back_committed(
     of_queue integer, of_group text, entry_ids bigint[], ordinals bigint[], lates boolean[]

@@ -1,6 +1,6 @@
--- Note for this transaction how far it has come in a queue: the rank of what it has received last. What it has received
--- stays in the indexes as long as it goes on, and each look from the beginning would read all of that again. It looks
--- so every ten seconds, because what came later may go before, and where it finds nothing else.
+-- Note how far this transaction has come in a queue: the rank of its last received message. Its received messages
+-- stay in the indexes as long as it runs, and each look from the beginning would read all of them again. It looks
+-- from there every ten seconds, because later messages may go before, and when it finds nothing else.
 CREATE OR REPLACE FUNCTION {schema}.reach(of_queue integer, rank bigint) RETURNS void
 AS $function$
 DECLARE

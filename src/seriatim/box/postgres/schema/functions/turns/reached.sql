@@ -1,4 +1,5 @@
--- From which rank on a transaction looks for its next group, see `reach`; the lowest number there is: from the beginning.
+-- Return the rank from which a transaction looks for its next group, see `reach`; the lowest possible number: from
+-- the beginning.
 -- is: stable
 CREATE OR REPLACE FUNCTION {schema}.reached(of_queue integer) RETURNS bigint
 AS $function$

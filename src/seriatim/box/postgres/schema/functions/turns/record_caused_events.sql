@@ -1,4 +1,4 @@
--- As `record_events`, for events of several operators' actions, each with the number of its own.
+-- `record_events` for events of several operators' actions, each with the number of its action.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.record_caused_events(
     of_queue integer, of_groups text[], its_kinds text[], its_firsts bigint[], its_lasts bigint[], its_counts bigint[],

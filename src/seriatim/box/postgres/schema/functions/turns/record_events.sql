@@ -1,6 +1,6 @@
--- Write down events of groups that the caller has judged in this transaction, under their locks; the arrays are as long
--- as there are events. A suspension or resumption that was asked for while its group was locked has the operation that
--- asked.
+-- Record events of groups that the caller has judged in this transaction, under their locks; the arrays have an item
+-- for each event. A suspension or resumption that was requested while its group was locked has the operation of the
+-- request.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.record_events(
     of_queue integer, of_groups text[], its_kinds text[], its_firsts bigint[], its_lasts bigint[], its_counts bigint[],

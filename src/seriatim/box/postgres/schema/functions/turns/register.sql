@@ -1,4 +1,4 @@
--- Ask to be called when a message comes to a queue.
+-- Register for a notification when a message comes to a queue.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.register(of_queue integer) RETURNS bigint
 AS $function$

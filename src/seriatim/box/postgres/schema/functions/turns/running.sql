@@ -1,4 +1,4 @@
--- The transactions that are in progress, as rows have their numbers: `xmax`.
+-- Return the transactions in progress, in the form of rows: `xmax`.
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.running() RETURNS xid[]
 RETURN ARRAY(

@@ -1,4 +1,4 @@
--- Keep everybody from a group at which a turn has failed, for some time: so the other groups go on.
+-- Keep all receivers from a group at which a turn has failed, for some time: so the other groups go on.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.set_apart(
     of_queue integer, of_group text, of_worker text, its_error text, period interval

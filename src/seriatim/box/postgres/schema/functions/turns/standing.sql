@@ -1,6 +1,6 @@
--- What has become of messages that were handed out by `handed`. `hand`: 'in progress' where they are in the hands of
--- this transaction, else 'committed' or 'aborted'. `is_left`: some of them aren't done. `is_put`: they were put back by
--- `put`, and that stands.
+-- Return the fate of messages that were handed out by `handed`. `hand`: 'in progress' if this transaction has them in
+-- hand, else 'committed' or 'aborted'. `is_left`: some of them aren't done. `is_put`: they were put back by `put`,
+-- and that holds.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.standing(
     of_queue integer, of_group text, entry_ids bigint[], handed xid8, put xid8,
@@ -15,7 +15,7 @@ BEGIN
     is_left := EXISTS (SELECT FROM {schema}.entries WHERE entry_id = ANY (entry_ids));
     is_put := put IS NOT NULL AND coalesce(pg_xact_status(put), 'aborted') <> 'aborted';
     IF hand = 'in progress' THEN
-        -- A transaction that was prepared is in progress, too, and keeps its locks: then it isn't this one.
+        -- A prepared transaction is in progress, too, and keeps its locks: then it isn't this one.
         IF of_group IS NOT NULL THEN
             is_ours := pg_try_advisory_xact_lock({schema}.group_lock(of_queue, of_group));
         ELSIF is_left THEN

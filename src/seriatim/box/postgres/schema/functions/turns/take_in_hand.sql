@@ -1,4 +1,4 @@
--- As `mark_entry`, for what a turn hands out. `begun`: dialogs of which it is the first message.
+-- `mark_entry` for the messages of a turn. `begun`: dialogs of which it is the first message.
 -- is: definer, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.take_in_hand(
     of_queue integer, of_group text, of_entry bigint, begun uuid[]

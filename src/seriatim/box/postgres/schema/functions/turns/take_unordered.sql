@@ -1,7 +1,8 @@
 -- Hand out the next messages of an `Unordered` queue, of lowest rank first, and lock each; those that others have
--- locked are skipped. `from_rank`: see `head_of`. `by_group`: with the first message go those that follow it in its
--- group and have its priority, before all others. Of a queue with a gate, messages stay whose places are too far ahead
--- of the gate (`open_at_most`). `wary`: pass over those whose last transaction was rolled back. `of_entry`: only this message.
+-- locked are skipped. `from_rank`: see `head_of`. `by_group`: with the first message leave those that follow it in
+-- its group with its priority, before all others. Of a queue with a gate, messages stay whose places are too far
+-- ahead of the gate (`open_at_most`). `wary`: skip those whose last transaction was rolled back. `of_entry`: only
+-- this message.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
 CREATE OR REPLACE FUNCTION {schema}.take_unordered(
     of_queue integer, at_most integer, from_rank bigint, by_group boolean DEFAULT FALSE, wary boolean DEFAULT FALSE,
@@ -16,8 +17,8 @@ AS $function$
 #variable_conflict use_column
 DECLARE
     least_rank bigint := greatest(from_rank, {schema}.reached(of_queue));
-    -- Mostly what is too far behind its gate is found among what was taken. Only if all of that is, each message is
-    -- asked.
+    -- Mostly the messages too far ahead of their gate are found among the taken ones. Only if all are, each
+    -- message is checked.
     each_asked boolean := FALSE;
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);

@@ -1,13 +1,13 @@
--- Return the entries of a turn's groups, as columns: the first that arrived (code 0), in order of commit, and within a
--- transaction of publishing; the first that are held (1), by number, and the first late ones, by arrival; the first that are queued (2), by ordinal; and, of
--- a group that holds more than is read of it, those that are held with the number of one that arrived (3), some perhaps
--- twice. Of each group at most `most_arrived`, `most_held` and `at_most`. `places` counts groups from 0. The caller has
--- locked the groups.
+-- Return the entries of a turn's groups, as columns: the first that arrived (code 0), in order of commit, and within
+-- a transaction of publishing; the first that are held (1), by number, and the first late ones, by arrival; the first
+-- that are queued (2), by ordinal; and, of a group that holds more than is read, those that are held with the number
+-- of an arrival (3), some perhaps twice. Of each group at most `most_arrived`, `most_held` and `at_most`. `places`
+-- counts groups from 0. The caller has locked the groups.
 --
--- `unrouted`: something that was published through SQL waits to be routed. What was committed after that stays out; it
--- is one statement, so who sees it sees that, too. `settled`, `unsettled`: see `is_left`.
+-- `unrouted`: messages published through SQL wait to be routed. Messages that were committed after these stay out; it
+-- is one statement, so a caller that sees the former sees the latter. `settled`, `unsettled`: see `is_left`.
 --
--- What is asked for in the order of an index is read in that order.
+-- Rows that are needed in the order of an index are read in that order.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin, no sort
 CREATE OR REPLACE FUNCTION {schema}.turn_entries(
     of_queue integer, of_groups text[], at_most integer, most_arrived integer, most_held integer,
@@ -24,8 +24,8 @@ DECLARE
     long text[];
 BEGIN
     PERFORM {schema}.permit('judge', ARRAY[of_queue]);
-    -- Which groups have more that only their tickets can put in order than a turn takes in, and which hold more than it
-    -- reads.
+    -- The groups with more arrivals than a turn takes in, which only their tickets can put in order, and those
+    -- that hold more than it reads.
     SELECT
         array_agg(group_key) FILTER (WHERE most_arrived > 0 AND EXISTS (
             SELECT FROM {schema}.entries AS entry
@@ -41,7 +41,7 @@ BEGIN
     INTO unplaced, long
     FROM unnest(of_groups) AS wanted (group_key);
     IF unplaced IS NOT NULL THEN
-        -- Written down once, or each turn would have to sort them all.
+        -- Stored once, or each turn would have to sort them all.
         UPDATE {schema}.entries AS entry SET stamp = run.stamp, arrived_us = coalesce(entry.arrived_us, run.arrived_us)
         FROM {schema}.tickets AS run
         WHERE entry.queue_id = of_queue AND entry.group_key = ANY (unplaced)
@@ -54,7 +54,8 @@ BEGIN
         FROM (SELECT {schema}.is_left(settled, unsettled) AS unrouted OFFSET 0) AS left_over
         LEFT JOIN LATERAL (
             SELECT waiting.stamp, waiting.serial FROM {schema}.to_route AS waiting
-            -- Only where it keeps something: what was routed before stands there until it is vacuumed.
+            -- Only if it holds back some: messages that were routed before stay there until they are
+            -- vacuumed.
             WHERE left_over.unrouted AND EXISTS (
                 SELECT FROM {schema}.entries AS entry
                 WHERE entry.queue_id = of_queue AND entry.group_key = ANY (of_groups)
@@ -72,8 +73,8 @@ BEGIN
                         SELECT run.arrived_us FROM {schema}.tickets AS run WHERE run.arrival_id = entry.arrival_id
                     )) AS came
                     FROM {schema}.entries AS entry
-                    -- Said so that the index of all that has arrived isn't one to choose, and in the order of the
-                    -- other.
+                    -- Written so that the index of all arrivals isn't one to choose, and in the
+                    -- order of the other.
                     WHERE entry.queue_id = of_queue AND entry.group_key = wanted.group_key
                         AND entry.status >= 'arrived' AND entry.status <= 'arrived'
                         AND (entry.stamp, entry.serial) < (SELECT bound, bound_serial FROM around)

@@ -1,5 +1,5 @@
--- `turn_entries`, for a gate: what has come are the results of closed places, as `close_places` tells them. All that is
--- held is there, because of places there are few.
+-- `turn_entries` for a gate: its arrivals are the results of closed places, from `close_places`. All held messages
+-- are included, because there are few places.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin, no sort
 CREATE OR REPLACE FUNCTION {schema}.turn_entries_gate(
     of_queue integer, of_groups text[], at_most integer, through bigint[], behind bigint[]

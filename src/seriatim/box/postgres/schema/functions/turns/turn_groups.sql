@@ -1,6 +1,6 @@
--- Return what is remembered of the groups of a turn: `state` has the numbers of the kernel's columns, in their order,
--- and `remembered` is in base64. `is_marked`: the last turn was rolled back.
--- `on_trial`: see the table `trials`. The caller has locked the groups: what this reads is younger than the locks.
+-- Return the stored groups of a turn: `state` has the numbers of the kernel's columns, in their order, and
+-- `remembered` is in base64. `is_marked`: the last turn was rolled back. `on_trial`: see the table `trials`. The
+-- caller has locked the groups: this reads rows that are younger than the locks.
 -- is: definer, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.turn_groups(
     of_queue integer, of_groups text[]

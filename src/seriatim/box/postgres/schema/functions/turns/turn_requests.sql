@@ -1,5 +1,5 @@
--- Return what operators asked of the groups of a turn while these were locked, in order; `place` counts the groups from
--- 0. The caller has locked the groups.
+-- Return operators' requests for the groups of a turn while these were locked, in order; `place` counts the groups
+-- from 0. The caller has locked the groups.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.turn_requests(of_queue integer, of_groups text[])
 RETURNS TABLE (place integer, request_id bigint, action text)

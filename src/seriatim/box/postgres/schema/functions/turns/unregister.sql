@@ -1,4 +1,4 @@
--- No more be called. Whoever has called already has taken the row away.
+-- Unregister. A notifier has removed the row already.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.unregister(waiter bigint) RETURNS void
 AS $function$

@@ -1,5 +1,5 @@
--- Has a transaction that stands in a row (`xmax`) been rolled back, or ended with its server? A row keeps the lower half
--- of its number.
+-- Return whether a transaction in a row (`xmax`) has been rolled back, or ended with its server. A row keeps the
+-- lower half of its number.
 CREATE OR REPLACE FUNCTION {schema}.was_rolled_back(locker xid) RETURNS boolean
 AS $function$
 DECLARE

@@ -1,10 +1,10 @@
--- What a box shows to whoever watches it: a row for each figure of a queue, location or table (`name`), divided by
--- `kind` where it has kinds. A caller that isn't the owner gets the figures of the queues that it sees, and none of the
+-- Return a box's figures for monitoring: a row for each figure of a queue, location or table (`name`), divided by
+-- `kind` if it has kinds. A caller that isn't the owner gets the figures of the queues that it sees, and none of the
 -- box as a whole.
 --
--- Of each queue a share of `most` rows of each table is counted, at least 100. Where a queue has more, its counts are
+-- Of each queue a share of `most` rows of each table is counted, at least 100. If a queue has more, its counts are
 -- taken from a sample of the table's blocks (about 2,000 of them), and its figure `is_estimated` is 1. Groups are
--- counted as their last turn left them.
+-- counted by their last turn.
 -- is: stable, definer, custom plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.figures(most bigint)
 RETURNS TABLE (figure text, name text, kind text, value double precision)
@@ -133,7 +133,7 @@ BEGIN
         WHERE known.queue_id = ANY (many_groups)
             AND (known.ready_rank IS NOT NULL OR known.flags & {flag.SUSPENDED|FAULTED} <> 0 OR known.since <> never)
     ), alike AS MATERIALIZED (
-        -- Groups that show the same: what they show is asked once.
+        -- Groups that show the same state are looked up once.
         SELECT place.queue, said.policy, known.flags, known.since <> never AS runs, known.reports,
             sum(known.weight) AS weight, min(known.since) FILTER (WHERE known.since <> never) AS since,
             min(known.touched_at) AS touched_at
@@ -184,7 +184,7 @@ BEGIN
     )::integer::double precision
     FROM {schema}.queues AS place WHERE place.queue_id = ANY (seen);
 
-    -- How long what can be handed out has waited: the first by rank, as in ready_work.sql.
+    -- How long the messages to hand out have waited: the first by rank, as in ready_work.sql.
     RETURN QUERY SELECT 'ready_seconds', place.queue, NULL::text, greatest(
         extract(epoch FROM clock_timestamp())::double precision - first.since_us / 1e6::double precision, 0
     )
@@ -204,7 +204,7 @@ BEGIN
     ) AS first
     WHERE place.queue_id = ANY (seen) AND first.since_us IS NOT NULL;
 
-    -- Dialogs, from a sample of the blocks where there are many.
+    -- Dialogs, from a sample of the blocks if there are many.
     pages := least(100, 100 * blocks / greatest(pg_relation_size('{schema}.endpoints'::regclass) / 8192.0, 1));
     RETURN QUERY
     WITH known AS MATERIALIZED (
@@ -227,7 +227,7 @@ BEGIN
     IF NOT {schema}.is_owner() THEN
         RETURN;
     END IF;
-    -- Of the box as a whole.
+    -- Figures of the box as a whole.
     RETURN QUERY SELECT 'unrouted', NULL::text, NULL::text, count(*)::double precision
     FROM (SELECT FROM {schema}.unrouted LIMIT greatest(most, 100)) AS found;
     RETURN QUERY SELECT what.figure, place.location, NULL::text, what.value

@@ -1,4 +1,4 @@
--- The group of a side, and its queue.
+-- Return the group of a side, and its queue.
 -- is: stable, definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.group_of(of_handle uuid, OUT queue text, OUT group_key text)
 AS $function$

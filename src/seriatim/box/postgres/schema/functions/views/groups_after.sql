@@ -70,7 +70,7 @@ BEGIN
                         AND (pattern IS NULL OR known.group_key LIKE pattern)
                     ORDER BY known.group_key LIMIT most - taken
                 ) UNION (
-                    -- Its producer may have begun anew.
+                    -- A restart of its producer may be suspected.
                     SELECT known.group_key FROM {schema}.known_groups AS known
                     WHERE known.queue_id = place.queue_id AND known.suspects > 0
                         AND known.group_key > later AND known.group_key >= lowest AND known.group_key < below
@@ -86,7 +86,8 @@ BEGIN
                         AND (pattern IS NULL OR entry.group_key LIKE pattern)
                     ORDER BY entry.group_key LIMIT most - taken
                 ) UNION (
-                    -- An operator has asked that it be suspended; the end of the present turn obeys.
+                    -- An operator has requested its suspension; the end of the present turn
+                    -- obeys.
                     SELECT DISTINCT asked.group_key FROM {schema}.requests AS asked
                     WHERE asked.queue_id = place.queue_id AND asked.action = 'suspend'
                         AND asked.group_key > later AND asked.group_key >= lowest AND asked.group_key < below
@@ -97,8 +98,7 @@ BEGIN
             ORDER BY one.group_key LIMIT most - taken;
         ELSE
             RETURN QUERY
-            -- Messages of a group that nobody has judged are found from key to key: each step is one look into an
-            -- index.
+            -- Groups of unjudged messages are found from key to key: each step is one look into an index.
             WITH RECURSIVE step AS (
                 (
                     SELECT entry.group_key, (pattern IS NULL OR entry.group_key LIKE pattern)::integer AS fitting
@@ -118,8 +118,8 @@ BEGIN
                 ) AS following
                 WHERE step.fitting < most - taken
             ), way AS (
-                -- Likewise those of a gate of which messages are on the way; they have a place if the first of them has
-                -- a number.
+                -- Likewise groups of a gate with messages on the way; they have a place if the first
+                -- of them has a number.
                 (
                     SELECT one.group_key, one.number, (one.number IS NOT NULL
                         AND (pattern IS NULL OR one.group_key LIKE pattern))::integer AS fitting

@@ -1,4 +1,4 @@
--- Whether a message has all of these properties.
+-- Return whether a message has all of these properties.
 -- is: sql, immutable, parallel safe
 CREATE OR REPLACE FUNCTION {schema}.has_properties(context jsonb, names text[], of_values text[]) RETURNS boolean
 RETURN NOT EXISTS (

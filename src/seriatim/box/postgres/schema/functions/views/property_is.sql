@@ -1,4 +1,4 @@
--- Whether a property of a message has a value that was given as text: the same text, or the same number.
+-- Return whether a property of a message has a value given as text: the same text, or the same number.
 -- is: sql, immutable, parallel safe
 CREATE OR REPLACE FUNCTION {schema}.property_is(context jsonb, name text, value text) RETURNS boolean
 RETURN coalesce(context ->> name = value, FALSE) OR CASE

@@ -1,4 +1,4 @@
--- The first property, by name, that has a value that was given as text; NULL: none has it.
+-- Return the first property, by name, that has a value given as text; NULL: none has it.
 -- is: sql, immutable, parallel safe
 CREATE OR REPLACE FUNCTION {schema}.property_with(context jsonb, value text) RETURNS text
 RETURN (

@@ -1,5 +1,5 @@
--- A heartbeat. The arrays are as long as there are queues. Answers for each queue that is there what is set for it; and
--- where processes share something, how many threads each of them would have (`capacities`), and which of these is the
+-- Store a heartbeat. The arrays have an item for each queue. Return for each existing queue its settings; and if
+-- processes share a limit, how many threads each of them would have (`capacities`), and which of these is the
 -- caller's.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.beat(
@@ -28,7 +28,7 @@ BEGIN
         AS said (queue, mode, capacity, threads, run_length, rate, busy, hand)
     JOIN {schema}.queues AS queue USING (queue)
     CROSS JOIN LATERAL (
-        -- What can't be read is the caller's error, here, and not that of whoever looks.
+        -- An unreadable value is the caller's error, here, and not the reader's.
         SELECT coalesce(jsonb_agg(jsonb_build_object(
             'group', one.group, 'entry', one.entry, 'seconds', least(greatest(one.seconds, 0), 1e9)
         )), '[]') AS as_said

@@ -1,4 +1,4 @@
--- After that its messages may be handed out, and nobody who waits was called.
+-- Notify receivers: its messages may be handed out after that, and none was notified.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.call_for_copies(of_queue integer, how_many bigint) RETURNS void
 AS $function$

@@ -1,4 +1,4 @@
--- Be the one that does a chore, until the transaction ends, however long it does nothing.
+-- Claim a chore until the transaction ends, even if it does nothing for long.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.claim_chore(chore text) RETURNS boolean
 AS $function$

@@ -1,6 +1,6 @@
--- Groups that wait for a number that isn't there, with nothing before it left to do, in the order of their keys: their
--- next number, and the message with the lowest number behind the hole. `digest`: as the journal has it, the SHA-256 of
--- type, content type and body.
+-- Return groups that wait for a missing number, with nothing before it left to do, in the order of their keys: their
+-- next number, and the message with the lowest number behind the hole. `digest`: in the journal's form, the SHA-256
+-- of type, content type and body.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.copies_behind_holes(of_queue integer, after_group text, how_many integer)
 RETURNS TABLE (group_key text, next bigint, number bigint, message_id text, digest bytea, age bigint)

@@ -1,6 +1,6 @@
--- What the box knows of messages, each in the order in which they are given: through which number its session is over,
--- as far as the box has heard (NULL: it has heard nothing), and how long ago it was published in the first of both
--- boxes, microseconds.
+-- Return the box's knowledge of messages, in the given order: through which number its session is over, by the
+-- journal's answers (NULL: there was none), and how long ago it was published in the first of both boxes,
+-- microseconds.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.copies_known(
     of_queue integer, of_groups text[], of_numbers bigint[], of_messages text[]

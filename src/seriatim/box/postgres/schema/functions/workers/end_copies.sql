@@ -1,6 +1,6 @@
 -- End leases of copies: the first `dones` of each are completed, and the others are free again, after a delay
--- (microseconds) where one is given. Answers with the leases that were there. One that isn't has run out; its copies
--- are handed out again, and found to be over.
+-- (microseconds) if one is given. Return the leases that existed. A missing one has run out; its copies are handed
+-- out again, and found to be over.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.end_copies(
     of_queue integer, tokens bigint[], dones integer[], delays bigint[], keep text

@@ -1,4 +1,4 @@
--- A process has ended, or somebody has seen that it is dead.
+-- Remove a process that has ended, or that was found dead.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.forget_process(of_process uuid) RETURNS void
 AS $function$

@@ -1,4 +1,5 @@
--- Has an attempt of a message ended its process, or taken too long? Then its last one is made alone in a process.
+-- Return whether an attempt of a message has ended its process, or taken too long: then its last one is made alone in
+-- a process.
 -- is: stable, definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.has_ended_its_worker(of_queue integer, of_entry bigint) RETURNS boolean
 AS $function$

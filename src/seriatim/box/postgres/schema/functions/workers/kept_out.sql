@@ -1,5 +1,5 @@
--- Which of these messages (NULL: of all) this transaction has published so that nobody wanted them, or a queue has set
--- them aside as invalid, and what was wrong with them. Where nobody wanted one, `queue_id` is NULL.
+-- Return which of these messages (NULL: of all) this transaction has published so that they are unrouted, or set
+-- aside as invalid by a queue, and the reason. For an unrouted one, `queue_id` is NULL.
 -- is: stable, definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.kept_out(message_ids text[])
 RETURNS TABLE (

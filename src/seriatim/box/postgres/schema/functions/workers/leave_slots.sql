@@ -1,4 +1,4 @@
--- Give them back.
+-- Give slots back.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.leave_slots(of_queue integer, slots integer[]) RETURNS SETOF boolean
 AS $function$

@@ -1,5 +1,5 @@
--- Lock groups of which a worker has heard that numbers are over elsewhere. What somebody is at work on is left out: its
--- turn comes again.
+-- Lock groups whose worker has learned that numbers are over elsewhere. Groups at work are left out: their turn comes
+-- again.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.lock_copies(
     of_queue integer, of_groups text[], at_us bigint,

@@ -1,4 +1,4 @@
--- Note it; it never goes back. A session that the box doesn't know yet is known up to there.
+-- Note through which number a session is over; it never goes back. An unknown session is known up to there.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.note_over(of_queue integer, of_groups text[], throughs bigint[]) RETURNS void
 AS $function$

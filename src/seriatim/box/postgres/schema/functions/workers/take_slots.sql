@@ -1,4 +1,4 @@
--- Take places that a queue has for readers, those of these that nobody has, for as long as the connection lasts.
+-- Take free slots of a queue's readers, for as long as the connection lasts.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.take_slots(of_queue integer, slots integer[]) RETURNS SETOF integer
 AS $function$

@@ -1,6 +1,6 @@
-"""Numbered places for the readers of a queue, to limit their number on all machines together.
+"""Numbered slots for the readers of a queue, to limit their number on all machines together.
 
-A connection holds a place. The place is free when the connection is gone: at once after the death of its process, after
+A connection holds a slot. The slot is free when the connection is gone: at once after the death of its process, after
 ten seconds after the loss of its machine.
 """
 
@@ -19,12 +19,12 @@ from seriatim.box.postgres.translate import translated
 
 __all__ = ["Slots"]
 
-#: Who has places and doesn't look for so long is lost, or frozen: PostgreSQL ends the connection.
+#: A process with slots that doesn't look for this long is lost, or frozen: PostgreSQL ends the connection, milliseconds.
 _IDLE_MS = 10_000
 
 
 class Slots(Closing):
-    """The places that a process has, in all queues of a box; for one thread."""
+    """The slots of a process, in all queues of a box; for one thread."""
 
     def __init__(self, box: MessageBox) -> None:
         self._dsn, self._schema = box.dsn, box.schema
@@ -41,21 +41,21 @@ class Slots(Closing):
             return activations_of(Statements(connection, self._schema))
 
     def fill(self, queue_id: int, most: int) -> int:
-        """Take all free places from 1 to `most`."""
+        """Take all free slots from 1 to `most`."""
         free = [slot for slot in range(1, most + 1) if slot not in self._taken.get(queue_id, ())]
         if free:
             self._taken.setdefault(queue_id, set()).update(self._asked("take_slots", queue_id, free))
         return sum(slot <= most for slot in self._taken.get(queue_id, ()))
 
     def leave(self, queue_id: int, down_to: int) -> None:
-        """Give places back, the highest numbers first, until the process has no more than the given number."""
+        """Give slots back, the highest numbers first, until the process has no more than the given number."""
         taken = sorted(self._taken.get(queue_id, ()))
         if over := taken[down_to:]:
             self._asked("leave_slots", queue_id, over)
             self._taken.get(queue_id, set()).difference_update(over)
 
     def close(self) -> None:
-        """Give all places back."""
+        """Give all slots back."""
         self._taken.clear()
         if self._connection is not None:
             with suppress(psycopg.Error):
