@@ -77,6 +77,7 @@ class Receiver:
         after: Completion | None = None,
         ends_wait: Callable[[], bool] | None = None,
         tries: bool = False,
+        by_regions: bool = False,
     ) -> None:
         self._transaction = transaction
         self._turns = self._turns_on(transaction)
@@ -90,6 +91,8 @@ class Receiver:
         self._ends_wait = ends_wait or (lambda: False)
         #: Whether groups whose last turn was rolled back are put on trial, see `trials.py`; for workers, who write down what they begin.
         self._tries = tries
+        #: Whether the worker of a region receives, which asks the journal before it handles anything.
+        self._by_regions = by_regions
         self._definitions = transaction.access.known.definitions
         #: When the wait is over; without a wait never, so that None says that there is nothing to hand out.
         self._deadline = math.inf
@@ -301,7 +304,10 @@ class Receiver:
             return None
         group, entry_id = found
         if group is not None:
-            named = Receiver(self._transaction, self._name, 1, group=group, apart=self._apart, tries=self._tries)
+            named = Receiver(
+                self._transaction, self._name, 1, group=group, apart=self._apart, tries=self._tries,
+                by_regions=self._by_regions,
+            )  # fmt: skip
             return named._next()
         delivery, _ = self._turns.take_unordered(queue, 1, self._definitions, only=entry_id)
         if delivery is not None:
@@ -361,7 +367,7 @@ class Receiver:
         queue = self._definitions.queues.get(self._name)
         if queue is None or not queue.is_open or self._has_no(queue):
             queue = self._read().queue(self._name)
-        _check_open(queue)
+        _check_open(queue, by_regions=self._by_regions)
         if self._has_no(queue):
             raise UsageError(f"queue {self._name!r} has no groups", remedy="it is Unordered; receive without a group")
         return queue
@@ -381,9 +387,9 @@ class Receiver:
         return self._definitions
 
 
-def _check_open(queue: BoxQueue) -> None:
+def _check_open(queue: BoxQueue, *, by_regions: bool) -> None:
     """Refuse a queue that hands nothing out."""
-    queue.check_received_here()
+    queue.check_received_here(by_regions=by_regions)
     where = f"queue {queue.declared.name!r}"
     if not queue.enabled:
         raise ActionRefused("the queue is off", where=where, remedy=command("queue", "on", queue.declared.name))

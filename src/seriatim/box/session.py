@@ -86,6 +86,8 @@ class Session(PublishVerbs, DialogVerbs):
         self.on_use: Callable[[], None] | None = None
         #: Whether `receive` puts groups on trial whose last turn was rolled back, see `Receiver`; a worker sets it.
         self.tries = False
+        #: Whether the worker of a region has it, see `Receiver`.
+        self.by_regions = False
         #: Says that a wait in `receive` shall end before its time; a worker sets it.
         self.ends_wait: Callable[[], bool] | None = None
         self._process = getpid()
@@ -321,6 +323,7 @@ class Session(PublishVerbs, DialogVerbs):
             receiver = Receiver(
                 transaction, queue, limit, group=group, apart=apart, after=after, ends_wait=self.ends_wait,
                 tries=self.tries,
+                by_regions=self.by_regions,
             )  # fmt: skip
             # At once: whatever goes wrong from here on, it has to be ended.
             self._delivery = delivery = receiver.receive(wait_s)
@@ -529,7 +532,7 @@ class Session(PublishVerbs, DialogVerbs):
         """End this session; its transaction, its delivery and its instance are a new session's."""
         instance, self._instance = self._instance, None
         after = Session(self._access, self._connection, own=self._own, instance=instance)
-        after.tries = self.tries
+        after.tries, after.by_regions = self.tries, self.by_regions
         if (delivery := self._delivery) is not None:
             delivery.holder = after
         self._forget()
