@@ -231,7 +231,7 @@ class _Writing:
 
     def decide(self, *, is_stale: bool, renumbers: bool) -> None:
         """Lock the sessions, read what is known of the numbers, and decide."""
-        through = self._locked()
+        through, closed = self._locked()
         known, elsewhere = self._known()
         mine = [
             next((one for one in known.get((*row.key, row.place.number), ()) if one.message_id == self._id(row)), None)
@@ -245,6 +245,10 @@ class _Writing:
         else:
             granted = [True] * len(self._rows)
             self._votes = self._votes_of_copies(through)
+        if (
+            closed and self._way is not Way.COPY
+        ):  # what the other box has is taken in: the journal says what becomes of it
+            self._refuse_closed(closed, mine, granted)
         self.granted = [True] * len(self._messages)
         has = [False] * len(self._messages)
         for row, one, its in zip(self._rows, mine, granted, strict=True):
@@ -308,14 +312,17 @@ class _Writing:
     def _id(self, row: _Row) -> str:
         return self._messages[row.at].message_id
 
-    def _locked(self) -> dict[_Key, int]:
-        """The highest number of each session, under its lock."""
+    def _locked(self) -> tuple[dict[_Key, int], dict[_Key, str]]:
+        """The highest number of each session, under its lock; and of those that take no messages any more, the key before which none does."""
         keys = sorted({row.key for row in self._rows}, key=lambda key: (key[0], key[1].encode()))
         found = self._transaction.rows(
             "region_lock", of_queues=[one for one, _ in keys], of_sessions=[one for _, one in keys],
             floors=[self._floors[one] for one, _ in keys],
         )  # fmt: skip
-        return {(row.queue_id, row.session): max(row.through, row.over_through or row.through) for row in found}
+        return (
+            {(row.queue_id, row.session): max(row.through, row.over_through or row.through) for row in found},
+            {(row.queue_id, row.session): row.closed_before for row in found if row.closed_before is not None},
+        )
 
     def _known(self) -> tuple[dict[tuple[int, str, int], list[_Known]], dict[str, list[tuple[int, str, int]]]]:
         """What the box has under these numbers; and the numbers that the messages have, by their ids."""
@@ -375,6 +382,26 @@ class _Writing:
         for nth, one in zip(order, found, strict=True):
             votes[nth] = one
         return votes
+
+    def _refuse_closed(
+        self, closed: Mapping[_Key, str], mine: Sequence[_Known | None], granted: list[bool]
+    ) -> None:  # fmt: skip
+        """Refuse what is new of sessions that take no messages any more, and what belongs together with it."""
+        refused: dict[int, str] = {}
+        for row, one in zip(self._rows, mine, strict=True):
+            if one is None and row.key in closed:
+                refused[self._units[row.at]] = (
+                    f"sessions of queue {row.place.queue!r} before {shown(closed[row.key], 80)} take no messages any more"
+                )
+        if refused and self._way is Way.RESERVED:
+            raise UsageError(
+                next(iter(refused.values())), where=self._transaction.access.place,
+                remedy="send the message under the key of another session",
+            )  # fmt: skip
+        for nth, (row, one) in enumerate(zip(self._rows, mine, strict=True)):
+            if one is None and (why := refused.get(self._units[row.at])) is not None:
+                granted[nth] = self._votes[nth] = False
+                self.why[row.at] = why
 
     def _votes_of_copies(self, through: Mapping[_Key, int]) -> list[bool]:
         """Whether what the box gets unasked is its vote: only a copy above all that it knows, and only of a box that votes.

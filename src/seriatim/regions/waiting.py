@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import Definitions
 from seriatim.box.messages.received import context_of
 from seriatim.box.publishing.batch import check_all, parameters_of
 from seriatim.errors import Unavailable, UsageError, shown
@@ -132,7 +133,21 @@ def _keep(transaction: Transaction, name: str, numbered: Sequence[Numbered], kep
             of_sessions=[one.places[0].session for one in numbered], of_numbers=[one.places[0].number for one in numbered],
             reservations=[one.id for one in kept], **{key: columns[key] for key in _COLUMNS},
         )  # fmt: skip
+        _check_closed(transaction, definitions, [one.places[0] for one in numbered])
     return taken
+
+
+def _check_closed(transaction: Transaction, definitions: Definitions, places: Sequence[Place]) -> None:
+    """Refuse messages of sessions that take none any more. Only after they are written: then nobody closes a session beside that."""
+    closed = transaction.maybe(
+        "region_closed", of_queues=[definitions.queues[one.queue].queue_id for one in places],
+        of_sessions=[one.session for one in places],
+    )  # fmt: skip
+    if closed is not None:
+        raise UsageError(
+            f"sessions before {shown(closed.closed_before, 80)} take no messages any more",
+            where=f"session {shown(closed.session, 80)}", remedy="send the message under the key of another session",
+        )  # fmt: skip
 
 
 # ---- after the commit
@@ -223,12 +238,14 @@ def _confirm(pair: Pair, queue: str, its: Sequence[_Waiting], found: Copied) -> 
         left = [one for one in its if one.reservation in void]
         holders = journal.holders(pair.name, queue, [(one.place.session, one.place.number) for one in left])
         known = journal.numbers_of(pair.name, queue, [(one.place.session, one.message_id) for one in left])
+        over = journal.over_before(pair.name).get(queue, "") if left else ""
         gone = []
         for one, holder in zip(left, holders, strict=True):
             if holder.message_id == one.message_id:
                 continue  # it was confirmed before
             gone.append(one)
             is_forgotten = holder.is_over and holder.message_id is None and not holder.is_void
+            is_forgotten |= one.place.session < over
             if is_forgotten and (one.place.session, one.message_id) not in known:
                 found.waiting[one.message_id] = (
                     f"number {one.place.number} of session {shown(one.place.session, 80)} is over, and the journal has forgotten "

@@ -102,9 +102,7 @@ def read_definitions(statements: Statements) -> Definitions:
                 queues[name] = BoxQueue(number, _stand_in(name), False, owner, incarnation, problem=what)
     _set_roles(queues, services)
     _limit_links(queues, {row.name: int(row.definition) for row in rows if row.kind == _LINK})
-    for row in rows:
-        if row.kind == _REGIONS:
-            queues[row.name] = replace(queues[row.name], regions=row.definition)
+    queues |= {one.name: replace(queues[one.name], regions=one.definition) for one in rows if one.kind == _REGIONS}
     return Definitions(version, types, queues, subscriptions, contracts, services, unreadable, settings)
 
 

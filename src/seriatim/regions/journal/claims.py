@@ -36,16 +36,21 @@ def claim(
     for one in rows:
         over = NEVER if one.over_through is None else one.over_through
         known[one.session] = max(over, known.get(one.session, NEVER))
-    locked = lock(statements, name, queue, known, [(one.session, one.number) for one in rows], opens=True)
+    locked = lock(
+        statements, name, queue, known, [(one.session, one.number) for one in rows], opens=True, passes_over=True
+    )
     _raise_done(locked, known)
     locked.settle(locked.sessions.values())
-    request = _Request(locked, rows)
+    request = _Request(locked, [one for one in rows if one.session in locked.sessions])
     if most:
         request.count_lost()
     request.skip_holes()
     found = request.judged(most)
-    answers = _Grants(request, region, lease).answers(found)
+    given = iter(_Grants(request, region, lease).answers(found))
     locked.write(ends=True)
+    answers = [
+        next(given) if one.session in locked.sessions else ClaimAnswer(Answer.OVER, through=one.number) for one in rows
+    ]
     return [answer for _, answer in sorted(zip(order, answers, strict=True), key=lambda pair: pair[0])]
 
 
@@ -248,7 +253,7 @@ class _Grants:
 
 def _raise_done(locked: LockedSessions, known: Mapping[str, int]) -> None:
     """What the box of the region that asks knows to be over is over."""
-    sessions = [locked.sessions[key] for key in sorted(known)]
+    sessions = [locked.sessions[key] for key in sorted(locked.sessions)]
     done = rules.raised(
         _ints(one.done_through for one in sessions), _ints(known[one.session] for one in sessions)
     ).tolist()

@@ -114,8 +114,8 @@ def begin_recovery(statements: JournalStatements, name: str, *, actor: str, reas
 
 def raise_known(statements: JournalStatements, name: str, queue: str, known: Mapping[str, KnownByBox]) -> int:
     """Take over what boxes know of sessions; nothing is lowered. A claim of a number that is over ends."""
-    locked = lock(statements, name, queue, known, opens=True)
-    sessions = [locked.sessions[key] for key in sorted(known)]
+    locked = lock(statements, name, queue, known, opens=True, passes_over=True)
+    sessions = [locked.sessions[key] for key in sorted(locked.sessions)]
     told = [known[one.session] for one in sessions]
     ours = np.array([one.done_through for one in sessions], np.int64)
     overs = np.array([NEVER if one.over is None else one.over for one in told], np.int64)

@@ -59,7 +59,7 @@ class Holes:
     def _raise(self, waiting: list[WaitingCopy]) -> int:
         if not waiting:
             return 0
-        asked = [Asked(one.group, one.number, one.message_id, one.digest, one.age) for one in waiting]
+        asked = [Asked(one.group, one.number, one.message_id, one.digest, one.age, one.over) for one in waiting]
         answers = self.journal.tell(self.name, self.queue, self.region, asked)
         throughs = {
             one.group: answer.through
