@@ -31,6 +31,8 @@ __all__ = ["Receiver"]
 
 #: The number of groups that are judged at once: if they have nothing to hand out, and if they stay locked afterwards.
 _GROUPS_AHEAD, _GROUPS_LOCKED = 256, 16
+#: A transaction that has received so many messages of a group in a row passes over what it has completed each time it looks for arrivals.
+_LONG = 100
 #: A turn that judges fewer messages than this costs more than the messages themselves.
 _FEW = 10
 #: A receiver with at least this limit usually gets all messages of a group; with a lower limit most are only judged.
@@ -78,8 +80,11 @@ class Receiver:
         ends_wait: Callable[[], bool] | None = None,
         tries: bool = False,
         by_regions: bool = False,
+        handed: int = 0,
     ) -> None:
         self._transaction = transaction
+        #: How many messages of the last group this transaction has received in a row.
+        self._handed = handed
         self._turns = self._turns_on(transaction)
         self._name = queue
         self._limit = limit
@@ -229,7 +234,8 @@ class Receiver:
         if queue.origin_id is not None and queue.queue_id not in released:
             return None, queue
         after, self._after = self._after, None
-        arrived = FIFO_IN_SQL.applies((queue, self._definitions))
+        # Of a group of which the transaction has received much, a turn judges the rest in a few steps.
+        arrived = self._handed < _LONG and FIFO_IN_SQL.applies((queue, self._definitions))
         delivery, version = self._turns.hand_out(
             queue, self._limit, self._group, self._definitions, arrived=arrived, after=after
         )
@@ -360,7 +366,7 @@ class Receiver:
         return self._ends_wait() or (self._deadline == math.inf and self._transaction.access.ending.is_set())
 
     def _turns_on(self, transaction: Transaction) -> Turns:
-        return Turns(transaction, heads=transaction.access.heads)
+        return Turns(transaction, heads=transaction.access.heads, handed=self._handed)
 
     def _queue(self) -> BoxQueue:
         """The queue, as the process knows it; if unknown, read from the box."""
