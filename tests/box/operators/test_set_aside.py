@@ -131,7 +131,9 @@ def test_dead_letters_and_what_is_resubmitted_meanwhile_are_left_alone(box):
     assert messages.resubmit(box).routed == 1
     assert set_aside.delete(box, [found], **BY) == 0
     assert {one.status for one in messages.messages(box)} == {"dead", "arrived"}
-    with pytest.raises(sq.UsageError, match=r"'dead' is not a status of set-aside messages \(.*seriatim dead-letters"):
+    with pytest.raises(
+        sq.UsageError, match=r"'dead' is not a status of set-aside messages \(.*seriatim dead-letters"
+    ):
         set_aside.set_aside(box, status="dead")
     assert [one.message_id for one in dead_letters.dead_letters(box)] == [dead]
 
