@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import time
+from contextlib import ExitStack
 
 import psycopg
 import pytest
+from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 import seriatim as sq
@@ -64,6 +66,15 @@ def publish(queue, *, in_one_group=False, delay=None, **more):
         ]  # fmt: skip
         with box.session() as tx:
             tx.publish(given, **({} if delay is None else {"delay": delay}))
+
+    return publish
+
+
+def publish_each(queue):
+    def publish(box, many):
+        for n in range(many):
+            with box.session() as tx:
+                tx.publish([job(queue, f"each of {many}", n + 1)])
 
     return publish
 
@@ -178,8 +189,11 @@ WAYS = {
     "receive groups of Fifo": (publish("fifo"), receive("fifo", 10)),
     "receive groups of Standard": (publish("standard"), receive("standard", 10)),
     "receive groups of BestEffort": (publish("best"), receive("best", 10)),
-    # Not in portions: a transaction that receives one group in many passes over the earlier ones each time.
     "complete all at once": (publish("fifo", in_one_group=True), receive("fifo", 100_000)),
+    "receive a long group of Fifo": (publish("fifo", in_one_group=True), receive("fifo", 10)),
+    "receive a long group of Standard": (publish("standard", in_one_group=True), receive("standard", 10)),
+    "receive a long group of BestEffort": (publish("best", in_one_group=True), receive("best", 10)),
+    "receive a long group one by one": (publish_each("fifo"), receive("fifo", 1)),
     "receive dialogs": (begin_dialogs, receive("far", 10)),
     "pass on to a gate": (publish("origin"), pass_on),
     "receive from a gate": (lambda box, many: (publish("origin")(box, many), pass_on(box, many)), receive("gate", 10)),
@@ -214,7 +228,9 @@ def transmit(box, many):
 )
 def test_calls_and_rows_of_a_link_grow_with_the_number(databases, prepare, act):
     with paired(databases) as pair:
-        few, many = (counted(pair.near, number, prepare, act) for number in (FEW, MANY))
+        with psycopg.connect(pair.far.dsn, autocommit=True) as owner:
+            owner.execute(sql.SQL("ALTER ROLE {} SET track_functions = 'all'").format(sql.Identifier(pair.role)))
+        few, many = (counted(pair.near, number, prepare, act, pair) for number in (FEW, MANY))
         if act is publish_to_the_other_box:
             transmit(pair.near, FEW + MANY)
     assert {kind: grown for kind in KINDS if (grown := worst(kind, few, many))} == {}
@@ -230,34 +246,44 @@ def worst(kind, few, many):
     return [("all", *totals), *((name, few.get(name, 0), many[name]) for name in named[:4])]
 
 
-def counted(box, many, prepare, act):
+def counted(box, many, prepare, act, pair=None):
+    """What an act costs in a box, and in the other one of a pair, where the role of its link does it."""
     prepare(box, many)
-    with psycopg.connect(box.dsn, autocommit=True) as owner:
-        owner.execute("ANALYZE")
-        before = figures(owner, box.schema)
+    with ExitStack() as around:
         name = f"counted {next(NUMBERS)}"
+        places = [(box, "", "application_name", name), *([(pair.far, "far ", "usename", pair.role)] if pair else [])]
+        owners = [around.enter_context(psycopg.connect(one.dsn, autocommit=True)) for one, *_ in places]
+        for owner in owners:
+            owner.execute("ANALYZE")
+        before = figures(owners, places)
         dsn = make_conninfo(box.dsn, application_name=name, options="-c track_functions=all")
         with sq.MessageBox.open(dsn, schema=box.schema) as other:
             act(other, many)
         deadline = time.monotonic() + PATIENCE_S
-        query = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = %s)"
-        while owner.execute(query, [name]).fetchone()[0]:  # its connections tell what they have read when they end
-            assert time.monotonic() < deadline
-        after = figures(owner, box.schema)
+        for owner, (_, _, column, value) in zip(owners, places, strict=True):
+            query = f"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND {column} = %s)"
+            while owner.execute(query, [value]).fetchone()[0]:  # connections tell what they have read when they end
+                assert time.monotonic() < deadline
+        after = figures(owners, places)
     return {name: int(number - before.get(name, 0)) for name, number in after.items()}
 
 
-def figures(owner, schema):
+def figures(owners, places):
     """How often each function was called, and how many rows of each table and entries of each index were read."""
     query = """
-        SELECT 'calls of ' || funcname, sum(calls) FROM pg_stat_user_functions WHERE schemaname = %(schema)s GROUP BY 1
+        SELECT 'calls of ' || %(which)s || funcname, sum(calls) FROM pg_stat_user_functions
+        WHERE schemaname = %(schema)s GROUP BY 1
         UNION ALL
-        SELECT 'rows of ' || relname, coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables
+        SELECT 'rows of ' || %(which)s || relname, coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)
+        FROM pg_stat_user_tables WHERE schemaname = %(schema)s
+        UNION ALL
+        SELECT 'entries of ' || %(which)s || indexrelname, idx_tup_read FROM pg_stat_user_indexes
         WHERE schemaname = %(schema)s
-        UNION ALL
-        SELECT 'entries of ' || indexrelname, idx_tup_read FROM pg_stat_user_indexes WHERE schemaname = %(schema)s
     """
-    return dict(owner.execute(query, {"schema": schema}).fetchall())
+    found = {}
+    for owner, (box, which, _, _) in zip(owners, places, strict=True):
+        found |= dict(owner.execute(query, {"schema": box.schema, "which": which}).fetchall())
+    return found
 
 
 @pytest.fixture

@@ -140,3 +140,18 @@ def test_serve_refuses_a_box_of_neither_region(two: Two, file: str, databases) -
             main, ["serve", "--regions", file, "--dsn", other.dsn, "--schema", other.schema, "--no-wait"]
         )
     assert (done.exit_code, "the box is neither of the regions 'shop'" in done.stderr) == (2, True)
+
+
+def test_sessions_before_a_key_are_forgotten(two: Two, file: str) -> None:
+    two.regions.publish(message("2027-01/1"))
+    left = ran("forget", file, "status", "--before", "2027-02", "--reason", "spring", code=1)
+    assert left.startswith(
+        "nothing is forgotten yet, because this is left: 1 message in the queue of region a, 1 message in"
+    )
+    assert json.loads(ran("forget", file, "status", "--before", "2027-01", "--reason", "spring", "--json")) == {
+        "queue": "status", "before": "2027-01", "a": 0, "b": 0, "journal": 0, "left": [],
+    }  # fmt: skip
+    assert ran("forget", file, "status", "--before", "2027", "--reason", "spring") == (
+        "sessions forgotten: 0 in region a, 0 in region b, 0 in the journal\n"
+    )
+    assert [(one.action, one.reason) for one in two.journal.log(name=NAME)] == [("forget", "spring")]

@@ -9,6 +9,7 @@ from seriatim.errors import ActionRefused, DeclarationError, UsageError
 from seriatim.operations import dead_letters, groups
 from seriatim.regions.journal.values import QueueRules
 from tests.regions.two import NAME, Two, message
+from tests.regions.working import as_worker
 
 QUEUE = {"group": "session", "sequence": "number"}
 
@@ -79,7 +80,7 @@ def test_verbs_of_a_box_that_would_decide_name_the_journals(two: Two) -> None:
 
 def test_what_was_given_up_comes_back_as_another_message_only(two: Two) -> None:
     two.regions.publish(message("s", 1))
-    with two.first.session() as tx:
+    with as_worker(two.first) as tx:
         delivery = tx.receive("status")
         assert delivery is not None
         delivery.dead_letter("nobody wants it")

@@ -11,6 +11,7 @@ from seriatim.box.views.invariants import broken
 from seriatim.regions.journal.values import WantedMessage, digest_of
 from tests.regions.away import away
 from tests.regions.two import NAME, Two, message
+from tests.regions.working import as_worker
 
 
 def claimed(two: Two, region: str, session: str, number: int, ident: str) -> str:
@@ -59,7 +60,7 @@ def test_a_copy_is_as_it_was(two: Two) -> None:
         two.regions.publish(given)
     two.regions.tend()
     two.rows(two.second, "UPDATE {0}.entries SET visible_at = NULL RETURNING 1")
-    with two.first.session() as one, two.second.session() as other:
+    with as_worker(two.first) as one, as_worker(two.second) as other:
         mine, copy = one.receive("status").messages[0], other.receive("status").messages[0]
     for name in ("type", "body", "content_type", "message_id", "context", "parts", "group", "sequence"):
         assert getattr(mine, name) == getattr(copy, name), name
@@ -104,14 +105,14 @@ def test_what_was_set_aside_too_early_comes_back_as_the_other_one(two: Two) -> N
     with away(two, "a", "journal"), suppress(sq.Unavailable):
         two.regions.publish(message("s", 1, "other"))
     two.rows(two.second, "UPDATE {0}.entries SET visible_at = NULL RETURNING 1")
-    with two.second.session() as tx:
+    with as_worker(two.second) as tx:
         delivery = tx.receive("status")
         assert delivery is not None
         delivery.dead_letter("its number is another message's")
     two.regions.tend()  # the copy of mine comes, lies beside the queue, and takes the place of the other one
     assert two.has(two.second) == [("s", 1, "mine")]
     two.rows(two.second, "UPDATE {0}.entries SET visible_at = NULL RETURNING 1")
-    with two.second.session() as tx:
+    with as_worker(two.second) as tx:
         received = tx.receive("status")
         assert received is not None
         assert [one.message_id for one in received.messages] == ["mine"]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import seriatim as sq
 from seriatim.regions.journal.journal import Journal
 
-__all__ = ["Handled", "go_back", "keep"]
+__all__ = ["Handled", "as_worker", "go_back", "keep"]
 
 _TABLES = ("journal", "queues", "sessions", "entries", "regions")
 
@@ -53,3 +54,11 @@ def go_back(journal: Journal) -> None:
         for table in _TABLES:
             tx.connection.execute(f"DELETE FROM seriatim_journal.{table}".encode())
             tx.connection.execute(f"INSERT INTO seriatim_journal.{table} TABLE kept_{table}".encode())
+
+
+@contextmanager
+def as_worker(box: sq.MessageBox) -> Iterator[sq.Session]:
+    """A session that receives from queues of two regions, as a region's worker does."""
+    with box.session() as tx:
+        tx.by_regions = True
+        yield tx

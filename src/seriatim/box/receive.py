@@ -31,6 +31,8 @@ __all__ = ["Receiver"]
 
 #: The number of groups that are judged at once: if they have nothing to hand out, and if they stay locked afterwards.
 _GROUPS_AHEAD, _GROUPS_LOCKED = 256, 16
+#: A transaction that has received so many messages of a group in a row passes over what it has completed each time it looks for arrivals.
+_LONG = 100
 #: A turn that judges fewer messages than this costs more than the messages themselves.
 _FEW = 10
 #: A receiver with at least this limit usually gets all messages of a group; with a lower limit most are only judged.
@@ -77,8 +79,12 @@ class Receiver:
         after: Completion | None = None,
         ends_wait: Callable[[], bool] | None = None,
         tries: bool = False,
+        by_regions: bool = False,
+        handed: int = 0,
     ) -> None:
         self._transaction = transaction
+        #: How many messages of the last group this transaction has received in a row.
+        self._handed = handed
         self._turns = self._turns_on(transaction)
         self._name = queue
         self._limit = limit
@@ -90,6 +96,8 @@ class Receiver:
         self._ends_wait = ends_wait or (lambda: False)
         #: Whether groups whose last turn was rolled back are put on trial, see `trials.py`; for workers, which record what they begin.
         self._tries = tries
+        #: Whether the worker of a region receives, which asks the journal before it handles anything.
+        self._by_regions = by_regions
         self._definitions = transaction.access.known.definitions
         #: When the wait is over; without a wait never, so that None means that there is nothing to hand out.
         self._deadline = math.inf
@@ -228,7 +236,8 @@ class Receiver:
         if queue.origin_id is not None and queue.queue_id not in released:
             return None, queue
         after, self._after = self._after, None
-        arrived = FIFO_IN_SQL.applies((queue, self._definitions))
+        # Of a group of which the transaction has received much, a turn judges the rest in a few steps.
+        arrived = self._handed < _LONG and FIFO_IN_SQL.applies((queue, self._definitions))
         delivery, version = self._turns.hand_out(
             queue, self._limit, self._group, self._definitions, arrived=arrived, after=after
         )
@@ -303,7 +312,10 @@ class Receiver:
             return None
         group, entry_id = found
         if group is not None:
-            named = Receiver(self._transaction, self._name, 1, group=group, apart=self._apart, tries=self._tries)
+            named = Receiver(
+                self._transaction, self._name, 1, group=group, apart=self._apart, tries=self._tries,
+                by_regions=self._by_regions,
+            )  # fmt: skip
             return named._next()
         delivery, _ = self._turns.take_unordered(queue, 1, self._definitions, only=entry_id)
         if delivery is not None:
@@ -356,14 +368,14 @@ class Receiver:
         return self._ends_wait() or (self._deadline == math.inf and self._transaction.access.ending.is_set())
 
     def _turns_on(self, transaction: Transaction) -> Turns:
-        return Turns(transaction, heads=transaction.access.heads)
+        return Turns(transaction, heads=transaction.access.heads, handed=self._handed)
 
     def _queue(self) -> BoxQueue:
         """Return the queue as the process knows it; if unknown, read it from the box."""
         queue = self._definitions.queues.get(self._name)
         if queue is None or not queue.is_open or self._has_no(queue):
             queue = self._read().queue(self._name)
-        _check_open(queue)
+        _check_open(queue, by_regions=self._by_regions)
         if self._has_no(queue):
             raise UsageError(f"queue {self._name!r} has no groups", remedy="it is Unordered; receive without a group")
         return queue
@@ -383,9 +395,9 @@ class Receiver:
         return self._definitions
 
 
-def _check_open(queue: BoxQueue) -> None:
+def _check_open(queue: BoxQueue, *, by_regions: bool) -> None:
     """Refuse a queue that hands nothing out."""
-    queue.check_received_here()
+    queue.check_received_here(by_regions=by_regions)
     where = f"queue {queue.declared.name!r}"
     if not queue.enabled:
         raise ActionRefused("the queue is off", where=where, remedy=command("queue", "on", queue.declared.name))

@@ -86,11 +86,15 @@ class Session(PublishVerbs, DialogVerbs):
         self.on_use: Callable[[], None] | None = None
         #: Whether `receive` puts groups on trial whose last turn was rolled back, see `Receiver`; a worker sets it.
         self.tries = False
+        #: Whether the worker of a region has it, see `Receiver`.
+        self.by_regions = False
         #: Returns whether a wait in `receive` shall end before its time; a worker sets it.
         self.ends_wait: Callable[[], bool] | None = None
         self._process = getpid()
         self._renew = renew
         self._instance = instance
+        #: The group that was received last, and how many messages of it in a row.
+        self._in_a_row: tuple[tuple[str, str | None] | None, int] = None, 0
         self._notices: list[Notice] = []
         self._ended_dialogs: set[UUID] = set()
 
@@ -298,6 +302,7 @@ class Session(PublishVerbs, DialogVerbs):
             if delivery.is_open:
                 delivery.done()
             self._put_back()
+            self._in_a_row = None, 0
             self.transaction.commit()
             return self._received(delivery.queue, limit, None, 0.0, is_free=True)
 
@@ -321,9 +326,13 @@ class Session(PublishVerbs, DialogVerbs):
             receiver = Receiver(
                 transaction, queue, limit, group=group, apart=apart, after=after, ends_wait=self.ends_wait,
                 tries=self.tries,
+                by_regions=self.by_regions,
+                handed=self._in_a_row[1] if after is None else 0,
             )  # fmt: skip
             # At once: after any later error it has to be ended.
             self._delivery = delivery = receiver.receive(wait_s)
+            if after is not None:
+                self._in_a_row = None, 0
             after = None
             definitions = self._access.known.definitions
             if delivery is None or all(step(self, delivery, definitions, apart) for step in self._STEPS):
@@ -350,7 +359,9 @@ class Session(PublishVerbs, DialogVerbs):
         return accept(self.transaction, delivery, definitions, apart)
 
     def _is_noted(self, delivery: Delivery, definitions: Definitions, _: SeparateTransaction) -> bool:
-        """Note the unique keys that are in hand, and what results are caused by."""
+        """Note the unique keys that are in hand, what results are caused by, and how many of the group were received in a row."""
+        its = delivery.queue, delivery.group
+        self._in_a_row = its, len(delivery) + (self._in_a_row[1] if self._in_a_row[0] == its else 0)
         begin_unique(self.transaction, definitions, delivery)
         if definitions.ways:
             delivery.causes = causes_of(
@@ -530,7 +541,7 @@ class Session(PublishVerbs, DialogVerbs):
         """End this session; its transaction, its delivery and its instance are a new session's."""
         instance, self._instance = self._instance, None
         after = Session(self._access, self._connection, own=self._own, instance=instance)
-        after.tries = self.tries
+        after.tries, after.by_regions = self.tries, self.by_regions
         if (delivery := self._delivery) is not None:
             delivery.holder = after
         self._forget()

@@ -266,7 +266,8 @@ def _sessions(work: Work) -> Finding:
         return Finding("sessions", State.OK, f"no queue remembers {MANY_SESSIONS:,} sessions; {size}")
     told = _listed([f"queue {one.queue!r} remembers {one.sessions:,} sessions or more" for one in many])
     remedy = (
-        "give sessions that are used once a queue for each month or year, and drop it in both boxes when it is done"
+        "where keys ascend with time, and sessions are used once: seriatim regions forget FILE QUEUE --before KEY --reason TEXT; "
+        "rows of idle groups go by expire_after of the queue and seriatim box purge --forget-expired"
     )
     return Finding("sessions", State.WARNING, f"{told}; {size}", remedy)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from seriatim.box.connection.access import Transaction
 from seriatim.errors import UsageError
 
-__all__ = ["VOTES", "Role", "begin", "role_of", "take_queues"]
+__all__ = ["VOTES", "Role", "begin", "bounds_of", "role_of", "take_bounds", "take_queues"]
 
 #: The value of `learned` at which a box votes: it has taken over the numbers of the others.
 VOTES = 2
@@ -73,3 +74,13 @@ def take_queues(transaction: Transaction, name: str, queues: Iterable[str]) -> N
         f"the queue {wrong.queue!r} belongs to other regions", where=where,
         remedy=f"name the regions as they were named, or take another queue than {wrong.queue!r}",
     )  # fmt: skip
+
+
+def bounds_of(name: str) -> Callable[[Transaction], list[Any]]:
+    """Read the keys before which sessions of queues take no messages any more, and before which all are over."""
+    return lambda transaction: transaction.rows("region_bounds", of_name=name)
+
+
+def take_bounds(transaction: Transaction, name: str, befores: Mapping[str, str]) -> None:
+    """Let the sessions of queues take no messages any more before these keys."""
+    transaction.do("region_take_bounds", of_name=name, queues=list(befores), befores=list(befores.values()))

@@ -232,7 +232,7 @@ class _Writing:
 
     def decide(self, *, is_stale: bool, renumbers: bool) -> None:
         """Lock the sessions, read what is known of the numbers, and decide."""
-        through = self._locked()
+        through, closed = self._locked()
         known, elsewhere = self._known()
         own = [
             next(
@@ -253,6 +253,8 @@ class _Writing:
         else:
             granted = [True] * len(self._rows)
             self._votes = self._votes_of_copies(through)
+        if closed and self._way is not Way.COPY:  # a copy is taken in: the journal decides about it
+            self._refuse_closed(closed, own, granted)
         self.granted = [True] * len(self._messages)
         has = [False] * len(self._messages)
         for row, own_row, rows in zip(self._rows, own, granted, strict=True):
@@ -316,14 +318,19 @@ class _Writing:
     def _id(self, row: _NumberedMessage) -> str:
         return self._messages[row.at].message_id
 
-    def _locked(self) -> dict[_Key, int]:
-        """The highest number of each session, under its lock."""
+    def _locked(self) -> tuple[dict[_Key, int], dict[_Key, str]]:
+        """The highest number of each session, under its lock; and of those that take no messages any more, the key before which
+        none does.
+        """
         keys = sorted({row.key for row in self._rows}, key=lambda key: (key[0], key[1].encode()))
         rows = self._transaction.rows(
             "region_lock", of_queues=[queue_id for queue_id, _ in keys], of_sessions=[queue_id for _, queue_id in keys],
             floors=[self._floors[queue_id] for queue_id, _ in keys],
         )  # fmt: skip
-        return {(row.queue_id, row.session): max(row.through, row.over_through or row.through) for row in rows}
+        return (
+            {(row.queue_id, row.session): max(row.through, row.over_through or row.through) for row in rows},
+            {(row.queue_id, row.session): row.closed_before for row in rows if row.closed_before is not None},
+        )
 
     def _known(self) -> tuple[dict[tuple[int, str, int], list[_Known]], dict[str, list[tuple[int, str, int]]]]:
         """Return the entries of the box under these numbers; and the numbers of the messages, by their ids."""
@@ -385,6 +392,26 @@ class _Writing:
         for nth, vote in zip(order, verdicts, strict=True):
             votes[nth] = vote
         return votes
+
+    def _refuse_closed(
+        self, closed: Mapping[_Key, str], mine: Sequence[_Known | None], granted: list[bool]
+    ) -> None:  # fmt: skip
+        """Refuse what is new of sessions that take no messages any more, and what belongs together with it."""
+        refused: dict[int, str] = {}
+        for row, one in zip(self._rows, mine, strict=True):
+            if one is None and row.key in closed:
+                refused[self._units[row.at]] = (
+                    f"sessions of queue {row.place.queue!r} before {shown(closed[row.key], 80)} take no messages any more"
+                )
+        if refused and self._way is Way.RESERVED:
+            raise UsageError(
+                next(iter(refused.values())), where=self._transaction.access.place,
+                remedy="send the message under the key of another session",
+            )  # fmt: skip
+        for nth, (row, one) in enumerate(zip(self._rows, mine, strict=True)):
+            if one is None and (why := refused.get(self._units[row.at])) is not None:
+                granted[nth] = self._votes[nth] = False
+                self.why[row.at] = why
 
     def _votes_of_copies(self, through: Mapping[_Key, int]) -> list[bool]:
         """Return whether the box's copies are its votes: only a copy above all its numbers, and only if the box votes. That is narrower

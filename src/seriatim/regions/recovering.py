@@ -12,7 +12,7 @@ from typing import Any
 
 from seriatim.box.connection.access import Transaction
 from seriatim.errors import NotFound, Unavailable, shown
-from seriatim.regions.box_role import role_of
+from seriatim.regions.box_role import bounds_of, role_of
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.operators import Recovery
 from seriatim.regions.journal.values import KnownByBox
@@ -46,6 +46,9 @@ def recover(
     )
     for region, (incarnation, _) in reports.items():
         pair.journal.call(partial(_fence, pair.name, region, incarnation))
+    for region in reached:
+        over = {one.queue: one.over_before for one in _asks(pair, region, bounds_of(pair.name)) if one.over_before}
+        pair.journal.call(partial(_raise_over, pair.name, over))
     raised = 0
     for queue, known_sessions in (known or {}).items():
         raised += _raise(pair, queue, {key: KnownByBox(over, over) for key, over in known_sessions.items()})
@@ -90,6 +93,10 @@ def _told(name: str, region: str, transaction: Transaction) -> tuple[int, dict[s
 def _fence(name: str, region: str, incarnation: int, journal: Journal) -> None:
     """Make the journal refuse votes that a box gave before it was restored, even if the journal had forgotten the restore."""
     journal.fence(name, region, incarnation)
+
+
+def _raise_over(name: str, befores: Mapping[str, str], journal: Journal) -> None:
+    journal.raise_over(name, befores)
 
 
 def _portion(pair: Pair, region: str, queue: str, behind: str) -> list[Any]:

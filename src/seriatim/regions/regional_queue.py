@@ -16,7 +16,7 @@ from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.kinds import OwnName
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import Queue
-from seriatim.pipeline.declared.queue_parts import Keep
+from seriatim.pipeline.declared.queue_parts import Group, Keep
 from seriatim.pipeline.declared.regional import check_decides_nothing
 from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.pipeline.types.message_type import MessageType
@@ -60,6 +60,9 @@ class RegionalQueue(Declaration):
         hole_timeout: seconds (or ``"5m"``) after which a number is skipped that no region has; None: never.
         priority: as of `Queue`: the property with a message's priority.
         keep: as of `Queue`: which done messages the boxes keep, and for how long.
+        expire_after: as of `Group`: seconds (or ``"90d"``) after which a clean-up of a box forgets the row of an idle session's
+            group. What is over, and
+            which numbers are known, stays.
 
     Raises:
         UsageError: a value is out of its range.
@@ -79,6 +82,7 @@ class RegionalQueue(Declaration):
     keep: Plain[Keep, Literal["nothing", "faults", "everything"] | None] = takes(
         Value(Keep, "'faults', or Keep('everything', done_for='7d')"), factory=Keep
     )
+    expire_after: Plain[float | None, str] = takes(Period.above_0(), None)
 
     def __post_init__(self) -> None:
         self._check_fields()
@@ -100,8 +104,8 @@ class RegionalQueue(Declaration):
         A late message is over, and is handed out to be completed; and no number of workers that died is the last.
         """
         return Queue(
-            self.name, Standard(start=self.start, increment=self.increment, late="deliver", restart_after=0), self.group,
-            self.sequence, priority=self.priority, keep=self.keep, retry=_ENDLESS,
+            self.name, Standard(start=self.start, increment=self.increment, late="deliver", restart_after=0),
+            Group(self.group, expire_after=self.expire_after), self.sequence, priority=self.priority, keep=self.keep, retry=_ENDLESS,
         )  # fmt: skip
 
 
@@ -150,5 +154,5 @@ def _plain(queue: Queue) -> RegionalQueue:
     policy = cast("Standard", queue.policy)  # checked before
     return RegionalQueue(
         queue.name, str(queue.group.by), str(queue.sequence), start=int(policy.start), increment=policy.increment,
-        priority=queue.priority, keep=queue.keep,
+        priority=queue.priority, keep=queue.keep, expire_after=queue.group.expire_after,
     )  # fmt: skip

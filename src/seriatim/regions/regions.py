@@ -21,8 +21,9 @@ from seriatim.kernel.values.time import micros
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.types.message import Message
-from seriatim.regions.box_role import begin, take_queues
+from seriatim.regions.box_role import begin, take_bounds, take_queues
 from seriatim.regions.box_votes import LedElsewhere
+from seriatim.regions.closing import ForgottenSessions, forget_before
 from seriatim.regions.conflicts import settle
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.operators import Recovery
@@ -205,10 +206,13 @@ class Regions(Closing):
             return {region.region: region.incarnation for region in journal.regions(self._name)}
 
         known = self._journal.call(in_journal, patience_s=_DEFINING_S, anyway=True)
+        over = self._journal.call(lambda journal: journal.over_before(self._name))
         defined = {}
         for region, party in self._boxes.items():
             changes, incarnation = party.call(
-                partial(self._define_in, region, declared.definitions, list(declared.rules), known.get(region, 0)),
+                partial(
+                    self._define_in, region, declared.definitions, list(declared.rules), known.get(region, 0), over
+                ),
                 patience_s=_DEFINING_S,
                 anyway=True,
             )
@@ -343,6 +347,31 @@ class Regions(Closing):
         """
         return recover(self._pair, actor=actor, reason=reason, without=without, known=known, progress=progress)
 
+    def forget(self, queue: str, before: str, *, actor: str, reason: str) -> ForgottenSessions:
+        """Forget all sessions of a queue whose keys come before one, in both boxes and in the journal.
+
+        From the call on they take no messages: `publish` refuses those, for ever. What both regions have of them is worked off
+        as before; once
+        nothing is left the rows of these sessions are deleted, and the one key stays in their place. So it is for keys that ascend with
+        time, such as dates, UUIDs of version 7 or ULIDs, of sessions that are used once. Keys are compared by their UTF-8 bytes.
+        Both boxes and the journal have to be
+        there. A call that was interrupted, or found something left, is repeated.
+
+        Args:
+            queue: the queue.
+            before: the first key whose session stays.
+            actor: who does it, for the operator log of the journal.
+            reason: why.
+
+        Returns:
+            how many sessions were forgotten where, and what is left of them.
+
+        Raises:
+            UsageError: the regions have no such queue; or `before`, `actor` or `reason` is empty.
+            Unavailable: a box or the journal is away.
+        """
+        return forget_before(self._pair, queue, before, Operator(actor, reason))
+
     def resubmit(
         self, message_id: str, *, actor: str, reason: str, queue: str | None = None, number: int | None = None
     ) -> Resubmitted:
@@ -416,13 +445,21 @@ class Regions(Closing):
         self._journal.close()
 
     def _define_in(
-        self, region: str, definitions: Iterable[object], queues: list[str], known: int, box: MessageBox
+        self,
+        region: str,
+        definitions: Iterable[object],
+        queues: list[str],
+        known: int,
+        over: Mapping[str, str],
+        box: MessageBox,
     ) -> tuple[list[Change], int]:
         with box.access.transaction() as transaction:
             transaction.check_enabled()
             changes = define(transaction, definitions)  # type: ignore[arg-type]  # checked by `declared_of`
             role = begin(transaction, self._name, region, known)
             take_queues(transaction, self._name, queues)
+            if over:  # also where a queue is made anew whose name the journal knows
+                take_bounds(transaction, self._name, over)
             return changes, role.incarnation
 
     def _check_different(self) -> None:

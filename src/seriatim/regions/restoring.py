@@ -6,12 +6,12 @@ The journal, and then the other box, first note its new incarnation: from then o
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from seriatim.box.connection.access import Transaction
 from seriatim.errors import Unavailable
 from seriatim.pipeline.text.log_fields import fields
-from seriatim.regions.box_role import VOTES, role_of
+from seriatim.regions.box_role import VOTES, bounds_of, role_of, take_bounds
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.pair import Pair, other_than
 
@@ -63,6 +63,7 @@ def _learn_from_journal(pair: Pair, region: str, incarnation: int, patience_s: f
 
         return pair.journal.call(read, patience_s=patience_s)
 
+    _take_bounds(pair, region, pair.journal.call(lambda journal: journal.over_before(pair.name)))
     _take_over(pair, region, _all(portion), patience_s)
     _note(pair, region, incarnation, 1, patience_s)
 
@@ -85,6 +86,7 @@ def _learn_from_box(pair: Pair, region: str, incarnation: int, patience_s: float
 
         return pair.in_box(other, read, patience_s=patience_s)
 
+    _take_bounds(pair, region, {one.queue: one.closed_before for one in pair.in_box(other, bounds_of(pair.name))})
     _take_over(pair, region, _all(portion), patience_s)
     _note(pair, region, incarnation, VOTES, patience_s)
 
@@ -108,6 +110,12 @@ def _take_over(pair: Pair, region: str, portions: Iterable[list[_Session]], pati
             transaction.do("region_take_over", of_name=pair.name, **values)
 
         pair.in_box(region, write, patience_s=patience_s)
+
+
+def _take_bounds(pair: Pair, region: str, befores: Mapping[str, str]) -> None:
+    """Let a box know before which keys sessions take no messages any more."""
+    if befores:
+        pair.in_box(region, lambda one: take_bounds(one, pair.name, befores))
 
 
 def _note(pair: Pair, region: str, incarnation: int, step: int, patience_s: float | None) -> None:

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import Definitions
 from seriatim.box.messages.received import context_of
 from seriatim.box.publishing.batch import check_all, parameters_of
 from seriatim.errors import Unavailable, UsageError, shown
@@ -136,7 +137,21 @@ def _keep(transaction: Transaction, name: str, numbered: Sequence[Numbered], kep
             of_sessions=[item.places[0].session for item in numbered], of_numbers=[item.places[0].number for item in numbered],
             reservations=[reservation.id for reservation in kept], **{key: columns[key] for key in _COLUMNS},
         )  # fmt: skip
+        _check_closed(transaction, definitions, [item.places[0] for item in numbered])
     return ids
+
+
+def _check_closed(transaction: Transaction, definitions: Definitions, places: Sequence[SessionNumber]) -> None:
+    """Refuse messages of sessions that take none any more. Only after they are written: then nobody closes a session beside that."""
+    closed = transaction.maybe(
+        "region_closed", of_queues=[definitions.queues[one.queue].queue_id for one in places],
+        of_sessions=[one.session for one in places],
+    )  # fmt: skip
+    if closed is not None:
+        raise UsageError(
+            f"sessions before {shown(closed.closed_before, 80)} take no messages any more",
+            where=f"session {shown(closed.session, 80)}", remedy="send the message under the key of another session",
+        )  # fmt: skip
 
 
 # ---- after the commit
@@ -227,12 +242,14 @@ def _confirm(pair: Pair, queue: str, rows: Sequence[_Waiting], copied: Copied) -
         left = [row for row in rows if row.reservation in void]
         holders = journal.holders(pair.name, queue, [(row.place.session, row.place.number) for row in left])
         known = journal.numbers_of(pair.name, queue, [(row.place.session, row.message_id) for row in left])
+        over = journal.over_before(pair.name).get(queue, "") if left else ""
         removed = []
         for row, holder in zip(left, holders, strict=True):
             if holder.message_id == row.message_id:
                 continue  # confirmed before
             removed.append(row)
             is_forgotten = holder.is_over and holder.message_id is None and not holder.is_void
+            is_forgotten |= row.place.session < over
             if is_forgotten and (row.place.session, row.message_id) not in known:
                 copied.waiting[row.message_id] = (
                     f"number {row.place.number} of session {shown(row.place.session, 80)} is over, and the journal has forgotten "

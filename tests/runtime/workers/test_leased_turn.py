@@ -629,3 +629,25 @@ def test_a_lease_that_another_one_ends_is_lost(box, caplog):
         keeper._renew()
         assert lease.lost.is_set()
     assert [record.event for record in caplog.records if record.name == "seriatim.worker"] == ["lease_lost"]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda delivery: delivery.done(), lambda delivery: delivery.done_through(1), list,
+        lambda delivery: delivery.put_back(),
+    ],
+)  # fmt: skip
+def test_a_handler_that_ends_the_delivery_of_its_lease(box, how):
+    define(box, attempts=1)
+    publish(box, 1, 2)
+
+    def handle(message, tx):
+        if message.sequence == 1:
+            how(tx.delivery)
+        see(box, message, tx)
+
+    work(box, handle, done=lambda: rows(box, "SELECT error FROM {schema}.faults"))
+    ((error,),) = rows(box, "SELECT error FROM {schema}.faults")
+    assert "the worker completes it" in error
+    assert seen(box) == []

@@ -53,6 +53,7 @@ class BoxQueue:
     `open_at_most`: of a gate, and of its origin queue, how far behind the next place messages are handed out.
     `problem`: the reason why its definition can't be used; its messages are then invalid, and none is handed out.
     `link_most`: of a queue of another box, how many of its messages may wait here and on their way; None: any number.
+    `regions`: the name of the two regions whose queue it is; None: it is one of this box alone.
     """
 
     queue_id: int
@@ -66,6 +67,7 @@ class BoxQueue:
     open_at_most: int = 0
     problem: str | None = None
     link_most: int | None = None
+    regions: str | None = None
 
     @property
     def most(self) -> int | None:
@@ -93,8 +95,14 @@ class BoxQueue:
         """Whether it hands out: it is on, belongs to no pipeline, and is a queue of this box."""
         return self.enabled and self.owner is None and self.declared.at is None
 
-    def check_received_here(self) -> None:
-        """Refuse to receive from a queue of another box."""
+    def check_received_here(self, *, by_regions: bool = False) -> None:
+        """Refuse to receive from a queue of another box, and from one of two regions, unless their worker does."""
+        if self.regions is not None and not by_regions:
+            name = self.declared.name
+            raise ActionRefused(
+                f"queue {name!r} is one of the regions {self.regions!r}: their journal says which region handles a message",
+                remedy=f"RegionalWorker(regions, {name!r}, …), or seriatim work {name} --regions FILE --region a",
+            )
         if self.declared.at is not None:
             raise ActionRefused(
                 f"queue {self.declared.name!r} is in another box, and what waits in it here is sent there",

@@ -29,8 +29,10 @@ _MOST_PARSED = 20_000
 _SETTINGS = "settings"
 #: How many messages may wait for the queues of a link.
 _LINK = "link"
+#: Of which regions a queue is.
+_REGIONS = "regions"
 #: Of these there is one row, and not one for each definition; or they are read by themselves.
-_SINGLE = ("version", _SETTINGS, _LINK)
+_SINGLE = ("version", _SETTINGS, _LINK, _REGIONS)
 
 _Kind = TypeVar("_Kind", MessageType, Queue, Subscription, Contract, Service, BoxSettings)
 
@@ -100,6 +102,7 @@ def read_definitions(statements: Statements) -> Definitions:
                 queues[name] = BoxQueue(number, _stand_in(name), False, owner, incarnation, problem=what)
     _set_roles(queues, services)
     _limit_links(queues, {row.name: int(row.definition) for row in rows if row.kind == _LINK})
+    queues |= {one.name: replace(queues[one.name], regions=one.definition) for one in rows if one.kind == _REGIONS}
     return Definitions(version, types, queues, subscriptions, contracts, services, unreadable, settings)
 
 

@@ -36,8 +36,12 @@ _FRESH_AS_TEXT = numbers(FRESH)
 class Turns:
     """The turns of one transaction."""
 
-    def __init__(self, transaction: Transaction, now_us: int | None = None, heads: Heads | None = None) -> None:
+    def __init__(
+        self, transaction: Transaction, now_us: int | None = None, heads: Heads | None = None, handed: int = 0
+    ) -> None:
         self._now_us = now_us
+        #: How many messages of the group that is probably the next one the transaction has handed out before.
+        self._handed = handed
         #: The known beginnings of queues; None: search queues from their beginning.
         self._heads = heads
         self._transaction = transaction
@@ -135,8 +139,8 @@ class Turns:
         at_most = queue.at_most(limit)
         parameters = {
             "queue_id": queue.queue_id, "group_key": group, "now_us": self._now_us, "at_most": queue.looked_at(at_most),
-            **(portion := portion_of(queue, 1, at_most)), "fresh": FRESH, "from_rank": self._from_rank(queue, group),
-            **self._where_unrouted(),
+            **(portion := portion_of(queue, 1, at_most, handed=self._handed)), "fresh": FRESH,
+            "from_rank": self._from_rank(queue, group), **self._where_unrouted(),
         }  # fmt: skip
         name = "begin_turn_dialogs" if queue.serves else "begin_turn"
         if queue.origin_id is not None:

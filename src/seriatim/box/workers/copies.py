@@ -50,6 +50,8 @@ class WaitingCopy:
     digest: bytes
     #: Its time in the box, microseconds.
     age: int
+    #: Through which number the session is over, as far as the box has heard; None: it has heard nothing.
+    over: int | None
 
 
 def end(transaction: Transaction, queue: BoxQueue, ends: Sequence[CopyEnd]) -> int:

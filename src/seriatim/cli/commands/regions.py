@@ -11,6 +11,7 @@ import click
 
 from seriatim.cli.commands.apply import CHANGE
 from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.why import Why, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Column, Table, as_json_line, json_option
 from seriatim.operations.tables import regions as declared
@@ -23,10 +24,11 @@ from seriatim.runtime.stop_signal import Stop
 if TYPE_CHECKING:
     from seriatim.regions.outbox import Copied
 
-__all__ = ["APPLIED", "COPIED", "COUNTS", "DIFFERENCES", "REGION", "STANDING", "STATUS", "regions"]
+__all__ = ["APPLIED", "COPIED", "COUNTS", "DIFFERENCES", "FORGOTTEN", "REGION", "STANDING", "STATUS", "regions"]
 
 STATUS, REGION, COUNTS = Table.of(declared.STATUS), Table.of(declared.REGION), Table.of(declared.COUNTS)
 DIFFERENCES, COPIED = Table.of(declared.DIFFERENCES), Table.of(declared.COPIED)
+FORGOTTEN = Table.of(declared.FORGOTTEN)
 STANDING = Table.of(SESSIONS)
 APPLIED: Table[dict[str, object]] = Table(
     "Applied definitions of two regions",
@@ -107,6 +109,33 @@ def _status(file_: Path, *, limit: int, json_: bool) -> None:
     if found.standing:
         click.echo()
         STANDING.print(found.standing, limit=limit)
+
+
+@regions.command("forget")
+@_FILE
+@click.argument("queue")
+@click.option("--before", required=True, metavar="KEY", help="Forget the sessions whose keys come before this one.")
+@says_why
+@json_option("Print one JSON object.", FORGOTTEN)
+@click.pass_context
+def _forget(ctx: click.Context, file_: Path, queue: str, *, before: str, why: Why, json_: bool) -> None:
+    """Forget all sessions of QUEUE before a key, in both boxes and in the journal that FILE declares. They take no messages any more.
+
+    For sessions that are used once, under keys that ascend with time. Exit code 1: something is left of them; run this again
+    when it is worked off.
+    """
+    with _opened(file_) as (of, _):
+        found = of.forget(queue, before, **why())
+    if json_:
+        FORGOTTEN.print_object(found)
+    elif not found.left:
+        click.echo(
+            in_line(f"sessions forgotten: {found.a} in region a, {found.b} in region b, {found.journal} in the journal")
+        )
+    if found.left:
+        text = f"nothing is forgotten yet, because this is left: {', '.join(found.left)}; run this again when it is worked off"
+        click.echo(in_line(text), err=True)
+        ctx.exit(1)
 
 
 @regions.command("run")

@@ -8,11 +8,12 @@ from seriatim.operations.tables.journal import SESSIONS
 from seriatim.operations.tables.table import Column, Table
 
 if TYPE_CHECKING:
+    from seriatim.regions.closing import ForgottenSessions
     from seriatim.regions.journal.views import SessionCounts
     from seriatim.regions.outbox import Copied
     from seriatim.regions.seeing import Difference, RegionsStatus, RegionStatus
 
-__all__ = ["COPIED", "COUNTS", "DIFFERENCES", "REGION", "STATUS"]
+__all__ = ["COPIED", "COUNTS", "DIFFERENCES", "FORGOTTEN", "REGION", "STATUS"]
 
 REGION: Table[RegionStatus] = Table(
     "A region",
@@ -62,4 +63,14 @@ COPIED: Table[Copied] = Table(
     Column("waiting", shown=lambda one: len(one.waiting)),
     Column("why", optional=True),
     row="seriatim.regions.outbox:Copied",
+)
+FORGOTTEN: Table[ForgottenSessions] = Table(
+    "Sessions that were forgotten",
+    Column("queue"),
+    Column("before"),
+    Column("a"),
+    Column("b"),
+    Column("journal"),
+    Column("left"),
+    row="seriatim.regions.closing:ForgottenSessions",
 )

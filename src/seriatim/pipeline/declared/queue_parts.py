@@ -63,7 +63,7 @@ class Group(Declaration):
     opens: str | None = takes(Text(FILTER, blank=False), None, engines=_BOTH)
     closes: str | None = takes(Text(FILTER, blank=False), None, engines=_BOTH)
     unopened_timeout: Plain[float | None, str] = takes(Period.above_0(), None, engines=_BOTH)
-    expire_after: Plain[float | None, str] = takes(Period.above_0(), None, engines=_BOTH)
+    expire_after: Plain[float | None, str] = takes(Period.above_0(), None, engines=_BOTH | For.REGIONAL)
     expire_to: Literal["tombstone", "nothing"] = takes(
         Choice(("tombstone", "nothing")), "tombstone", engines=For.PIPELINE
     )

@@ -43,16 +43,22 @@ def claim(
     for row in rows:
         over = NEVER if row.over_through is None else row.over_through
         known[row.session] = max(over, known.get(row.session, NEVER))
-    locked = lock(statements, name, queue, known, [(row.session, row.number) for row in rows], opens=True)
+    locked = lock(
+        statements, name, queue, known, [(row.session, row.number) for row in rows], opens=True, passes_over=True
+    )
     _raise_done(locked, known)
     locked.settle(locked.sessions.values())
-    request = _Request(locked, rows)
+    request = _Request(locked, [one for one in rows if one.session in locked.sessions])
     if most:
         request.count_lost()
     request.skip_holes()
     judged = request.judged(most)
-    answers = _Grants(request, region, lease).answers(judged)
+    granted = iter(_Grants(request, region, lease).answers(judged))
     locked.write(ends=True)
+    answers = [
+        next(granted) if row.session in locked.sessions else ClaimAnswer(JournalAnswer.OVER, through=row.number)
+        for row in rows
+    ]
     return [answer for _, answer in sorted(zip(order, answers, strict=True), key=lambda pair: pair[0])]
 
 
@@ -270,7 +276,7 @@ class _Grants:
 
 def _raise_done(locked: LockedSessions, known: Mapping[str, int]) -> None:
     """Note as over the numbers that the asking region's box knows to be over."""
-    sessions = [locked.sessions[key] for key in sorted(known)]
+    sessions = [locked.sessions[key] for key in sorted(locked.sessions)]
     done = rules.raised(
         _ints(session.done_through for session in sessions), _ints(known[session.session] for session in sessions)
     ).tolist()

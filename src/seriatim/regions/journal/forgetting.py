@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from seriatim.errors import UsageError
@@ -9,7 +10,10 @@ from seriatim.kernel.values.time import NEVER
 from seriatim.regions.journal.operators import write_log
 from seriatim.regions.journal.statements import JournalStatements
 
-__all__ = ["PORTION", "Forgotten", "log_purge", "others_outbox", "purge", "report"]
+__all__ = [
+    "PORTION", "Forgotten", "end_before", "forget_over", "log_purge", "others_outbox", "over_before", "purge", "raise_over",
+    "report",
+]  # fmt: skip
 
 #: The most sessions that are forgotten in one transaction.
 PORTION = 1_000
@@ -89,3 +93,32 @@ def log_purge(statements: JournalStatements, name: str, without: str, *, actor: 
     write_log(
         statements, name, None, None, actor=actor, action=f"purge without {without}", reason=reason, detail=detail
     )
+
+
+def over_before(statements: JournalStatements, name: str) -> dict[str, str]:
+    """For each queue that has one, the key before which all its sessions are over."""
+    return {row.queue: row.over_before for row in statements.rows("read_over", name=name)}
+
+
+def raise_over(statements: JournalStatements, name: str, befores: Mapping[str, str]) -> None:
+    """Take over the keys before which all sessions are over, where they are higher."""
+    for queue, before in befores.items():
+        statements.do("set_over", name=name, queue=queue, before=before)
+
+
+def end_before(statements: JournalStatements, name: str, queue: str, before: str, *, actor: str, reason: str) -> int:
+    """Say that all sessions below a key are over, unless the journal knows something of them that isn't: of how many sessions."""
+    left: int = statements.rows("count_left", name=name, queue=queue, before=before)[0].sessions
+    if not left and statements.do("set_over", name=name, queue=queue, before=before):
+        detail = f"all sessions before {before!r} are over, and are forgotten"
+        write_log(statements, name, queue, None, actor=actor, action="forget", reason=reason, detail=detail)
+    return left
+
+
+def forget_over(statements: JournalStatements, name: str, queue: str, most: int) -> int:
+    """Forget at most so many sessions below the key before which all are over; how many they were."""
+    found = statements.rows("forget_over", name=name, queue=queue, most=most)
+    if found:
+        keys = {"queues": [one.queue for one in found], "sessions": [one.session for one in found]}
+        statements.do("forget_entries", name=name, **keys)
+    return len(found)

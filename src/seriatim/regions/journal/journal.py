@@ -341,6 +341,27 @@ class Journal:
             self._again(lambda one: forgetting.log_purge(one, name, without, actor=actor, reason=reason, detail=detail))
         return Forgotten(sessions, numbers)
 
+    def over_before(self, name: str) -> dict[str, str]:
+        """For each queue that has one, the key before which all its sessions are over, and forgotten."""
+        return self._again(lambda one: forgetting.over_before(one, name))
+
+    def raise_over(self, name: str, befores: Mapping[str, str]) -> None:
+        """Take over the keys before which all sessions of queues are over, where they are higher: after a restore of the journal."""
+        self._again(lambda one: forgetting.raise_over(one, name, befores))
+
+    def end_before(self, name: str, queue: str, before: str, *, actor: str, reason: str) -> int:
+        """Say that all sessions below a key are over, unless some aren't: the number of those. Only where no box has, or takes,
+        any of their messages.
+        """
+        return self._again(lambda one: forgetting.end_before(one, name, queue, before, actor=actor, reason=reason))
+
+    def forget_over(self, name: str, queue: str) -> int:
+        """Forget the sessions below the key before which all are over; how many they were."""
+        forgotten = 0
+        while some := self._again(lambda one: forgetting.forget_over(one, name, queue, forgetting.PORTION)):
+            forgotten += some
+        return forgotten
+
     # ---- operators
 
     def act(

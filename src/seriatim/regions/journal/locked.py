@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 
 import numpy as np
+from psycopg import errors
 
-from seriatim.errors import NotFound
+from seriatim.errors import NotFound, UsageError, shown
 from seriatim.kernel.regions import claims
 from seriatim.kernel.regions.claims import EntryState
 from seriatim.kernel.values.columns import Ints
@@ -36,6 +37,12 @@ class Rules:
     retry_after: int
     hole_timeout: int
     forgotten_before: int | None
+    #: All sessions whose keys are below this one are over, and forgotten.
+    over_before: str | None
+
+    def is_over(self, session: str) -> bool:
+        """Whether a session is over, and forgotten, whatever its numbers were."""
+        return self.over_before is not None and session < self.over_before  # the order of UTF-8's bytes
 
 
 @dataclass(slots=True)
@@ -171,9 +178,12 @@ class LockedSessions:
 
 def lock(
     statements: JournalStatements, name: str, queue: str, sessions: Iterable[str], numbers_asked: Iterable[tuple[str, int]] = (), *,
-    opens: bool = False,
+    opens: bool = False, passes_over: bool = False,
 ) -> LockedSessions:  # fmt: skip
-    """Lock sessions, and read them."""
+    """Lock sessions, and read them.
+
+    `opens`: unknown ones, too. If all sessions below a key are over, such a session is refused, or left out (`passes_over`).
+    """
     keys, numbers = sorted(set(sessions)), list(numbers_asked)
     place = {"name": name, "queue": queue}
     of_numbers = {"asked": [session for session, _ in numbers], "numbers": [number for _, number in numbers]}
@@ -187,6 +197,8 @@ def lock(
         raise NotFound(
             f"the journal knows no queue {queue!r} of the regions {name!r}", remedy="define it first: journal.define(…)"
         )
+    if opens and len(locked) < len(keys):
+        _check_missing(Rules(*rules[0]), queue, set(keys) - {row.session for row in locked}, passes_over=passes_over)
     now, incarnation, floor = (locked[0].now, locked[0].incarnation, locked[0].claim_floor) if locked else (0, 0, 0)
     by_number: dict[str, dict[int, Entry]] = {}
     for row in entries:
@@ -197,6 +209,18 @@ def lock(
         by_number,
         now, incarnation, floor,
     )  # fmt: skip
+
+
+def _check_missing(rules: Rules, queue: str, missing: Iterable[str], *, passes_over: bool) -> None:
+    """Refuse sessions that couldn't be opened, because they are over; repeat the transaction where they were forgotten meanwhile."""
+    for session in sorted(missing):
+        if not rules.is_over(session):
+            raise errors.SerializationFailure(f"session {shown(session, 80)} was forgotten at this moment")
+        if not passes_over:
+            raise UsageError(
+                f"sessions before {shown(rules.over_before, 80)} are over, and take no messages",
+                where=f"queue {queue!r}, session {shown(session, 80)}", remedy="send it under the key of another session",
+            )  # fmt: skip
 
 
 def _column(values: Iterable[int]) -> Ints:

@@ -116,8 +116,8 @@ def begin_recovery(statements: JournalStatements, name: str, *, actor: str, reas
 
 def raise_known(statements: JournalStatements, name: str, queue: str, known: Mapping[str, KnownByBox]) -> int:
     """Take over the boxes' knowledge of sessions; nothing is lowered. A claim of a number that is over ends."""
-    locked = lock(statements, name, queue, known, opens=True)
-    sessions = [locked.sessions[key] for key in sorted(known)]
+    locked = lock(statements, name, queue, known, opens=True, passes_over=True)
+    sessions = [locked.sessions[key] for key in sorted(locked.sessions)]
     reported = [known[one.session] for one in sessions]
     ours = np.array([session.done_through for session in sessions], np.int64)
     overs = np.array([NEVER if numbers.over is None else numbers.over for numbers in reported], np.int64)

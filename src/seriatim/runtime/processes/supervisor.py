@@ -112,7 +112,7 @@ class Supervisor:
         box.access.check_enabled()
         definitions = box.definitions()
         for queue in queues:
-            definitions.queue(queue).check_received_here()
+            definitions.queue(queue).check_received_here(by_regions=regional is not None)
         limits = limits or Limits()
         faults = faults or FaultKinds()
         if limits.pace.rate is not None and not is_reader:

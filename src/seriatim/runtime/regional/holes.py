@@ -59,7 +59,10 @@ class Holes:
     def _raise(self, waiting: list[WaitingCopy]) -> int:
         if not waiting:
             return 0
-        wanted = [WantedMessage(copy.group, copy.number, copy.message_id, copy.digest, copy.age) for copy in waiting]
+        wanted = [
+            WantedMessage(copy.group, copy.number, copy.message_id, copy.digest, copy.age, copy.over)
+            for copy in waiting
+        ]
         answers = self.journal.tell(self.name, self.queue, self.region, wanted)
         throughs = {
             copy.group: answer.through

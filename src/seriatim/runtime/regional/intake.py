@@ -218,7 +218,7 @@ class Intake:
         """Return leases of the first copies of some sessions, and the journal's requests for each."""
         leases: list[Lease] = []
         with self.box.session() as session, translated(session.access.place):
-            session.ends_wait = turns.ending
+            session.ends_wait, session.by_regions = turns.ending, True
             most = max(self._most, turns.tuning.now.threads)
             while len(leases) < most:
                 delivery = session.receive(

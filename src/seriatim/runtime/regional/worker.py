@@ -62,6 +62,7 @@ class RegionalWorker(Worker):
     """
 
     _takes_coroutines = False
+    _by_regions = True
 
     def __init__(
         self,

@@ -173,7 +173,7 @@ class _Turn:
         with LeasedSession(lease, box.session, turns.run_as) as session:
             with self._traces.process(lease.messages[:size]):
                 self._handler = turns.handlers.handler(message, session)
-                with HandlerTime(turns.queue):
+                with lease.delivery.lent(), HandlerTime(turns.queue):
                     answer = called(self._handler, given, session)
                 published, consumed, delay_us = answered(answer, size)
                 if published:

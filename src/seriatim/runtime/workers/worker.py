@@ -77,6 +77,8 @@ class Worker:
     """
 
     _takes_coroutines = True
+    #: Whether it asks the journal of two regions what it may handle.
+    _by_regions = False
 
     @fields_apart(Limits)
     def __init__(
@@ -97,7 +99,7 @@ class Worker:
     ) -> None:
         self._limits = Limits(workers, batch, pace, mode, lease)
         definitions = box.definitions()
-        definitions.queue(queue).check_received_here()
+        definitions.queue(queue).check_received_here(by_regions=self._by_regions)
         declared = definitions.queue(queue).declared
         if self._limits.is_leased:
             check_leasable(definitions.queue(queue), is_led=queue in definitions.starting)

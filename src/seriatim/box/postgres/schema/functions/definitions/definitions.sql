@@ -1,7 +1,8 @@
 -- Return all definitions, with their version, as of one moment. A process that routes needs all of them; only
 -- `activation` is for the roles that may receive from the queue. `queue`: the target of a subscription or a service;
 -- `subscriber`: the role of a subscription, NULL: the owner; `types`: the types that the subscription of a role may
--- match. `definition`: of a link, the number of messages that may wait for it.
+-- match. `definition`: of a link, the number of messages that may wait for it; of `regions`, their name, at each of their
+-- queues.
 -- is: stable, definer
 CREATE OR REPLACE FUNCTION {schema}.definitions()
 RETURNS TABLE (
@@ -45,6 +46,9 @@ BEGIN
         SELECT 'link', link_id, link, definition ->> 'max_waiting', NULL, NULL, NULL, NULL, NULL, NULL
         FROM {schema}.links
         WHERE definition ->> 'max_waiting' IS NOT NULL
+        UNION ALL
+        SELECT 'regions', NULL, place.queue, regional.name, NULL, NULL, NULL, NULL, NULL, NULL
+        FROM {schema}.region_queues AS regional JOIN {schema}.queues AS place USING (queue_id)
         UNION ALL
         SELECT 'settings', NULL, 'box', definition::text, NULL, NULL, NULL, NULL, NULL, NULL FROM {schema}.settings;
 END

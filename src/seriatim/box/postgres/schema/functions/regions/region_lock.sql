@@ -1,8 +1,9 @@
 -- Lock sessions, in one order for all; unknown ones begin at `floors`. The arrays are sorted, without repetitions.
+-- `closed_before`: of a queue whose old sessions are closed, the key before which no session takes messages any more.
 -- is: own path, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.region_lock(
     of_queues integer[], of_sessions text[], floors bigint[],
-    OUT queue_id integer, OUT session text, OUT through bigint, OUT over_through bigint
+    OUT queue_id integer, OUT session text, OUT through bigint, OUT over_through bigint, OUT closed_before text
 ) RETURNS SETOF record
 AS $function$
 #variable_conflict use_column
@@ -12,10 +13,12 @@ BEGIN
     FROM unnest(of_queues, of_sessions, floors) WITH ORDINALITY AS given (queue_id, session, through, nth) ORDER BY nth
     ON CONFLICT DO NOTHING;
     RETURN QUERY
-        SELECT known.queue_id, known.session, known.through, known.over_through
+        SELECT known.queue_id, known.session, known.through, known.over_through,
+            CASE WHEN known.session < regional.closed_before THEN regional.closed_before END
         FROM unnest(of_queues, of_sessions) AS given (queue_id, session)
         JOIN {schema}.region_sessions AS known
             ON known.queue_id = ANY (ARRAY[given.queue_id]) AND known.session = ANY (ARRAY[given.session])
+        JOIN {schema}.region_queues AS regional ON regional.queue_id = ANY (ARRAY[given.queue_id])
         ORDER BY known.queue_id, known.session
         FOR UPDATE OF known;
 END

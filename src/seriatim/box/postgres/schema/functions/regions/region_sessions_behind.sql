@@ -7,10 +7,7 @@ CREATE OR REPLACE FUNCTION {schema}.region_sessions_behind(
 AS $function$
 #variable_conflict use_column
 DECLARE
-    its_queue integer := (
-        SELECT regional.queue_id FROM {schema}.region_queues AS regional JOIN {schema}.queues AS place USING (queue_id)
-        WHERE regional.name = of_name AND place.queue = of_queue
-    );
+    its_queue integer := {schema}.region_queue_id(of_name, of_queue);
 BEGIN
     RETURN QUERY
         SELECT known.session, known.through, known.over_through

@@ -15,6 +15,11 @@ BEGIN
         SELECT FROM {schema}.entries AS one WHERE one.queue_id = known.queue_id
     )
     ON CONFLICT DO NOTHING;
+    IF FOUND THEN -- receivers know by the definitions that the journal decides
+        PERFORM {schema}.take_lock({schema}.lock_of('definitions'), 'the definitions');
+        INSERT INTO {schema}.changes (version, what)
+        SELECT max(version) + 1, 'queues became those of two regions' FROM {schema}.changes;
+    END IF;
     RETURN QUERY
         SELECT known.queue, CASE WHEN regional.name IS NULL THEN 'used' ELSE 'others' END
         FROM {schema}.queues AS known LEFT JOIN {schema}.region_queues AS regional USING (queue_id)

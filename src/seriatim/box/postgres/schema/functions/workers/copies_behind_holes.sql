@@ -1,9 +1,9 @@
 -- Return groups that wait for a missing number, with nothing before it left to do, in the order of their keys: their
 -- next number, and the message with the lowest number behind the hole. `digest`: in the journal's form, the SHA-256
--- of type, content type and body.
+-- of type, content type and body. `over_through`: the number through which the session is over, as far as the box knows.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.copies_behind_holes(of_queue integer, after_group text, how_many integer)
-RETURNS TABLE (group_key text, next bigint, number bigint, message_id text, digest bytea, age bigint)
+RETURNS TABLE (group_key text, next bigint, number bigint, message_id text, digest bytea, age bigint, over_through bigint)
 AS $function$
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
@@ -20,7 +20,11 @@ BEGIN
             SELECT one.published_at FROM {schema}.region_numbers AS one
             WHERE one.queue_id = of_queue AND one.session = known.group_key AND one.number = held.sequence
                 AND one.message_id = stored.message_id
-        ), stored.received_at)) * 1000000)::bigint)
+        ), stored.received_at)) * 1000000)::bigint),
+        (
+            SELECT session.over_through FROM {schema}.region_sessions AS session
+            WHERE session.queue_id = of_queue AND session.session = known.group_key
+        )
     FROM (
         SELECT one.group_key, one.next
         FROM {schema}.known_groups AS one

@@ -1,0 +1,43 @@
+"""A queue of two regions is worked on by their worker only: what else completed its copies would pass over the journal."""
+
+from __future__ import annotations
+
+import pytest
+
+import seriatim as sq
+from tests.regions.two import Two, message
+from tests.regions.working import Handled
+
+
+def test_nobody_but_a_worker_of_the_regions_receives(two: Two) -> None:
+    two.regions.publish([message("s", 1), message("s", 2)])
+    box = two.first
+
+    def receive() -> None:
+        with box.session() as tx:
+            tx.receive("status")
+
+    def receive_group() -> None:
+        with box.session() as tx:
+            tx.next_group("status")
+
+    for attempt in (
+        receive, receive_group, lambda: sq.Worker(box, "status", lambda received, tx: None),
+        lambda: sq.Worker(box, "status", lambda received, tx: None, mode="leased"),
+    ):  # fmt: skip
+        with pytest.raises(sq.ActionRefused, match=r"journal says which region .*RegionalWorker\(regions, 'status'"):
+            attempt()
+    assert Handled(two.regions).work("a") == [("s", 1), ("s", 2)]
+
+
+def test_a_process_that_knew_the_queue_before_is_refused_too(two: Two) -> None:
+    plain = sq.Queue("late", sq.Standard(restart_after=0), group="session", sequence="number")
+    for box in two.boxes:
+        box.define(plain)
+    box = two.first
+    with sq.MessageBox.open(box.dsn, schema=box.schema) as other:
+        with other.session() as tx:
+            assert tx.receive("late") is None
+        two.regions.define(plain)
+        with other.session() as tx, pytest.raises(sq.ActionRefused, match="journal says"):
+            tx.receive("late")
