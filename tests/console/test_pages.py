@@ -7,6 +7,7 @@ import re
 from html import unescape
 from uuid import uuid4
 
+import psycopg
 import pytest
 from click.testing import CliRunner
 
@@ -129,7 +130,11 @@ def test_a_list_goes_on_where_it_ended(client):
 
 def test_the_law_is_a_line_with_its_numbers_that_turns_red(box):
     fill(box)
-    line = Client(box).get("/").text.split('class="law')[1].split("</p>")[0]
+    (line,) = [
+        one.split("</p>")[0]
+        for one in Client(box).get("/").text.split('class="law')
+        if "The law of conservation" in one
+    ]
     assert 'kept" role="status"' in line
     assert "The law of conservation holds: received 10 = released 4 + held 5 + duplicate 1." in re.sub(
         "<[^>]+>", "", line
@@ -139,6 +144,39 @@ def test_the_law_is_a_line_with_its_numbers_that_turns_red(box):
     assert 'class="law broken" role="alert"' in page
     assert "received 11 ≠ released 4 + held 5" in page
     assert "group &#39;c2&#39;: took in 5, but 0 are decided and 4 held" in page
+
+
+def test_the_first_page_begins_with_what_needs_a_hand(box):
+    fill(box)
+    publish(box, 1, group="stopped")
+    groups.suspend(box, "shop", "stopped", actor="ann", reason="a look")
+    page = Client(box).get("/").text
+    before = page[: page.index("<table")]
+    assert "What needs a look" in before
+    assert "<strong>suspended</strong>: queue &#39;shop&#39;: " in before
+    assert 'href="/groups?state=suspended">Show them, and resume</a>' in before
+    assert "<strong>unrouted</strong>: " in before
+    assert page.index("The law of conservation holds") > page.index("</table>")  # a small line, while it holds
+
+
+def test_nothing_needs_a_hand_in_an_empty_box(box):
+    page = Client(box).get("/").text
+    assert "Nothing needs a hand" in page
+    assert "What needs a look" not in page
+
+
+def test_a_forgotten_connection_is_listed_and_ended(box):
+    client = Client(box)
+    with psycopg.connect(box.dsn, application_name="a notebook") as forgotten:
+        forgotten.execute("SELECT 1")
+        pid = forgotten.info.backend_pid
+        assert "a notebook" in client.get("/connections").text
+        form = {"action": "connection.end", "name": str(pid), "reason": "it was forgotten"}
+        assert client.post("/act", form).status_code == 303
+        with pytest.raises(psycopg.OperationalError):
+            forgotten.execute("SELECT 1")
+    assert "a notebook" not in client.get("/connections").text
+    assert client.post("/act", form | {"name": "1"}).status_code in (400, 404)
 
 
 def test_a_message_has_its_properties_its_body_and_its_way(client, filled):

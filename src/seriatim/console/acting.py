@@ -20,6 +20,7 @@ from seriatim.kernel.groups.verbs import ON_GROUPS, VERBS, Action, Kind, refusal
 from seriatim.operations import (
     bulk,
     bulk_operations,
+    connections,
     dead_letters,
     groups,
     instances,
@@ -203,6 +204,7 @@ _NAMED: Mapping[str, tuple[str, Callable[..., Done]]] = {
     "subscription.stop": ("switch", _named(subscriptions.stop, "subscription {name!r}: stop", "subscriptions")),
     "schedule.pause": ("switch", _named(schedules.pause, "schedule {name!r}: pause", "schedules")),
     "schedule.resume": ("switch", _named(schedules.resume, "schedule {name!r}: resume", "schedules")),
+    "connection.end": ("switch", _named(connections.end, "connection {name}: ended", "connections", number="the connection")),
     "unrouted.resubmit": ("mend", _resubmit),
     "message.retry": ("mend", _retry),
     "letter.requeue": ("mend", _requeue),

@@ -18,12 +18,14 @@ from seriatim.console.pipelines import Pipelines
 from seriatim.errors import SeriatimError
 from seriatim.operations import queues
 from seriatim.operations.changes import changes
+from seriatim.operations.doctor import findings_of
+from seriatim.operations.finding import Finding, State
 from seriatim.operations.invariants import Account, account_within, broken_within
 from seriatim.operations.looking import clock_ahead_s
 from seriatim.operations.queues import QueueCounts
 from seriatim.pipeline.text.log_fields import fields
 
-__all__ = ["Counted", "Law", "Looks", "Poller"]
+__all__ = ["Counted", "Findings", "Law", "Looks", "Poller"]
 
 _LOG = logging.getLogger("seriatim.console")
 #: Seconds between two questions for changes, two looks at the queues, two checks of the law, and two signs of life.
@@ -68,6 +70,17 @@ class Counted:
     why: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What `seriatim doctor` finds that isn't ok, what is wrong first: `rows`; None: it hasn't looked yet."""
+
+    rows: list[Finding] | None
+    #: Seconds since it looked.
+    age_s: float = 0.0
+    #: Why it couldn't.
+    why: str = ""
+
+
 class Looks:
     """What the console has seen of a box since it was started; threads share it.
 
@@ -83,6 +96,9 @@ class Looks:
         self._looked = self._checked = self._counted_at = float("-inf")
         self._next_count = self._next_audit = float("-inf")
         self._counts: list[QueueCounts] | None = None
+        self._find_lock, self._found_at, self._next_find = threading.Lock(), float("-inf"), float("-inf")
+        self._found: list[Finding] | None = None
+        self._why_none = ""
         self._why_not = ""
         self._law = Law(None, "it is being checked")
         self._ahead, self._clock_read = timedelta(), float("-inf")
@@ -121,8 +137,35 @@ class Looks:
         return Counted(there, time.monotonic() - at, self._why_not)
 
     def recount(self) -> None:
-        """Count the queues anew for the next page: something was done."""
-        self._next_count = float("-inf")
+        """Count the queues and look for findings anew for the next page: something was done."""
+        self._next_count = self._next_find = float("-inf")
+
+    def findings(self) -> Findings:
+        """The findings of the doctor about the box; no page waits long for them."""
+        if time.monotonic() >= self._next_find:
+            look = threading.Thread(target=self._find, daemon=True)
+            look.start()
+            look.join(_PATIENCE_S)
+        if self._found is None:
+            return Findings(None, why=self._why_none)
+        return Findings(self._found, time.monotonic() - self._found_at, self._why_none)
+
+    def _find(self) -> None:
+        if not self._find_lock.acquire(blocking=False):
+            return
+        began = time.monotonic()
+        try:
+            there = [one for one in findings_of(self._box) if one.state is not State.OK]
+            self._found = sorted(there, key=lambda one: one.state is not State.WRONG)
+            self._found_at, self._why_none = time.monotonic(), ""
+        except SeriatimError as error:
+            self._why_none = error.what
+        finally:
+            took = time.monotonic() - began
+            self._next_find = time.monotonic() + max(_LOOK_S, took * _SHARE)
+            if took > _PATIENCE_S:
+                self.number += 1
+            self._find_lock.release()
 
     def _count(self) -> None:
         if not self._count_lock.acquire(blocking=False):

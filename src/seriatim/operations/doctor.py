@@ -29,7 +29,9 @@ from seriatim.pipeline.text.counted import counted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Finding", "State", "examine", "is_project"]
+    from seriatim.box.box import MessageBox
+
+__all__ = ["Finding", "State", "examine", "findings_of", "is_project"]
 
 _GIB = 2**30
 _LEAST_PYTHON = (3, 11)
@@ -205,14 +207,25 @@ def _boxes(dsn: str | None, schema: str, *, audit: bool = False) -> Iterator[Fin
     yield found
     if found.state is State.OK:
         from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
-        from seriatim.operations import box_findings, work_findings  # noqa: PLC0415
 
         with MessageBox.open(dsn, schema=schema, create=False) as box:
-            work = work_findings.Work(box)
-            for name, look_at_work in work_findings.CHECKS.items():
-                yield _with_page(_tried(name, partial(look_at_work, work)))
-            for name, look in (box_findings.CHECKS | ({"laws": box_findings.audit} if audit else {})).items():
-                yield _with_page(_tried(name, partial(look, box)))
+            yield from findings_of(box, audit=audit)
+
+
+def findings_of(box: MessageBox, *, audit: bool = False) -> Iterator[Finding]:
+    """Check a box that is open: first its work, then the box itself.
+
+    Args:
+        box: the box.
+        audit: check its laws to the end, however large it is.
+    """
+    from seriatim.operations import box_findings, work_findings  # noqa: PLC0415 -- the driver, when it is needed
+
+    work = work_findings.Work(box)
+    for name, look_at_work in work_findings.CHECKS.items():
+        yield _with_page(_tried(name, partial(look_at_work, work)))
+    for name, look in (box_findings.CHECKS | ({"laws": box_findings.audit} if audit else {})).items():
+        yield _with_page(_tried(name, partial(look, box)))
 
 
 def _with_page(finding: Finding) -> Finding:

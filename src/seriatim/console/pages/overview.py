@@ -1,11 +1,15 @@
-"""The overview: the queues as rows, and the law of conservation as one line."""
+"""The overview: what needs a hand, the queues as rows, and the law of conservation as one line."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from markupsafe import Markup
 
 from seriatim.console.html import sparkline
 from seriatim.console.page import Answer, Asked, Page
+from seriatim.operations.finding import Finding
 from seriatim.operations.tables.meanings import meanings
 from seriatim.operations.tables.queues import COUNTS
 
@@ -27,6 +31,38 @@ _MEANINGS = [
 ]
 
 
+#: Where a finding is mended, by its name: the parts of the address, with its query, and what the link says.
+_MENDED: Mapping[str, tuple[Sequence[str | Mapping[str, str]], str]] = {
+    "faulted": (("groups", {"state": "faulted"}), "Show them, and retry"),
+    "suspended": (("groups", {"state": "suspended"}), "Show them, and resume"),
+    "waiting": (("groups", {}), "Show them"),
+    "gates": (("groups", {}), "Show them"),
+    "restarts": (("groups", {}), "Show them"),
+    "dead letters": (("dead-letters",), "Show them, and requeue"),
+    "unrouted": (("unrouted",), "Show them, and route again"),
+    "unended": (("messages",), "Show the messages"),
+    "set aside": (("messages", {"status": "invalid"}), "Show what is invalid"),
+    "dialogs": (("dialogs",), "Show them"),
+    "oldest": (("messages",), "Show the messages"),
+    "at work": (("workers",), "Show the workers"),
+    "workers": (("workers",), "Show them"),
+    "leases": (("workers",), "Show the workers"),
+    "subscriptions": (("subscriptions",), "Show them, and start one"),
+    "transactions": (("connections",), "Show the connections, and end one"),
+    "links": (("links",), "Show them"),
+    "schedules": (("schedules",), "Show them"),
+    "bulk": (("bulk-operations",), "Show them"),
+    "faults": (("faults",), "Show them"),
+}
+
+
+def _row(asked: Asked, finding: Finding) -> tuple[Finding, Sequence[str | Mapping[str, str]] | None, str]:
+    """A finding with its link. Why a message is unrouted may name values of properties, which not all may see."""
+    if finding.name == "unrouted" and not asked.may("see-bodies"):
+        finding = replace(finding, found="there are messages that no queue has")
+    return (finding, *_MENDED.get(finding.name, (None, "")))
+
+
 def _read(asked: Asked) -> Answer:
     counted = asked.looks.counted()
     rows = counted.rows or []
@@ -40,7 +76,10 @@ def _read(asked: Asked) -> Answer:
     twin = (
         COUNTS.objects_of(rows) if counted.rows is not None else [{"queue": name, "enabled": on} for name, on in names]
     )
+    findings = asked.looks.findings()
     values = {
+        "findings": findings,
+        "found": [_row(asked, one) for one in findings.rows or ()],
         "rows": rows,
         "names": names,
         "law": asked.looks.law,
