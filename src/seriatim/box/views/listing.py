@@ -351,11 +351,7 @@ class Listing:
         self.parameters()
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters of a statement, which have the names of the fields.
-
-        Raises:
-            UsageError: a value can't be.
-        """
+        """The parameters of a statement, which have the names of the fields. Raises `UsageError`: a value can't be."""
         found: dict[str, Any] = {}
         for name, one in filters_of(type(self)).items():
             found |= one.kind.parameters(name, getattr(self, name))

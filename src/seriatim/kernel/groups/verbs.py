@@ -72,9 +72,8 @@ class ParameterKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """What an action takes besides its group.
-
-    `option`: of the command line, with its `help`. `label`: of its field in a form; empty: no form has it. `needed`: it has no default.
+    """What an action takes besides its group. `option`: of the command line, with its `help`. `label`: of its field in a form; empty: no
+    form has it. `needed`: it has no default.
     """
 
     name: str
@@ -270,10 +269,8 @@ RETRIED_IN = VERBS[Action.RETRY].states | TRIED_AGAIN
 
 
 def checked(action: Action, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is given of the parameters of an action, without what says nothing (None and False).
-
-    Raises:
-        UsageError: the action doesn't take one of them, one is missing, or a number is none or too large.
+    """What is given of the parameters of an action, without what says nothing (None and False). Raises `UsageError`: the action doesn't
+    take one of them, one is missing, or a number is none or too large.
     """
     found = {name: value for name, value in given.items() if value is not None and value is not False}
     takes = {one.name: one for one in VERBS[action].takes}
@@ -361,10 +358,8 @@ def refusal(action: Action, state: str) -> str:
 
 
 def require(action: Action, situation: Situation, where: str, *, named: bool = False) -> None:
-    """Check that an action is allowed; `named`: on a message that is named.
-
-    Raises:
-        ActionRefused: names the state and the actions that are allowed in it.
+    """Check that an action is allowed; `named`: on a message that is named. Raises `ActionRefused`: names the state and the actions that
+    are allowed in it.
     """
     if situation.allows(action, named=named):
         return
