@@ -47,11 +47,9 @@ class PublishVerbs(ABC):
         """The delivery whose messages are at work in this transaction, or were until they were completed."""
 
     def dispense(self, location: str, count: int = 1) -> Tickets:
-        """Take the next ticket numbers of a location, without a gap and in the order of commits.
-
-        Other transactions wait for numbers of this location until the transaction ends. A program that takes numbers of
-        several locations has to take them in the same order everywhere, for example by name. Otherwise two transactions may
-        deadlock, and one of them fails.
+        """Take the next ticket numbers of a location, without a gap and in the order of commits. Other transactions wait for numbers of
+        this location until the transaction ends. A program that takes numbers of several locations has to take them in the same order
+        everywhere, for example by name. Otherwise two transactions may deadlock, and one of them fails.
         """
         checked_location(location)
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= LAST_NUMBER:
@@ -73,13 +71,10 @@ class PublishVerbs(ABC):
         unrouted: Unroutable | None = None,
         cause: Received | None = None,
     ) -> Published:
-        """Publish messages to every queue with a matching subscription. The messages get their tickets at the commit.
-
-        A message whose id was published before in the id space of the publisher's role is left out. So a publisher that
-        doesn't know whether its commit reached the server can publish again. A message that matches no subscription, or
-        doesn't fit its type, is kept as *unrouted*, with the reason.
-
-        While the session works on a message that is on the way to a gate, the messages carry its origin, and its id as
+        """Publish messages to every queue with a matching subscription. The messages get their tickets at the commit. A message whose id
+        was published before in the id space of the publisher's role is left out. So a publisher that doesn't know whether its commit
+        reached the server can publish again. A message that matches no subscription, or doesn't fit its type, is kept as *unrouted*, with
+        the reason. While the session works on a message that is on the way to a gate, the messages carry its origin, and its id as
         ``parent_id``; and as ``correlation_id`` that of the message, or its id, where they have none.
         """
         carried = False
@@ -91,9 +86,8 @@ class PublishVerbs(ABC):
         ))  # fmt: skip
 
     def answers(self, messages: Sequence[Message]) -> list[Message]:
-        """Prepare messages that a handler has returned, to be published later by `publish_answers`.
-
-        It has all that `publish` would give it now: the origin of its cause, and the trace. The handler doesn't change it any more.
+        """Prepare messages that a handler has returned, to be published later by `publish_answers`. It has all that `publish` would give it
+        now: the origin of its cause, and the trace. The handler doesn't change it any more.
         """
         stamped = traced(listed(self._stamped(messages, None)[0]))
         return [

@@ -104,11 +104,9 @@ class Receiver:
         self._is_waiting = False
 
     def receive(self, wait_s: float) -> Delivery | None:
-        """Return the next messages; if there are none, wait some seconds for messages.
-
-        To wait, the transaction must have done nothing yet. However much has to be judged before a message can be
-        handed out, the wait ends with the first turn after its time; the judged messages stay judged, and the next call
-        goes on there.
+        """Return the next messages; if there are none, wait some seconds for messages. To wait, the transaction must have done nothing yet.
+        However much has to be judged before a message can be handed out, the wait ends with the first turn after its time; the judged
+        messages stay judged, and the next call goes on there.
         """
         if wait_s:
             self._deadline = time.monotonic() + wait_s
@@ -323,9 +321,8 @@ class Receiver:
         return delivery
 
     def _route(self) -> bool:
-        """Route messages published through SQL; return whether this or another process routed any.
-
-        If the role of the session may not route, others have to; until then later messages aren't judged.
+        """Route messages published through SQL; return whether this or another process routed any. If the role of the session may not
+        route, others have to; until then later messages aren't judged.
         """
         if not is_unrouted(self._transaction):
             return False

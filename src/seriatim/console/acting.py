@@ -16,7 +16,7 @@ from seriatim.console.pipelines import Pipelines
 from seriatim.console.seen import MOST_SEEN, seen_number, token_of, tokens_in
 from seriatim.console.who import Actor
 from seriatim.errors import Unavailable, UsageError, shown
-from seriatim.kernel.groups.verbs import ON_GROUPS, VERBS, Action, Kind, refusal
+from seriatim.kernel.groups.verbs import ON_GROUPS, VERBS, Action, ParameterKind, refusal
 from seriatim.operations import (
     bulk,
     bulk_operations,
@@ -142,9 +142,9 @@ def _on_group(
     queue, group = form.get("queue", ""), form.get("group", "")
     given: dict[str, Any] = {}
     for one in VERBS[action].takes:
-        if one.kind is Kind.NUMBER and form.get(one.name):
+        if one.kind is ParameterKind.NUMBER and form.get(one.name):
             given[one.name] = _number(one.name, form[one.name])
-        elif one.kind is Kind.BODY and "body" in form and form["body"] != form.get("body_before"):
+        elif one.kind is ParameterKind.BODY and "body" in form and form["body"] != form.get("body_before"):
             if "see-bodies" not in actor.roles:
                 raise Refusal(403, f"{actor.name} may not edit a body", "it needs the role see-bodies")
             given[one.name] = form["body"].encode()

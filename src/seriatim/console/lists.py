@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from seriatim.box.views import filters
 from seriatim.box.views.filtered import offered
-from seriatim.box.views.listing import Choice, Filter, Flag, Limit, Place, Properties, Queue
+from seriatim.box.views.listing import Choice, Filter, Flag, Limit, Place, PropertyValues, Queue
 from seriatim.console.filters import Field, check_queue
 from seriatim.console.page import MOST_ROWS, Answer, Asked, Page, Rows
 from seriatim.operations.tables.errors import ERRORS
@@ -35,7 +35,7 @@ def fields_of(reads: Callable[..., Any], *, of_pipeline: bool = False) -> tuple[
 
 def _is_field(one: Filter) -> bool:
     # By properties anybody could find out values that not all may see.
-    return one.kind.for_people and not isinstance(one.kind, Limit | Place | Properties)
+    return one.kind.for_people and not isinstance(one.kind, Limit | Place | PropertyValues)
 
 
 def _field(one: Filter, name: str, *, of_pipeline: bool) -> Field:

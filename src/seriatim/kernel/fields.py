@@ -243,9 +243,8 @@ class Texts(Kind):
 
 @dataclass(frozen=True)
 class Value(Kind):
-    """A declaration in another one, stored with the keys of its fields. `plain`: a plain value stands for its first field.
-
-    `always`: None is the declaration without arguments, as where the field has such a default.
+    """A declaration in another one, stored with the keys of its fields. `plain`: a plain value stands for its first field. `always`: None
+    is the declaration without arguments, as where the field has such a default.
     """
 
     kind: type[Declaration]
@@ -335,7 +334,6 @@ def _table(kind: Any) -> tuple[Row, ...]:
 
 def folded(kind: type[Declaration], named: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of a declaration, in which a field of a value may stand by its own key: ``attempts=3`` for ``retry=Retry(attempts=3)``.
-
     These are the keys of the stored form, and of files; they save a name where one field is all that is said.
     """
     given = dict(named)
@@ -432,10 +430,8 @@ def to_stored(of: Declaration) -> dict[str, Any]:
 
 
 def from_stored(kind: type[Of], stored: Mapping[str, Any]) -> Of:
-    """The declaration of a mapping that `to_stored` made; a field that it doesn't have yet has its default.
-
-    Raises:
-        UsageError: it has a key of no field; or the declaration refuses a value.
+    """The declaration of a mapping that `to_stored` made; a field that it doesn't have yet has its default. Raises `UsageError`: it has a
+    key of no field; or the declaration refuses a value.
     """
     if unknown := stored.keys() - keys_of(kind):
         raise UsageError(f"{min(unknown)} is unknown here")

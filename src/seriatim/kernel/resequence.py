@@ -57,9 +57,8 @@ _RULES: dict[type[Any], ModuleType] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a call: the new state, the decided messages, the events of groups.
-
-    The released rows of a group in `decided` stand in the order in which they leave.
+    """The result of a call: the new state, the decided messages, the events of groups. The released rows of a group in `decided` stand in
+    the order in which they leave.
     """
 
     state: State
@@ -97,9 +96,8 @@ def advance(policy: Policy, state: State, now: int | Ints) -> Outcome:
 
 
 def call(policy: Policy, state: State, arrivals: Arrivals, now: int) -> Outcome:
-    """An offer followed by an advance, judged as one call: a micro-batch, a receive.
-
-    Without a window the rest of a round is due at once, but not in the call that was the round.
+    """An offer followed by an advance, judged as one call: a micro-batch, a receive. Without a window the rest of a round is due at once,
+    but not in the call that was the round.
     """
     first = offer(policy, state, arrivals)
     until = np.full(len(state), now, np.int64)

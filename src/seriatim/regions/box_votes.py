@@ -319,9 +319,7 @@ class _Writing:
         return self._messages[row.at].message_id
 
     def _locked(self) -> tuple[dict[_Key, int], dict[_Key, str]]:
-        """The highest number of each session, under its lock; and of those that take no messages any more, the key before which
-        none does.
-        """
+        """Return the highest number of each session, under its lock; and the keys before which closed sessions take no messages."""
         keys = sorted({row.key for row in self._rows}, key=lambda key: (key[0], key[1].encode()))
         rows = self._transaction.rows(
             "region_lock", of_queues=[queue_id for queue_id, _ in keys], of_sessions=[queue_id for _, queue_id in keys],

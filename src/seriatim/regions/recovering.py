@@ -47,7 +47,11 @@ def recover(
     for region, (incarnation, _) in reports.items():
         pair.journal.call(partial(_fence, pair.name, region, incarnation))
     for region in reached:
-        over = {one.queue: one.over_before for one in _asks(pair, region, bounds_of(pair.name)) if one.over_before}
+        over = {
+            bounds.queue: bounds.over_before
+            for bounds in _asks(pair, region, bounds_of(pair.name))
+            if bounds.over_before
+        }
         pair.journal.call(partial(_raise_over, pair.name, over))
     raised = 0
     for queue, known_sessions in (known or {}).items():

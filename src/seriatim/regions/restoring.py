@@ -86,7 +86,9 @@ def _learn_from_box(pair: Pair, region: str, incarnation: int, patience_s: float
 
         return pair.in_box(other, read, patience_s=patience_s)
 
-    _take_bounds(pair, region, {one.queue: one.closed_before for one in pair.in_box(other, bounds_of(pair.name))})
+    _take_bounds(
+        pair, region, {bounds.queue: bounds.closed_before for bounds in pair.in_box(other, bounds_of(pair.name))}
+    )
     _take_over(pair, region, _all(portion), patience_s)
     _note(pair, region, incarnation, VOTES, patience_s)
 

@@ -198,10 +198,10 @@ def _compared(
         yield f"{', '.join(changed)} differ between {here} and {there}"
 
 
-def _kept(said: Definition, its: Definition) -> Definition:
-    """What is said, with what a box chooses itself where nothing is said of it."""
-    if isinstance(said, Queue) and isinstance(its, Queue) and said.keep.done is None:
-        return replace(said, keep=replace(said.keep, done=its.keep.done))
+def _kept(said: Definition, declared: Definition) -> Definition:
+    """Return a declaration, with the values that a box chooses where it has none."""
+    if isinstance(said, Queue) and isinstance(declared, Queue) and said.keep.done is None:
+        return replace(said, keep=replace(said.keep, done=declared.keep.done))
     return said
 
 

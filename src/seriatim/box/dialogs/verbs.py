@@ -86,9 +86,8 @@ class DialogVerbs(ABC):
         lifetime: float | str | None = None,
         priority: int = 5,
     ) -> UUID:
-        """Begin one ordered stream to several services. Each service receives at its own pace and sends nothing.
-
-        Arguments and errors are those of `begin_dialog`.
+        """Begin one ordered stream to several services. Each service receives at its own pace and sends nothing. Arguments and errors are
+        those of `begin_dialog`.
         """
         with translated(self._place):
             return self._dialogs.begin(
@@ -115,9 +114,8 @@ class DialogVerbs(ABC):
             self._dialogs.send(rows)
 
     def next_group(self, queue: str, *, wait: float | str | None = None) -> UUID | None:
-        """Lock the next conversation group with messages, without receiving them. Arguments and errors are those of `receive`.
-
-        Then call `receive` with this ``group``.
+        """Lock the next conversation group with messages, without receiving them. Arguments and errors are those of `receive`. Then call
+        `receive` with this ``group``.
         """
         delivery = self.receive(queue, wait=wait)
         if delivery is None:
@@ -146,9 +144,8 @@ class DialogVerbs(ABC):
             self._dialogs.set_timer(handle, delay)
 
     def history(self, handle: UUID | str) -> list[Kept]:
-        """The kept messages of a dialog, also messages set aside unread after its lifetime or beside an invalid message.
-
-        If the service has `retention`, all messages of both directions are kept until this side ends.
+        """The kept messages of a dialog, also messages set aside unread after its lifetime or beside an invalid message. If the service has
+        `retention`, all messages of both directions are kept until this side ends.
         """
         with translated(self._place):
             return self._dialogs.history(handle)

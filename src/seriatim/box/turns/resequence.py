@@ -50,9 +50,8 @@ _SHORTEST_REST, _LONGEST_REST, _REST_OF = 1_000_000, 60_000_000, 60
 
 @dataclass(frozen=True, slots=True)
 class _LeavingMessages(Columns):
-    """Released messages of the turn's groups, in the order in which they leave.
-
-    `row`: the row of `Entries`; `fresh`: released in this turn; `visible`: when it may be seen, microseconds.
+    """Released messages of the turn's groups, in the order in which they leave. `row`: the row of `Entries`; `fresh`: released in this
+    turn; `visible`: when it may be seen, microseconds.
     """
 
     place: Ints

@@ -47,9 +47,8 @@ class Portion(NamedTuple):
     each: int = 100
 
     def arrived_of(self, groups: int, at_most: int, handed: int = 0) -> int:
-        """The number of arrivals of each group that a turn judges, by the numbers of groups and of messages to hand out.
-        `handed`: how many of the
-        group the transaction has handed out; each turn passes over these, so in a long group there are few turns.
+        """The number of arrivals of each group that a turn judges, by the numbers of groups and of messages to hand out. `handed`: how many
+        of the group the transaction has handed out; each turn passes over these, so in a long group there are few turns.
         """
         most = self.together if handed >= self.arrived else max(self.arrived, min(at_most, self.together // 2))
         return min(most, max(self.together // max(groups, 1), self.each))
@@ -140,9 +139,8 @@ class TurnReading:
 def portion_of(
     queue: BoxQueue, groups: int, at_most: int, *, handed: int = 0, all_arrived: bool = False, all_held: bool = False
 ) -> dict[str, int]:
-    """The number of messages that a turn reads, by its number of groups. If a round is a call, all arrivals are read.
-
-    `handed`: see `Portion`.
+    """The number of messages that a turn reads, by its number of groups. If a round is a call, all arrivals are read. `handed`: see
+    `Portion`.
     """
     calls = any(isinstance(policy, BestEffort) and policy.window is None for policy in queue.declared.all_policies())
     return {

@@ -305,8 +305,8 @@ class Turns:
     ) -> None:
         """Record events that operators' actions on several groups caused, in one statement, or in none."""
         rows = []
-        for (key, one), number in zip(acted.items(), numbers or [None] * len(acted), strict=True):
-            kept = one.caused if queue.declared.keep.events == "all" else one.caused.take(one.caused.kept)
+        for (key, action), number in zip(acted.items(), numbers or [None] * len(acted), strict=True):
+            kept = action.caused if queue.declared.keep.events == "all" else action.caused.take(action.caused.kept)
             rows += [(key, number, event) for event in kept.rows()]
         if rows:
             self._transaction.do(

@@ -147,11 +147,10 @@ def find(transaction: Transaction, definitions: Definitions, chosen: FindFilter)
 
 
 def similar_to(transaction: Transaction, chosen: FindFilter) -> tuple[Similar, ...]:
-    """What is similar to a text: at most `limit` groups, by queue and key, and `limit` messages, newest first.
-
-    Whatever its capital letters: groups whose key begins with it, or matches it as a pattern with ``*`` and ``?``; messages whose id begins
-    with it, as far as ids are remembered, if it has 4 characters or more; and of the newest messages those that have it in their id, or as
-    the value of a property. It is read by indexes, and so no more than that.
+    """What is similar to a text: at most `limit` groups, by queue and key, and `limit` messages, newest first. Whatever its capital
+    letters: groups whose key begins with it, or matches it as a pattern with ``*`` and ``?``; messages whose id begins with it, as far as
+    ids are remembered, if it has 4 characters or more; and of the newest messages those that have it in their id, or as the value of a
+    property. It is read by indexes, and so no more than that.
     """
     text, limit = chosen.text, chosen.limit
     variants = _variants(text)

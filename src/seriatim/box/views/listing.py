@@ -21,13 +21,13 @@ from seriatim.pipeline.text.storable import checked_text
 __all__ = [
     "Choice",
     "Filter",
+    "FilterKind",
     "Flag",
-    "Kind",
     "Limit",
     "Listing",
     "Moment",
     "Place",
-    "Properties",
+    "PropertyValues",
     "Queue",
     "Text",
     "When",
@@ -60,7 +60,7 @@ _MOST = 100_000
 _LARGEST = 2**63 - 1
 
 
-class Kind:
+class FilterKind:
     """What a filter takes; by itself, any value."""
 
     #: What stands for a value in help (empty: the name of the filter), an example of a value, and what help says behind the filter's text.
@@ -86,7 +86,7 @@ class Kind:
         return text
 
 
-class Text(Kind):
+class Text(FilterKind):
     """Text that has to be equal; `what` it is, in errors."""
 
     def __init__(self, what: str = "text") -> None:
@@ -135,7 +135,7 @@ class Containing(Text):
         return wanted.casefold() in (its or "").casefold()
 
 
-class Period(Kind):
+class Period(FilterKind):
     """A period, in seconds or as text such as ``"5m"``."""
 
     metavar, example, suffix = "PERIOD", "7d", ", such as {example}"
@@ -151,7 +151,7 @@ class Period(Kind):
         return its is not None and its <= datetime.now().astimezone() - self.taken(name, wanted)
 
 
-class Moment(Kind):
+class Moment(FilterKind):
     """A moment: a datetime, ISO text, or how long ago it was; the field ``until`` takes what was before it."""
 
     metavar = "TIME"
@@ -176,7 +176,7 @@ class Moment(Kind):
         return its < bound if name == "until" else its >= bound
 
 
-class Choice(Kind):
+class Choice(FilterKind):
     """One of some values; of `many` several may be given. `words`: what people read for values that are codes."""
 
     def __init__(
@@ -209,7 +209,7 @@ class Choice(Kind):
         return text
 
 
-class Flag(Kind):
+class Flag(FilterKind):
     """Whether something is wanted."""
 
     def read(self, _: str, text: str) -> bool:
@@ -217,7 +217,7 @@ class Flag(Kind):
         return bool(text)
 
 
-class Whole(Kind):
+class Whole(FilterKind):
     """A whole number."""
 
     def taken(self, name: str, value: Any) -> Any:
@@ -246,7 +246,7 @@ class Limit(Whole):
         return value
 
 
-class Properties(Kind):
+class PropertyValues(FilterKind):
     """Values of properties, by name. A number fits however it is written."""
 
     metavar, suffix = "NAME=VALUE", "; may be repeated. A number fits however it is written"
@@ -299,7 +299,7 @@ class Place(Whole):
             raise UsageError(f"the place {shown(str(query), 60)} can't be", remedy="begin the list anew") from None
 
 
-class Given(Kind):
+class Given(FilterKind):
     """A value that only programs give; `check` raises `UsageError`."""
 
     for_people = False
@@ -327,7 +327,7 @@ class Filter:
     """
 
     text: str
-    kind: Kind
+    kind: FilterKind
     name: str = ""
     label: str = ""
     example: str = ""
@@ -351,11 +351,7 @@ class Listing:
         self.parameters()
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters of a statement, which have the names of the fields.
-
-        Raises:
-            UsageError: a value can't be.
-        """
+        """The parameters of a statement, which have the names of the fields. Raises `UsageError`: a value can't be."""
         found: dict[str, Any] = {}
         for name, one in filters_of(type(self)).items():
             found |= one.kind.parameters(name, getattr(self, name))
@@ -375,7 +371,7 @@ def filters_of(listing: Any) -> Mapping[str, Filter]:
     return {one.name: one.metadata["filter"] for one in fields(listing) if "filter" in one.metadata}
 
 
-def _field(text: str, kind: Kind, default: object = None, **more: str) -> Any:
+def _field(text: str, kind: FilterKind, default: object = None, **more: str) -> Any:
     return field(default=default, metadata={"filter": Filter(text, kind, **more)})
 
 
@@ -440,7 +436,7 @@ def flag(what: str, **more: str) -> Any:
 
 def properties(what: str) -> Any:
     """The filter by values of properties."""
-    return _field(f"{what} with this value of a property", Properties(), name="property")
+    return _field(f"{what} with this value of a property", PropertyValues(), name="property")
 
 
 def limit(noun: str, default: int | None = 100, *, most: int = _MOST, least: int = 1, shown: int | None = None) -> Any:

@@ -22,7 +22,7 @@ from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_progress
 from seriatim.cli.shown.table import Table, json_option
 from seriatim.errors import UsageError
-from seriatim.kernel.groups.verbs import VERBS, Action, Kind, Parameter
+from seriatim.kernel.groups.verbs import VERBS, Action, Parameter, ParameterKind
 from seriatim.kernel.operators.held_groups import missing_numbers
 from seriatim.operations import bulk_operations
 from seriatim.operations.bulk import Refused
@@ -40,11 +40,11 @@ its_queue = click.option(
     "--queue", default=None, help="The group's queue; required if several queues have a group with this key."
 )
 _FILTERS = offered(groups)
-_TYPES: Mapping[Kind, dict[str, Any]] = {
-    Kind.NUMBER: {"type": int},
-    Kind.FLAG: {"is_flag": True},
-    Kind.MESSAGE: {"metavar": "ID"},
-    Kind.BODY: {"type": click.File("rb")},
+_TYPES: Mapping[ParameterKind, dict[str, Any]] = {
+    ParameterKind.NUMBER: {"type": int},
+    ParameterKind.FLAG: {"is_flag": True},
+    ParameterKind.MESSAGE: {"metavar": "ID"},
+    ParameterKind.BODY: {"type": click.File("rb")},
 }
 _OF_MANY = (
     "\n\nTakes one GROUP or several. With --all, acts on every group that matches the options and whose state allows the action; "
@@ -91,7 +91,9 @@ class GroupCommand:
 
     def _check(self, others: str) -> None:
         of_one = [
-            one.option for one in VERBS[self.action].takes if one.name in self.given and one.kind is not Kind.FLAG
+            one.option
+            for one in VERBS[self.action].takes
+            if one.name in self.given and one.kind is not ParameterKind.FLAG
         ]
         if self.pipeline is not None:
             not_with_dsn(self.dsn)

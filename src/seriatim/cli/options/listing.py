@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from seriatim.box.views.filtered import offered
-from seriatim.box.views.listing import Choice, Filter, Flag, Limit, Place, Properties
+from seriatim.box.views.listing import Choice, Filter, Flag, Limit, Place, PropertyValues
 from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.table import Table, json_option
 from seriatim.errors import UsageError, shown
@@ -56,7 +56,7 @@ def _option(name: str, one: Filter, default: Any) -> Callable[[_Command], _Comma
             settings |= {"type": click.IntRange(1, most), "default": default or kind.shown, "show_default": True}
         case Place():
             settings |= {"type": click.IntRange(0), "metavar": kind.metavar}
-        case Properties():
+        case PropertyValues():
             settings |= {"multiple": True, "metavar": kind.metavar, "callback": _properties}
         case _:
             settings["metavar"] = kind.metavar or called.upper().replace("-", "_")

@@ -279,10 +279,8 @@ _BY_NAME: dict[str, type[Policy]] = {kind.name: kind for kind in (Unordered, Fif
 
 
 def policy_from(name: str, **parameters: Any) -> Policy:
-    """The policy with the name that a pipeline file uses (``standard``, ``best_effort``, …).
-
-    Raises:
-        PolicyError: unknown name or parameter, or a wrong value.
+    """The policy with the name that a pipeline file uses (``standard``, ``best_effort``, …). Raises `PolicyError`: unknown name or
+    parameter, or a wrong value.
     """
     kind = _BY_NAME.get(name)
     if kind is None:
@@ -291,10 +289,8 @@ def policy_from(name: str, **parameters: Any) -> Policy:
 
 
 def with_stays(policy: Policy, *, opens: bool, closes: bool, unopened_timeout: Duration | None = None) -> Policy:
-    """The policy, with messages that open its groups or close them, if there are such.
-
-    Raises:
-        PolicyError: the policy is neither `Fifo` nor `Standard`; or there is a time-out, and nothing opens groups.
+    """The policy, with messages that open its groups or close them, if there are such. Raises `PolicyError`: the policy is neither `Fifo`
+    nor `Standard`; or there is a time-out, and nothing opens groups.
     """
     period = period_of("a queue", "unopened_timeout", unopened_timeout)
     if period is not None and not opens:
@@ -317,10 +313,8 @@ def with_stays(policy: Policy, *, opens: bool, closes: bool, unopened_timeout: D
 
 
 def with_regions(policy: Policy, horizon: Duration | None = None) -> Policy:
-    """The policy for messages that two regions send; `horizon`: for how long `Fifo` remembers their ids, None: an hour.
-
-    Raises:
-        PolicyError: the policy is neither `Fifo` nor `Standard`, messages open or close its groups, or the horizon is wrong.
+    """The policy for messages that two regions send; `horizon`: for how long `Fifo` remembers their ids, None: an hour. Raises
+    `PolicyError`: the policy is neither `Fifo` nor `Standard`, messages open or close its groups, or the horizon is wrong.
     """
     if isinstance(policy, FifoStays | StandardStays):
         raise PolicyError(

@@ -98,14 +98,13 @@ class Groups(Columns):
 
 @dataclass(frozen=True, slots=True)
 class Held(Columns):
-    """Messages that arrived and aren't decided, sorted by group and sequence, with equal sequences in order of arrival.
-
-    `ref` is the engine's name for the message and ascends in order of arrival. `late`: held by
-    ``late="suspend"``. `waits`: it came after its round was fixed and belongs to the next round (`BestEffort`); its producer seems to
-    have begun anew, if it is late, too (`Standard`, see `suspected`); or it waits for the opening of its group (see `aside`). `time`:
-    when it arrived, microseconds; `NEVER` stands for a message that arrived before every timer that may still fire. `weight`: how
-    many messages leave with it; of weight 0 are the places of voids, which are no messages and in no count. `fingerprint`: that
-    of its content, 0: unknown. `bits`: whether it opens its group, or closes it, see ``stays.py``; and its region, see ``copies.py``.
+    """Messages that arrived and aren't decided, sorted by group and sequence, with equal sequences in order of arrival. `ref` is the
+    engine's name for the message and ascends in order of arrival. `late`: held by ``late="suspend"``. `waits`: it came after its round was
+    fixed and belongs to the next round (`BestEffort`); its producer seems to have begun anew, if it is late, too (`Standard`, see
+    `suspected`); or it waits for the opening of its group (see `aside`). `time`: when it arrived, microseconds; `NEVER` stands for a
+    message that arrived before every timer that may still fire. `weight`: how many messages leave with it; of weight 0 are the places of
+    voids, which are no messages and in no count. `fingerprint`: that of its content, 0: unknown. `bits`: whether it opens its group, or
+    closes it, see ``stays.py``; and its region, see ``copies.py``.
     """
 
     group: Ints
@@ -152,10 +151,8 @@ class Held(Columns):
 
 @dataclass(frozen=True, slots=True)
 class Ranges(Columns):
-    """Runs of numbers that were skipped, `first`..`last`, disjoint, sorted by group and number.
-
-    Numbers at or above the group's `next` are those of messages that were held and taken out: markers, which are passed when
-    it is their turn, and count as skipped then.
+    """Runs of numbers that were skipped, `first`..`last`, disjoint, sorted by group and number. Numbers at or above the group's `next` are
+    those of messages that were held and taken out: markers, which are passed when it is their turn, and count as skipped then.
     """
 
     group: Ints
@@ -271,11 +268,9 @@ class Remembered(Columns):
 
 @dataclass(frozen=True, slots=True)
 class Sights(Columns):
-    """The numbers that regions have shown of the groups, sorted by group and number; see ``copies.py``.
-
-    `Standard`: runs of numbers, `first`..`last`, disjoint, that were taken in and that one region only has shown; numbers that aren't here
-    both have shown, or nothing is known of them. `FifoMerged`: the ids of messages, `first` = `last`, with the `time` of the first sight.
-    `regions`: as bits.
+    """The numbers that regions have shown of the groups, sorted by group and number; see ``copies.py``. `Standard`: runs of numbers,
+    `first`..`last`, disjoint, that were taken in and that one region only has shown; numbers that aren't here both have shown, or nothing
+    is known of them. `FifoMerged`: the ids of messages, `first` = `last`, with the `time` of the first sight. `regions`: as bits.
     """
 
     group: Ints

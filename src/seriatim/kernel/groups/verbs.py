@@ -21,8 +21,8 @@ __all__ = [
     "RETRIED_IN",
     "VERBS",
     "Action",
-    "Kind",
     "Parameter",
+    "ParameterKind",
     "Situation",
     "Verb",
     "checked",
@@ -61,7 +61,7 @@ class Action(StrEnum):
         return self.replace("_", "-")
 
 
-class Kind(Enum):
+class ParameterKind(Enum):
     """The kind of a parameter. Numbers and flags are of the rule; which message, and its body, is the engine's to know."""
 
     NUMBER = "number"
@@ -72,13 +72,12 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """What an action takes besides its group.
-
-    `option`: of the command line, with its `help`. `label`: of its field in a form; empty: no form has it. `needed`: it has no default.
+    """What an action takes besides its group. `option`: of the command line, with its `help`. `label`: of its field in a form; empty: no
+    form has it. `needed`: it has no default.
     """
 
     name: str
-    kind: Kind
+    kind: ParameterKind
     option: str
     help: str
     label: str = ""
@@ -128,22 +127,30 @@ _ALL = frozenset(GroupState)
 _NOT_LOCKED = _ALL - {GroupState.LOCKED}
 _OPEN = _NOT_LOCKED - {GroupState.CLOSED}
 _MISSING = frozenset({GroupState.WAITING, GroupState.TIMED_OUT})
-_NEXT = Parameter("next", Kind.NUMBER, "--next", "The number with which the group goes on.", "Next number", needed=True)
-_THROUGH = Parameter(
-    "through", Kind.NUMBER, "--through", "Skip only through this number (default: the whole hole).", "Through"
+_NEXT = Parameter(
+    "next", ParameterKind.NUMBER, "--next", "The number with which the group goes on.", "Next number", needed=True
 )
-_BODY = Parameter("body", Kind.BODY, "--edit", "Retry with the content of this file as the message's body.")
+_THROUGH = Parameter(
+    "through", ParameterKind.NUMBER, "--through", "Skip only through this number (default: the whole hole).", "Through"
+)
+_BODY = Parameter("body", ParameterKind.BODY, "--edit", "Retry with the content of this file as the message's body.")
 _ALONE = Parameter(
     "message",
-    Kind.MESSAGE,
+    ParameterKind.MESSAGE,
     "--message",
     "Retry this message, of an unordered queue with a gate, where each message stops by itself.",
 )
 _MESSAGE = Parameter(
-    "message", Kind.MESSAGE, "--message", "Take out this waiting message (default: the message that stopped the group)."
+    "message",
+    ParameterKind.MESSAGE,
+    "--message",
+    "Take out this waiting message (default: the message that stopped the group).",
 )
 _AT_ONCE = Parameter(
-    "at_once", Kind.FLAG, "--now", "Close it at once: nothing leaves any more, and what is there can only be aborted."
+    "at_once",
+    ParameterKind.FLAG,
+    "--now",
+    "Close it at once: nothing leaves any more, and what is there can only be aborted.",
 )
 _NO_NUMBERS = "its policy has no numbers, or it is not opened"
 
@@ -262,10 +269,8 @@ RETRIED_IN = VERBS[Action.RETRY].states | TRIED_AGAIN
 
 
 def checked(action: Action, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is given of the parameters of an action, without what says nothing (None and False).
-
-    Raises:
-        UsageError: the action doesn't take one of them, one is missing, or a number is none or too large.
+    """What is given of the parameters of an action, without what says nothing (None and False). Raises `UsageError`: the action doesn't
+    take one of them, one is missing, or a number is none or too large.
     """
     found = {name: value for name, value in given.items() if value is not None and value is not False}
     takes = {one.name: one for one in VERBS[action].takes}
@@ -276,7 +281,7 @@ def checked(action: Action, given: Mapping[str, Any]) -> dict[str, Any]:
         if parameter.needed and name not in found:
             raise UsageError(f"the {parameter.label.lower()} is missing", remedy=f"give {name}: {parameter.help}")
         number = found.get(name, 0)
-        if parameter.kind is not Kind.NUMBER:
+        if parameter.kind is not ParameterKind.NUMBER:
             continue
         if isinstance(number, bool) or not isinstance(number, int):
             raise UsageError(f"{name} can't be {shown(number)}", remedy="a whole number")
@@ -288,7 +293,9 @@ def checked(action: Action, given: Mapping[str, Any]) -> dict[str, Any]:
 def of_rule(action: Action, given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that the rule of an action takes; which message, and its body, is the engine's to know."""
     kinds = {one.name: one.kind for one in VERBS[action].takes}
-    return {name: value for name, value in given.items() if kinds.get(name) in (Kind.NUMBER, Kind.FLAG)}
+    return {
+        name: value for name, value in given.items() if kinds.get(name) in (ParameterKind.NUMBER, ParameterKind.FLAG)
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,10 +358,8 @@ def refusal(action: Action, state: str) -> str:
 
 
 def require(action: Action, situation: Situation, where: str, *, named: bool = False) -> None:
-    """Check that an action is allowed; `named`: on a message that is named.
-
-    Raises:
-        ActionRefused: names the state and the actions that are allowed in it.
+    """Check that an action is allowed; `named`: on a message that is named. Raises `ActionRefused`: names the state and the actions that
+    are allowed in it.
     """
     if situation.allows(action, named=named):
         return

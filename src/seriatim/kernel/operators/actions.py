@@ -88,9 +88,8 @@ def suspend(policy: Policy, state: State, now: int, group: str) -> Outcome:
 
 
 def resume(policy: Policy, state: State, now: int, group: str) -> Outcome:
-    """Resume the group: held late messages leave first, flagged, then others that may; clocks begin anew.
-
-    Messages that are held because their producer seemed to have begun anew are duplicates: an operator says that it hasn't.
+    """Resume the group: held late messages leave first, flagged, then others that may; clocks begin anew. Messages that are held because
+    their producer seemed to have begun anew are duplicates: an operator says that it hasn't.
     """
     _require(Action.RESUME, policy, state, group)
     return _free(policy, state, now, Flag.SUSPENDED | Flag.BY_OPERATOR)
@@ -155,12 +154,10 @@ def _settled(policy: Policy, before: State, changed: State, now: int, decided: D
 
 
 def skip_message(policy: Policy, state: State, now: int, group: str, ref: int | None = None) -> Outcome:
-    """Set aside the message that stopped the group; with `ref` this held message, whatever it waits for.
-
-    A late message stops its group: the first is set aside, and after the last one the group goes on. In a faulted group the
-    failed message was released before: the engine has it and sets it aside, and the group goes on. The number of a message
-    that isn't late stays taken: a marker is left in its place, which is no message; it is passed with its run, and counts as
-    skipped then.
+    """Set aside the message that stopped the group; with `ref` this held message, whatever it waits for. A late message stops its group:
+    the first is set aside, and after the last one the group goes on. In a faulted group the failed message was released before: the engine
+    has it and sets it aside, and the group goes on. The number of a message that isn't late stays taken: a marker is left in its place,
+    which is no message; it is passed with its run, and counts as skipped then.
     """
     situation = _require(Action.SKIP_MESSAGE, policy, state, group, named=ref is not None)
     if ref is None and situation.state is GroupState.FAULTED:
@@ -226,10 +223,7 @@ def take_out(policy: Policy, state: State, now: int, group: str, numbers: Ints) 
 
 
 def put_back(policy: Policy, state: State, numbers: Ints, group: Ints | None = None) -> State:
-    """Forget that messages with these numbers were taken out: they come back.
-
-    `group`: the group of each; None: the only one.
-    """
+    """Forget that messages with these numbers were taken out: they come back. `group`: the group of each; None: the only one."""
     if not isinstance(policy, Standard | UnitOfWork) or not len(state.skipped):
         return state
     step = policy.increment if isinstance(policy, Standard) else 1
@@ -266,7 +260,6 @@ def skip_hole(policy: Policy, state: State, now: int, group: str, through: int |
 
 def skip_holes(policy: Standard, state: State, now: int, group: str, through: int, under_way: Ints) -> Outcome:
     """Like `skip_hole`, for all holes up to that number, if there are any: messages may wait between them, which leave in their places.
-
     `under_way`: numbers of which some messages are there, and others are still to come: they count as skipped, too.
     """
     outcome = Outcome.unchanged(state)
@@ -344,10 +337,8 @@ def _passed_and_closed(outcome: Outcome) -> Events:
 
 
 def abort(policy: Policy, state: State, now: int, group: str) -> Outcome:
-    """Make all held messages dead, and leave markers in their places, as `skip_message` does with one.
-
-    `next` stays: numbers that never came can still come. The engine makes queued messages dead, also the failed one, so the
-    group isn't faulted.
+    """Make all held messages dead, and leave markers in their places, as `skip_message` does with one. `next` stays: numbers that never
+    came can still come. The engine makes queued messages dead, also the failed one, so the group isn't faulted.
     """
     _require(Action.ABORT, policy, state, group)
     state = state.with_groups(flags=state.groups.flags & ~int(Flag.FAULTED))
@@ -355,10 +346,9 @@ def abort(policy: Policy, state: State, now: int, group: str) -> Outcome:
 
 
 def close(policy: Policy, state: State, now: int, group: str, *, at_once: bool = False) -> Outcome:
-    """Close the group: new messages are late, except missing numbers below the highest one held.
-
-    Released messages leave, and held ones go on by the usual rules; the group is closed when it holds nothing. `at_once`:
-    nothing leaves any more, and what is there can only be aborted.
+    """Close the group: new messages are late, except missing numbers below the highest one held. Released messages leave, and held ones go
+    on by the usual rules; the group is closed when it holds nothing. `at_once`: nothing leaves any more, and what is there can only be
+    aborted.
     """
     _require(Action.CLOSE, policy, state, group)
     groups = state.groups

@@ -75,9 +75,8 @@ def _places(refs: Ints, wanted: Ints) -> Ints:
 
 
 class _Released:
-    """The messages that have left of some groups, before and in this call, in the order in which they did.
-
-    The cause of each that leaves is the place of an arrival; of those that left before it is -1.
+    """The messages that have left of some groups, before and in this call, in the order in which they did. The cause of each that leaves is
+    the place of an arrival; of those that left before it is -1.
     """
 
     def __init__(self, state: State, left: Decided, groups: Ints, arrivals: int, remember: int) -> None:

@@ -32,10 +32,9 @@ __all__ = ["Taken", "due", "events_between", "fire", "holes", "passed_voids", "t
 
 @dataclass(frozen=True, slots=True)
 class Taken(Columns):
-    """The numbers at or above `next` that are taken, sorted by group and number: held ones, and runs of markers.
-
-    `sequence`: the number, or the first of the run; `span`: how many numbers; `weight`: how many messages leave with it;
-    `row`: the row among the held messages, -1 for markers.
+    """The numbers at or above `next` that are taken, sorted by group and number: held ones, and runs of markers. `sequence`: the number, or
+    the first of the run; `span`: how many numbers; `weight`: how many messages leave with it; `row`: the row among the held messages, -1
+    for markers.
     """
 
     group: Ints
@@ -74,9 +73,8 @@ def due(policy: Standard, state: State) -> Ints:
 
 
 def fire(policy: Standard, state: State, until: Ints) -> tuple[State, Decided, Events]:
-    """Fire the timers that are due at or before `until` (a time for each group).
-
-    One call has the same effect as any number of smaller calls.
+    """Fire the timers that are due at or before `until` (a time for each group). One call has the same effect as any number of smaller
+    calls.
     """
     groups = state.groups
     late = due(policy, state) <= until
@@ -224,10 +222,9 @@ def _waiting(at: Taken, step: int) -> Taken:
 
 
 def _opening_times(state: State, time: Ints, run: Ints, owner: Ints, nth: Ints, period: int) -> Ints:
-    """For each run of taken numbers the time when the hole before it opens, if those before it are skipped in time.
-
-    The first hole is open. Each further one opens when the hole before it is skipped, a period after that has opened, or
-    with the first arrival behind it, whichever is later.
+    """For each run of taken numbers the time when the hole before it opens, if those before it are skipped in time. The first hole is open.
+    Each further one opens when the hole before it is skipped, a period after that has opened, or with the first arrival behind it,
+    whichever is later.
     """
     since = state.groups.since[owner]
     if not len(owner):
@@ -255,9 +252,8 @@ def holes(policy: Standard, state: State) -> tuple[Bools, Ints, Ints]:
 
 
 def events_between(policy: Standard, before: State, after: State) -> Events:
-    """The events of a call: a hole is filled if its `next` has moved, and opened if it is new.
-
-    A hole that is filled names the numbers that came: those of the hole that `next` has passed.
+    """The events of a call: a hole is filled if its `next` has moved, and opened if it is new. A hole that is filled names the numbers that
+    came: those of the hole that `next` has passed.
     """
     was, was_first, was_last = holes(policy, before)
     is_, is_first, is_last = holes(policy, after)

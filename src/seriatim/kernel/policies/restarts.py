@@ -37,10 +37,9 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The results of arrivals: their dispositions, and before that the reasons why they are not simply taken in.
-
-    `reason`: as far as each was judged by itself; `back`: those that are held because their producer seems to have begun anew;
-    `likeness`: of messages that come again, whether their content is the same.
+    """The results of arrivals: their dispositions, and before that the reasons why they are not simply taken in. `reason`: as far as each
+    was judged by itself; `back`: those that are held because their producer seems to have begun anew; `likeness`: of messages that come
+    again, whether their content is the same.
     """
 
     disposition: Ints
@@ -58,9 +57,8 @@ def suspects_restart(policy: Standard, groups: Groups) -> Bools:
 
 
 def one_by_one(policy: Standard, state: State, arrivals: Arrivals) -> Bools:
-    """The arrivals that can be judged before it has to be known whether the next of them completes the count.
-
-    Where an arrival may complete it, it comes first, so that the state before it tells.
+    """The arrivals that can be judged before it has to be known whether the next of them completes the count. Where an arrival may complete
+    it, it comes first, so that the state before it tells.
     """
     groups, group = state.groups, arrivals.group
     first = first_per_group(group)
@@ -164,10 +162,8 @@ def count(
 
 @dataclass(frozen=True, slots=True)
 class _Facts(Columns):
-    """Arrivals that may count, in their order.
-
-    `repeats`: it repeats a message, and `likeness`: whether that has the same content. `below`: it is below `next`. `released`: how many
-    messages of its group have left before it in the same call.
+    """Arrivals that may count, in their order. `repeats`: it repeats a message, and `likeness`: whether that has the same content. `below`:
+    it is below `next`. `released`: how many messages of its group have left before it in the same call.
     """
 
     row: Ints

@@ -40,9 +40,8 @@ _MAX = 2**63 - 1
 
 
 def quiet(policy: Standard, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
-    """The arrivals that can be judged together: no timer can fire between them, no capacity can overflow, no marker passes.
-
-    They are a prefix of each group, at least its first arrival. `clocked`: timers fire between messages (event time).
+    """The arrivals that can be judged together: no timer can fire between them, no capacity can overflow, no marker passes. They are a
+    prefix of each group, at least its first arrival. `clocked`: timers fire between messages (event time).
     """
     may = np.ones(len(arrivals), np.bool_)
     if clocked and policy.hole_timeout is not None:
@@ -254,10 +253,8 @@ def _judge(policy: Standard, state: State, arrivals: Arrivals) -> tuple[Ints, In
 
 
 def _hold_late(policy: Standard, state: State, arrivals: Arrivals, disposition: Ints) -> Bools:
-    """Apply ``late=``, and return the late arrivals that would be held.
-
-    Delivered late arrivals are marked RELEASED; in a stopped group they are held, as with ``late="suspend"``. A late void
-    has nothing to deliver and nothing to decide on.
+    """Apply ``late=``, and return the late arrivals that would be held. Delivered late arrivals are marked RELEASED; in a stopped group
+    they are held, as with ``late="suspend"``. A late void has nothing to deliver and nothing to decide on.
     """
     held = np.zeros(len(arrivals), np.bool_)
     if policy.late == "set_aside":
@@ -448,10 +445,9 @@ def _at(values: Ints, positions: Ints) -> Ints:
 def _clocks(
     state: State, waiting: Ints, place: Ints, left: Ints, moment: Ints, *, arrivals: Arrivals, now: Ints | None
 ) -> tuple[Ints, Ints]:
-    """The time when each group's hole opened, and the number of its reports; `NEVER` if there is none.
-
-    A hole opens at the arrival after which messages wait and `next` is missing: the later of the first arrival
-    that waits and the last arrival that released messages; anew whenever `next` has moved.
+    """The time when each group's hole opened, and the number of its reports; `NEVER` if there is none. A hole opens at the arrival after
+    which messages wait and `next` is missing: the later of the first arrival that waits and the last arrival that released messages; anew
+    whenever `next` has moved.
     """
     groups, count = state.groups, len(state)
     none = len(arrivals)

@@ -49,10 +49,9 @@ def _timeout(policy: Stays) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _JudgedMessages(Columns):
-    """Messages in the order in which they are judged, by group.
-
-    The columns of `Arrivals`; then the cause of what is decided when one is judged, and whether that is a time: see `Decided`.
-    `aside`: it was held aside before. Then no capacity rejects it, and a void is decided already.
+    """Messages in the order in which they are judged, by group. The columns of `Arrivals`; then the cause of what is decided when one is
+    judged, and whether that is a time: see `Decided`. `aside`: it was held aside before. Then no capacity rejects it, and a void is decided
+    already.
     """
 
     group: Ints
@@ -154,9 +153,8 @@ def _unopened_part(state: State, aside: Held) -> Held:
 
 
 def quiet(policy: Stays, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
-    """The arrivals that can be judged together, because no timer can fire between them: a prefix of each group.
-
-    Where timers run between messages, it ends with an opening message.
+    """The arrivals that can be judged together, because no timer can fire between them: a prefix of each group. Where timers run between
+    messages, it ends with an opening message.
     """
     if not clocked:
         return np.ones(len(arrivals), np.bool_)
@@ -265,10 +263,8 @@ def _opened(inner: State, aside: Held, line: _JudgedMessages) -> tuple[State, He
 
 
 def _waits(policy: Stays, inner: State, aside: Held, line: _JudgedMessages) -> tuple[Bools, Bools]:
-    """The messages that are held aside, and those that are left to the next pass.
-
-    Of a group that isn't opened what comes before an opening message is held aside; of one that is stopped or closing that one, too,
-    and what comes after it. An earlier message may close the group.
+    """The messages that are held aside, and those that are left to the next pass. Of a group that isn't opened what comes before an opening
+    message is held aside; of one that is stopped or closing that one, too, and what comes after it. An earlier message may close the group.
     """
     none = np.zeros(len(line), np.bool_)
     groups = inner.groups
@@ -407,9 +403,8 @@ class _Bits:
 def _closed(
     policy: Stays, before: Ints, after: State, out: Decided, place: Ints, events: Events
 ) -> tuple[State, Decided, Events]:
-    """Close groups behind a message that has left: messages that left behind it in the same moment are late, as are held ones.
-
-    `before`: the next number of each group when a closing message leaves that is late. No number has passed behind it.
+    """Close groups behind a message that has left: messages that left behind it in the same moment are late, as are held ones. `before`:
+    the next number of each group when a closing message leaves that is late. No number has passed behind it.
     """
     ends = place >= 0
     rows = np.arange(len(out))
@@ -482,9 +477,8 @@ def _times_of(line: _JudgedMessages, cause: Ints, clock: Ints) -> Ints:
 
 
 def _woken(policy: Stays, state: State, cause: Ints, time: Ints, *, timed: bool) -> tuple[State, _JudgedMessages]:
-    """Take out what was held aside in groups that go on: those that have closed, and those that an opening message waits in.
-
-    `cause`, `time`: the messages that start them, by group, and the times.
+    """Take out what was held aside in groups that go on: those that have closed, and those that an opening message waits in. `cause`,
+    `time`: the messages that start them, by group, and the times.
     """
     groups, aside = state.groups, state.held.aside
     is_woken = groups.has(Flag.CLOSED) & groups.has(Flag.COMPLETE)

@@ -147,9 +147,8 @@ def sum_per_group(group: Ints, counts: Ints, groups: int) -> Ints:
 
 
 def running_max(group: Ints, positions: Ints) -> Ints:
-    """The largest position so far within each group, for rows sorted by group.
-
-    Positions are row numbers (or -1), so lifting each group above the one before can't overflow.
+    """The largest position so far within each group, for rows sorted by group. Positions are row numbers (or -1), so lifting each group
+    above the one before can't overflow.
     """
     if not len(positions):
         return positions
@@ -169,9 +168,8 @@ def running_latest(group: Ints, times: Ints) -> Ints:
 
 
 def search_within(values: Ints, low: Ints, high: Ints, wanted: Ints) -> Ints:
-    """For each wanted value, the leftmost position in ``values[low:high]`` (ascending) that is not below it.
-
-    A binary search of all rows at once: as many steps as the longest range has bits.
+    """For each wanted value, the leftmost position in ``values[low:high]`` (ascending) that is not below it. A binary search of all rows at
+    once: as many steps as the longest range has bits.
     """
     low, high = low.copy(), high.copy()
     while True:

@@ -19,10 +19,8 @@ def of_bytes(content: Iterable[bytes]) -> int:
 
 
 def of_value(value: Any) -> int:
-    """The fingerprint of a value that is bytes, text or JSON-like; 0 for any other.
-
-    JSON-like are None, booleans, numbers and text, and lists, tuples and dictionaries of them. Two such values are the same
-    if their canonical JSON is: with sorted keys, and without spaces.
+    """The fingerprint of a value that is bytes, text or JSON-like; 0 for any other. JSON-like are None, booleans, numbers and text, and
+    lists, tuples and dictionaries of them. Two such values are the same if their canonical JSON is: with sorted keys, and without spaces.
     """
     if isinstance(value, bytes | bytearray | memoryview):
         return of_bytes((bytes(value),))

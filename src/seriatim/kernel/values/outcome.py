@@ -181,11 +181,10 @@ class EventKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decided(Columns):
-    """Decided messages, a row for each; released rows of one group stand in the order in which they leave.
-
-    `cause` is the ``ref`` of the arrival that caused the decision; if `timed` is true, a timer or an
-    action caused it, and `cause` is its time. `cause` orders decisions over groups. `counted`: it wasn't released, and counts
-    as a message of a producer that has begun anew. `fingerprint`: of a released one that of its content, 0: unknown.
+    """Decided messages, a row for each; released rows of one group stand in the order in which they leave. `cause` is the ``ref`` of the
+    arrival that caused the decision; if `timed` is true, a timer or an action caused it, and `cause` is its time. `cause` orders decisions
+    over groups. `counted`: it wasn't released, and counts as a message of a producer that has begun anew. `fingerprint`: of a released one
+    that of its content, 0: unknown.
     """
 
     group: Ints

@@ -77,10 +77,7 @@ def of_size(reason: Reason) -> Reason:
 
 
 def whole_number(value: Any) -> int | Reason:
-    """Return a value as int64, or the reason why it is no whole number; a ticket isn't one.
-
-    A `Reason` is an `int`, too: test for it first.
-    """
+    """Return a value as int64, or the reason why it is none; a ticket isn't one. A `Reason` is an `int`, too: test for it first."""
     kind = type(value)
     if kind is int:
         return value if LOWEST <= value <= HIGHEST else Reason.SEQUENCE_OVERFLOWS

@@ -19,7 +19,7 @@ UNROUTED: tuple[str, ...] = get_args(Unroutable)
 @refusing(UsageError)
 @dataclass(frozen=True, slots=True)
 class BoxSettings(Declaration):
-    """Settings that hold for a whole message box, whoever uses it.
+    """The settings of a whole message box, for all its users.
 
     Args:
         unrouted: what `publish` does with a message that would reach no queue, or be invalid there, unless its call or

@@ -48,7 +48,7 @@ def claim(
     )
     _raise_done(locked, known)
     locked.settle(locked.sessions.values())
-    request = _Request(locked, [one for one in rows if one.session in locked.sessions])
+    request = _Request(locked, [row for row in rows if row.session in locked.sessions])
     if most:
         request.count_lost()
     request.skip_holes()

@@ -93,9 +93,8 @@ class JournalTransaction:
 
 
 class Journal:
-    """The journal of two regions. Threads and processes share it; each call is a transaction, or takes part in one.
-
-    `open` makes its schema at first use. A name stands for a pair of regions: one journal can serve several.
+    """The journal of two regions. Threads and processes share it; each call is a transaction, or takes part in one. `open` makes its schema
+    at first use. A name stands for a pair of regions: one journal can serve several.
     """
 
     def __init__(self, connections: Connections) -> None:
@@ -202,9 +201,8 @@ class Journal:
         )
 
     def tell(self, name: str, queue: str, region: str, messages: Sequence[WantedMessage]) -> list[ClaimAnswer]:
-        """Tell which messages a region has and can't hand out, because numbers before them are missing there. Nothing is claimed.
-
-        A hole whose time has run out is skipped by it.
+        """Tell which messages a region has and can't hand out, because numbers before them are missing there. Nothing is claimed. A hole
+        whose time has run out is skipped by it.
         """
         return self._again(lambda one: claims.claim(one, name, queue, region, messages, lease=1, most=0))
 
@@ -261,10 +259,8 @@ class Journal:
         age: float,
         counted: Mapping[str, int] | None = None,
     ) -> list[Vote]:
-        """Bar messages from their numbers, so that a refused sender may give them others.
-
-        Only for numbers for which the sender counts the vote of one box and the other box has refused: no other message can then have the
-        votes of both.
+        """Bar messages from their numbers, so that a refused sender may give them others. Only for numbers for which the sender counts the
+        vote of one box and the other box has refused: no other message can then have the votes of both.
         """
         return self._again(lambda one: votes.bar(one, name, queue, messages, counted or {}, micros(age)))
 
@@ -395,7 +391,6 @@ class Journal:
 
     def recover(self, name: str, known: Mapping[str, Mapping[str, int]], *, actor: str, reason: str) -> Recovery:
         """After a restore of the journal: end all claims, begin a new incarnation, and take over what is known to be over.
-
         `Regions.recover` asks the boxes.
         """
         done = self.begin_recovery(name, actor=actor, reason=reason)

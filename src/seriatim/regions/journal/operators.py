@@ -118,7 +118,7 @@ def raise_known(statements: JournalStatements, name: str, queue: str, known: Map
     """Take over the boxes' knowledge of sessions; nothing is lowered. A claim of a number that is over ends."""
     locked = lock(statements, name, queue, known, opens=True, passes_over=True)
     sessions = [locked.sessions[key] for key in sorted(locked.sessions)]
-    reported = [known[one.session] for one in sessions]
+    reported = [known[session.session] for session in sessions]
     ours = np.array([session.done_through for session in sessions], np.int64)
     overs = np.array([NEVER if numbers.over is None else numbers.over for numbers in reported], np.int64)
     raised = 0

@@ -47,14 +47,14 @@ def digest_of(kind: str, content_type: str | None, body: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class QueueRules(Declaration):
-    """What both regions say of a queue of sessions."""
+    """The rules of both regions for a queue of sessions."""
 
     start: int = takes(Whole(-_LARGEST, _LARGEST), 1)
-    #: From one number to the next, at least 1.
+    #: The step from one number to the next, at least 1.
     increment: int = takes(Whole(1, _LARGEST), 1)
     #: How often a message is handed to a handler, before it has failed for good.
     attempts: int = takes(Whole(1, _LARGEST), 5)
-    #: ``"suspend"``: the session stands in both regions; ``"continue"``: the number is over, and the session goes on.
+    #: ``"suspend"``: the session is suspended in both regions; ``"continue"``: the number is over, and the session goes on.
     errors: str = takes(Choice(("suspend", "continue")), "suspend")
     retry_delay: Plain[float, str] = takes(Period(), 1.0)
     #: Seconds, or ``"5m"``, after which a hole is skipped; None: never.

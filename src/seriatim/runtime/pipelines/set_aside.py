@@ -23,10 +23,8 @@ DISPOSITIONS = ("late", "duplicate", "invalid", "rejected", "dead")
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """A message that a destination did not release, or that has no destination.
-
-    `number` is its number (0, 1 …) among all messages of its batch and destination with its id, whichever are read;
-    `fields` has all its written fields.
+    """A message that a destination did not release, or that has no destination. `number` is its number (0, 1 …) among all messages of its
+    batch and destination with its id, whichever are read; `fields` has all its written fields.
     """
 
     batch: int

@@ -65,7 +65,7 @@ class Serve:
         #: The folders of modules besides Python's own path; default: the current directory.
         self._folders = folders
         self._faults = faults or FaultKinds()
-        #: What the readers log, at least: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
+        #: The least level of the readers' log: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
         self._log_level = log_level
         self._log_format = log_format
         #: The door for other boxes; it is started and closed here. None: there is none.

@@ -126,7 +126,7 @@ def work(orders: Orders) -> None:
 def _workers(
     orders: Orders, handler: Any, scoreboard: Scoreboard, stop: Stop, around: ExitStack
 ) -> tuple[Sequence[Worker], Reporting | None]:
-    """A worker for each queue; none if it was stopped before what they need was there."""
+    """Return a worker for each queue; none if it was stopped before all was ready."""
     place = None if orders.regional is None else RegionalPlace(**orders.regional)
     if place is None:
         opened = open_patiently(orders.dsn, orders.schema, stop, connections=2)

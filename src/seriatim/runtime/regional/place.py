@@ -48,7 +48,7 @@ def box_patiently(regions: Regions, region: str, stop: Stop, *, waits: bool = Tr
 def workers_patiently(
     regions: Regions, place: RegionalPlace, queues: Sequence[str], handler: Any, stop: Stop, *, limits: Limits, **options: Any,
 ) -> list[RegionalWorker]:  # fmt: skip
-    """A worker for each queue; while the journal is away it is waited for. None: it was stopped before."""
+    """Return a worker for each queue; wait while the journal is away. None: it was stopped before."""
     problem = ""
     while not stop.requested:
         try:

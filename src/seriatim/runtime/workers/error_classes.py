@@ -18,9 +18,9 @@ def error_classes(faults: FaultKinds, folders: Sequence[str]) -> ErrorClasses:
         raise UsageError(
             f"faults can't be {shown(faults)}", remedy="such as FaultKinds(transient=[httpx.TransportError])"
         )
-    places = [Path(one) for one in folders] or [Path.cwd()]
+    places = [Path(folder) for folder in folders] or [Path.cwd()]
     loaded = [
-        tuple(load_error_class(one, places) if isinstance(one, str) else one for one in named)
+        tuple(load_error_class(error, places) if isinstance(error, str) else error for error in named)
         for named in (faults.transient, faults.business)
     ]
     classes = ErrorClasses(*loaded)

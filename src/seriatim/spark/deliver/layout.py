@@ -84,7 +84,7 @@ class Layout:
             if isinstance(queue, Queue):
                 own = queue.group
                 return _Shape(own.by, own.default, queue.sequence, incarnation, own.expire_to == "nothing")
-            group, sequence = (one if one in known else None for one in (queue.group, queue.sequence))
+            group, sequence = (name if name in known else None for name in (queue.group, queue.sequence))
             return _Shape(group, queue.default_group, sequence, incarnation, forgets=False)
 
         self._shapes = {departed_queue.name: shape(departed_queue) for departed_queue in departed} | {

@@ -67,7 +67,7 @@ def receive(spark: SparkSession, pipeline: Pipeline, *, static: bool = False, ca
     """All locations of a pipeline as one frame, with the columns of this module's docstring."""
     folders = search_folders(pipeline.source_file)
     names = {**promoted(pipeline.receive), **(PARTS if has_parts(pipeline.receive) else {})}
-    groups = {one.queue.group.by for one in pipeline.route if one.queue.group.by is not None}
+    groups = {route.queue.group.by for route in pipeline.route if route.queue.group.by is not None}
     frames = [
         _location(spark, entry, names, folders, calling, moves_of(entry, groups), static=static)
         for entry in pipeline.receive

@@ -327,7 +327,7 @@ class Bucket:
         self._decide(queue.name, known, decided)
 
     def _without_forgotten(self, queue: Queue, known: QueueState, now: int) -> QueueState:
-        """The groups without those that have expired to nothing; whichever of them gets a message begins as a new incarnation."""
+        """Return the groups without those that have expired to nothing; a message for one of them begins a new incarnation."""
         if queue.group.expire_after is None or queue.group.expire_to != "nothing" or self._cold is None:
             return known
         forgotten = expired(queue.policy, known.state, now, micros(queue.group.expire_after))

@@ -65,9 +65,8 @@ def commands_in(contents: Iterable[str]) -> list[Command]:
 
 
 def in_calls(commands: Iterable[Command]) -> tuple[list[tuple[list[Command], list[Command]]], list[Command]]:
-    """Cut a batch's commands into calls of the operator, in the order of the log.
-
-    A call obeys commands before it takes messages in. So those that follow messages which were put back need another call.
+    """Cut a batch's commands into calls of the operator, in the order of the log. A call obeys commands before it takes messages in. So
+    those that follow messages which were put back need another call.
     """
     calls: list[tuple[list[Command], list[Command]]] = []
     others: list[Command] = []

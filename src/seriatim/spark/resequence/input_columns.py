@@ -344,7 +344,7 @@ def _spread(
 
 
 def _key_source(queue: Queue) -> object:
-    """A value that is equal for queues that find groups in the same way; the next two functions do so for sequences and sizes."""
+    """A value that is equal for queues that find groups in the same way; the next two functions do the same for sequences and sizes."""
     return None if isinstance(queue.policy, Unordered) else (queue.group.by, queue.group.default)
 
 

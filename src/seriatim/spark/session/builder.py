@@ -73,10 +73,8 @@ def open_session(
     conf: Mapping[str, str] | None = None, *, log: Path | None = None, inherit: Sequence[int] = ()
 ) -> SparkSession:
     """Open a Spark session for pipelines; `conf` overrides our settings. In a process with a running Spark it is a new session of that
-    Spark, whose fixed settings (``spark.master``, memory, …) stay.
-
-    `log`: a file for the standard error of Spark and its workers. None: the standard error of this process.
-    `inherit`: open files that Spark's process keeps open as long as it lives, such as a lock.
+    Spark, whose fixed settings (``spark.master``, memory, …) stay. `log`: a file for the standard error of Spark and its workers. None: the
+    standard error of this process. `inherit`: open files that Spark's process keeps open as long as it lives, such as a lock.
     """
     wanted = dict(conf or {})
     running = SparkSession.getActiveSession() or _default_session()

@@ -39,7 +39,7 @@ def identity(
 
 def _identity_of(queue: Queue) -> dict[str, Any]:
     # A group that isn't opened holds messages that only a message can free.
-    stays = [what for what in ("opens", "closes") if getattr(queue.group, what) is not None]
+    stays = [name for name in ("opens", "closes") if getattr(queue.group, name) is not None]
     return {"policy": queue.policy.name, "group": queue.group.by, **({"by messages": stays} if stays else {})}
 
 

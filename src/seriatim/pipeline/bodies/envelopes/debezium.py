@@ -34,9 +34,7 @@ def _op(change: Document) -> Value:
 
 
 def _snapshot(change: Document) -> Value:
-    """Return whether it is a snapshot: since 1.x the source has ``true``, ``first``, ``last``, ``incremental`` and so on, before a
-    boolean.
-    """
+    """Return whether it is a snapshot: since 1.x the source has ``true``, ``first``, ``last``, ``incremental`` …, before a boolean."""
     said = _source(change).get("snapshot")
     return change.get("op") == "r" or (said is not None and str(said).lower() != "false")
 

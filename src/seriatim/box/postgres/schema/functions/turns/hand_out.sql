@@ -94,8 +94,9 @@ BEGIN
                 FROM {schema}.known_groups AS known
                 WHERE known.queue_id = of_queue AND known.group_key = candidate;
             END IF;
-            -- A statement of its own: its snapshot is younger than the lock. A request may have come before, and is
-            -- obeyed by a turn that judges. The line: as much as is asked for, and the one behind it.
+            -- A separate statement: its snapshot is younger than the lock. A request may have come
+            -- before, and is obeyed by a turn that judges. The line: the requested number, and the one
+            -- behind it.
             SELECT
                 -- NULL: its last turn was rolled back.
                 CASE
