@@ -639,7 +639,7 @@ def test_a_lease_that_another_one_ends_is_lost(box, caplog):
     ],
 )  # fmt: skip
 def test_a_handler_that_ends_the_delivery_of_its_lease(box, how):
-    define(box, attempts=1)
+    define(box, retry=sq.Retry(1))
     publish(box, 1, 2)
 
     def handle(message, tx):
