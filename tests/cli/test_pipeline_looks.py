@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from seriatim.cli.main import main
 from seriatim.errors import CheckpointMismatch
 from seriatim.operations.pipelines.found import find
-from seriatim.operations.pipelines.log import operator_log_of
+from seriatim.operations.pipelines.log import operator_log as operator_log_of
 from seriatim.operations.pipelines.pipelines import counts_of
 from seriatim.runtime.pipelines.resubmit import resubmit
 from seriatim.spark.control import operator_log
