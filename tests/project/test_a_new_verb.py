@@ -24,7 +24,7 @@ EDITS: dict[str, list[tuple[str, str]]] = {
             "VERBS: Mapping[Action, Verb] = {\n",
             (
                 '    Action.TOUCH: Verb(_OPEN, "Touch", "Touch", "move its clock", costs="Group {group} loses an hour.", takes=(\n'
-                '        Parameter("by", Kind.NUMBER, "--by", "Seconds.", "By", needed=True),\n'
+                '        Parameter("by", ParameterKind.NUMBER, "--by", "Seconds.", "By", needed=True),\n'
                 "    ), in_bulk=False),\n"
             ),
         ),
