@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ExpiredLease",
-    "Lease",
+    "HeldLease",
     "check_leasable",
     "claim",
     "drop",
@@ -42,7 +42,7 @@ __all__ = [
 _PATIENCE_MS = 10_000
 
 
-class Lease:
+class HeldLease:
     """A worker's lease."""
 
     def __init__(
@@ -139,7 +139,7 @@ class ExpiredLease:
 
 def claim(
     transaction: Transaction, delivery: Delivery, size: int, worker: str, period_us: int, *, is_led: bool = False
-) -> Lease:
+) -> HeldLease:
     """Make a lease of the first messages of a delivery, and put the others back; the lease is valid from the commit on."""
     queue = transaction.access.known.definitions.queue(delivery.queue)
     check_leasable(queue, is_led=is_led)
@@ -151,7 +151,7 @@ def claim(
     )  # fmt: skip
     delivery.happens(Event.TAKEN_OVER)  # from here on the lease's end is the delivery's
     delivery.early_ends = None
-    return Lease(transaction.access, token, queue, delivery, size, incarnation or 0)
+    return HeldLease(transaction.access, token, queue, delivery, size, incarnation or 0)
 
 
 def check_leasable(queue: BoxQueue, *, is_led: bool) -> None:

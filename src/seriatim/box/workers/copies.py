@@ -12,7 +12,7 @@ from functools import partial
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.faults.faults import Fault, fail
-from seriatim.box.faults.lease import Lease
+from seriatim.box.faults.lease import HeldLease
 from seriatim.box.turns.turns import Turns
 from seriatim.errors import LeaseLost
 from seriatim.kernel.groups.policy import Standard
@@ -30,7 +30,7 @@ __all__ = ["CopyEnd", "WaitingCopy", "behind_holes", "end", "known", "note_over"
 class CopyEnd:
     """How a lease of copies ends."""
 
-    lease: Lease
+    lease: HeldLease
     #: The number of its copies that are completed, from the first on.
     done: int
     #: The delay after which the others are handed out again, microseconds; 0: at once.

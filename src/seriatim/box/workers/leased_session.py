@@ -14,7 +14,7 @@ from typing import Self
 import psycopg
 
 from seriatim.box.connection.access import Transaction
-from seriatim.box.faults.lease import Lease
+from seriatim.box.faults.lease import HeldLease
 from seriatim.box.faults.postpone import hide
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
@@ -29,7 +29,7 @@ class LeasedSession(Session):
     """The session for one call of a handler; its end rolls back all that `complete` hasn't committed."""
 
     def __init__(
-        self, lease: Lease, begin: Callable[[], AbstractContextManager[Session]], run_as: str | None = None
+        self, lease: HeldLease, begin: Callable[[], AbstractContextManager[Session]], run_as: str | None = None
     ) -> None:
         super().__init__(lease.access, None, own=False)
         self._lease = lease

@@ -76,16 +76,16 @@ class PipelineLease(threading.Thread):
 
     @property
     def look_s(self) -> float:
-        """See `Lease`."""
+        """See `DeliveryLease`."""
         return min(_LONGEST_LOOK_S, self._lease_s / _ASKS)
 
     def held(self) -> PipelineClaim | None:
-        """See `Lease`."""
+        """See `DeliveryLease`."""
         with self._lock:
             return self._claim if self._clock() < self._until else None
 
     def why(self) -> str:
-        """See `Lease`; without the lease's end, which moves on."""
+        """See `DeliveryLease`; without the lease's end, which moves on."""
         state = self.state
         match state.state:
             case "active":
@@ -95,19 +95,19 @@ class PipelineLease(threading.Thread):
         return state.in_words
 
     def through(self, destination: str, groups: Sequence[str]) -> Mapping[str, int]:
-        """See `Lease`."""
+        """See `DeliveryLease`."""
         if self.state.state == "waiting":
             raise StandsBy(self.why())  # it needn't be waited for once more by each destination
         with self._standing_by(None):
             return self._known.through(self._pipeline, destination, groups)
 
     def note(self, claim: Any, destination: str, through: Mapping[str, int]) -> None:
-        """See `Lease`."""
+        """See `DeliveryLease`."""
         with self._standing_by(claim):
             self._known.deliver(claim, destination, through)
 
     def insert(self, claim: Any, destination: str, through: Mapping[str, int], rows: Mapping[str, list[Any]]) -> None:
-        """See `Lease`."""
+        """See `DeliveryLease`."""
         with self._standing_by(claim):
             self._known.deliver(claim, destination, through, table=self._tables[destination], rows=rows)
 

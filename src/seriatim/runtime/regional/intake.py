@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from seriatim.box.box import MessageBox
 from seriatim.box.faults.faults import Fault
-from seriatim.box.faults.lease import Lease, claim
+from seriatim.box.faults.lease import HeldLease, claim
 from seriatim.box.postgres.translate import translated
 from seriatim.box.workers.copies import CopyEnd, end, known, set_aside
 from seriatim.errors import SeriatimError, Unavailable
@@ -53,7 +53,7 @@ _ASIDE = {
 class TakenSession:
     """Copies of one session that the journal has given to this worker."""
 
-    lease: Lease
+    lease: HeldLease
     held: HeldClaim
     #: The number of copies before those to handle: they are over.
     over: int
@@ -214,9 +214,9 @@ class Intake:
 
     def _leased(
         self, turns: TransactionalTurns, wait_s: float, limit: int | None
-    ) -> tuple[list[Lease], list[list[WantedMessage]]]:
+    ) -> tuple[list[HeldLease], list[list[WantedMessage]]]:
         """Return leases of the first copies of some sessions, and the journal's requests for each."""
-        leases: list[Lease] = []
+        leases: list[HeldLease] = []
         with self.box.session() as session, translated(session.access.place):
             session.ends_wait, session.by_regions = turns.ending, True
             most = max(self._most, turns.tuning.now.threads)
@@ -245,7 +245,7 @@ class Intake:
         return [found[at - len(each) : at] for at, each in zip(ends, rows, strict=True)]
 
     def _sorted(
-        self, lease: Lease, answers: Sequence[ClaimAnswer], asked_at: float
+        self, lease: HeldLease, answers: Sequence[ClaimAnswer], asked_at: float
     ) -> TakenSession | CopyEnd | tuple[CopyEnd, str]:
         """Decide on the copies in a lease: those that are over come first, and the next one decides."""
         over = 0

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from seriatim.box.box import MessageBox
 from seriatim.box.faults.expired_leases import reap
-from seriatim.box.faults.lease import Lease, renew
+from seriatim.box.faults.lease import HeldLease, renew
 from seriatim.box.measures import MEASURES, Measure
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.separate_transaction import SeparateTransaction
@@ -39,13 +39,13 @@ class LeaseKeeper(threading.Thread):
         self._queue = queue
         self._heartbeat_s = heartbeat_s
         self._lock = threading.Lock()
-        self._leases: dict[int, Lease] = {}
+        self._leases: dict[int, HeldLease] = {}
         #: When the database last confirmed a lease; on this side's monotonic clock.
         self._seen: dict[int, float] = {}
         self._ended = threading.Event()
 
     @contextmanager
-    def keeping(self, lease: Lease) -> Iterator[None]:
+    def keeping(self, lease: HeldLease) -> Iterator[None]:
         """Renew the lease inside the block."""
         with self._lock:
             self._leases[lease.token] = lease
@@ -128,7 +128,7 @@ class LeaseKeeper(threading.Thread):
             if not lease.lost.is_set():
                 self._tell(lease)
 
-    def _tell(self, lease: Lease) -> None:
+    def _tell(self, lease: HeldLease) -> None:
         lease.lost.set()
         MEASURES.count(Measure.LEASES_LOST, lease.queue.declared.name)
         _LOG.error(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, LostTurn, fail
-from seriatim.box.faults.lease import Lease, claim, give_back
+from seriatim.box.faults.lease import HeldLease, claim, give_back
 from seriatim.box.faults.postpone import postpone, postponement_us
 from seriatim.box.postgres.translate import migrated, translated
 from seriatim.box.traces import TRACES, TurnTrace
@@ -80,7 +80,7 @@ class LeasedTurns(TurnsWithLeases):
             self.keeper.lose(work.token)
             self.turns.note_lost(LostTurn(work.queue, work.group, work.entry_id, work.token), what)
 
-    def _claimed(self, wait_s: float, limit: int | None, around: ExitStack) -> Lease | None:
+    def _claimed(self, wait_s: float, limit: int | None, around: ExitStack) -> HeldLease | None:
         turns = self.turns
         with turns.box.session() as session, translated(session.access.place):
             session.ends_wait = turns.ending
@@ -101,7 +101,7 @@ class LeasedTurns(TurnsWithLeases):
                 is_led=session.instance is not None,
             )
 
-    def _give_back(self, lease: Lease) -> None:
+    def _give_back(self, lease: HeldLease) -> None:
         """Free the remaining messages at once. If that fails, the lease runs out."""
         lease.is_ending = True
         try:
@@ -127,7 +127,7 @@ class LeasedTurns(TurnsWithLeases):
 class _Turn:
     """One turn."""
 
-    def __init__(self, leased: LeasedTurns, lease: Lease, slot: Slot, traces: TurnTrace) -> None:
+    def __init__(self, leased: LeasedTurns, lease: HeldLease, slot: Slot, traces: TurnTrace) -> None:
         self.tried = 0
         self._handler: Handler | None = None
         self._turns = leased.turns

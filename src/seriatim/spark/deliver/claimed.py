@@ -27,7 +27,7 @@ from seriatim.kernel.values.columns import Bools, Ints
 from seriatim.kernel.values.time import NEVER
 from seriatim.spark.deliver.targets import Target
 
-__all__ = ["MOST_ROWS", "Claimed", "Lease", "StandsBy"]
+__all__ = ["MOST_ROWS", "Claimed", "DeliveryLease", "StandsBy"]
 
 #: The most rows of a table in one transaction; about as many bytes as these.
 MOST_ROWS = 10_000
@@ -41,7 +41,7 @@ class StandsBy(Exception):
     """This run may not deliver now; the text is the reason. The next look follows soon."""
 
 
-class Lease(Protocol):
+class DeliveryLease(Protocol):
     """The right of a run to deliver, and the deliveries under it. Each method raises `StandsBy` where the journal can't be reached, or the
     claim is another's by now.
     """
@@ -97,7 +97,7 @@ class _Groups:
 class Claimed:
     """The target."""
 
-    def __init__(self, destination: str, lease: Lease, sink: Target | None = None) -> None:
+    def __init__(self, destination: str, lease: DeliveryLease, sink: Target | None = None) -> None:
         self._destination = destination
         self._lease = lease
         #: The sink for the rows; None: a table of the journal's database.
@@ -105,7 +105,7 @@ class Claimed:
 
     @property
     def look_s(self) -> float:
-        """See `Lease`."""
+        """See `DeliveryLease`."""
         return self._lease.look_s
 
     def claim(self) -> None:

@@ -29,7 +29,7 @@ from seriatim.errors import CheckpointMismatch, UsageError
 from seriatim.pipeline.declared.pipeline import BOX, DROP, TABLE, Deliver, Pipeline
 from seriatim.pipeline.text.counted import counted
 from seriatim.spark.deliver.carriers import Carriers
-from seriatim.spark.deliver.claimed import Claimed, Lease
+from seriatim.spark.deliver.claimed import Claimed, DeliveryLease
 from seriatim.spark.deliver.file_formats import FORMATS, check_options
 from seriatim.spark.deliver.file_parts import ANSWER, Outlet, Parts
 from seriatim.spark.deliver.layout import DepartedQueue, Layout
@@ -99,7 +99,7 @@ class Sink:
         fence: int = 0,
         incarnations: Mapping[str, int] | None = None,
         departed: Sequence[DepartedQueue] = (),
-        lease: Lease | None = None,
+        lease: DeliveryLease | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         delivering = [destination for destination in pipeline.route if destination.deliver.format != DROP]
@@ -235,7 +235,7 @@ def _outgoing(
     folders: Folders,
     fence: int,
     clock: Callable[[], float],
-    lease: Lease | None,
+    lease: DeliveryLease | None,
 ) -> list[Outgoing]:
     """The deliveries of all destinations with a port, and of set-aside and unrouted messages."""
 
