@@ -30,6 +30,22 @@ RESTARTS = (
         reports=(("restart_suspected", "g", 8, 8),),
     ),
     Case(
+        "a late message that an operator skips has counted",
+        _RULE,
+        Standard(start="first", late="suspend", restart_after=2),
+        (at(0, "g", 5, 4), Act("skip_message", "g", 1), at(2, "g", 3)),
+        released={"g": [5]},
+        dead={"g": [4]},
+        held={"g": [3]},
+        reports=(
+            ("suspended", "g", 4, 4),
+            ("resumed", "g", None, None),
+            ("restart_suspected", "g", 3, 3),
+            ("suspended", "g", 3, 3),
+        ),
+        states={"g": "suspended"},
+    ),
+    Case(
         "a source that repeats its last messages doesn't begin anew",
         _RULE,
         _REPORT,

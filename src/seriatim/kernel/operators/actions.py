@@ -133,7 +133,7 @@ def retry(policy: Policy, state: State, now: int, group: str) -> Outcome:
 def _free(policy: Policy, state: State, now: int, from_: Flag) -> Outcome:
     free = state.with_groups(flags=state.groups.flags & ~int(from_))
     aside = no_messages()
-    if isinstance(policy, Standard) and from_ & Flag.SUSPENDED:
+    if isinstance(policy, Standard) and from_ & Flag.BY_OPERATOR:  # a resume
         free = free.with_groups(suspects=empty_ints(1), suspect=_one(NOTHING))
         back = state.held.suspected
         aside = _set_aside(state.held.take(back).messages(), Disposition.DUPLICATE, Reason.TAKEN_FOR_REPEATED, now)
