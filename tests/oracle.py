@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from seriatim.errors import ActionRefused, UsageError
+from seriatim.kernel.groups.numbers import Sequence
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from tests.oracle_groups import (
     END_OF_TIME,
@@ -28,6 +29,7 @@ from tests.oracle_groups import (
     moment_of,
     whole,
 )
+from tests.oracle_numbers import NumberedGroup, TurningGroup, read, says
 
 
 class Oracle:
@@ -45,8 +47,13 @@ class Oracle:
         region: str | None = None,
         message_id: str | None = None,
         horizon: float | None = None,
+        sequence: Sequence | None = None,
     ) -> None:
         self.policy = policy
+        self.sequence = sequence
+        self.numbered = isinstance(policy, Standard) and (
+            policy.start in ("lowest", "told") or (sequence is not None and bool(set(sequence.says()) - {"void"}))
+        )
         self.region, self.message_id = region, message_id
         self.horizon = micros(3600.0 if horizon is None else horizon)
         if isinstance(policy, Standard) and policy.remember is None:
@@ -68,13 +75,13 @@ class Oracle:
             message = Message(*item, self.next_arrival())
             target = self.understood(message, out)
             if target is not None:
-                before.setdefault(target, (target.hole(), target.view().next))
+                before.setdefault(target, (target.hole(), target.view().next, getattr(target, "life", 0)))
                 message.time = target.clock = max(target.clock, self.now)
                 target.receive(message, target.clock, out)
         for target in self.groups.values():
             target.end_of_offer(max(target.clock, self.now), out)
-        for target, (hole, number) in before.items():
-            out.events += hole_events(target, hole, number)
+        for target, (hole, number, life) in before.items():
+            out.events += hole_events(target, hole, number, life)
         return self.counted(out)
 
     def replay(self, items: Iterable[tuple[Any, Any, Any, float]], watermark: float | None = None) -> Outcome:
@@ -98,6 +105,8 @@ class Oracle:
     def understood(self, message: Message, out: Outcome) -> Group | None:
         """The message's group, unless the message has none, or no place in it."""
         self.tally["in"] += 1
+        if isinstance(self.policy, Unordered) and self.sequence is not None:
+            message.empty = message.void or bool(says(self.sequence.void, message.value))
         if isinstance(self.policy, Unordered) and message.void:
             out.void.append(message)
             return None
@@ -105,7 +114,14 @@ class Oracle:
             out.released.append((message.group, message.sequence, message.value, None, False))
             out.moments.append(self.now)
             return None
-        number = self.number_of(message)
+        if self.sequence is not None or self.numbered:
+            step = self.policy.increment if isinstance(self.policy, Standard) else 1
+            is_valid = read(message, self.sequence or Sequence(), step)
+            number = message.number if is_valid else None
+            if isinstance(self.policy, Fifo):
+                number = message.arrival
+        else:
+            number = self.number_of(message)
         raw = key_bytes(message.group)
         if raw is None or number is None or self.has_wrong_size(message):
             out.invalid.append(message)
@@ -161,6 +177,10 @@ class Oracle:
 
     def plain_group(self, key: Any) -> Group:
         match self.policy:
+            case Standard() if self.numbered:
+                return NumberedGroup(key, self.policy, self.start.get(key_bytes(key)), self.sequence or Sequence())
+            case BestEffort() if self.sequence is not None and self.sequence.modulus is not None:
+                return TurningGroup(key, self.policy, self.sequence)
             case Standard():
                 return StandardGroup(key, self.policy, self.start.get(key_bytes(key)))
             case BestEffort():
@@ -229,15 +249,15 @@ class Oracle:
         self.clock_to(now)
         group, out = self.known(key), Outcome()
         group.clock = max(group.clock, self.now)
-        before, was = group.hole(), group.view().next
+        before, was, life = group.hole(), group.view().next, getattr(group, "life", 0)
         name = "take_out" if action == "skip_message" and arguments else action
         getattr(group, name)(*arguments, group.clock, out)
         group.go_on(group.clock, out)
         if action in ("resume", "skip_message", "reset"):
-            changes = hole_events(group, before, was)
+            changes = hole_events(group, before, was, life)
             out.events += [event for event in changes if event[0] == "hole_opened"]
         if action == "restart":
-            out.events += hole_events(group, None, None)
+            out.events += hole_events(group, None, None, getattr(group, "life", 0))
         return self.counted(out)
 
     # Views.
@@ -268,11 +288,18 @@ def due_of(group: Group) -> int | None:
     return group.due_of_opening() if group.unopened else group.due()
 
 
-def hole_events(group: Group, before: tuple[int, int] | None, was: int | None) -> list[tuple[str, Any, int, int]]:
+def hole_events(
+    group: Group, before: tuple[int, int] | None, was: int | None, life: int = 0
+) -> list[tuple[str, Any, int, int]]:
     """What a call that offers messages reports of a group's hole: judged once, at the end. `was`: its next number before."""
     events: list[tuple[str, Any, int, int]] = []
     after, following = group.hole(), group.view().next
-    if before is not None and following is not None and was is not None and following > was:
+    based = getattr(group, "based", None)
+    if getattr(group, "life", 0) != life:
+        before = None
+    elif before is not None and based is not None and based >= before[0]:
+        pass
+    elif before is not None and following is not None and was is not None and following > was:
         events.append(("hole_filled", group.key, before[0], min(before[1], following - group.policy.increment)))
     if after is not None and (before is None or following != was):
         events.append(("hole_opened", group.key, *after))

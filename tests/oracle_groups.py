@@ -35,11 +35,17 @@ class Message:
     content: Any = None  # what is compared; None: nothing
     region: str | None = None  # which of two regions has sent it, "a" or "b"
     identity: Any = None  # its id there
+    through: int = 0  # the last number that it covers
+    epoch: int | None = None
+    kind: str = "number"  # or base, restarts, unnumbered
+    empty: bool = False  # a filter says that it leaves nothing
+    overlaps: bool = False  # it has numbers that have left before
+    given: Any = None  # the sequence before it was unwrapped
 
     @property
     def void(self) -> bool:
         """Whether it lets the next number pass and leaves nothing."""
-        return self.value is VOID
+        return self.value is VOID or self.empty
 
 
 @dataclass
@@ -494,7 +500,7 @@ class StandardGroup(Group):
         super().__init__(key, policy)
         self.begun_by_first_arrival = start_from is None and policy.start == "first"
         own = policy.start if start_from is None else start_from
-        self.first: int | None = None if own == "first" else own  # type: ignore[assignment]
+        self.first: int | None = own if isinstance(own, int) else None
         self.next = self.first
         self.ranges: list[tuple[int, int]] = []
         self.taken_out: set[int] = set()  # their numbers are at or above next
@@ -931,7 +937,7 @@ class UnitOfWorkGroup(Group):
             return None
         if policy.last is not None:
             is_last = policy.last(value) if callable(policy.last) else value.get(policy.last)
-            return message.number if is_last else None
+            return message.number - policy.start + 1 if is_last else None
         if isinstance(policy.size, int):
             return None
         return whole(self.written_size(value))
@@ -950,7 +956,8 @@ class UnitOfWorkGroup(Group):
         if self.turns_away(number):
             out.late.append(message)
             return
-        if number < 1:
+        place = number - self.policy.start + 1
+        if place < 1:
             out.invalid.append(message)
             return
         stated = self.stated_size(message)
@@ -958,7 +965,7 @@ class UnitOfWorkGroup(Group):
             out.invalid.append(message)
             return
         known = stated if self.size is None else self.size
-        if known is not None and (number > known or stated not in (None, known)):
+        if known is not None and (place > known or stated not in (None, known)):
             out.invalid.append(message)
         elif number in self.taken_out or any(other.number == number for other in self.held):
             out.duplicates.append(message)
@@ -968,16 +975,17 @@ class UnitOfWorkGroup(Group):
                 out.void.append(message)
             if self.size is None and stated is not None:
                 self.size = stated
-                self.taken_out = {one for one in self.taken_out if one <= stated}
-                out.invalid += [other for other in self.messages() if other.number > stated]
-                self.held = [other for other in self.held if other.number <= stated]
+                last = stated + self.policy.start - 1
+                self.taken_out = {one for one in self.taken_out if one <= last}
+                out.invalid += [other for other in self.messages() if other.number > last]
+                self.held = [other for other in self.held if other.number <= last]
             self.let_go(now, out)
 
     def misses(self, number: int) -> bool:
         if not self.messages():
             return False
         taken = self.taken_out | {message.number for message in self.held}
-        return 1 <= number < max(message.number for message in self.messages()) and number not in taken
+        return self.policy.start <= number < max(message.number for message in self.messages()) and number not in taken
 
     def let_go(self, now: int, out: Outcome) -> None:
         self.complete_set(now, out)

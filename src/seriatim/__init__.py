@@ -40,6 +40,7 @@ from seriatim.errors import (
     UsageError,
 )
 from seriatim.kernel.conservation import Counts
+from seriatim.kernel.groups.numbers import Sequence
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.kernel.operators.fault import Retry
 from seriatim.kernel.operators.recover import Recover
@@ -154,6 +155,7 @@ __all__ = [
     "Retry",
     "Schedule",
     "SchemaMismatch",
+    "Sequence",
     "Sequencer",
     "SeriatimError",
     "Service",

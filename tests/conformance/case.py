@@ -13,12 +13,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
+from seriatim.kernel.groups.numbers import Sequence, only_in_memory
 from seriatim.kernel.groups.policy import BestEffort, Policy, Unordered
 
 DISPOSITIONS = ("released", "held", "late", "duplicate", "invalid", "rejected", "dead", "void", "copy")
 
 #: Event kinds that a clock or an action brings about: the same however messages are cut into calls.
-REPORTS = ("hole_overdue", "hole_skipped", "timed_out", "closed", "suspended", "resumed", "restart_suspected", "void")
+REPORTS = (
+    "hole_overdue",
+    "hole_skipped",
+    "timed_out",
+    "closed",
+    "suspended",
+    "resumed",
+    "restart_suspected",
+    "void",
+    "hole_covered",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +97,8 @@ class Case:
     counts for `released` only. A disposition without an expectation must not occur. `conflicts`: the first of each group and
     step, by its number. `unwatched`: nobody looks
     before all has arrived; then there is one look, at the latest message's time. `opens`, `closes`: whether messages with the property
-    of that name open their group, or close it. `regions`: two regions send the messages, see `by`; `horizon`: for how long `Fifo` knows their ids.
+    of that name open their group, or close it. `numbers`: what their numbers mean, and `overlaps`: those that leave and have numbers that have
+    left before. `regions`: two regions send the messages, see `by`; `horizon`: for how long `Fifo` knows their ids.
     """
 
     name: str
@@ -115,6 +127,14 @@ class Case:
     unopened_timeout: float | None = None
     regions: bool = False
     horizon: float | None = None
+    numbers: Sequence | None = None
+    overlaps: Mapping[Any, list[Any]] | None = None
+
+    @property
+    def only_in_memory(self) -> str | None:
+        """Why only engines in memory run it so far; None: all do."""
+        refused = only_in_memory(self.policy, self.numbers)
+        return None if refused is None else refused.what
 
     @property
     def merging(self) -> dict[str, Any]:
@@ -175,12 +195,13 @@ def is_number(value: Any, kind: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of a message; `message` is its position in `Case.messages`."""
+    """What became of a message; `message` is its position in `Case.messages`. `overlaps` is None where an engine can't tell."""
 
     message: int
     disposition: str
     ordinal: int | None = None
     late: bool = False
+    overlaps: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +286,9 @@ def check(case: Case, result: Result) -> None:
     for group, labels in case.labels.items():
         same("labels", [messages[f.message].label for f in released if messages[f.message].group == group], labels)
     check_ordinals(case, released)
+    if case.overlaps is not None and all(fate.overlaps is not None for fate in released):
+        overlap = [replace(fate, late=False) for fate in released if fate.overlaps]
+        same("overlaps", by_group(messages, overlap), with_late(case.overlaps))
     if result.left_by_step is not None:
         check_steps(case, result.left_by_step)
     if result.reports is not None and case.reports is not None:

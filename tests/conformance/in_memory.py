@@ -43,7 +43,12 @@ class InMemory:
 def beginning(case: Case) -> dict[str, Any]:
     """The arguments of a sequencer: first numbers, what is compared of the values, and what opens and closes groups."""
     start_from = {"start_from": dict(case.start_from)} if case.start_from else {}
-    return start_from | (case.merging if case.regions else comparing(case.policy)) | case.stays
+    return start_from | (case.merging if case.regions else comparing(case.policy)) | case.stays | numbering(case)
+
+
+def numbering(case: Case) -> dict[str, Any]:
+    """The argument `sequence`, if the numbers of the case mean anything."""
+    return {} if case.numbers is None else {"sequence": case.numbers}
 
 
 def comparing(policy: Policy) -> dict[str, Any]:
@@ -141,11 +146,8 @@ def dispositions(outcome: Any) -> list[tuple[str, Any]]:
 
 
 def fate_of(released: Any) -> Fate:
-    if isinstance(released, tuple):
-        _, _, value, ordinal, late = released
-    else:
-        value, ordinal, late = released.value, released.ordinal, released.late
-    return Fate(value["message"], "released", ordinal, late)
+    value, ordinal, late, *others = released[2:6]
+    return Fate(value["message"], "released", ordinal, late, any(others))
 
 
 def tuple_of_event(event: Any) -> tuple[str, Any, Any, Any]:

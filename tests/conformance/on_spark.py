@@ -49,6 +49,7 @@ SCHEMA = pa.schema(
 def cannot_run(case: Case) -> str | None:
     """Why a case doesn't apply to a frame; None: it does."""
     whys = (
+        (case.only_in_memory is not None, "only a sequencer knows what its numbers mean so far"),
         (case.has_actions, "an operator acts on it, which a frame can't see"),
         (not case.plain, "its keys, sequences or sizes have no column type in common"),
         (case.unwatched, "a batch looks at what it takes in"),

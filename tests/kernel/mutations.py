@@ -65,20 +65,20 @@ _STANDARD = (
     Mutation(
         "off-step is invalid, measured from the first number",
         "standard.py",
-        "mark(sequence % step != first % step,",
-        "mark(sequence % step != 0 * first,",
+        "off = (sequence % step != first % step) |",
+        "off = (sequence % step != 0 * first) |",
     ),
     Mutation(
         "a number without a successor is invalid",
         "standard.py",
-        "mark(sequence > _MAX - step, Disposition.INVALID,",
-        "mark(sequence > _MAX - 1, Disposition.INVALID,",
+        "mark(ends > _MAX - step, Disposition.INVALID,",
+        "mark(ends > _MAX - 1, Disposition.INVALID,",
     ),
     Mutation(
         "an off-step number is invalid even in a closed group",
         "standard.py",
-        "    if step > 1:\n        mark(",
-        "    if step > 1 and not groups.has(Flag.CLOSED).any():\n        mark(",
+        "    if step > 1:\n        off =",
+        "    if step > 1 and not groups.has(Flag.CLOSED).any():\n        off =",
     ),
     Mutation(
         "of equal numbers the first arrival is kept",
@@ -89,13 +89,13 @@ _STANDARD = (
     Mutation(
         "a number that is held as late is a duplicate when it comes again",
         "standard.py",
-        "return [np.flatnonzero(~held.late), np.flatnonzero(held.late & ~held.suspected)]",
-        "return [np.flatnonzero(~held.late)]",
+        "return [np.flatnonzero(~held.late & ~held.waits), np.flatnonzero(held.late & ~held.suspected)]",
+        "return [np.flatnonzero(~held.late & ~held.waits)]",
     ),
     Mutation(
         "a full group rejects a late number only if it doesn't hold it",
         "standard.py",
-        "~restarts.is_held(state, group, sequence, late=True),",
+        "~restarts.is_held(state, group, sequence, ends, late=True),",
         "late,",
     ),
     Mutation(
@@ -108,20 +108,20 @@ _STANDARD = (
     Mutation(
         "and if it left when its group was resumed",
         "standard.py",
-        "skipped, _ = state.skipped.without(late.group, late.sequence, policy.increment, state.groups.next)",
+        "skipped, _ = state.skipped.without(late.group, late.sequence, late.ends, policy.increment, state.groups.next)",
         "skipped = state.skipped",
     ),
     Mutation(
         "the rest of a range stays skipped on both sides of a number that was delivered late",
         "state.py",
-        "[(number + step, last)] * (number < last)",
-        "[(number + step, last)] * (number < first)",
+        "[(end + step, high)] * (end < high)",
+        "[(end + step, high)] * (end < low)",
     ),
     Mutation(
         "the halves of a range are a step away from the number",
         "state.py",
-        "pieces = [(first, number - step)] * (first < number)",
-        "pieces = [(first, number)] * (first < number)",
+        "pieces = [(low, begin - step)] * (low < begin)",
+        "pieces = [(low, begin)] * (low < begin)",
     ),
     Mutation(
         "a range is cut in two only where there is room for both halves",
@@ -132,8 +132,8 @@ _STANDARD = (
     Mutation(
         "a hole that is filled names the numbers that came",
         "holes.py",
-        "moved = np.minimum(was_last, after.groups.next - policy.increment)",
-        "moved = was_last",
+        "came = np.minimum(was_last, after.groups.next - policy.increment)",
+        "came = was_last",
     ),
     Mutation(
         "below next is late only within a skipped range",
@@ -220,8 +220,8 @@ _STANDARD = (
     Mutation(
         "what is skipped is recorded",
         "holes.py",
-        "state.skipped.add(Ranges(owner[is_gone], before[is_gone], end[is_gone]), next_),",
-        "state.skipped.add(Ranges(owner[is_gone], end[is_gone], end[is_gone]), next_),",
+        "state.skipped.add(Ranges(owner[gone], before[gone], end[gone]), next_),",
+        "state.skipped.add(Ranges(owner[gone], end[gone], end[gone]), next_),",
     ),
     Mutation(
         "the hole behind a skipped one begins at that due time",
@@ -262,14 +262,14 @@ _STANDARD = (
     Mutation(
         "next itself is never rejected",
         "standard.py",
-        "(sequence != state.groups.next[group]) & ~restarts.is_held",
-        "(sequence != state.groups.next[group] - 99) & ~restarts.is_held",
+        "(~_has_next(state, arrivals)[rows] & ~restarts.is_held",
+        "(True & ~restarts.is_held",
     ),
     Mutation(
         "a repeated number is a duplicate even when the group is full",
         "standard.py",
-        "& ~restarts.is_held(state, group, sequence),",
-        "& True,",
+        "& ~restarts.is_held(state, group, sequence, ends)),",
+        "& True),",
     ),
     Mutation(
         "capacity is how many are held",
@@ -286,7 +286,7 @@ _STANDARD = (
     Mutation(
         "a hole that was there and whose next has moved is filled",
         "holes.py",
-        "filled = np.flatnonzero(was & ~same & (after.groups.next > was_first))",
+        "filled = np.flatnonzero(was & ~same & ~told & (after.groups.next > was_first))",
         "filled = np.flatnonzero(was & ~is_)",
     ),
     Mutation(
@@ -416,33 +416,33 @@ _UNIT_OF_WORK = (
     Mutation(
         "a later contradiction about the size is invalid",
         "unit_of_work.py",
-        "mark((known > 0) & is_said & (size != known), Disposition.INVALID, Reason.SIZE_CONTRADICTED)",
+        "mark((known > 0) & said & (size != known), Disposition.INVALID, Reason.SIZE_CONTRADICTED)",
         "pass",
     ),
     Mutation(
         "a number above the size is invalid",
         "unit_of_work.py",
-        "mark((known > 0) & (sequence > known), Disposition.INVALID, Reason.ABOVE_SIZE)",
+        "mark((known > 0) & (place > known), Disposition.INVALID, Reason.ABOVE_SIZE)",
         "pass",
     ),
     Mutation(
         "a number above the size it states is invalid",
         "unit_of_work.py",
-        "mark((known == 0) & is_said & (sequence > size), Disposition.INVALID, Reason.ABOVE_SIZE)",
+        "mark((known == 0) & said & (place > size), Disposition.INVALID, Reason.ABOVE_SIZE)",
         "pass",
     ),
     Mutation(
         "a number below one is invalid",
         "unit_of_work.py",
-        "mark(sequence < 1, Disposition.INVALID, Reason.BELOW_ONE)",
+        "mark(sequence < policy.start, Disposition.INVALID, Reason.BELOW_ONE if policy.start else Reason.BELOW_START)",
         "pass",
     ),
     Mutation("a number twice doesn't tell the size", "unit_of_work.py", "says[twice] = False", "pass"),
     Mutation(
         "held ones above a size that is told later are invalid",
         "unit_of_work.py",
-        "over = unknown[held.group] & (size[held.group] > 0) & (held.sequence > size[held.group])",
-        "over = unknown[held.group] & (held.sequence > 10**9)",
+        "over = unknown[held.group] & (size[held.group] > 0) & (before > size[held.group])",
+        "over = unknown[held.group] & (before > 10**9)",
     ),
     Mutation(
         "the time-out counts from the first arrival",
@@ -481,7 +481,7 @@ _GROUPS = (
     Mutation(
         "with the last late message skipped the group goes on by itself",
         "actions.py",
-        "if rest.held.late.any():",
+        "if _stopping_late(policy, rest.held).any() or rest.held.late.any():",
         "if len(late):",
     ),
     Mutation(
@@ -564,7 +564,12 @@ _WEIGHTS = (
         "counts = sum_per_group(rows.group, rows.weight, len(state))",
         "counts = np.bincount(rows.group, minlength=len(state))",
     ),
-    Mutation("a void leaves nothing", "standard.py", "leaves = free & message", "leaves = free & (at.row >= 0)"),
+    Mutation(
+        "a void leaves nothing",
+        "standard.py",
+        "leaves = free & (message if held.through is None else at.messages)",
+        "leaves = free & (at.row >= 0)",
+    ),
     Mutation(
         "a void is one from the moment it is taken in",
         "standard.py",
@@ -626,14 +631,14 @@ _TAKING_OUT = (
     Mutation(
         "a held number that is taken out stays taken",
         "actions.py",
-        "skipped = skipped.add(_runs(policy, gone.sequence[~gone.late & ~gone.waits]), groups.next)",
+        "skipped = _with_markers(policy, skipped, gone.take(~gone.late & ~gone.waits), groups.next)",
         "pass",
     ),
     Mutation(
         "a run of markers counts as so many numbers",
         "standard.py",
-        "left = sum_per_group(group[free], at.span[free], len(state))",
-        "left = np.bincount(group[free], minlength=len(state))",
+        "following[group[free]] = sequence[free] + step * at.span[free]",
+        "following[group[free]] = sequence[free] + step",
     ),
     Mutation(
         "the number of a marker is a duplicate while it waits",
@@ -787,8 +792,8 @@ _RESTARTS = (
     Mutation(
         "what was held aside comes behind the opening message, for a conflict",
         "conflicts.py",
-        "places = _places(arrivals.ref, candidates.ref)",
-        "places = candidates.ref",
+        "came = _places(arrivals.ref, its.ref)",
+        "came = its.ref",
     ),
     Mutation(
         "a repetition that follows one that counted counts for a restart",
@@ -825,8 +830,8 @@ _RESTARTS = (
     Mutation(
         "a number is below next when it has passed in the same call, for a restart",
         "restarts.py",
-        "(passage.moment[is_there] < rows)",
-        "(passage.moment[is_there] < -1)",
+        "(passage.moment[found] < rows)",
+        "(passage.moment[found] < -1)",
     ),
     Mutation(
         "a repetition that doesn't count suspends no group for a restart",
@@ -897,8 +902,8 @@ _RESTARTS = (
     Mutation(
         "no message has stopped a group that waits because of a restart",
         "actions.py",
-        "return held.late & ~held.suspected if isinstance(policy, Standard) else held.late",
-        "return held.late",
+        "return (held.late & ~held.suspected) |",
+        "return held.late |",
     ),
 )
 
@@ -924,7 +929,7 @@ _CONFLICTS = (
     Mutation(
         "only the last that left are compared",
         "conflicts.py",
-        "is_known[is_known] = self._rank[entry[is_known]] >= count[which[is_known]] - self._remember",
+        "found[found] = self._rank[entry[found]] >= count[which[found]] - self._remember",
         "pass",
     ),
     Mutation(
@@ -948,14 +953,14 @@ _CONFLICTS = (
     Mutation(
         "what leaves by an action is remembered",
         "standard.py",
-        "state = state.remembering(left.group, left.sequence, left.fingerprint, policy.remember)",
-        "state = state.having()",
+        "state, released, passage = release(policy, state, before, Arrivals.empty(), now=now)",
+        "state, released, passage = release(policy, state, before, Arrivals.empty(), now=now)\n    state = state.remembering(Remembered.empty(), 0)",
     ),
     Mutation(
         "what leaves with a timer is remembered",
         "holes.py",
-        "after = after.remembering(leaving.group, leaving.sequence, leaving.fingerprint, policy.remember)",
-        "after = after.having()",
+        "Remembered(leaving.group, leaving.sequence, leaving.fingerprint, leaving.through), policy.remember",
+        "Remembered.empty(), policy.remember",
     ),
     Mutation(
         "a repetition of known equal content counts for nothing",
@@ -984,8 +989,8 @@ _CONFLICTS = (
     Mutation(
         "what may be held for a restart is judged first, also if it repeats what is held",
         "restarts.py",
-        " | is_held(state, group, arrivals.sequence)\n",
-        "\n",
+        "odd |= is_held(state, group, arrivals.sequence, arrivals.ends)",
+        "odd |= False",
     ),
     Mutation(
         "a value that can't be written as JSON isn't compared",
@@ -1290,8 +1295,8 @@ _COPIES = (
     Mutation(
         "copies don't count for a restart",
         "restarts.py",
-        "rows = rows[judged.disposition[rows] != Disposition.COPY]",
-        "pass",
+        "(judged.disposition[rows] != Disposition.COPY) &",
+        "(judged.disposition[rows] != -1) &",
     ),
     Mutation(
         "nothing counts for a restart in a closed group",
@@ -1316,8 +1321,8 @@ _COPIES = (
     Mutation(
         "what a restart has held says its region",
         "standard.py",
-        "bits = batch.bits if merged or isinstance(policy, StandardStays) else",
-        "bits = batch.bits if isinstance(policy, StandardStays) else",
+        "bits = taken.bits if merged or isinstance(policy, StandardStays) else",
+        "bits = taken.bits if isinstance(policy, StandardStays) else",
     ),
     Mutation(
         "a void without a region has no copies", "copies.py", "region[region == 0] = BOTH", "region[region == 0] = 0"

@@ -64,10 +64,11 @@ windowed = st.builds(
     BestEffort, window=st.sampled_from([2, 3, 5]), buffer=st.sampled_from([0, 0.1, 0.5, 1, 2]), late=_lates
 )
 windowless = st.builds(BestEffort, max_rows=st.sampled_from([None, 1, 2]), late=_lates)
+_timeouts, _starts = st.sampled_from([None, 2, 5]), st.sampled_from([1, 1, 0])
 units_of_work = st.one_of(
-    st.builds(UnitOfWork, size=st.integers(1, 4), timeout=st.sampled_from([None, 2, 5])),
-    st.builds(UnitOfWork, size=st.just("size"), timeout=st.sampled_from([None, 2, 5])),
-    st.builds(UnitOfWork, last=st.just("last"), timeout=st.sampled_from([None, 2, 5])),
+    st.builds(UnitOfWork, size=st.integers(1, 4), timeout=_timeouts, start=_starts),
+    st.builds(UnitOfWork, size=st.just("size"), timeout=_timeouts, start=_starts),
+    st.builds(UnitOfWork, last=st.just("last"), timeout=_timeouts, start=_starts),
 )
 by_arrival = st.sampled_from([Fifo(), Unordered()])
 

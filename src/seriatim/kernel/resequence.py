@@ -24,17 +24,19 @@ from seriatim.kernel.groups.arrivals import Arrivals
 from seriatim.kernel.groups.incarnation import new_state
 from seriatim.kernel.groups.policy import (
     BestEffort,
+    BestEffortNumbers,
     Fifo,
     FifoMerged,
     FifoStays,
     Policy,
     Standard,
+    StandardNumbers,
     StandardStays,
     UnitOfWork,
     Unordered,
 )
 from seriatim.kernel.groups.state import State
-from seriatim.kernel.policies import best_effort, fifo, holes, standard, stays, unit_of_work
+from seriatim.kernel.policies import best_effort, fifo, holes, numbers, standard, stays, turning, unit_of_work
 from seriatim.kernel.policies.closing import close_emptied
 from seriatim.kernel.policies.late import may_suspend, suspensions
 from seriatim.kernel.values.columns import Ints, first_per_group, last_per_group, running_latest
@@ -52,6 +54,8 @@ _RULES: dict[type[Any], ModuleType] = {
     FifoMerged: fifo,
     FifoStays: stays,
     StandardStays: stays,
+    StandardNumbers: numbers,
+    BestEffortNumbers: turning,
 }
 
 
@@ -137,6 +141,8 @@ def why_held(policy: Policy, state: State) -> Ints:
     waits = np.full(len(state.held), Reason.BEHIND_HOLE if isinstance(policy, Standard) else Reason.COLLECTING)
     if isinstance(policy, FifoStays | StandardStays):
         waits[state.held.aside] = Reason.UNOPENED
+    if isinstance(policy, StandardNumbers):
+        waits = numbers.why_held(policy, state)
     reason = np.where(state.stopped()[state.held.group], Reason.GROUP_STOPPED, waits)
     reason = np.where(state.held.late, Reason.LATE_HELD, reason)
     return np.where(state.held.suspected, Reason.RESTART_SUSPECTED, reason) if isinstance(policy, Standard) else reason

@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seriatim.errors import ActionRefused, NotFound, UsageError, shown
+from seriatim.errors import ActionRefused, NotFound, PolicyError, UsageError, shown
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.conservation import Counts
 from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.groups.number_reader import NumberReader, Read, property_of
+from seriatim.kernel.groups.numbers import Sequence, with_numbers
 from seriatim.kernel.groups.policy import (
     BestEffort,
     Duration,
@@ -21,6 +23,7 @@ from seriatim.kernel.groups.policy import (
     FifoMerged,
     Policy,
     Standard,
+    StandardNumbers,
     UnitOfWork,
     Unordered,
     remembering,
@@ -58,13 +61,21 @@ VOID = Void.VOID
 
 
 class Released(NamedTuple):
-    """A released message. `ordinal` counts the messages released in its group; `late`: it left out of order."""
+    """A released message. `ordinal` counts the messages released in its group; `late`: it left out of order.
+
+    `sequence`: where numbers turn over, the number through all turns. `overlaps`: it has numbers that have left before. `partial`: its set
+    isn't complete, and `missing` are the numbers that it lacks. `epoch`: its epoch, if its queue has epochs.
+    """
 
     group: Key
     sequence: Any
     value: Any
     ordinal: int | None
     late: bool = False
+    overlaps: bool = False
+    partial: bool = False
+    missing: tuple[int, ...] = ()
+    epoch: int | None = None
 
 
 class Item(NamedTuple):
@@ -162,12 +173,13 @@ class Sequencer:
         region: for `Fifo` and `Standard`: a key of the value, or a function of it, that says which of two regions, ``"a"`` or ``"b"``, has
             sent the message. Each region sends every message: the second sight of one is a copy.
         message_id: likewise: the id that a message has in both regions.
+        sequence: what the numbers mean: spans, turn-overs, epochs and more. Not together with `opens`, `closes` or `region`.
         horizon: with `region`, for `Fifo`: seconds (or ``"1h"``, as by default) for which ids are remembered, from the first sight on.
 
     Raises:
         UsageError: `policy` isn't a policy, a first number isn't a whole number, or `compare` is none of these, or not for
             this policy.
-        PolicyError: `opens`, `closes` or `region` is given with another policy; or a time-out, or the horizon, is wrong.
+        PolicyError: `opens`, `closes`, `region` or `sequence` is given with another policy; or a time-out, or the horizon, is wrong.
 
     Times are seconds. Time never goes back: an earlier `now` counts as the latest one, and None keeps it unchanged.
     Not thread-safe. A group costs a few hundred bytes for as long as the sequencer lives.
@@ -185,6 +197,7 @@ class Sequencer:
         region: str | Callable[[Any], Any] | None = None,
         message_id: str | Callable[[Any], Any] | None = None,
         horizon: Duration | None = None,
+        sequence: Sequence | None = None,
     ) -> None:
         if not isinstance(policy, Policy):
             raise UsageError(f"{shown(policy)} is not a policy", remedy="such as Fifo() or Standard(hole_timeout=100)")
@@ -201,6 +214,10 @@ class Sequencer:
         self._region, self._message_id = region, message_id
         if region is not None:
             self.policy = policy = with_regions(policy, horizon)
+        together = opens is not None or closes is not None or region is not None
+        self.policy = policy = _numbered(policy, sequence, together=together)
+        self._numbers = NumberReader(policy, sequence) if sequence is not None else None
+        self._epochs: dict[int, int] = {}
         self._position = position_reader(policy)
         self._groups: dict[Key, State] = {}
         self._due: dict[Key, int] = {}
@@ -284,9 +301,10 @@ class Sequencer:
         """
         if sequence is None:
             return self._act(Action.SKIP_MESSAGE, group, now)
-        refs = self._known(group).held.messages().ref.tolist()
+        held = self._known(group).held.messages()
         moment = self._move(now)
-        ref = min((ref for ref in refs if self._messages[ref][1] == sequence), default=None)
+        numbers = zip(held.ref.tolist(), held.sequence.tolist(), strict=True)
+        ref = min((ref for ref, number in numbers if self._shown(ref, number)[1] == sequence), default=None)
         if ref is None:
             raise ActionRefused(
                 f"the group holds no message with the sequence {shown(sequence)}",
@@ -335,8 +353,8 @@ class Sequencer:
         groups = state.groups
         last = int(groups.last[0])
         unopened = bool(groups.has(Flag.UNOPENED)[0])
-        hole = isinstance(self.policy, Standard) and groups.since[0] != NEVER and not unopened
-        begun = isinstance(self.policy, Standard) and (self.policy.start != "first" or groups.has(Flag.BEGUN)[0])
+        begun = isinstance(self.policy, Standard) and (not self.policy.finds_start or groups.has(Flag.BEGUN)[0])
+        hole = begun and groups.since[0] != NEVER and not unopened
         situation = actions.situation_of(self.policy, state)
         view = GroupView(
             state=str(situation.state),
@@ -359,9 +377,13 @@ class Sequencer:
         state = self._known(group)
         reasons = kernel.why_held(self.policy, state)
         return [
-            Item(*self._messages[ref], REASONS[Reason(why)])
-            for ref, why, weight in zip(
-                state.held.ref.tolist(), reasons.tolist(), state.held.weight.tolist(), strict=True
+            Item(*self._shown(ref, number), REASONS[Reason(why)])
+            for ref, number, why, weight in zip(
+                state.held.ref.tolist(),
+                state.held.sequence.tolist(),
+                reasons.tolist(),
+                state.held.weight.tolist(),
+                strict=True,
             )
             if weight
         ]
@@ -398,27 +420,32 @@ class Sequencer:
     ) -> Outcome:
         # A call that fails takes nothing in: what can fail comes first.
         prepared = [
-            (key, sequence, value, moment, self._fingerprint(value), *self._read(key, sequence, value))
+            (key, sequence, value, moment, self._fingerprint(value), self._read(key, sequence, value))
             for key, sequence, value, moment in items
         ]
         rows: dict[Key, int] = {}
-        columns: list[tuple[int, int, int, int, int, int, int]] = []
+        columns: list[tuple[int, ...]] = []
         outcome = Outcome()
-        for ref, (key, sequence, value, moment, print_, reason, number, size) in enumerate(prepared, start=self._taken):
-            if isinstance(self.policy, Unordered) and value is VOID:
+        for ref, (key, sequence, value, moment, print_, read) in enumerate(prepared, start=self._taken):
+            if isinstance(self.policy, Unordered) and not read.weight:
                 self._counts[Disposition.VOID] += 1
                 outcome.void.append(Item(key, sequence, value, REASONS[Reason.LEAVES_NOTHING]))
             elif isinstance(self.policy, Unordered):
                 self._counts[Disposition.RELEASED] += 1
                 outcome.released.append(Released(key, sequence, value, None))
-            elif reason is not Reason.NONE:
+            elif read.reason is not Reason.NONE:
                 self._counts[Disposition.INVALID] += 1
-                outcome.invalid.append(Item(key, sequence, value, REASONS[reason]))
+                outcome.invalid.append(Item(key, sequence, value, REASONS[read.reason]))
             else:
                 self._messages[ref] = (key, sequence, value)
-                position_ = ref if isinstance(self.policy, Fifo) else number
-                weight = 0 if value is VOID else 1
-                columns.append((rows.setdefault(_raw(key), len(rows)), position_, ref, moment, size, weight, print_))
+                if read.epoch is not None:
+                    self._epochs[ref] = read.epoch
+                number = ref if isinstance(self.policy, Fifo) else read.number
+                print_ = print_ if read.weight else 0  # noqa: PLW2901 - a void has no content
+                row = rows.setdefault(_raw(key), len(rows))
+                columns.append(
+                    (row, number, ref, moment, read.size, read.weight, print_, read.through, read.epoch or 0)
+                )
                 self._names.setdefault(_raw(key), key)
         self._taken += len(prepared)
         return _joined(outcome, self._apply(list(rows), columns, judge)) if columns else outcome
@@ -429,32 +456,36 @@ class Sequencer:
             return 0
         if self._message_id is None:
             return of_value(value if self._content is None else self._content(value))
-        identity = _property(self._message_id, value)
+        identity = property_of(self._message_id, value)
         return of_value(identity if self._content is None else [identity, self._content(value)])
 
-    def _read(self, key: Key, sequence: Any, value: Any) -> tuple[Reason, int, int]:
-        """The problem with a message, its number, and the size of its set if the message contains it."""
+    def _read(self, key: Key, sequence: Any, value: Any) -> Read:
+        """The problem with a message; or its number, and the size of its set if the message contains it."""
+        weight = 0 if value is VOID else 1
         if isinstance(self.policy, Unordered):
-            return Reason.NONE, 0, NOT_SAID
+            return Read(Reason.NONE, weight=0 if self._numbers is not None and self._numbers.is_void(value) else weight)
         reason = key_problem(key)
         if reason is not Reason.NONE:
-            return reason, 0, 0
+            return Read(reason)
+        if self._numbers is not None:
+            read = self._numbers.read(sequence, None if value is VOID else value, void=value is VOID)
+            if read.reason is not Reason.NONE or not isinstance(self.policy, UnitOfWork):
+                return read
+            size = _size(self.policy, read.number, value)
+            return Read(size) if isinstance(size, Reason) else read._replace(size=size)
         number = 0 if isinstance(self.policy, Fifo) else self._position(sequence)
         if isinstance(number, Reason):
-            return number, 0, 0
-        if not isinstance(self.policy, UnitOfWork):
-            bits = self._bits_of(value)
-            return (bits, 0, 0) if isinstance(bits, Reason) else (reason, number, bits)
-        size = _size(self.policy, number, value)
-        return (size, 0, 0) if isinstance(size, Reason) else (reason, number, size)
+            return Read(number)
+        told = _size(self.policy, number, value) if isinstance(self.policy, UnitOfWork) else self._bits_of(value)
+        return Read(told) if isinstance(told, Reason) else Read(reason, number, told, weight, number)
 
     def _bits_of(self, value: Any) -> int | Reason:
         """Whether a message opens its group, and closes it; or which region it comes from, or why that isn't known."""
         if value is VOID:
             return NOT_SAID
         if self._region is not None:
-            bit = region_bit(_property(self._region, value))
-            missing = _property(self._message_id, value) is None
+            bit = region_bit(property_of(self._region, value))
+            missing = property_of(self._message_id, value) is None
             return (Reason.ID_MISSING if missing else bit) if bit else Reason.REGION_UNKNOWN
         if not self._bits:
             return NOT_SAID
@@ -463,14 +494,17 @@ class Sequencer:
     def _apply(
         self,
         keys: list[Key],
-        columns: list[tuple[int, int, int, int, int, int, int]],
+        columns: list[tuple[int, ...]],
         judge: Callable[[Policy, State, Arrivals], kernel.Outcome],
     ) -> Outcome:
-        group, sequence, ref, moment, size, weight, print_ = np.array(columns, np.int64).T
+        group, sequence, ref, moment, size, weight, print_, through, epoch = np.array(columns, np.int64).T
+        numbered = self.policy if isinstance(self.policy, StandardNumbers) else None
         order = np.argsort(group, kind="stable")
         arrivals = Arrivals(
-            group[order], sequence[order], ref[order], moment[order], size[order], weight[order], print_[order]
-        )
+            group[order], sequence[order], ref[order], moment[order], size[order], weight[order], print_[order],
+            through[order] if numbered is not None and numbered.spans else None,
+            epoch[order] if numbered is not None and numbered.epochs else None,
+        )  # fmt: skip
         for key in keys:
             if key not in self._groups:
                 self._groups[key] = kernel.new_state(self.policy, 1)
@@ -505,8 +539,9 @@ class Sequencer:
 
     def _tell(self, decided: Decided) -> Outcome:
         outcome = Outcome()
-        for ref, what, why, ordinal, late in zip(
+        for ref, number, what, why, ordinal, late in zip(
             decided.ref.tolist(),
+            decided.sequence.tolist(),
             decided.disposition.tolist(),
             decided.reason.tolist(),
             decided.ordinal.tolist(),
@@ -514,13 +549,27 @@ class Sequencer:
             strict=True,
         ):
             disposition = Disposition(what)
-            message = self._messages.pop(ref)
+            message = self._messages[ref] if disposition is Disposition.INVALID else self._shown(ref, number)
+            del self._messages[ref]
+            epoch = self._epochs.pop(ref, None)
             self._counts[disposition] += 1
             if disposition is Disposition.RELEASED:
-                outcome.released.append(Released(*message, ordinal, late))
+                overlaps = why == Reason.OVERLAPS
+                outcome.released.append(Released(*message, ordinal, late, overlaps, epoch=epoch))
             else:
                 outcome.among(disposition).append(Item(*message, REASONS[Reason(why)]))
         return outcome
+
+    def _shown(self, ref: int, number: int) -> tuple[Key, Any, Any]:
+        """A message, with the number that it has through all turns where numbers turn over."""
+        key, sequence, value = self._messages[ref]
+        if getattr(self.policy, "modulus", None) is None or self._bare(value):
+            return key, sequence, value
+        return key, number, value
+
+    def _bare(self, value: Any) -> bool:
+        """Whether a message has no number."""
+        return self._numbers is not None and self._numbers.is_bare(value)
 
 
 def _in_time(decided: Decided, arrived: tuple[Ints, Ints] | None) -> Decided:
@@ -550,20 +599,28 @@ def _size(policy: UnitOfWork, number: int, value: Any) -> int | Reason:
     if value is VOID:
         return NOT_SAID
     if policy.last is not None:
-        return number if _property(policy.last, value) else NOT_SAID
+        return number - policy.start + 1 if property_of(policy.last, value) else NOT_SAID
     if isinstance(policy.size, int):
         return NOT_SAID
-    size = whole_number(_property(policy.size, value))
+    size = whole_number(property_of(policy.size, value))
     if size is Reason.SEQUENCE_MISSING:
         return NOT_SAID
     return of_size(size) if isinstance(size, Reason) else max(size, 0)
 
 
-def _property(what: Any, value: Any) -> Any:
-    """A key of the value, or the result of a function; None if there is none."""
-    if callable(what):
-        return what(value)
-    return value.get(what) if isinstance(value, Mapping) else None
+def _numbered(policy: Policy, sequence: Sequence | None, *, together: bool) -> Policy:
+    """The policy that keeps the rules of a sequence; `together`: with messages that open or close groups, or come from regions."""
+    if sequence is not None and not isinstance(sequence, Sequence):
+        raise UsageError(f"sequence can't be {shown(sequence)}", remedy="such as Sequence(modulus=65536)")
+    if not together:
+        return with_numbers(policy, sequence)
+    if sequence is not None or (isinstance(policy, Standard) and policy.start in ("lowest", "told")):
+        raise PolicyError(
+            "what numbers mean, and how a first number is found, can't be said together with opens, closes or region",
+            remedy="leave one of them out",
+            argument=("sequence", "opens"),
+        )
+    return policy
 
 
 def _content(policy: Policy, compare: str | Iterable[str] | Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:

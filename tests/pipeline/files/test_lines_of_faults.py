@@ -232,6 +232,8 @@ SETTINGS = [case("unrouted", "nothing")]
 
 STANDARD = [
     case("start", "two"),
+    case("start", "told"),
+    case("settle", "1s"),
     case("start", "1.5"),
     case("increment", "0"),
     case("hole_timeout", "-1"),
@@ -256,6 +258,9 @@ BEST_EFFORT = [
     case("late", "by"),
 ]  # fmt: skip
 UNIT_OF_WORK = [
+    case("start", "0", size="3"),
+    case("once", "false", size="3"),
+    case("on_timeout", "deliver", size="3", timeout="5s"),
     case("size", "0"),
     case("last", "5", size=None),
     case("size", "last", last="size = 1"),

@@ -11,7 +11,7 @@ from seriatim.kernel.values.columns import Columns, Ints, empty_ints
 
 __all__ = ["NOT_SAID", "Arrivals"]
 
-#: The size of a message that doesn't give the size of its set.
+#: The size of a message that doesn't tell the size of its set.
 NOT_SAID = NOTHING
 
 
@@ -20,14 +20,18 @@ class Arrivals(Columns):
     """Messages with a valid key and sequence, sorted by group, within a group in order of arrival.
 
     * `group`: the row of its group.
-    * `sequence`: its number (microseconds if a `BestEffort` orders by time; for `Fifo` its `ref`).
+    * `sequence`: its number, the first of those that it covers (microseconds if a `BestEffort` orders by time; for `Fifo` its `ref`).
     * `ref`: the engine's name for it; ascends in order of arrival, over all batches.
     * `time`: when it arrived, microseconds. Within a group an earlier time counts as the latest one before it.
     * `size`: the size of its set, if the message contains it, or `NOT_SAID`. For `UnitOfWork`. For `Standard` and `Fifo` bits, or
-      `NOT_SAID`: whether it opens and closes its group (``stays.py``), and which of two regions has sent it (``copies.py``).
+      `NOT_SAID`:
+      whether it opens and closes its group (``stays.py``), and which of two regions has sent it (``copies.py``).
     * `weight`: how many messages leave with it: 1; or 0, a *void*, which lets the next number pass and leaves nothing.
-    * `fingerprint`: a number for its content; 0: it isn't known, and can't be compared. For `Standard`. Where two regions send messages, of
-      its id; for `FifoMerged`, too.
+    * `fingerprint`: a number for its content; 0: it isn't known, and can't be compared. For `Standard`. Where two regions send
+      messages, of its
+      id; for `FifoMerged`, too.
+    * `through`: the last number that it covers; None: each covers its own alone.
+    * `epoch`: its epoch, see ``numbers.py``.
     """
 
     group: Ints
@@ -37,6 +41,13 @@ class Arrivals(Columns):
     size: Ints
     weight: Ints
     fingerprint: Ints
+    through: Ints | None = None
+    epoch: Ints | None = None
+
+    @property
+    def ends(self) -> Ints:
+        """The last number that each message covers."""
+        return self.sequence if self.through is None else self.through
 
     @property
     def bits(self) -> Ints:

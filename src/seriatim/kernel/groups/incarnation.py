@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from seriatim.kernel.groups.policy import BestEffort, FifoStays, Policy, Standard, StandardStays, UnitOfWork
-from seriatim.kernel.groups.state import NOTHING, Flag, State
+from seriatim.kernel.groups.policy import (
+    BestEffort,
+    BestEffortNumbers,
+    FifoStays,
+    Policy,
+    Standard,
+    StandardNumbers,
+    StandardStays,
+    UnitOfWork,
+)
+from seriatim.kernel.groups.state import NOTHING, Flag, Lives, State
 from seriatim.kernel.values.columns import Ints
 
 __all__ = ["begun_anew", "new_state"]
@@ -14,6 +25,8 @@ __all__ = ["begun_anew", "new_state"]
 def new_state(policy: Policy, groups: int, first: Ints | None = None) -> State:
     """The state of new groups; `first` are their first numbers if they differ from the policy's."""
     state = _new_state(policy, groups, first)
+    if isinstance(policy, StandardNumbers | BestEffortNumbers):
+        return replace(state, lives=Lives.new(groups))
     if isinstance(policy, FifoStays | StandardStays) and policy.opens:
         return state.with_groups(flags=state.groups.flags | int(Flag.UNOPENED))
     return state
@@ -50,4 +63,8 @@ def begun_anew(policy: Policy, state: State, rows: Ints, now: Ints) -> State:
     fresh = fresh.with_groups(ordinal=before.ordinal, clock=np.maximum(before.clock, now))
     if isinstance(policy, FifoStays | StandardStays):
         fresh = fresh.with_groups(mark=before.mark + 1)
+    if state.lives is not None:  # it is the same epoch, and of the one before as much is known
+        lives = state.lives.take(rows)
+        fresh = fresh.with_lives(life=lives.life + 1, epoch=lives.epoch, ended=lives.ended)
+        fresh = replace(fresh, ended=state.select(rows).ended)
     return state.replace(rows, fresh)

@@ -19,11 +19,13 @@ __all__ = [
     "MOST_REMEMBERED",
     "REMEMBERED",
     "BestEffort",
+    "BestEffortNumbers",
     "Fifo",
     "FifoMerged",
     "FifoStays",
     "Policy",
     "Standard",
+    "StandardNumbers",
     "StandardStays",
     "Stays",
     "UnitOfWork",
@@ -73,6 +75,8 @@ def period_of(policy: str, name: str, value: Duration | None) -> float | None:
 
 
 _LATE = ("set_aside", "deliver", "suspend")
+#: The words for a first number that is found out.
+_FOUND = ("first", "lowest", "told")
 
 
 @refusing(PolicyError)
@@ -99,7 +103,9 @@ class Standard:
     """Contiguous numbers per group; a missing number holds up the messages behind it.
 
     Args:
-        start: the first number of a group, or ``"first"``: the first in order of arrival.
+        start: the first number of a group; ``"first"``: the first in order of arrival; ``"lowest"``: the lowest that has come `settle`
+            after the first arrival; or ``"told"``: the group holds everything until a base, or an operator's reset, says where it begins.
+        settle: with ``start="lowest"``: seconds (or ``"100ms"``) from a group's first arrival to its beginning.
         increment: the step from one number to the next, at least 1.
         hole_timeout: seconds (or ``"100s"``) until a hole is reported; None or 0 waits for ever.
         hole_retries: the number of further periods, each with a report, before `on_hole` acts.
@@ -120,8 +126,9 @@ class Standard:
         PolicyError: a parameter is wrong.
     """
 
-    start: int | Literal["first"] = 1
+    start: int | Literal["first", "lowest", "told"] = 1
     _: KW_ONLY
+    settle: Duration | None = None
     increment: int = 1
     hole_timeout: Duration | None = None
     hole_retries: int = 0
@@ -135,8 +142,15 @@ class Standard:
     name: ClassVar[str] = "standard"
 
     def __post_init__(self) -> None:
-        if self.start != "first":
+        if self.start not in _FOUND:
             _whole("Standard", "start", self.start, -_SMALL)
+        object.__setattr__(self, "settle", period_of("Standard", "settle", self.settle))
+        if (self.start == "lowest") != (self.settle is not None):
+            raise PolicyError(
+                'Standard: start="lowest" and settle belong together: after that time a group begins at the lowest number that it has',
+                remedy='give both, such as start="lowest", settle="100ms", or neither',
+                argument=("settle", "start"),
+            )
         _whole("Standard", "increment", self.increment, 1)
         object.__setattr__(self, "hole_timeout", period_of("Standard", "hole_timeout", self.hole_timeout))
         _whole("Standard", "hole_retries", self.hole_retries, 0, 10_000)
@@ -161,14 +175,19 @@ class Standard:
                 argument=("on_restart", "restart_after"),
             )
 
+    @property
+    def finds_start(self) -> bool:
+        """Whether a group's first number isn't known before its first message."""
+        return self.start in _FOUND
+
 
 @refusing(PolicyError)
 @dataclass(frozen=True, slots=True)
 class BestEffort:
-    """Ascending numbers or times within a round, without waiting for missing numbers.
+    """Ascending numbers, times or positions within a round, without waiting for missing numbers.
 
     Args:
-        by: ``"number"`` or ``"time"``: the kind of the sequence.
+        by: ``"number"``, ``"time"`` or ``"position"`` (text or bytes, compared as bytes): the kind of the sequence.
         window: seconds for which a round collects messages before its highest sequence is fixed.
         buffer: the share of `window` for which lower sequences may still join the round after the window.
         max_rows: the largest number of messages in a round; each call is a round and releases the lowest messages. Not with
@@ -179,7 +198,7 @@ class BestEffort:
         PolicyError: a parameter is wrong, or `window` and `max_rows` are both given.
     """
 
-    by: Literal["number", "time"] = "number"
+    by: Literal["number", "time", "position"] = "number"
     _: KW_ONLY
     window: Duration | None = None
     buffer: float = 0.10
@@ -189,7 +208,7 @@ class BestEffort:
     name: ClassVar[str] = "best_effort"
 
     def __post_init__(self) -> None:
-        _one_of("BestEffort", "by", self.by, ("number", "time"))
+        _one_of("BestEffort", "by", self.by, ("number", "time", "position"))
         object.__setattr__(self, "window", period_of("BestEffort", "window", self.window))
         if isinstance(self.buffer, bool) or not isinstance(self.buffer, int | float) or not 0 <= self.buffer <= 100:
             raise PolicyError(
@@ -210,7 +229,7 @@ class BestEffort:
 @refusing(PolicyError)
 @dataclass(frozen=True, slots=True)
 class UnitOfWork:
-    """A set numbered from 1, released when complete: all or nothing.
+    """A set of numbered messages, released when complete: all or nothing.
 
     Args:
         size: the size of a set, or the property that has it (in memory also a function of the
@@ -218,6 +237,11 @@ class UnitOfWork:
         last: in place of `size`: the filter that matches only the last message of the set (in memory
             a key of the value or a function of it); its number is then the size.
         timeout: seconds from the first arrival after which an incomplete set is dead.
+        start: the number of a set's first message, 1 or 0.
+        once: whether a key stands for one set. False: after a set is complete or its time is over, its key begins a new one. A part
+            that comes again is told by its content: requires `compare`.
+        on_timeout: ``"dead"``, or ``"deliver"`` (what there is of the set leaves as a whole, flagged as partial, with the numbers that are
+            missing; requires `timeout`).
 
     Raises:
         PolicyError: a parameter is wrong, or `size` and `last` are both given or both missing.
@@ -226,6 +250,10 @@ class UnitOfWork:
     size: int | str | Callable[[Any], int | None] | None = None
     last: str | Callable[[Any], bool] | None = None
     timeout: Duration | None = None
+    _: KW_ONLY
+    start: int = 1
+    once: bool = True
+    on_timeout: Literal["dead", "deliver"] = "dead"
 
     name: ClassVar[str] = "unit_of_work"
 
@@ -237,6 +265,16 @@ class UnitOfWork:
         if self.last is not None and not isinstance(self.last, str) and not callable(self.last):
             raise PolicyError(f"UnitOfWork: last must be a filter, not {shown(self.last)}", argument="last")
         object.__setattr__(self, "timeout", period_of("UnitOfWork", "timeout", self.timeout))
+        _whole("UnitOfWork", "start", self.start, 0, 1)
+        if not isinstance(self.once, bool):
+            raise PolicyError(f"UnitOfWork: once must be true or false, not {shown(self.once)}", argument="once")
+        _one_of("UnitOfWork", "on_timeout", self.on_timeout, ("dead", "deliver"))
+        if self.on_timeout == "deliver" and self.timeout is None:
+            raise PolicyError(
+                'UnitOfWork: on_timeout="deliver" requires a timeout, because without it no time is ever over',
+                remedy='add a timeout, such as "100s", or leave out on_timeout',
+                argument=("on_timeout", "timeout"),
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +300,22 @@ class StandardStays(Standard):
     opens: bool = False
     closes: bool = False
     unopened_timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StandardNumbers(Standard):
+    """`Standard`, with numbers as producers have them: see ``policies/numbers.py``."""
+
+    modulus: int | None = None
+    spans: bool = False
+    epochs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BestEffortNumbers(BestEffort):
+    """`BestEffort`, with numbers that turn over, and messages without one."""
+
+    modulus: int | None = None
 
 
 Stays = FifoStays | StandardStays
@@ -355,6 +409,6 @@ def has_clock(policy: Policy) -> bool:
             return timeout is not None
         case StandardStays(hole_timeout=hole, unopened_timeout=unopened):
             return hole is not None or unopened is not None
-        case Standard(hole_timeout=hole):
-            return hole is not None
+        case Standard(hole_timeout=hole, settle=settle):
+            return hole is not None or settle is not None
     return False

@@ -7,8 +7,8 @@ in the module of each policy. A group is named by its row number here; the engin
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntFlag
 from operator import itemgetter
 from typing import ClassVar, TypeVar
@@ -27,7 +27,7 @@ from seriatim.kernel.values.columns import (
 )
 from seriatim.kernel.values.time import FOREVER, NEVER
 
-__all__ = ["NOTHING", "STOPPING", "Flag", "Groups", "Held", "Ranges", "Remembered", "Sights", "State"]
+__all__ = ["NOTHING", "STOPPING", "Flag", "Groups", "Held", "Lives", "Ranges", "Remembered", "Sights", "State"]
 
 #: No number yet: below every sequence.
 NOTHING = -(2**63)
@@ -38,17 +38,17 @@ class Flag(IntFlag):
 
     BEGUN = 1
     CLOSED = 2
-    #: While `CLOSED`: it has ended by itself, and its released messages are still handed out. Its set was complete (`UnitOfWork`), or
-    #: it was to close and holds nothing any more.
+    #: While `CLOSED`: it has ended by itself, and what was released is handed out all the same. Its set was complete (`UnitOfWork`),
+    #: or it was told to close and holds nothing any more.
     COMPLETE = 4
     SUSPENDED = 8
     FAULTED = 16
     FIXED = 32
-    #: A part of a long run has left a `Standard` group, and the rest may follow; in engines that split runs.
+    #: Of a `Standard` group, in engines that let a long run go in parts: one of them has left, and the rest may follow.
     LEAVING = 64
     #: While `SUSPENDED`: an operator has suspended it, and no message.
     BY_OPERATOR = 128
-    #: It is to close, and becomes `CLOSED` when it holds nothing any more: see ``closing.py``.
+    #: It was told to close, and is `CLOSED` when it holds nothing any more: see ``closing.py``.
     CLOSING = 256
     #: It waits for a message that opens it: see ``stays.py``.
     UNOPENED = 512
@@ -98,13 +98,16 @@ class Groups(Columns):
 
 @dataclass(frozen=True, slots=True)
 class Held(Columns):
-    """Messages that arrived and aren't decided, sorted by group and sequence, with equal sequences in order of arrival. `ref` is the
-    engine's name for the message and ascends in order of arrival. `late`: held by ``late="suspend"``. `waits`: it came after its round was
-    fixed and belongs to the next round (`BestEffort`); its producer seems to have begun anew, if it is late, too (`Standard`, see
-    `suspected`); or it waits for the opening of its group (see `aside`). `time`: when it arrived, microseconds; `NEVER` stands for a
-    message that arrived before every timer that may still fire. `weight`: how many messages leave with it; of weight 0 are the places of
-    voids, which are no messages and in no count. `fingerprint`: that of its content, 0: unknown. `bits`: whether it opens its group, or
-    closes it, see ``stays.py``; and its region, see ``copies.py``.
+    """Messages that arrived and aren't decided, sorted by group and sequence, with equal sequences in order of arrival.
+
+    `ref` is the engine's name for the message and ascends in order of arrival. `late`: held by
+    ``late="suspend"``. `waits`: it came after its round was fixed and belongs to the next round (`BestEffort`); its producer seems to
+    have begun anew, if it is late, too (`Standard`, see `suspected`); or it waits for the opening of its group (see `aside`). `time`:
+    when it arrived, microseconds; `NEVER` stands for a message that arrived before every timer that may still fire. `weight`: how
+    many messages leave with it; of weight 0 are the places of voids, which are no messages and in no count. `fingerprint`: that
+    of its content, 0: unknown. `bits`: whether it opens its group, or closes it, see ``stays.py``; its region, see ``copies.py``; and
+    what its
+    number means, see ``numbers.py``. `through`: the last number that it covers; None: each covers its own alone. `epoch`: its epoch.
     """
 
     group: Ints
@@ -116,6 +119,8 @@ class Held(Columns):
     weight: Ints
     fingerprint: Ints
     bits: Ints
+    through: Ints | None = None
+    epoch: Ints | None = None
 
     @classmethod
     def empty(cls) -> Held:
@@ -124,13 +129,18 @@ class Held(Columns):
         return cls(none, none, none, np.zeros(0, np.bool_), np.zeros(0, np.bool_), none, none, none, none)
 
     @property
+    def ends(self) -> Ints:
+        """The last number that each message covers."""
+        return self.sequence if self.through is None else self.through
+
+    @property
     def suspected(self) -> Bools:
-        """The rows of a `Standard` queue that are held because of a suspected restart of their producer."""
+        """The rows of a `Standard` queue that are held because their producer seems to have begun anew."""
         return self.late & self.waits
 
     @property
     def aside(self) -> Bools:
-        """The rows of a queue with opening messages that may not be judged yet: see ``stays.py``."""
+        """The rows that may not be judged yet: see ``stays.py`` and ``numbers.py``."""
         return self.waits & ~self.late
 
     def messages(self) -> Held:
@@ -151,8 +161,10 @@ class Held(Columns):
 
 @dataclass(frozen=True, slots=True)
 class Ranges(Columns):
-    """Runs of numbers that were skipped, `first`..`last`, disjoint, sorted by group and number. Numbers at or above the group's `next` are
-    those of messages that were held and taken out: markers, which are passed when it is their turn, and count as skipped then.
+    """Runs of numbers that were skipped, `first`..`last`, disjoint, sorted by group and number.
+
+    Numbers at or above the group's `next` are those of messages that were held and taken out: markers, which are passed when
+    it is their turn, and count as skipped then.
     """
 
     group: Ints
@@ -168,9 +180,30 @@ class Ranges(Columns):
             return np.zeros(len(group), np.bool_)
         starts, ends = np.searchsorted(self.group, group), np.searchsorted(self.group, group, side="right")
         at = search_within(self.last, starts, ends, sequence)
-        contained = at < ends
-        contained[contained] = self.first[at[contained]] <= sequence[contained]
-        return contained
+        found = at < ends
+        found[found] = self.first[at[found]] <= sequence[found]
+        return found
+
+    def touch(self, group: Ints, first: Ints, last: Ints) -> Bools:
+        """The runs of numbers of which one at least lies in a range of their group."""
+        if not len(self) or not len(group):
+            return np.zeros(len(group), np.bool_)
+        starts, ends = np.searchsorted(self.group, group), np.searchsorted(self.group, group, side="right")
+        at = search_within(self.last, starts, ends, first)
+        found = at < ends
+        found[found] = self.first[at[found]] <= last[found]
+        return found
+
+    def cover(self, group: Ints, first: Ints, last: Ints, step: int) -> Bools:
+        """The runs of numbers of which each lies in a range of their group."""
+        if first is last:
+            return self.contain(group, first)
+        whole = np.zeros(len(group), np.bool_)
+        for row in np.flatnonzero(self.contain(group, first) & self.contain(group, last)).tolist():
+            mine = (self.group == group[row]) & (self.last >= first[row]) & (self.first <= last[row])
+            its = np.minimum(self.last[mine], last[row]) - np.maximum(self.first[mine], first[row])
+            whole[row] = int((its // step + 1).sum()) == int(last[row] - first[row]) // step + 1
+        return whole
 
     def add(self, more: Ranges, following: Ints) -> Ranges:
         """Add further ranges; `following`: the `next` of each group, see `kept`."""
@@ -184,7 +217,7 @@ class Ranges(Columns):
         return _last_of(self, np.flatnonzero(self.first < following[self.group]))
 
     def put_back(self, group: Ints, numbers: Ints, step: int) -> Ranges:
-        """Return the ranges without some numbers of their groups, which are on the step; a range may be cut in several."""
+        """The ranges without some numbers of their groups, which are on the step; however many ranges that makes."""
         hit = self.contain(group, numbers)
         if not hit.any():
             return self
@@ -195,51 +228,65 @@ class Ranges(Columns):
         rest = Ranges(groups[by_first], first[by_first], last[by_last])
         return rest.take(rest.first <= rest.last)
 
-    def without(self, group: Ints, sequence: Ints, step: int, following: Ints) -> tuple[Ranges, Bools]:
-        """Take numbers out of their groups' ranges, one after another.
+    def without(self, group: Ints, first: Ints, last: Ints, step: int, following: Ints) -> tuple[Ranges, Bools]:
+        """Take runs of numbers out of their groups' ranges, one after another.
 
-        A number in the middle of a range cuts the range in two. If the group has as many ranges below `next` as are
-        remembered, such a number stays in its range.
+        What lies in the middle of a range cuts the range in two. If the group has as many ranges below `next` as are
+        remembered, it stays in its range.
 
         Args:
-            group: the group of each number.
-            sequence: the numbers.
+            group: the group of each run.
+            first: the first number of each run.
+            last: the last.
             step: the distance of two numbers.
-            following: the `next` of each group; the numbers are below it.
+            following: the `next` of each group.
 
         Returns:
-            the remaining ranges, and a mask of the numbers that were in a range when their turn came.
+            the remaining ranges, and a mask of the runs of which a number was in a range when their turn came.
         """
         was_in = np.zeros(len(group), np.bool_)
         if not len(self) or not len(group):
             return self, was_in
         touched = np.unique(group)
-        is_touched = np.isin(self.group, touched)
-        ranges: dict[int, list[tuple[int, int]]] = {group: [] for group in touched.tolist()}
-        for key, first, last in zip(*self.take(is_touched).lists(), strict=True):
-            ranges[key].append((first, last))
-        for place, (key, number) in enumerate(zip(group.tolist(), sequence.tolist(), strict=True)):
-            spans = ranges[key]
-            at = bisect_left(spans, number, key=itemgetter(1))
-            if at == len(spans) or spans[at][0] > number:
-                continue
-            was_in[place] = True
-            first, last = spans[at]
-            pieces = [(first, number - step)] * (first < number) + [(number + step, last)] * (number < last)
-            behind = bisect_left(spans, int(following[key]), key=itemgetter(0))
-            if behind - 1 + len(pieces) <= self.KEPT:
-                spans[at : at + 1] = pieces
-        rows = [(group, *span) for group, all_its in ranges.items() for span in all_its]
+        mine = np.isin(self.group, touched)
+        ranges: dict[int, list[tuple[int, int]]] = {one: [] for one in touched.tolist()}
+        for one, low, high in zip(*self.take(mine).lists(), strict=True):
+            ranges[one].append((low, high))
+        runs = zip(group.tolist(), first.tolist(), last.tolist(), strict=True)
+        for place, (one, begin, end) in enumerate(runs):
+            its = ranges[one]
+            at = bisect_left(its, begin, key=itemgetter(1))
+            while at < len(its) and its[at][0] <= end:
+                was_in[place] = True
+                low, high = its[at]
+                pieces = [(low, begin - step)] * (low < begin) + [(end + step, high)] * (end < high)
+                behind = bisect_left(its, int(following[one]), key=itemgetter(0))
+                if behind - 1 + len(pieces) <= self.KEPT:
+                    its[at : at + 1] = pieces
+                    at += len(pieces)
+                else:
+                    at += 1
+        rows = [(one, *its) for one, all_its in ranges.items() for its in all_its]
         cut = Ranges(*np.array(rows, np.int64).reshape(-1, 3).T)
-        both = Ranges.concat([self.take(~is_touched), cut])
+        both = Ranges.concat([self.take(~mine), cut])
         return both.take(order_by(both.group, both.first)), was_in
+
+    def with_run(self, first: int, last: int, step: int) -> Ranges:
+        """The ranges of one group with a further run, which may share numbers with them."""
+        apart = (self.first > last) | (self.last < first)
+        shared = self.take(~apart)
+        first = min([first, *shared.first.tolist()])
+        last = max([last, *shared.last.tolist()])
+        run = Ranges(empty_ints(1), np.array([first]), np.array([last]))
+        rest = Ranges.concat([self.take(apart), run])
+        return rest.take(order_by(rest.group, rest.first))
 
     def below(self, group: int, number: int) -> Ranges:
         """The ranges, with one group's ranges cut off at a number; other groups' ranges are untouched."""
-        of_group = self.group == group
-        kept = self.take(~of_group | (self.first < number))
-        of_group = kept.group == group
-        return kept.with_columns(last=np.where(of_group, np.minimum(kept.last, number - 1), kept.last))
+        mine = self.group == group
+        kept = self.take(~mine | (self.first < number))
+        mine = kept.group == group
+        return kept.with_columns(last=np.where(mine, np.minimum(kept.last, number - 1), kept.last))
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +296,12 @@ class Remembered(Columns):
     group: Ints
     sequence: Ints
     fingerprint: Ints
+    through: Ints | None = None
+
+    @property
+    def ends(self) -> Ints:
+        """The last number that each message covers."""
+        return self.sequence if self.through is None else self.through
 
     @classmethod
     def empty(cls) -> Remembered:
@@ -257,7 +310,7 @@ class Remembered(Columns):
         return cls(none, none, none)
 
     def and_last(self, more: Remembered, count: int, groups: int) -> Remembered:
-        """Return the last `count` of each group, after further ones have left."""
+        """The last `count` of each group, after further ones have left."""
         both = Remembered.concat([self, more])
         if groups == 1:
             return both.take(slice(-count, None))  # type: ignore[arg-type]
@@ -268,9 +321,13 @@ class Remembered(Columns):
 
 @dataclass(frozen=True, slots=True)
 class Sights(Columns):
-    """The numbers that regions have shown of the groups, sorted by group and number; see ``copies.py``. `Standard`: runs of numbers,
-    `first`..`last`, disjoint, that were taken in and that one region only has shown; numbers that aren't here both have shown, or nothing
-    is known of them. `FifoMerged`: the ids of messages, `first` = `last`, with the `time` of the first sight. `regions`: as bits.
+    """What regions have shown of the groups, sorted by group and number; see ``copies.py``.
+
+    `Standard`: runs of numbers, `first`..`last`, disjoint, that were taken in and that one region only has shown; numbers that aren't
+    here both
+    have shown, or nothing is known of them. `FifoMerged`: the ids of messages, `first` = `last`, with the `time` of the first sight.
+    `regions`: as
+    bits.
     """
 
     group: Ints
@@ -279,12 +336,12 @@ class Sights(Columns):
     regions: Ints
     time: Ints
 
-    #: How many runs below `next` are kept of each group.
+    #: How many runs below `next` are known of each group.
     KEPT: ClassVar[int] = 1024
 
     @property
     def sequence(self) -> Ints:
-        """The key by which a run is found."""
+        """By what a run is found."""
         return self.first
 
     @classmethod
@@ -309,9 +366,9 @@ class Sights(Columns):
             return np.full(len(group), -1, np.int64)
         starts, ends = spans(self.group, groups)
         at = search_within(self.last, starts[group], ends[group], number)
-        place = at < ends[group]
-        place[place] = self.first[at[place]] <= number[place]
-        return np.where(place, at, -1)
+        found = at < ends[group]
+        found[found] = self.first[at[found]] <= number[found]
+        return np.where(found, at, -1)
 
     def without(self, groups: int, group: Ints, number: Ints, step: int) -> Sights:
         """Take numbers out of their runs; they are sorted, each once."""
@@ -329,7 +386,7 @@ class Sights(Columns):
         return pieces.take(pieces.first <= pieces.last)
 
     def joined(self, more: Sights, step: int) -> Sights:
-        """Add runs of other numbers; adjoining runs become one."""
+        """Add runs of other numbers; such as follow on one another become one."""
         if not len(more):
             return self
         both = Sights.concat([self, more])
@@ -346,19 +403,53 @@ class Sights(Columns):
         return _last_of(self, np.flatnonzero(self.last < following[self.group]))
 
 
+@dataclass(frozen=True, slots=True)
+class Lives(Columns):
+    """What is known of the present life of each group, a row for each; see ``numbers.py``.
+
+    * `life`: how often its numbers have begun anew.
+    * `epoch`: its epoch, and `ended`: the one before; `NOTHING` if there is none.
+    * `top`: the highest number that it has taken in, where numbers turn over; `NOTHING` before.
+    * `based`: the number of the last base; `NOTHING` before.
+    * `marker`: the fingerprint of the message with which it began; 0: unknown, or there is none.
+    """
+
+    life: Ints
+    epoch: Ints
+    ended: Ints
+    top: Ints
+    based: Ints
+    marker: Ints
+
+    @classmethod
+    def new(cls, groups: int) -> Lives:
+        """Those of new groups."""
+        nothing, none = np.full(groups, NOTHING, np.int64), empty_ints(groups)
+        return cls(none, nothing, nothing, nothing, nothing, none)
+
+
 Rows = TypeVar("Rows", Held, Ranges, Remembered, Sights)
 Runs = TypeVar("Runs", Ranges, Sights)
 
 
+_NO_RANGES = Ranges(empty_ints(), empty_ints(), empty_ints())
+
+
 @dataclass(frozen=True, slots=True)
 class State:
-    """The groups of one queue, their held messages, their skipped numbers, the last messages that left, and the sights of regions."""
+    """The groups of one queue, their held messages, their skipped numbers, the last messages that left, and what regions have shown.
+
+    `lives` and `ended` (what was skipped in the epoch before) are for numbers as producers have them; `lives` is None where numbers are
+    plain.
+    """
 
     groups: Groups
     held: Held
     skipped: Ranges
     remembered: Remembered
     sights: Sights = field(default_factory=Sights.empty)
+    lives: Lives | None = None
+    ended: Ranges = field(default_factory=lambda: _NO_RANGES)
 
     @classmethod
     def new(cls, groups: int, *, first: Ints | int = 0, size: int = 0, flags: int = 0) -> State:
@@ -388,37 +479,42 @@ class State:
         return len(self.groups)
 
     def with_groups(self, **columns: Ints) -> State:
-        """Return the same state with some columns of its groups replaced."""
-        return State(self.groups.with_columns(**columns), self.held, self.skipped, self.remembered, self.sights)
+        """The same state with some columns of its groups replaced."""
+        return self.having(self.groups.with_columns(**columns))
 
     def having(self, groups: Groups | None = None, held: Held | None = None, skipped: Ranges | None = None) -> State:
-        """Return the same state with some of its tables replaced."""
+        """The same state with some of its tables replaced."""
         return State(
             self.groups if groups is None else groups,
             self.held if held is None else held,
             self.skipped if skipped is None else skipped,
             self.remembered,
             self.sights,
+            self.lives,
+            self.ended,
         )
 
-    def remembering(self, group: Ints, sequence: Ints, fingerprint: Ints, count: int | None) -> State:
+    def remembering(self, more: Remembered, count: int | None) -> State:
         """The state after messages have left, in this order; `count`: how many of each group are remembered."""
         if not count:
-            if not len(self.remembered):
-                return self
-            return State(self.groups, self.held, self.skipped, Remembered.empty(), self.sights)
-        if not len(group):
-            return self
-        more = Remembered(group, sequence, fingerprint)
-        last = self.remembered.and_last(more, count, len(self))
-        return State(self.groups, self.held, self.skipped, last, self.sights)
+            return replace(self, remembered=Remembered.empty()) if len(self.remembered) else self
+        return replace(self, remembered=self.remembered.and_last(more, count, len(self))) if len(more) else self
 
     def with_sights(self, sights: Sights) -> State:
-        """Return the same state with other sights of regions."""
-        return State(self.groups, self.held, self.skipped, self.remembered, sights)
+        """The same state with what regions have shown."""
+        return replace(self, sights=sights)
+
+    def with_lives(self, **columns: Ints) -> State:
+        """The same state with some columns of its lives replaced."""
+        return replace(self, lives=self.known_lives.with_columns(**columns))
+
+    @property
+    def known_lives(self) -> Lives:
+        """Its lives, where numbers aren't plain."""
+        return Lives.new(len(self)) if self.lives is None else self.lives
 
     def calmed(self, left: Ints) -> State:
-        """Return the state after messages of the groups `left` have left in their turn: no restart of a producer is suspected."""
+        """The state after messages of the groups `left` have left in their turn: no producer has begun anew."""
         if not len(left) or not self.groups.suspects.any():
             return self
         suspects = self.groups.suspects.copy()
@@ -434,25 +530,29 @@ class State:
         new = np.full(len(self.groups), -1, np.int64)
         new[rows] = np.arange(len(rows))
         held, skipped, remembered = new[self.held.group], new[self.skipped.group], new[self.remembered.group]
-        seen = new[self.sights.group]
+        seen, ended = new[self.sights.group], new[self.ended.group]
         return State(
             self.groups.take(rows),
             self.held.with_columns(group=held).take(held >= 0),
             self.skipped.with_columns(group=skipped).take(skipped >= 0),
             self.remembered.with_columns(group=remembered).take(remembered >= 0),
             self.sights.with_columns(group=seen).take(seen >= 0),
+            None if self.lives is None else self.lives.take(rows),
+            self.ended.with_columns(group=ended).take(ended >= 0),
         )
 
     def replace(self, rows: Ints, part: State) -> State:
         """Replace the state of some groups by the changed result of `select` for the same `rows`."""
-        replaced = np.zeros(len(self.groups), np.bool_)
-        replaced[rows] = True
+        gone = np.zeros(len(self.groups), np.bool_)
+        gone[rows] = True
         return State(
             self.groups.put(rows, part.groups),
-            _merge(self.held, replaced, part.held, rows),
-            _merge(self.skipped, replaced, part.skipped, rows),
-            _merge(self.remembered, replaced, part.remembered, rows),
-            _merge(self.sights, replaced, part.sights, rows),
+            _merge(self.held, gone, part.held, rows),
+            _merge(self.skipped, gone, part.skipped, rows),
+            _merge(self.remembered, gone, part.remembered, rows),
+            _merge(self.sights, gone, part.sights, rows),
+            None if self.lives is None else self.lives.put(rows, part.known_lives),
+            _merge(self.ended, gone, part.ended, rows),
         )
 
     def append(self, more: State) -> State:
@@ -462,22 +562,21 @@ class State:
     @classmethod
     def join(cls, parts: Sequence[State]) -> State:
         """The groups of all parts, renumbered in that order."""
-        offsets = np.cumsum([0] + [len(part) for part in parts])
+        offsets = np.cumsum([0] + [len(part) for part in parts]).tolist()
+
+        def joined(kind: type[Rows], tables: Iterable[Rows]) -> Rows:
+            return kind.concat([
+                one.with_columns(group=one.group + at) for one, at in zip(tables, offsets, strict=False)
+            ])  # fmt: skip
+
         return cls(
             Groups.concat([part.groups for part in parts]),
-            Held.concat([p.held.with_columns(group=p.held.group + at) for p, at in zip(parts, offsets, strict=False)]),
-            Ranges.concat(
-                [p.skipped.with_columns(group=p.skipped.group + at) for p, at in zip(parts, offsets, strict=False)]
-            ),
-            Remembered.concat(
-                [
-                    p.remembered.with_columns(group=p.remembered.group + at)
-                    for p, at in zip(parts, offsets, strict=False)
-                ]
-            ),
-            Sights.concat(
-                [p.sights.with_columns(group=p.sights.group + at) for p, at in zip(parts, offsets, strict=False)]
-            ),
+            joined(Held, (part.held for part in parts)),
+            joined(Ranges, (part.skipped for part in parts)),
+            joined(Remembered, (part.remembered for part in parts)),
+            joined(Sights, (part.sights for part in parts)),
+            None if parts[0].lives is None else Lives.concat([part.known_lives for part in parts]),
+            joined(Ranges, (part.ended for part in parts)),
         )
 
     def split(self) -> list[State]:
@@ -485,6 +584,7 @@ class State:
         count = len(self)
         held, skipped = spans(self.held.group, count), spans(self.skipped.group, count)
         remembered, seen = spans(self.remembered.group, count), spans(self.sights.group, count)
+        ended = spans(self.ended.group, count)
         return [
             State(
                 self.groups.take(np.arange(row, row + 1)),
@@ -492,13 +592,15 @@ class State:
                 _alone(self.skipped, skipped[0][row], skipped[1][row]),
                 _alone(self.remembered, remembered[0][row], remembered[1][row]),
                 _alone(self.sights, seen[0][row], seen[1][row]),
+                None if self.lives is None else self.lives.take(np.arange(row, row + 1)),
+                _alone(self.ended, ended[0][row], ended[1][row]),
             )
             for row in range(count)
         ]
 
 
 def _last_of(table: Runs, behind: Ints) -> Runs:
-    """Return the table with the last `KEPT` of each group among some rows, which ascend, and all others."""
+    """The table with the last `KEPT` of each group among some rows, which ascend, and all others."""
     if len(behind) <= table.KEPT:
         return table
     group = table.group[behind]
@@ -513,6 +615,6 @@ def _alone(table: Rows, start: int, end: int) -> Rows:
     return rows.with_columns(group=np.zeros(len(rows), np.int64))
 
 
-def _merge(old: Rows, removed: Bools, new: Rows, rows: Ints) -> Rows:
-    both = type(old).concat([old.take(~removed[old.group]), new.with_columns(group=rows[new.group])])
+def _merge(old: Rows, gone: Bools, new: Rows, rows: Ints) -> Rows:
+    both = type(old).concat([old.take(~gone[old.group]), new.with_columns(group=rows[new.group])])
     return both.take(order_by_group(both.group))

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from seriatim.errors import ActionRefused, UsageError, shown
-from seriatim.kernel.groups.arrivals import Arrivals
 from seriatim.kernel.groups.incarnation import begun_anew
-from seriatim.kernel.groups.policy import BestEffort, Policy, Standard, Stays, UnitOfWork
+from seriatim.kernel.groups.numbers import OF_ENDED
+from seriatim.kernel.groups.policy import BestEffort, Policy, Standard, StandardNumbers, Stays, UnitOfWork
 from seriatim.kernel.groups.state import NOTHING, Flag, Held, Ranges, State
 from seriatim.kernel.groups.states import GroupState, shown_state
 from seriatim.kernel.groups.verbs import Action, Situation, of_rule, require
-from seriatim.kernel.policies import holes
+from seriatim.kernel.policies import holes, numbers
 from seriatim.kernel.resequence import Outcome, due, go_on, offer, settle
 from seriatim.kernel.values.columns import Bools, Ints, empty_ints
 from seriatim.kernel.values.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
@@ -44,7 +44,9 @@ __all__ = [
 def state_of(policy: Policy, state: State) -> GroupState:
     """The state that the group shows."""
     hole = overdue = False
-    if isinstance(policy, Standard):
+    if _gathers(policy, state):
+        hole = bool(len(state.held.messages()))
+    elif isinstance(policy, Standard):
         hole = bool(holes.holes(policy, state)[0][0])
         overdue = hole and policy.hole_timeout is not None and int(due(policy, state)[0]) == FOREVER
     return shown_state(int(state.groups.flags[0]), hole=hole, overdue=overdue)
@@ -55,12 +57,20 @@ def situation_of(policy: Policy, state: State) -> Situation:
     shown, by_operator = state_of(policy, state), bool(state.groups.has(Flag.BY_OPERATOR)[0])
     late = bool(_stopping_late(policy, state.held).any()) and not by_operator
     stopped_by_one = shown is GroupState.FAULTED or (shown is GroupState.SUSPENDED and late)
-    return Situation(shown, stopped_by_one, unopened=bool(state.groups.has(Flag.UNOPENED)[0]))
+    unopened = bool(state.groups.has(Flag.UNOPENED)[0])
+    return Situation(shown, stopped_by_one, unopened=unopened, postponed=_gathers(policy, state))
+
+
+def _gathers(policy: Policy, state: State) -> bool:
+    """Whether the group holds everything, because it doesn't know its first number yet."""
+    return isinstance(policy, StandardNumbers) and policy.finds_start and not bool(state.groups.has(Flag.BEGUN)[0])
 
 
 def _stopping_late(policy: Policy, held: Held) -> Bools:
     """The late messages that stop the group, each by itself."""
-    return held.late & ~held.suspected if isinstance(policy, Standard) else held.late
+    if not isinstance(policy, Standard):
+        return held.late
+    return (held.late & ~held.suspected) | (held.bits & OF_ENDED != 0)
 
 
 def _without_round(policy: Policy, held: Held) -> Held:
@@ -112,9 +122,7 @@ def restart(policy: Policy, state: State, now: int, group: str) -> Outcome:
     fresh = fresh.with_groups(flags=flags, mark=state.groups.mark if isinstance(policy, Stays) else fresh.groups.mark)
     back = state.held.take(np.argsort(state.held.ref, kind="stable"))
     time = np.broadcast_to(clock, len(back))
-    outcome = offer(
-        policy, fresh, Arrivals(back.group, back.sequence, back.ref, time, back.bits, back.weight, back.fingerprint)
-    )
+    outcome = offer(policy, fresh, numbers.as_arrived(policy, back, time))
     # A void counts as one from the moment it came.
     decided = outcome.decided.take(~np.isin(outcome.decided.ref, back.ref[back.weight == 0]))
     decided = decided.with_columns(timed=np.ones(len(decided), np.bool_), cause=np.full(len(decided), clock[0]))
@@ -171,7 +179,7 @@ def skip_message(policy: Policy, state: State, now: int, group: str, ref: int | 
         return _taken_out(policy, state, now, out, Reason.SKIPPED_BY_OPERATOR)
     dead = _set_aside(state.held.take(out), Disposition.DEAD, Reason.SKIPPED_BY_OPERATOR, now)
     rest = state.having(state.groups, state.held.take(~out), state.skipped)
-    if rest.held.late.any():
+    if _stopping_late(policy, rest.held).any() or rest.held.late.any():
         return Outcome(rest, dead, no_events())
     freed = _free(policy, rest, now, Flag.SUSPENDED)
     return Outcome(freed.state, Decided.concat([dead, freed.decided]), freed.events)
@@ -184,7 +192,7 @@ def _taken_out(policy: Policy, state: State, now: int, out: Bools, why: Reason) 
     kept = held.take(~out | (held.weight == 0))
     skipped = state.skipped
     if isinstance(policy, Standard | UnitOfWork):
-        skipped = skipped.add(_runs(policy, gone.sequence[~gone.late & ~gone.waits]), groups.next)
+        skipped = _with_markers(policy, skipped, gone.take(~gone.late & ~gone.waits), groups.next)
     clock = np.maximum(groups.clock, now)
     flags, since, reports = groups.flags, groups.since, groups.reports
     waiting = kept if isinstance(policy, UnitOfWork) else kept.messages()
@@ -200,15 +208,24 @@ def _taken_out(policy: Policy, state: State, now: int, out: Bools, why: Reason) 
     return Outcome(after, Decided.concat([_set_aside(gone, Disposition.DEAD, why, now), more]), told)
 
 
-def _runs(policy: Policy, numbers: Ints) -> Ranges:
+def _with_markers(policy: Policy, skipped: Ranges, gone: Held, following: Ints) -> Ranges:
+    """The skipped numbers of the only group with those of messages that are taken out."""
+    if gone.through is None:
+        return skipped.add(_runs(policy, gone.sequence), following)
+    for first, last in zip(gone.sequence.tolist(), gone.ends.tolist(), strict=True):
+        skipped = skipped.with_run(first, last, policy.increment if isinstance(policy, Standard) else 1)
+    return skipped.kept(following)
+
+
+def _runs(policy: Policy, those: Ints) -> Ranges:
     """The runs of some numbers of the only group."""
     step = policy.increment if isinstance(policy, Standard) else 1
-    numbers = np.unique(numbers)
-    begins = np.ones(len(numbers), np.bool_)
-    begins[1:] = numbers[1:] != numbers[:-1] + step
-    ends = np.append(begins[1:], True)[: len(numbers)]
-    first = numbers[begins]
-    return Ranges(empty_ints(len(first)), first, numbers[ends])
+    those = np.unique(those)
+    begins = np.ones(len(those), np.bool_)
+    begins[1:] = those[1:] != those[:-1] + step
+    ends = np.append(begins[1:], True)[: len(those)]
+    first = those[begins]
+    return Ranges(empty_ints(len(first)), first, those[ends])
 
 
 def take_out(policy: Policy, state: State, now: int, group: str, numbers: Ints) -> Outcome:
@@ -295,17 +312,22 @@ def reset(policy: Policy, state: State, now: int, group: str, next: int) -> Outc
     groups, step = state.groups, policy.increment
     following = _whole(next, group)
     next_, first = int(groups.next[0]), int(groups.first[0])
-    if (following - next_) % step or not -(2**62) <= following <= 2**62:
+    has_begun = groups.has(Flag.BEGUN)[0] or not policy.finds_start
+    if (has_begun and (following - next_) % step) or not -(2**62) <= following <= 2**62:
         raise ActionRefused(
             f"the group has no number {following}: its next number is {next_}, its increment {step}",
             where=f"group {group!r}",
         )
-    if policy.start == "first" and not groups.has(Flag.BEGUN)[0]:  # nothing has come yet: there is nothing to pass over
-        begun = state.with_groups(first=_one(following), next=_one(following), flags=groups.flags | Flag.BEGUN)
+    if policy.finds_start and not groups.has(Flag.BEGUN)[0]:  # nothing has left yet: there is nothing to pass over
+        begun = state.with_groups(
+            first=_one(following), next=_one(following), flags=groups.flags | Flag.BEGUN, since=_one(NEVER)
+        )
+        if isinstance(policy, StandardNumbers):
+            return _told(policy, state, numbers.told(policy, begun, following), now)
         return Outcome.unchanged(begun)
     if following == next_:
         return Outcome.unchanged(state)
-    passed = ~state.held.late & ~state.held.waits & (state.held.sequence < following)
+    passed = ~state.held.late & ~state.held.waits & (state.held.ends < following)
     late = _set_aside(state.held.take(passed).messages(), Disposition.LATE, Reason.PASSED_OVER, now)
     markers = state.skipped.first >= next_
     behind, ahead = state.skipped.take(~markers), state.skipped.take(markers)
@@ -321,6 +343,7 @@ def reset(policy: Policy, state: State, now: int, group: str, next: int) -> Outc
         state.held.take(~passed),
         skipped,
     )
+    changed = numbers.moved(policy, changed, following)
     outcome = _settled(policy, changed, changed, now, late)
     told = empty_ints(int(following > next_))
     from_, through = (np.full(len(told), number, np.int64) for number in (next_, following - step))
@@ -329,6 +352,14 @@ def reset(policy: Policy, state: State, now: int, group: str, next: int) -> Outc
     opened = opened.take(opened.kind == EventKind.HOLE_OPENED)
     events = Events.concat([passed_over, _passed_and_closed(outcome), opened])
     return Outcome(outcome.state, outcome.decided, events)
+
+
+def _told(policy: StandardNumbers, before: State, told: tuple[State, Held, Decided], now: int) -> Outcome:
+    """A group that gathered begins where an operator says."""
+    begun, below, off = told
+    late = _set_aside(below, Disposition.LATE, Reason.PASSED_OVER, now)
+    off = off.with_columns(cause=np.full(len(off), now, np.int64), timed=np.ones(len(off), np.bool_))
+    return _settled(policy, before, begun, now, Decided.concat([late, off]))
 
 
 def _passed_and_closed(outcome: Outcome) -> Events:

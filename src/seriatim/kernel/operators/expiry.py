@@ -7,6 +7,8 @@ that is its next number, its ordinal and its skipped ranges. Or it leaves nothin
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from seriatim.kernel.groups.policy import FifoMerged, Policy
@@ -48,4 +50,4 @@ def tombstones(state: State) -> State:
     count = len(state)
     none = np.zeros(count, np.int64)
     kept = state.with_groups(reports=none, suspects=none, suspect=np.full(count, NOTHING, np.int64))
-    return State(kept.groups, kept.held, kept.skipped, Remembered.empty(), kept.sights)
+    return replace(kept, remembered=Remembered.empty())

@@ -52,8 +52,9 @@ def free_late(state: State, now: Ints) -> tuple[State, Decided]:
         late=True,
         timed=True,
         fingerprint=leaving.fingerprint,
+        through=leaving.through,
     )
     last = groups.last.copy()
-    last[leaving.group] = leaving.sequence
+    last[leaving.group] = leaving.ends
     ordinal = groups.ordinal + sum_per_group(leaving.group, leaving.weight, len(state))
     return state.having(groups.with_columns(last=last, ordinal=ordinal), held.take(~free), state.skipped), released

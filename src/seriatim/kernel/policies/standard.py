@@ -13,7 +13,7 @@ import numpy as np
 
 from seriatim.kernel.groups.arrivals import Arrivals
 from seriatim.kernel.groups.policy import Standard, StandardStays
-from seriatim.kernel.groups.state import Flag, Held, State
+from seriatim.kernel.groups.state import Flag, Held, Remembered, State
 from seriatim.kernel.policies import copies, restarts
 from seriatim.kernel.policies.closing import OVER, late_repeats, shut_out
 from seriatim.kernel.policies.conflicts import Likeness, compared, conflicts
@@ -25,23 +25,26 @@ from seriatim.kernel.values.columns import (
     empty_ints,
     first_per_group,
     last_per_group,
+    none_so_far,
     order_by,
     rank_in_group,
+    running_latest,
     running_max,
     sum_before,
     sum_per_group,
 )
-from seriatim.kernel.values.outcome import Decided, Disposition, Events, Reason, no_events
+from seriatim.kernel.values.outcome import Decided, Disposition, Events, Reason, no_events, no_messages
 from seriatim.kernel.values.time import FOREVER, NEVER, micros
 
-__all__ = ["due", "fire", "quiet", "settle", "take"]
+__all__ = ["due", "fire", "quiet", "release", "repeats", "settle", "take"]
 
 _MAX = 2**63 - 1
 
 
 def quiet(policy: Standard, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
-    """The arrivals that can be judged together: no timer can fire between them, no capacity can overflow, no marker passes. They are a
-    prefix of each group, at least its first arrival. `clocked`: timers fire between messages (event time).
+    """The arrivals that can be judged together: no timer can fire between them, no capacity can overflow, no marker passes.
+
+    They are a prefix of each group, at least its first arrival. `clocked`: timers fire between messages (event time).
     """
     may = np.ones(len(arrivals), np.bool_)
     if clocked and policy.hole_timeout is not None:
@@ -56,11 +59,9 @@ def quiet(policy: Standard, state: State, arrivals: Arrivals, *, clocked: bool) 
 
 
 def _before_markers(state: State, arrivals: Arrivals) -> Bools:
-    """Return the arrivals up to the first whose meaning depends on a marker: its number is a duplicate while the marker waits, and late
-    when it has passed.
-    """
+    """The number of a marker is a duplicate while it waits, and late when it has passed: which, what came before decides."""
     group = arrivals.group
-    marked = (arrivals.sequence >= state.groups.next[group]) & state.skipped.contain(group, arrivals.sequence)
+    marked = (arrivals.ends >= state.groups.next[group]) & state.skipped.contain(group, arrivals.sequence)
     rows = np.flatnonzero(marked & ~first_per_group(group))[::-1]  # backwards, so that the first is written last
     limit = np.full(len(state), len(arrivals), np.int64)
     limit[group[rows]] = rows
@@ -73,7 +74,7 @@ def _before_timers(policy: Standard, state: State, arrivals: Arrivals, period: i
     # A fresh hole can open no earlier than at the first message that doesn't simply continue its group.
     continues = arrivals.sequence == groups.next[group] + policy.increment * rank
     continues &= (groups.since == NEVER)[group]
-    if policy.start == "first":
+    if policy.finds_start:
         continues &= groups.has(Flag.BEGUN)[group]
     odd = np.flatnonzero(~continues)[::-1]  # backwards, so that the first of a group is written last
     fresh = np.full(len(state), FOREVER, np.int64)
@@ -85,8 +86,8 @@ def _before_timers(policy: Standard, state: State, arrivals: Arrivals, period: i
 def _within_capacity(capacity: int, state: State, arrivals: Arrivals) -> Bools:
     group = arrivals.group
     room = (capacity - state.held.counts(len(state)))[group]
-    # A full group takes in only `next` and voids: all arrivals up to the first of these are judged against the present state.
-    moves = (arrivals.sequence == state.groups.next[group]) & ~state.stopped()[group]
+    # A full group takes in nothing but `next` and voids: all up to the first of these are judged against what stands now.
+    moves = _has_next(state, arrivals) & ~state.stopped()[group]
     wanted = moves | (arrivals.weight == 0)
     before = np.cumsum(wanted) - wanted
     at_start = np.zeros(len(state), np.int64)
@@ -94,6 +95,14 @@ def _within_capacity(capacity: int, state: State, arrivals: Arrivals) -> Bools:
     at_start[group[starts]] = before[starts]
     untouched = before == at_start[group]
     return np.where(room > 0, rank_in_group(group) < room, untouched)
+
+
+def _has_next(state: State, arrivals: Arrivals) -> Bools:
+    """The arrivals that cover the next number of their group."""
+    following = state.groups.next[arrivals.group]
+    if arrivals.through is None:
+        return arrivals.sequence == following
+    return (arrivals.sequence <= following) & (following <= arrivals.through)
 
 
 def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
@@ -111,18 +120,19 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     cut = _cut(state, arrivals, late_held | back if policy.late == "suspend" else back) if _may_cut(policy) else None
 
     pending = np.flatnonzero(disposition == Disposition.HELD)
-    batch = arrivals.take(pending)
+    taken = arrivals.take(pending)
     late = late_held[pending] | back[pending]
     merged = copies.come_from_regions(arrivals)
-    bits = batch.bits if merged or isinstance(policy, StandardStays) else np.zeros(len(pending), np.int64)
+    bits = taken.bits if merged or isinstance(policy, StandardStays) else np.zeros(len(pending), np.int64)
     added = Held(
-        batch.group, batch.sequence, batch.ref, late, back[pending], batch.time, batch.weight, batch.fingerprint, bits
-    )
+        taken.group, taken.sequence, taken.ref, late, back[pending], taken.time, taken.weight, taken.fingerprint, bits,
+        taken.through, taken.epoch,
+    )  # fmt: skip
     held = Held.concat([state.held, added])
     position = np.concatenate([np.full(len(state.held), -1, np.int64), pending])
     order = order_by(held.group, held.sequence)
     held, position = held.take(order), position[order]
-    again = _repeats(held)
+    again = repeats(held, position)
     twice = position[again]
     disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
     late_repeats(state, arrivals, twice, disposition, reason, copies.regions_of(arrivals.bits) > 0 if merged else None)
@@ -141,9 +151,8 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     after, released, passage = release(
         policy, before, position, arrivals, delivered=leaving, why=reason[leaving], cut=cut
     )
-    after = after.remembering(released.group, released.sequence, released.fingerprint, policy.remember)
     of_arrivals = restarts.Judgement(disposition, judged, back, empty_ints(len(arrivals)))
-    decided_events = (
+    told = (
         _compare(policy, state, held, released, arrivals, judged=of_arrivals, reason=reason)
         if reason.any()
         else no_events()
@@ -153,14 +162,15 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
             policy, after, arrivals, disposition=disposition, reason=reason, likeness=of_arrivals.likeness, back=back
         )
     if not reason.any():  # as nearly always: nothing but messages that are simply taken in
-        return after.calmed(released.group), released, _voids(policy, passage, arrivals)
+        decided = Decided.concat([released, passage.covered])
+        return after.calmed(released.group), decided, _voids(policy, passage, arrivals)
     after, counted, suspected = restarts.count(policy, state, after, arrivals, of_arrivals, passage)
     aside = np.flatnonzero((disposition != Disposition.HELD) & (disposition != Disposition.RELEASED))
-    rest = arrivals.take(aside)
-    decided = Decided.of(rest.group, rest.sequence, rest.ref, disposition[aside], reason[aside], rest.ref)
+    others = arrivals.take(aside)
+    decided = Decided.of(others.group, others.sequence, others.ref, disposition[aside], reason[aside], others.ref)
     decided = decided.with_columns(counted=counted[aside])
-    events = Events.concat([_voids(policy, passage, arrivals), decided_events, suspected])
-    return after, Decided.concat([released, decided]), events
+    events = Events.concat([_voids(policy, passage, arrivals), told, suspected])
+    return after, Decided.concat([released, passage.covered, decided]), events
 
 
 def _voids(policy: Standard, passage: restarts.Passage, arrivals: Arrivals) -> Events:
@@ -181,8 +191,9 @@ def _compare(
     judged: restarts.Judgement,
     reason: Ints,
 ) -> Events:
-    """Compare repeated messages with those whose numbers they repeat: note their likeness, and conflicts as reasons."""
-    repeated = np.flatnonzero((judged.disposition == Disposition.DUPLICATE) | judged.back)
+    """Compare messages that come again with those whose numbers they repeat: note their likeness, and conflicts as reasons."""
+    again = (judged.disposition == Disposition.DUPLICATE) & (judged.reason != Reason.COVERED)
+    repeated = np.flatnonzero(again | judged.back)
     if not len(repeated):
         return no_events()
     judged.likeness[repeated] = compared(state, held, released, arrivals, repeated, policy.remember)
@@ -200,7 +211,9 @@ def _begin(policy: Standard, state: State, arrivals: Arrivals) -> State:
     groups = state.groups
     flags, columns = groups.flags.copy(), {}
     if policy.start == "first":
-        fresh = ~groups.has(Flag.BEGUN | OVER)[arrivals.group] & (arrivals.sequence <= _MAX - policy.increment)
+        fresh = ~groups.has(Flag.BEGUN | OVER)[arrivals.group] & (arrivals.ends <= _MAX - policy.increment)
+        if arrivals.through is not None:
+            fresh &= (arrivals.through - arrivals.sequence) % policy.increment == 0
         rows = np.flatnonzero(fresh)[::-1]  # backwards, so that the first of a group is written last
         first = groups.first.copy()
         first[arrivals.group[rows]] = arrivals.sequence[rows]
@@ -215,46 +228,55 @@ def _begin(policy: Standard, state: State, arrivals: Arrivals) -> State:
 def _judge(policy: Standard, state: State, arrivals: Arrivals) -> tuple[Ints, Ints]:
     """Disposition and reason of each arrival as far as they don't depend on other arrivals; else HELD."""
     groups, group, sequence = state.groups, arrivals.group, arrivals.sequence
-    step, first = policy.increment, groups.first[group]
-    if policy.start == "first":
-        first = np.where(
-            groups.has(Flag.BEGUN)[group], first, sequence
-        )  # a group that was closed before it began has no first number
+    step, first = policy.increment, _firsts(policy, state, arrivals)
     disposition = np.full(len(arrivals), int(Disposition.HELD), np.int64)
     reason = empty_ints(len(arrivals))
+    ends = arrivals.ends
 
-    def mark(where: Bools, fate: Disposition, why: Reason) -> None:
+    def mark(where: Bools, what: Disposition, why: Reason) -> None:
         where = where & (disposition == Disposition.HELD)
-        disposition[where], reason[where] = fate, why
+        disposition[where], reason[where] = what, why
 
-    mark(sequence > _MAX - step, Disposition.INVALID, Reason.SEQUENCE_OVERFLOWS)
+    mark(ends > _MAX - step, Disposition.INVALID, Reason.SEQUENCE_OVERFLOWS)
     if step > 1:
-        mark(sequence % step != first % step, Disposition.INVALID, Reason.OFF_STEP)
+        off = (sequence % step != first % step) | (ends % step != first % step)
+        mark(off, Disposition.INVALID, Reason.OFF_STEP)
     if groups.has(OVER).any():
         shut = shut_out(state, arrivals, groups.next[group])
         if copies.come_from_regions(arrivals):
-            shut &= ~copies.known_again(state, arrivals, first, restarts.is_held(state, group, sequence))
+            shut &= ~copies.known_again(state, arrivals, first, restarts.is_held(state, group, sequence, ends))
         mark(shut, Disposition.LATE, Reason.GROUP_CLOSED)
-    below = sequence < first
+    if state.lives is not None:
+        mark(ends <= state.lives.based[group], Disposition.DUPLICATE, Reason.COVERED)
+    below = (sequence < first) & (ends < groups.next[group]) if policy.finds_start else ends < first
     if below.any():
-        if policy.start == "first":
+        if policy.finds_start:
             opened = isinstance(policy, StandardStays) and policy.opens
             mark(below, Disposition.LATE, Reason.BEFORE_OPENING if opened else Reason.BEFORE_FIRST)
         else:
             mark(below, Disposition.INVALID, Reason.BELOW_START)
-    behind = np.flatnonzero((sequence < groups.next[group]) & (disposition == Disposition.HELD))
-    skipped = state.skipped.contain(group[behind], sequence[behind])
+    behind = np.flatnonzero((ends < groups.next[group]) & (disposition == Disposition.HELD))
+    skipped = state.skipped.touch(group[behind], sequence[behind], ends[behind])
     disposition[behind] = np.where(skipped, Disposition.LATE, Disposition.DUPLICATE)
     reason[behind] = np.where(skipped, Reason.SKIPPED, Reason.TAKEN_BEFORE)
     if len(state.skipped):
-        marked = (sequence >= groups.next[group]) & state.skipped.contain(group, sequence)
+        marked = (ends >= groups.next[group]) & state.skipped.cover(group, sequence, ends, step)
         mark(marked, Disposition.DUPLICATE, Reason.TAKEN_BEFORE)
     return disposition, reason
 
 
+def _firsts(policy: Standard, state: State, arrivals: Arrivals) -> Ints:
+    """The first number of each arrival's group. A group that is closed before it began has none."""
+    groups, group = state.groups, arrivals.group
+    first = groups.first[group]
+    return np.where(groups.has(Flag.BEGUN)[group], first, arrivals.sequence) if policy.finds_start else first
+
+
 def _hold_late(policy: Standard, state: State, arrivals: Arrivals, disposition: Ints) -> Bools:
-    """Apply ``late=``, and return the late arrivals that would be held. Delivered late arrivals are marked RELEASED; in a stopped group
-    they are held, as with ``late="suspend"``. A late void has nothing to deliver and nothing to decide on.
+    """Apply ``late=``, and return the late arrivals that would be held.
+
+    Delivered late arrivals are marked RELEASED; in a stopped group they are held, as with ``late="suspend"``. A late void
+    has nothing to deliver and nothing to decide on.
     """
     held = np.zeros(len(arrivals), np.bool_)
     if policy.late == "set_aside":
@@ -267,12 +289,12 @@ def _hold_late(policy: Standard, state: State, arrivals: Arrivals, disposition: 
 
 
 def _deliver_late(policy: Standard, state: State, arrivals: Arrivals, disposition: Ints, reason: Ints) -> State:
-    """Take delivered late numbers out of the skipped ranges; a message that repeats one is a duplicate."""
+    """Take delivered late numbers out of the skipped ranges; what repeats one is a duplicate."""
     rows = np.flatnonzero((disposition == Disposition.RELEASED) & (reason == Reason.SKIPPED))
     if not len(rows):
         return state
     skipped, was_in = state.skipped.without(
-        arrivals.group[rows], arrivals.sequence[rows], policy.increment, state.groups.next
+        arrivals.group[rows], arrivals.sequence[rows], arrivals.ends[rows], policy.increment, state.groups.next
     )
     again = rows[~was_in]
     disposition[again], reason[again] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
@@ -287,16 +309,18 @@ def _late_voids(state: State, arrivals: Arrivals, disposition: Ints, reason: Int
     left = np.flatnonzero((disposition == Disposition.RELEASED) & (reason == Reason.SKIPPED))
     left = left[~state.skipped.contain(arrivals.group[left], arrivals.sequence[left])]
     group = np.concatenate([arrivals.group[left], held.group[held.late]])
-    sequence = np.concatenate([arrivals.sequence[left], held.sequence[held.late]])
-    came_late = np.concatenate([left, position[held.late]])
-    for void in voids.tolist():
-        same = (group == arrivals.group[void]) & (sequence == arrivals.sequence[void]) & (came_late < void)
+    first = np.concatenate([arrivals.sequence[left], held.sequence[held.late]])
+    last = np.concatenate([arrivals.ends[left], held.ends[held.late]])
+    came = np.concatenate([left, position[held.late]])
+    for one in voids.tolist():
+        same = (group == arrivals.group[one]) & (first <= arrivals.sequence[one]) & (last >= arrivals.ends[one])
+        same &= came < one
         if same.any():
-            disposition[void], reason[void] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
+            disposition[one], reason[one] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
 
 
 def _cut(state: State, arrivals: Arrivals, late_held: Bools) -> Ints:
-    """The arrival of each group from which on nothing leaves: the first late arrival that is held."""
+    """For each group the arrival from which on nothing leaves: the first late arrival that is held."""
     rows = np.flatnonzero(late_held)[::-1]  # backwards, so that the first of a group is written last
     cut = np.full(len(state), len(arrivals), np.int64)
     cut[arrivals.group[rows]] = rows
@@ -321,29 +345,34 @@ def _reject(
     if not len(rows):
         return
     group, sequence, late = arrivals.group[rows], arrivals.sequence[rows], late_held[rows]
+    ends = arrivals.ends[rows]
     new = np.where(
         late,
-        ~restarts.is_held(state, group, sequence, late=True),
-        (sequence != state.groups.next[group]) & ~restarts.is_held(state, group, sequence),
+        ~restarts.is_held(state, group, sequence, ends, late=True),
+        back[rows] | (~_has_next(state, arrivals)[rows] & ~restarts.is_held(state, group, sequence, ends)),
     )
     disposition[rows[new]], reason[rows[new]] = Disposition.REJECTED, Reason.CAPACITY
     late_held[rows[new]] = back[rows[new]] = False
 
 
-def _repeats(held: Held) -> Bools:
-    """Rows that repeat the number before them. Late rows are compared with late rows: a number may be valid again."""
+def repeats(held: Held, position: Ints) -> Bools:
+    """The arrivals whose numbers a row before them has. Late rows are compared with late rows: a number may be valid again."""
     again = np.zeros(len(held), np.bool_)
     for rows in _kinds(held):
         group, sequence = held.group[rows], held.sequence[rows]
-        again[rows[1:]] = (sequence[1:] == sequence[:-1]) & (group[1:] == group[:-1])
+        if held.through is None:
+            again[rows[1:]] = (sequence[1:] == sequence[:-1]) & (group[1:] == group[:-1])
+        else:
+            before = running_latest(group, held.through[rows])[:-1]
+            again[rows[1:]] = (before >= held.through[rows][1:]) & (group[1:] == group[:-1]) & (position[rows[1:]] >= 0)
     return again
 
 
 def _kinds(held: Held) -> list[Ints]:
-    """Return the rows that are not late, and the late ones, if there are any; without those that wait for an operator's decision."""
-    if not held.late.any():
+    """The rows in their turn, and those that are late, if there are any; without those that may not be judged yet."""
+    if not held.late.any() and not held.waits.any():
         return [np.arange(len(held))]
-    return [np.flatnonzero(~held.late), np.flatnonzero(held.late & ~held.suspected)]
+    return [np.flatnonzero(~held.late & ~held.waits), np.flatnonzero(held.late & ~held.suspected)]
 
 
 def release(
@@ -376,26 +405,29 @@ def release(
     group, sequence = at.group, at.sequence
     place = np.append(position, -1)[at.row]  # a marker is before all arrivals
 
-    free = sequence == groups.next[group] + step * sum_before(group, at.span)
+    if held.through is None:
+        free = sequence == groups.next[group] + step * sum_before(group, at.span)
+    else:
+        free = none_so_far(group, at.starts(groups.next, step))
     free &= ~stopped[group]
     moment = running_max(group, place)
     if cut is not None:
         free &= moment < cut[group]
-    left = sum_per_group(group[free], at.span[free], len(state))
-    following = groups.next + step * left
+    following = groups.next.copy()
+    following[group[free]] = sequence[free] + step * at.span[free]  # ascends: the highest stays
 
     message = at.weight > 0
-    leaves = free & message
+    leaves = free & (message if held.through is None else at.messages)
     going, weight = at.row[leaves], at.weight[leaves]
     leaving = Decided.of(
-        held.group[going], held.sequence[going], held.ref[going], Disposition.RELEASED, Reason.NONE, moment[leaves],
-        fingerprint=held.fingerprint[going],
+        held.group[going], held.sequence[going], held.ref[going], Disposition.RELEASED, at.why(held, leaves), moment[leaves],
+        fingerprint=held.fingerprint[going], through=None if held.through is None else held.through[going],
     )  # fmt: skip
     if delivered is not None and why is not None and len(delivered):
         late = arrivals.take(delivered)
         flagged = Decided.of(
             late.group, late.sequence, late.ref, Disposition.RELEASED, why, delivered, late=True,
-            fingerprint=late.fingerprint,
+            fingerprint=late.fingerprint, through=late.through,
         )  # fmt: skip
         leaving, weight = Decided.concat([leaving, flagged]), np.concatenate([weight, late.weight])
         order = np.lexsort((leaving.sequence, leaving.cause, leaving.group))
@@ -403,10 +435,10 @@ def release(
     ordinal = groups.ordinal[leaving.group] + sum_before(leaving.group, weight) + 1
     counts = sum_per_group(leaving.group, weight, len(state))
     last = groups.last.copy()
-    last[leaving.group] = leaving.sequence  # the last one written stays: the last that leaves
+    last[leaving.group] = leaving.ends  # the last one written stays: the last that leaves
 
     waits = ~free & message
-    if now is not None:  # a message may have arrived after the timer that released the others
+    if now is not None:  # a message may have arrived after the timer that let the others go
         now_waits = np.maximum(now, held.take(at.row[waits]).first_arrival(len(state)))
     since, reports = _clocks(
         state,
@@ -432,9 +464,33 @@ def release(
         held.take(kept),
         state.skipped.kept(following) if len(state.skipped) else state.skipped,
     )
-    cause = _at(arrivals.ref, leaving.cause) if now is None else now[leaving.group]
-    leaving = leaving.with_columns(ordinal=ordinal, cause=cause, timed=np.full(len(leaving), now is not None))
-    return after, leaving, restarts.Passage(at, free, moment)
+    after = after.remembering(
+        Remembered(leaving.group, leaving.sequence, leaving.fingerprint, leaving.through), policy.remember
+    )
+    leaving = leaving.with_columns(ordinal=ordinal)
+    covered = no_messages()
+    if held.through is not None:
+        after, covered = _without_left(policy, after, leaving), at.covered(held, free, moment)
+    leaving, covered = (_caused(one, arrivals, now) for one in (leaving, covered))
+    return after, leaving, restarts.Passage(at, free, moment, covered)
+
+
+def _caused(decided: Decided, arrivals: Arrivals, now: Ints | None) -> Decided:
+    """With the arrivals that caused it, by their places so far; or with the time, where that did."""
+    cause = _at(arrivals.ref, decided.cause) if now is None else now[decided.group]
+    return decided.with_columns(cause=cause, timed=np.full(len(decided), now is not None))
+
+
+def _without_left(policy: Standard, state: State, left: Decided) -> State:
+    """What a message that covers several numbers has brought isn't skipped: markers in it, and what an operator has passed over."""
+    if not len(state.skipped):
+        return state
+    wide = np.flatnonzero(left.ends > left.sequence)
+    wide = wide[state.skipped.touch(left.group[wide], left.sequence[wide], left.ends[wide])]
+    if not len(wide):
+        return state
+    group, first, last = left.group[wide], left.sequence[wide], left.ends[wide]
+    return state.having(skipped=state.skipped.without(group, first, last, policy.increment, state.groups.next)[0])
 
 
 def _at(values: Ints, positions: Ints) -> Ints:
@@ -445,9 +501,10 @@ def _at(values: Ints, positions: Ints) -> Ints:
 def _clocks(
     state: State, waiting: Ints, place: Ints, left: Ints, moment: Ints, *, arrivals: Arrivals, now: Ints | None
 ) -> tuple[Ints, Ints]:
-    """The time when each group's hole opened, and the number of its reports; `NEVER` if there is none. A hole opens at the arrival after
-    which messages wait and `next` is missing: the later of the first arrival that waits and the last arrival that released messages; anew
-    whenever `next` has moved.
+    """The time when each group's hole opened, and the number of its reports; `NEVER` if there is none.
+
+    A hole opens at the arrival after which messages wait and `next` is missing: the later of the first arrival
+    that waits and the last arrival that released messages; anew whenever `next` has moved.
     """
     groups, count = state.groups, len(state)
     none = len(arrivals)
@@ -473,13 +530,14 @@ def _clocks(
 def settle(policy: Standard, state: State, now: Ints) -> tuple[State, Decided, Events]:
     """After an operator's action: late messages leave, then others that may, and the clocks of the holes begin anew."""
     state, late = free_late(state, now)
-    skipped, _ = state.skipped.without(late.group, late.sequence, policy.increment, state.groups.next)
-    state = state.having(state.groups.with_columns(clock=np.maximum(state.groups.clock, now)), state.held, skipped)
+    skipped, _ = state.skipped.without(late.group, late.sequence, late.ends, policy.increment, state.groups.next)
+    state = state.remembering(
+        Remembered(late.group, late.sequence, late.fingerprint, late.through), policy.remember
+    ).having(state.groups.with_columns(clock=np.maximum(state.groups.clock, now)), state.held, skipped)
     before = np.full(len(state.held), -1, np.int64)
     state, released, passage = release(policy, state, before, Arrivals.empty(), now=now)
     state = state.calmed(released.group)
-    left = Decided.concat([late, released])
-    state = state.remembering(left.group, left.sequence, left.fingerprint, policy.remember)
+    left = Decided.concat([late, released, passage.covered])
     at = passage.at
     voids = no_events()
     if not at.weight.all():

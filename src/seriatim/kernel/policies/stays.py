@@ -86,7 +86,7 @@ class _JudgedMessages(Columns):
     @property
     def arrivals(self) -> Arrivals:
         """The messages as arrivals."""
-        return Arrivals(*(getattr(self, name) for name in Arrivals.__match_args__))
+        return Arrivals(self.group, self.sequence, self.ref, self.time, self.size, self.weight, self.fingerprint)
 
     @property
     def bits(self) -> Ints:

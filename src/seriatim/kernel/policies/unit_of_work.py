@@ -1,4 +1,7 @@
-"""`UnitOfWork`: a set numbered from 1 that leaves when it is complete, all or nothing."""
+"""`UnitOfWork`: a set that leaves when it is complete, all or nothing. Its numbers begin at the policy's `start`.
+
+A size is compared with places, from 1.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def quiet(policy: UnitOfWork, state: State, arrivals: Arrivals, *, clocked: bool
 
 
 def _before_size(state: State, arrivals: Arrivals) -> Bools:
-    """In a closing group the arrivals up to the first with the size: an arrival that the size excludes may have been the highest held."""
+    """In a closing group the arrivals to the first that tells the size: what it shuts out may have been the highest held."""
     unknown = state.groups.has(Flag.CLOSING) & (state.groups.mark == 0)
     if not unknown.any():
         return np.ones(len(arrivals), np.bool_)
@@ -50,12 +53,12 @@ def _before_size(state: State, arrivals: Arrivals) -> Bools:
 
 def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
     """Judge arrivals between which no timer fires (see `quiet`)."""
-    disposition, reason = _judge(state, arrivals)
-    # The first possible message of the set starts the clock, even if the size, known later, excludes it.
+    disposition, reason = _judge(policy, state, arrivals)
+    # The first that can be one of the set starts the clock, even if the size, told later, shuts it out.
     first = np.flatnonzero(disposition == Disposition.HELD)[::-1]  # backwards: the first is written last
     began = np.full(len(state), NEVER, np.int64)
     began[arrivals.group[first]] = arrivals.time[first]
-    state, outgrown = _learn_size(state, arrivals, disposition, reason)
+    state, outgrown = _learn_size(policy, state, arrivals, disposition, reason)
     held, position, twice = _collect(state.held, arrivals, disposition)
     disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
     repeats = np.flatnonzero((disposition == Disposition.DUPLICATE) & (reason == Reason.TAKEN_BEFORE))
@@ -83,38 +86,46 @@ def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, D
     void = (disposition == Disposition.HELD) & (arrivals.weight == 0)
     disposition[void], reason[void] = Disposition.VOID, Reason.LEAVES_NOTHING
     aside = np.flatnonzero(disposition != Disposition.HELD)
-    rest = arrivals.take(aside)
-    decided = Decided.of(rest.group, rest.sequence, rest.ref, disposition[aside], reason[aside], rest.ref)
+    others = arrivals.take(aside)
+    decided = Decided.of(others.group, others.sequence, others.ref, disposition[aside], reason[aside], others.ref)
     return state, Decided.concat([released, outgrown, decided]), closed
 
 
-def _judge(state: State, arrivals: Arrivals) -> tuple[Ints, Ints]:
+def _judge(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[Ints, Ints]:
     """Disposition and reason of each arrival as far as they don't depend on other arrivals; else HELD."""
     groups, group, sequence, size = state.groups, arrivals.group, arrivals.sequence, arrivals.size
     disposition = np.full(len(arrivals), int(Disposition.HELD), np.int64)
     reason = empty_ints(len(arrivals))
 
-    def mark(where: Bools, fate: Disposition, why: Reason) -> None:
+    def mark(where: Bools, what: Disposition, why: Reason) -> None:
         where = where & (disposition == Disposition.HELD)
-        disposition[where], reason[where] = fate, why
+        disposition[where], reason[where] = what, why
 
-    is_said, known = size != NOT_SAID, groups.mark[group]
+    said, known, place = size != NOT_SAID, groups.mark[group], _places(policy, sequence)
     mark(groups.has(Flag.COMPLETE)[group], Disposition.DUPLICATE, Reason.SET_COMPLETE)
     if groups.has(OVER).any():
-        mark(shut_out(state, arrivals, np.ones(len(group), np.int64)), Disposition.LATE, Reason.GROUP_CLOSED)
-    mark(sequence < 1, Disposition.INVALID, Reason.BELOW_ONE)
-    mark(is_said & (size < 1), Disposition.INVALID, Reason.SIZE_BELOW_ONE)
-    mark((known > 0) & is_said & (size != known), Disposition.INVALID, Reason.SIZE_CONTRADICTED)
-    mark((known > 0) & (sequence > known), Disposition.INVALID, Reason.ABOVE_SIZE)
-    mark((known == 0) & is_said & (sequence > size), Disposition.INVALID, Reason.ABOVE_SIZE)
+        mark(shut_out(state, arrivals, np.full(len(group), policy.start)), Disposition.LATE, Reason.GROUP_CLOSED)
+    mark(sequence < policy.start, Disposition.INVALID, Reason.BELOW_ONE if policy.start else Reason.BELOW_START)
+    mark(said & (size < 1), Disposition.INVALID, Reason.SIZE_BELOW_ONE)
+    mark((known > 0) & said & (size != known), Disposition.INVALID, Reason.SIZE_CONTRADICTED)
+    mark((known > 0) & (place > known), Disposition.INVALID, Reason.ABOVE_SIZE)
+    mark((known == 0) & said & (place > size), Disposition.INVALID, Reason.ABOVE_SIZE)
     if len(state.skipped):
         mark(state.skipped.contain(group, sequence), Disposition.DUPLICATE, Reason.TAKEN_BEFORE)
     return disposition, reason
 
 
-def _learn_size(state: State, arrivals: Arrivals, disposition: Ints, reason: Ints) -> tuple[State, Decided]:
-    """Take the size from the first message that contains it; later messages that contradict it are invalid. Messages that were held above
-    it are invalid, too: they are no part of the set.
+def _places(policy: UnitOfWork, sequence: Ints) -> Ints:
+    """The places of numbers in their set, from 1; the highest number has no place behind it."""
+    return sequence if policy.start else np.minimum(sequence, _MAX - 1) + 1
+
+
+def _learn_size(
+    policy: UnitOfWork, state: State, arrivals: Arrivals, disposition: Ints, reason: Ints
+) -> tuple[State, Decided]:
+    """Take the size from the first message that contains it; later messages that contradict it are invalid.
+
+    Messages that were held above it are invalid, too: they are no part of the set.
     """
     group = arrivals.group
     unknown = state.groups.mark == 0
@@ -126,9 +137,10 @@ def _learn_size(state: State, arrivals: Arrivals, disposition: Ints, reason: Int
     rows = np.flatnonzero(says)[::-1]  # backwards, so that the first of a group is written last
     teller = np.full(len(state), len(arrivals), np.int64)
     teller[group[rows]] = rows
-    first_told = np.flatnonzero(teller < len(arrivals))
+    told = np.flatnonzero(teller < len(arrivals))
     size = state.groups.mark.copy()
-    size[first_told] = arrivals.size[teller[first_told]]
+    size[told] = arrivals.size[teller[told]]
+    place, before = _places(policy, arrivals.sequence), _places(policy, state.held.sequence)
 
     def mark(where: Bools, why: Reason) -> None:
         where = where & (disposition == Disposition.HELD)
@@ -137,33 +149,31 @@ def _learn_size(state: State, arrivals: Arrivals, disposition: Ints, reason: Int
     learns = unknown[group] & (size[group] > 0)
     later = learns & (np.arange(len(arrivals)) > teller[group])
     mark(later & (arrivals.size != NOT_SAID) & (arrivals.size != size[group]), Reason.SIZE_CONTRADICTED)
-    mark(later & (arrivals.sequence > size[group]), Reason.ABOVE_SIZE)
-    # Before the size was known, the first message of a number above it was taken in; its repetitions were duplicates.
+    mark(later & (place > size[group]), Reason.ABOVE_SIZE)
+    # Before the size was told the first of a number above it was taken in, its repetitions were duplicates.
     _, _, twice = _collect(state.held, arrivals, disposition)
     first = np.ones(len(arrivals), np.bool_)
     first[twice] = False
-    # A void above the size was one from the moment it was taken in, and its place goes with the others.
-    void = (
-        learns & first & (arrivals.sequence > size[group]) & (arrivals.weight == 0) & (disposition == Disposition.HELD)
-    )
+    # A void above it is one from the moment it was taken in, and its place goes with the others.
+    void = learns & first & (place > size[group]) & (arrivals.weight == 0) & (disposition == Disposition.HELD)
     disposition[void], reason[void] = Disposition.VOID, Reason.LEAVES_NOTHING
-    mark(learns & first & (arrivals.sequence > size[group]), Reason.ABOVE_SIZE)
+    mark(learns & first & (place > size[group]), Reason.ABOVE_SIZE)
 
     held = state.held
-    over = unknown[held.group] & (size[held.group] > 0) & (held.sequence > size[held.group])
-    removed = held.take(over).messages()
+    over = unknown[held.group] & (size[held.group] > 0) & (before > size[held.group])
+    gone = held.take(over).messages()
     outgrown = Decided.of(
-        removed.group,
-        removed.sequence,
-        removed.ref,
+        gone.group,
+        gone.sequence,
+        gone.ref,
         Disposition.INVALID,
         Reason.ABOVE_SIZE,
-        arrivals.ref[teller[removed.group]] if len(removed) else removed.ref,
+        arrivals.ref[teller[gone.group]] if len(gone) else gone.ref,
     )
     disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
     skipped = state.skipped
     if len(skipped):
-        top = np.where(size > 0, size, _MAX)
+        top = np.where(size > 0, size + policy.start - 1, _MAX)
         skipped = skipped.take(skipped.first <= top[skipped.group])
         skipped = skipped.with_columns(last=np.minimum(skipped.last, top[skipped.group]))
     return state.having(state.groups.with_columns(mark=size), held.take(~over), skipped), outgrown
@@ -249,15 +259,9 @@ def fire(policy: UnitOfWork, state: State, until: Ints) -> tuple[State, Decided,
         return state, no_messages(), no_events()
     groups, held = state.groups, state.held
     out = ripe[held.group]
-    removed = held.take(out).messages()
+    gone = held.take(out).messages()
     dead = Decided.of(
-        removed.group,
-        removed.sequence,
-        removed.ref,
-        Disposition.DEAD,
-        Reason.TIMED_OUT,
-        moments[removed.group],
-        timed=True,
+        gone.group, gone.sequence, gone.ref, Disposition.DEAD, Reason.TIMED_OUT, moments[gone.group], timed=True
     )
     rows = np.flatnonzero(ripe)
     after = groups.with_columns(

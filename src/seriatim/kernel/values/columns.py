@@ -21,6 +21,7 @@ __all__ = [
     "expand",
     "first_per_group",
     "last_per_group",
+    "none_so_far",
     "order_by",
     "order_by_group",
     "rank_in_group",
@@ -45,9 +46,9 @@ def empty_ints(n: int = 0) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """A table: arrays of one length, a field each."""
+    """A table: arrays of one length, a field each. A column that nothing needs is None."""
 
-    #: The names of the columns; a dataclass is matched by them.
+    #: The names of the columns; a dataclass has them as what it is matched by.
     __match_args__: ClassVar[tuple[str, ...]]
 
     def __len__(self) -> int:
@@ -59,23 +60,24 @@ class Columns:
 
     def take(self, rows: NDArray[Any]) -> Self:
         """The rows picked by a mask or by positions."""
-        return type(self)(*[getattr(self, name)[rows] for name in self.__match_args__])
+        columns = [getattr(self, name) for name in self.__match_args__]
+        return type(self)(*[None if column is None else column[rows] for column in columns])
 
     def put(self, rows: NDArray[Any], other: Self) -> Self:
-        """Return the same table with some rows replaced by rows of another table."""
+        """The same table with some rows replaced by rows of another table."""
         columns = {name: getattr(self, name).copy() for name in self.__match_args__}
         for name, column in columns.items():
             column[rows] = getattr(other, name)
         return type(self)(**columns)
 
-    def with_columns(self, **columns: NDArray[Any]) -> Self:
-        """Return the same table with some columns replaced."""
+    def with_columns(self, **columns: NDArray[Any] | None) -> Self:
+        """The same table with some columns replaced."""
         kept = {name: getattr(self, name) for name in self.__match_args__}
         return type(self)(**(kept | columns))
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        """The rows of all parts, one after another. At least one part."""
+        """The rows of all parts, one after another. At least one part. Without the columns that a part lacks."""
         if len(parts) == 1:
             return parts[0]
         filled = [part for part in parts if len(part)]
@@ -83,7 +85,8 @@ class Columns:
             return filled[0]
         if not filled:
             return parts[0]
-        return cls(*[np.concatenate([getattr(part, name) for part in filled]) for name in cls.__match_args__])
+        columns = [[getattr(part, name) for part in filled] for name in cls.__match_args__]
+        return cls(*[None if any(one is None for one in column) else np.concatenate(column) for column in columns])
 
 
 def order_by_group(group: Ints) -> Ints:
@@ -141,14 +144,22 @@ def sum_before(group: Ints, counts: Ints) -> Ints:
     return total - np.maximum.accumulate(np.where(first_per_group(group), total, 0))
 
 
+def none_so_far(group: Ints, marked: Bools) -> Bools:
+    """The rows up to which, themselves included, none of their group is marked, for rows sorted by group."""
+    ones = marked.astype(np.int64)
+    found: Bools = sum_before(group, ones) + ones == 0
+    return found
+
+
 def sum_per_group(group: Ints, counts: Ints, groups: int) -> Ints:
     """The sum of the counts of each group: numbers of messages, which a float holds exactly."""
     return np.bincount(group, counts, groups).astype(np.int64)
 
 
 def running_max(group: Ints, positions: Ints) -> Ints:
-    """The largest position so far within each group, for rows sorted by group. Positions are row numbers (or -1), so lifting each group
-    above the one before can't overflow.
+    """The largest position so far within each group, for rows sorted by group.
+
+    Positions are row numbers (or -1), so lifting each group above the one before can't overflow.
     """
     if not len(positions):
         return positions
@@ -160,6 +171,12 @@ def running_latest(group: Ints, times: Ints) -> Ints:
     """The latest time so far within each group, for rows sorted by group. The times may be any numbers."""
     if len(times) < 2 or (times[1:] >= times[:-1]).all():
         return times
+    low = int(times.min())
+    width = int(times.max()) - low + 1
+    if width * (int(group[-1]) + 1) < 2**62:  # each group's numbers lie above those of the one before
+        lift = group * width - low
+        lifted: Ints = np.maximum.accumulate(times + lift) - lift
+        return lifted
     order = np.argsort(times, kind="stable")
     place = empty_ints(len(times))
     place[order] = np.arange(len(times))
@@ -168,8 +185,9 @@ def running_latest(group: Ints, times: Ints) -> Ints:
 
 
 def search_within(values: Ints, low: Ints, high: Ints, wanted: Ints) -> Ints:
-    """For each wanted value, the leftmost position in ``values[low:high]`` (ascending) that is not below it. A binary search of all rows at
-    once: as many steps as the longest range has bits.
+    """For each wanted value, the leftmost position in ``values[low:high]`` (ascending) that is not below it.
+
+    A binary search of all rows at once: as many steps as the longest range has bits.
     """
     low, high = low.copy(), high.copy()
     while True:

@@ -97,6 +97,22 @@ class Reason(IntEnum):
     # invalid, where messages come from two regions
     REGION_UNKNOWN = 90
     ID_MISSING = 91
+    # invalid, where numbers are as producers have them
+    ENDS_BEFORE = 100
+    EPOCH_MISSING = 101
+    NOT_OF_MODULUS = 102
+    HALF_AWAY = 103
+    BASE_WITHOUT_NUMBER = 104
+    # late
+    EPOCH_OVER = 110
+    # duplicate
+    COVERED = 120
+    # held
+    SETTLING = 130
+    UNTOLD = 131
+    BEHIND_BEGINNING = 132
+    # released
+    OVERLAPS = 140
 
 
 #: The reason as people read it.
@@ -149,6 +165,17 @@ REASONS: dict[Reason, str] = {
     Reason.SEEN_BEFORE: "its region has shown it before",
     Reason.REGION_UNKNOWN: "its region is neither a nor b",
     Reason.ID_MISSING: "its message id is missing",
+    Reason.ENDS_BEFORE: "the last number that it covers is below the first",
+    Reason.EPOCH_MISSING: "the epoch is missing, or is not a whole number",
+    Reason.NOT_OF_MODULUS: "the sequence is not a number below the modulus",
+    Reason.HALF_AWAY: "the sequence is half the modulus away: it may be above or below",
+    Reason.BASE_WITHOUT_NUMBER: "a base needs the number through which it has everything",
+    Reason.EPOCH_OVER: "its epoch is over",
+    Reason.COVERED: "covered: another message has everything that it has",
+    Reason.SETTLING: "waits until its group has settled where it begins",
+    Reason.UNTOLD: "waits for a base, or for an operator's reset, that says where its group begins",
+    Reason.BEHIND_BEGINNING: "waits behind a message with which its producer begins anew",
+    Reason.OVERLAPS: "overlaps: it has numbers that have left before",
 }
 
 
@@ -163,15 +190,17 @@ class EventKind(IntEnum):
     CLOSED = 5
     SUSPENDED = 6
     RESUMED = 7
-    #: A number was repeated with another content: the first time in a group and a batch, with a count.
+    #: A number came again with another content: the first time in a group and a batch, with a count.
     CONFLICT = 8
     #: The producer of a group seems to have begun anew.
     RESTART_SUSPECTED = 9
     #: A number has passed without a message.
     VOID = 10
-    #: The group's stream between two boxes couldn't be made whole after a restore of one of them; its numbers are the lost ones. No
-    #: policy reports it.
+    #: The group's stream between two boxes couldn't be made whole after a restore of either; its numbers are those that are lost. No policy
+    #: tells it.
     RESTORED = 11
+    #: A base has everything of the hole in it.
+    HOLE_COVERED = 12
 
     @property
     def word(self) -> str:
@@ -181,10 +210,12 @@ class EventKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decided(Columns):
-    """Decided messages, a row for each; released rows of one group stand in the order in which they leave. `cause` is the ``ref`` of the
-    arrival that caused the decision; if `timed` is true, a timer or an action caused it, and `cause` is its time. `cause` orders decisions
-    over groups. `counted`: it wasn't released, and counts as a message of a producer that has begun anew. `fingerprint`: of a released one
-    that of its content, 0: unknown.
+    """Decided messages, a row for each; released rows of one group stand in the order in which they leave.
+
+    `cause` is the ``ref`` of the arrival that caused the decision; if `timed` is true, a timer or an
+    action caused it, and `cause` is its time. `cause` orders decisions over groups. `counted`: it wasn't released, and counts
+    as a message of a producer that has begun anew. `fingerprint`: of a released one that of its content, 0: unknown. `through`: the last
+    number that a released one covers; None: each covers its own alone.
     """
 
     group: Ints
@@ -198,6 +229,12 @@ class Decided(Columns):
     timed: Bools
     counted: Bools
     fingerprint: Ints
+    through: Ints | None = None
+
+    @property
+    def ends(self) -> Ints:
+        """The last number that each released message covers."""
+        return self.sequence if self.through is None else self.through
 
     @classmethod
     def of(
@@ -213,6 +250,7 @@ class Decided(Columns):
         late: Bools | bool = False,
         timed: bool = False,
         fingerprint: Ints | None = None,
+        through: Ints | None = None,
     ) -> Decided:
         """Rows with a common disposition, or with one for each row."""
         n = len(group)
@@ -228,6 +266,7 @@ class Decided(Columns):
             timed=np.full(n, timed),
             counted=np.zeros(n, np.bool_),
             fingerprint=np.zeros(n, np.int64) if fingerprint is None else fingerprint,
+            through=through,
         )
 
 
@@ -287,7 +326,7 @@ class Events(Columns):
         )
 
     def merged(self, kind: EventKind) -> Events:
-        """Return the same events, with the events of a kind as one for each group: the first, with the sum of their counts."""
+        """The same, with the events of a kind as one for each group: the first, with the sum of their counts."""
         rows = np.flatnonzero(self.kind == kind)
         if len(rows) < 2:
             return self

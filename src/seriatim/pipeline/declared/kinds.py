@@ -7,12 +7,13 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.fields import Kind, Wrong
-from seriatim.kernel.groups.policy import Policy, policy_from, remembering
+from seriatim.kernel.fields import Kind, Text, Wrong
+from seriatim.kernel.groups.numbers import ONLY_IN_MEMORY, Sequence, only_in_memory
+from seriatim.kernel.groups.policy import Fifo, Policy, policy_from, remembering
 from seriatim.pipeline.declared.queue_level import QUEUE, TYPE, UNFIT
 from seriatim.pipeline.text.name import checked_name
 
-__all__ = ["FILTER", "ByType", "Name", "OfPolicy", "OwnName"]
+__all__ = ["FILTER", "ByType", "Name", "OfPolicy", "OfSequence", "OwnName"]
 
 #: The remedy for what is no filter.
 FILTER = "a filter, such as \"type = 'check-in'\""
@@ -58,6 +59,19 @@ class OfPolicy(Kind):
 
 
 @dataclass(frozen=True)
+class OfSequence(Text):
+    """The property of the number, or a `Sequence` that names it and has no rule that only a `Sequencer` keeps."""
+
+    def check(self, value: Any) -> Any:
+        if isinstance(value, Sequence):
+            refused = only_in_memory(Fifo(), value)
+            if refused is not None:
+                raise Wrong(refused.remedy, refused.what, bare=True)
+            return super().check(value.by)
+        return super().check(value)
+
+
+@dataclass(frozen=True)
 class ByType(Kind):
     """Whether each message type is ordered by itself: None if not, else the policies of single types, which may be none."""
 
@@ -92,7 +106,8 @@ class ByType(Kind):
 
 def _stored(policy: Policy) -> dict[str, Any]:
     policy = remembering(policy)  # as it is judged, so that it is shown
-    return {"name": policy.name, **{one.name: getattr(policy, one.name) for one in fields(policy)}}
+    known = (one.name for one in fields(policy) if one.name not in ONLY_IN_MEMORY.get(policy.name, ()))
+    return {"name": policy.name, **{name: getattr(policy, name) for name in known}}
 
 
 def _restored(stored: Mapping[str, Any]) -> Policy:

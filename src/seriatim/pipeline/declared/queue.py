@@ -9,11 +9,12 @@ from typing import Final, Literal
 from seriatim.errors import Argument, UsageError
 from seriatim.kernel.arguments import refusing
 from seriatim.kernel.fields import Choice, Declaration, Flagged, For, Plain, Text, Texts, Value, leaves, takes
+from seriatim.kernel.groups.numbers import only_in_memory
 from seriatim.kernel.groups.policy import Fifo, Policy, Standard, UnitOfWork, Unordered, with_stays
 from seriatim.kernel.operators.fault import Retry
 from seriatim.kernel.operators.recover import Recover
 from seriatim.pipeline.declared.activation import Activation, OfActivation
-from seriatim.pipeline.declared.kinds import OfPolicy, OwnName
+from seriatim.pipeline.declared.kinds import OfPolicy, OfSequence, OwnName
 from seriatim.pipeline.declared.queue_level import type_of
 from seriatim.pipeline.declared.queue_parts import WHOLE_QUEUE, Gate, Group, Keep, Limit, Remote
 
@@ -33,7 +34,8 @@ class Queue(Declaration):
         policy: how its groups are ordered.
         group: the property (column) with the key of a message's group, the unit of order, or a `Group`; `WHOLE_QUEUE`: the queue is one
             order. For `Unordered` only with a `gate`.
-        sequence: the property (column) with a message's position in its group. Not for `Unordered` and `Fifo`.
+        sequence: the property (column) with a message's position in its group, or a `Sequence` that names it. Not for `Unordered` and
+            `Fifo`.
         compare: with `Standard`: the properties by which two messages with one number are compared, a name or several; None:
             body and parts. If they differ, the later message conflicts.
         errors: what happens when a handler fails permanently: ``"suspend"`` (the group stops, other groups go on),
@@ -61,7 +63,7 @@ class Queue(Declaration):
     group: Plain[Group, str | None] = takes(
         Value(Group, "'customer', or Group('customer', default='unknown')"), factory=Group, engines=For.EVERY
     )
-    sequence: str | None = takes(Text(), None, engines=For.PIPELINE | For.BOX | For.REGIONAL)
+    sequence: str | None = takes(OfSequence(), None, engines=For.PIPELINE | For.BOX | For.REGIONAL)
     _: KW_ONLY
     compare: Plain[tuple[str, ...] | None, str | Sequence[str]] = takes(
         Texts(remedy="the name of a property, or a list of names", one=True, least=1),
@@ -93,6 +95,10 @@ class Queue(Declaration):
         return UsageError(f"queue {self.name!r}: {what}", remedy=remedy, argument=argument)
 
     def _check_policies(self) -> None:
+        for policy in self.all_policies():
+            refused = only_in_memory(policy, None)
+            if refused is not None:
+                raise self._wrong(refused.arguments, refused.what, refused.remedy)
         if self.group.by_type is None:
             return
         if any(isinstance(one, Unordered) for one in self.all_policies()):

@@ -16,7 +16,7 @@ _POLICIES: Mapping[str, type[Policy]] = {
     kind.name: kind for kind in (BestEffort, Fifo, Standard, UnitOfWork, Unordered)
 }
 #: The parameters that are durations.
-_PERIODS = {"hole_timeout", "timeout", "window"}
+_PERIODS = {"hole_timeout", "settle", "timeout", "window"}
 
 
 def read_policy(section: Section) -> tuple[type[Policy] | None, Policy | None]:

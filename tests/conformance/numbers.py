@@ -1,0 +1,559 @@
+"""Numbers as producers have them. For engines that know what they mean.
+
+Messages have what a `Sequence` names as properties of the same names: ``through``, ``previous``, ``epoch``, and the filters.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seriatim.kernel.groups.numbers import Sequence
+from seriatim.kernel.groups.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
+from tests.conformance.case import CLOCK, Act, Case, Late, Message, at, later, of
+
+_SPANS = Sequence(through="through")
+_EPOCHS = Sequence(epoch="epoch")
+_BASES = Sequence(base="base", base_only="base_only")
+_MARKERS = Sequence(restarts="restarts")
+_BARE = Sequence(unnumbered="unnumbered")
+_RTP = Sequence(modulus=65536)
+_SKIPPING = Standard(hole_timeout=10, on_hole="skip")
+
+
+def span(first: int, last: int, **properties: Any) -> Message:
+    """A message that covers several numbers."""
+    return of(first, through=last, **properties)
+
+
+def in_epoch(epoch: Any, *sequences: int, **properties: Any) -> tuple[Message, ...]:
+    """Messages of an epoch."""
+    return tuple(of(one, epoch=epoch, **properties) for one in sequences)
+
+
+def base(number: int, **properties: Any) -> Message:
+    """A message that has everything through its number in it."""
+    return of(number, base=True, **properties)
+
+
+def begins(label: str, sequence: Any = None) -> Message:
+    """A message with which its producer begins anew."""
+    return of(sequence, label, restarts=True)
+
+
+def status(sequence: Any = None) -> Message:
+    """A message without a number."""
+    return of(sequence, unnumbered=True)
+
+
+SPANS = (
+    Case(
+        "spans: a message leaves when the next number is among those that it covers",
+        "numbers 1",
+        Standard(),
+        (at(0, "g", 1, span(5, 6), span(2, 4), leaves={"g": [1, 2, 5]}), at(1, "g", 7)),
+        numbers=_SPANS,
+        released={"g": [1, 2, 5, 7]},
+    ),
+    Case(
+        "spans: a loss is noticed",
+        "numbers 1",
+        _SKIPPING,
+        (at(0, "g", span(1, 3), span(7, 9)), later(20), at(21, "g", span(4, 6), span(4, 7), span(2, 3))),
+        numbers=_SPANS,
+        released={"g": [1, 7], **CLOCK},
+        late={"g": [4, 4]},
+        duplicate={"g": [2]},
+        reports=(("hole_overdue", "g", 4, 6), ("hole_skipped", "g", 4, 6)),
+    ),
+    Case(
+        "spans: one that straddles the next number leaves, and overlaps",
+        "numbers 1",
+        Standard(),
+        (at(0, "g", span(1, 5), span(4, 8), 9),),
+        numbers=_SPANS,
+        released={"g": [1, 4, 9]},
+        overlaps={"g": [4]},
+    ),
+    Case(
+        "spans: what one held message covers is a duplicate, what it doesn't is held",
+        "numbers 1",
+        Standard(),
+        (at(0, "g", span(3, 6), span(4, 5), span(3, 6), span(5, 7), span(2, 4)), at(1, "g", 1)),
+        note="behind 1 leaves 2..4; then 3..6 and 5..7 overlap",
+        numbers=_SPANS,
+        released={"g": [1, 2, 3, 5]},
+        duplicate={"g": [4, 3]},
+        overlaps={"g": [3, 5]},
+    ),
+    Case(
+        "spans: what became covered while it was held is a duplicate",
+        "numbers 1",
+        Standard(),
+        (at(0, "g", 4, span(3, 5)), at(1, "g", span(1, 2)), at(2, "g", 6)),
+        numbers=_SPANS,
+        released={"g": [1, 3, 6]},
+        duplicate={"g": [4]},
+    ),
+    Case(
+        "spans: only messages with both ends in common are compared",
+        "numbers 1",
+        Standard(),
+        (at(0, "g", of(1, "a", through=3), of(1, "b", through=3), of(1, "b", through=2), of(1, "a", through=3)),),
+        numbers=_SPANS,
+        released={"g": [1]},
+        duplicate={"g": [1, 1, 1]},
+        conflicts=(("g", 1),),
+    ),
+    Case(
+        "spans: a late delivery takes all its numbers",
+        "numbers 1",
+        Standard(hole_timeout=10, on_hole="skip", late="deliver"),
+        (at(0, "g", 1, 6), later(20), at(21, "g", span(3, 4), 3, 2, span(2, 5), 5)),
+        numbers=_SPANS,
+        released={"g": [1, 6, Late(3), Late(2), Late(2)], **CLOCK},
+        duplicate={"g": [3, 5]},
+    ),
+    Case(
+        "spans: both ends are on the step, and the last isn't below the first",
+        "numbers 1",
+        Standard(start=2, increment=2),
+        (at(0, "g", span(2, 6), span(8, 9), span(9, 10), span(12, 8), span(0, 0), 8),),
+        numbers=_SPANS,
+        released={"g": [2, 8]},
+        invalid={"g": [8, 9, 12, 0]},
+    ),
+    Case(
+        "spans: a full group takes in what covers the next number",
+        "numbers 1",
+        Standard(capacity=1),
+        (at(0, "g", span(4, 5), span(7, 8), span(1, 3), span(6, 6)),),
+        numbers=_SPANS,
+        released={"g": [1, 4, 6]},
+        rejected={"g": [7]},
+    ),
+    Case(
+        "previous: each message names the one before",
+        "numbers 1",
+        Standard(start="first"),
+        (
+            at(0, "g", of(None, previous=100, through=107), of(None, previous=120, through=130)),
+            at(1, "g", of(None, previous=107, through=120), of(None, previous=107, through=120), of(None, through=140)),
+        ),
+        numbers=Sequence(previous="previous", through="through"),
+        released={"g": [None, None, None]},
+        duplicate={"g": [None]},
+        invalid={"g": [None]},
+    ),
+)
+
+VOIDS_BY_FILTER = tuple(
+    Case(
+        f"voids: a filter says which they are, with {policy.name}",
+        "numbers 2",
+        policy,
+        (at(0, "g", 1, of(2, leaves_nothing=True), 3),),
+        numbers=Sequence(void="leaves_nothing"),
+        released={"g": [1, 3]},
+        void={"g": [2]},
+    )
+    for policy in (Standard(), Fifo(), BestEffort(window=1), UnitOfWork(size=3), Unordered())
+    if not isinstance(policy, BestEffort)
+)
+
+GAPS = (
+    Case(
+        "voids: a gap fill passes in its place",
+        "numbers 2",
+        Standard(),
+        (
+            at(0, "s", 1, 5, 6, 7, leaves={"s": [1]}),
+            at(1, "s", of(2, through=7, fill=True), leaves={}),
+            at(2, "s", 8, leaves={"s": [8]}),
+        ),
+        note="FIX: the counterparty says in the stream that the next is 8",
+        numbers=Sequence(through="through", void="fill"),
+        released={"s": [1, 8]},
+        duplicate={"s": [5, 6, 7]},
+        void={"s": [2]},
+        reports=(("void", "s", 2, 7),),
+    ),
+)
+
+TURN_OVERS = (
+    Case(
+        "turn-over: a counter of 16 bits",
+        "numbers 3",
+        Standard(start="first"),
+        (at(0, "ssrc", 65534, 0, 65535, 1),),
+        numbers=_RTP,
+        released={"ssrc": [65534, 65535, 0, 1]},
+    ),
+    Case(
+        "turn-over: again and again, from the start on; what comes again is a duplicate or late",
+        "numbers 3",
+        Standard(start=0, hole_timeout=10, on_hole="skip"),
+        (at(0, "g", 0, 1, 2, 3, 4, 0, 1, 3, 4), later(20), at(21, "g", 2, 4, 0, 7)),
+        note="7 is none of 0 … 4; 0 after 9 is 10, 2 is 7, which was skipped",
+        numbers=Sequence(modulus=5),
+        released={"g": [0, 1, 2, 3, 4, 0, 1, 3, 4, 0]},
+        held={"clock": [1]},
+        late={"g": [2]},
+        duplicate={"g": [4]},
+        invalid={"g": [7]},
+        reports=(("hole_overdue", "g", 7, 7), ("hole_skipped", "g", 7, 7)),
+    ),
+    Case(
+        "turn-over: half the modulus away may be above or below",
+        "numbers 3",
+        Standard(start="first"),
+        (at(0, "g", 1, 5, 2, 6, 3),),
+        numbers=Sequence(modulus=8),
+        released={"g": [1, 2, 3]},
+        invalid={"g": [5, 6]},
+    ),
+    Case(
+        "turn-over: a span that turns over, and one that is too long",
+        "numbers 3",
+        Standard(start="first"),
+        (at(0, "g", span(6, 1), span(1, 6), 2),),
+        numbers=Sequence(modulus=8, through="through"),
+        released={"g": [6, 2]},
+        invalid={"g": [1]},
+    ),
+    Case(
+        "turn-over: with BestEffort",
+        "numbers 3",
+        BestEffort(window=1),
+        (at(0, "g", 65535, 1, 0, 65534), at(5, "g", 65533, 2), at(20, "g", 3)),
+        numbers=_RTP,
+        released={"g": [65534, 65535, 0, 1, 2]},
+        late={"g": [65533]},
+        held={"g": [3]},
+    ),
+)
+
+EPOCHS = (
+    Case(
+        "epochs: a higher one ends the one before, wherever that is",
+        "numbers 4",
+        Standard(),
+        (
+            at(0, "g", *in_epoch(7, 1, 2, 4, 6)),
+            at(1, "g", *in_epoch(9, 2), leaves={"g": [4, 6]}),
+            at(2, "g", *in_epoch(9, 1)),
+        ),
+        numbers=_EPOCHS,
+        released={"g": [1, 2, 4, 6, 1, 2]},
+        reports=(("hole_skipped", "g", 3, 3), ("hole_skipped", "g", 5, 5)),
+    ),
+    Case(
+        "epochs: what comes of the one before is late if it never left, else a duplicate",
+        "numbers 4",
+        Standard(),
+        (at(0, "g", *in_epoch(1, 1, 3), *in_epoch(2, 1), *in_epoch(1, 2, 3, 4, 1), *in_epoch(2, 2)),),
+        numbers=_EPOCHS,
+        released={"g": [1, 3, 1, 2]},
+        late={"g": [2, 4]},
+        duplicate={"g": [3, 1]},
+    ),
+    Case(
+        "epochs: late ones of the one before are delivered, older ones never",
+        "numbers 4",
+        Standard(late="deliver"),
+        (
+            at(
+                0,
+                "g",
+                *in_epoch(1, 1),
+                *in_epoch(3, 1, 3),
+                *in_epoch(5, 1),
+                *in_epoch(3, 2, 2, 4),
+                *in_epoch(1, 2),
+                *in_epoch(4, 1),
+            ),
+        ),
+        numbers=_EPOCHS,
+        released={"g": [1, 1, 3, 1, Late(2), Late(4)]},
+        duplicate={"g": [2]},
+        late={"g": [2, 1]},
+    ),
+    Case(
+        "epochs: an epoch that is missing, and a first message that can't begin one",
+        "numbers 4",
+        Standard(start=1),
+        (at(0, "g", *in_epoch(1, 1), *in_epoch(None, 2), *in_epoch(2, 0), *in_epoch(1, 2), *in_epoch(2, 1)),),
+        numbers=_EPOCHS,
+        released={"g": [1, 2, 1]},
+        invalid={"g": [2, 0]},
+    ),
+    Case(
+        "epochs: in a stopped group the first of a higher one waits, and all that comes after it",
+        "numbers 4",
+        Standard(),
+        (
+            at(0, "g", *in_epoch(1, 1, 3)),
+            Act("suspend", "g", 1),
+            at(2, "g", *in_epoch(2, 1), *in_epoch(1, 2)),
+            Act("resume", "g", 3),
+        ),
+        numbers=_EPOCHS,
+        released={"g": [1, 3, 1]},
+        late={"g": [2]},
+    ),
+    Case(
+        "epochs: each begins at its own first number",
+        "numbers 4",
+        Standard(start="first"),
+        (at(0, "g", *in_epoch(1, 5, 6, 4), *in_epoch(2, 1, 2)),),
+        numbers=_EPOCHS,
+        released={"g": [5, 6, 1, 2]},
+        late={"g": [4]},
+    ),
+    Case(
+        "epochs: operators act on the current one",
+        "numbers 4",
+        Standard(),
+        (
+            at(0, "g", *in_epoch(1, 1, 3), *in_epoch(2, 1, 4)),
+            Act("skip_hole", "g", 1),
+            Act("reset", "g", 2, {"next": 9}),
+            at(3, "g", *in_epoch(2, 9), *in_epoch(2, 3)),
+        ),
+        numbers=_EPOCHS,
+        released={"g": [1, 3, 1, 4, 9]},
+        late={"g": [3]},
+    ),
+)
+
+MARKERS = (
+    Case(
+        "restarts: the producer says in the stream that it begins anew",
+        "numbers 5",
+        Standard(),
+        (at(0, "g", 1, 2, 4, begins("a", -1), 1, 3), at(1, "g", 2)),
+        numbers=_MARKERS,
+        released={"g": [1, 2, 4, -1, 1, 2, 3]},
+        reports=(("hole_skipped", "g", 3, 3),),
+    ),
+    Case(
+        "restarts: the same marker again is a duplicate, another begins anew again",
+        "numbers 5",
+        Standard(),
+        (at(0, "g", 1, begins("a"), begins("a"), 1, 2, begins("a"), begins("b"), 1),),
+        numbers=_MARKERS,
+        released={"g": [1, None, 1, 2, None, 1]},
+        duplicate={"g": [None, None]},
+    ),
+    Case(
+        "restarts: in a stopped group the marker waits, and all that comes after it",
+        "numbers 5",
+        Standard(),
+        (
+            at(0, "g", 1, 3),
+            Act("suspend", "g", 1),
+            at(2, "g", 2, begins("a"), 1, 1, 3),
+            Act("resume", "g", 3),
+            at(4, "g", 2),
+        ),
+        numbers=_MARKERS,
+        released={"g": [1, 2, 3, None, 1, 2, 3]},
+        duplicate={"g": [1]},
+    ),
+    Case(
+        "restarts: numbers of before are judged by the new life, and a suspected restart stops it",
+        "numbers 5",
+        Standard(restart_after=2, on_restart="suspend"),
+        (at(0, "g", begins("a"), 1, 2, 3, of(1, "x"), of(2, "x"), 4),),
+        numbers=_MARKERS,
+        released={"g": [None, 1, 2, 3]},
+        duplicate={"g": [1]},
+        held={"g": [2, 4]},
+        states={"g": "suspended"},
+    ),
+)
+
+BARE = (
+    Case(
+        "unnumbered: a status leaves at once, before what is held",
+        "numbers 6",
+        Standard(),
+        (at(0, "g", 1, 3, status(0), leaves={"g": [1, 0]}), at(1, "g", 2, status(), 4)),
+        numbers=_BARE,
+        released={"g": [1, 0, 2, 3, None, 4]},
+    ),
+    Case(
+        "unnumbered: in a stopped group it waits, and leaves first",
+        "numbers 6",
+        Standard(capacity=2),
+        (at(0, "g", 1), Act("suspend", "g", 1), at(2, "g", 2, status(), status(9)), Act("resume", "g", 3)),
+        numbers=_BARE,
+        released={"g": [1, None, 2]},
+        rejected={"g": [9]},
+    ),
+    Case(
+        "unnumbered: a closed group takes in none",
+        "numbers 6",
+        Standard(),
+        (at(0, "g", 1), Act("close", "g", 1), at(2, "g", status())),
+        numbers=_BARE,
+        released={"g": [1]},
+        late={"g": [None]},
+    ),
+)
+
+BEGINNINGS = (
+    Case(
+        "start: the lowest number that is there after a while",
+        "numbers 7",
+        Standard(start="lowest", settle=0.1),
+        (at(0, "cam", 7003), at(0.01, "cam", 7001), at(0.02, "cam", 7002, leaves={}), at(0.2, "cam", 7005, 7000, 7004)),
+        released={"cam": [7001, 7002, 7003, 7004, 7005]},
+        late={"cam": [7000]},
+    ),
+    Case(
+        "start: a full group that settles rejects its highest number",
+        "numbers 7",
+        Standard(start="lowest", settle=10, capacity=2),
+        (at(0, "g", 5, 9, 7, 3, 8), later(20)),
+        released={"g": [3]},
+        held={"g": [5], "clock": [1]},
+        rejected={"g": [9, 7, 8]},
+        states={"g": "waiting"},
+    ),
+    Case(
+        "start: a group that is told where it begins",
+        "numbers 7",
+        Standard(start="told"),
+        (
+            at(0, "g", 5, 3, 4),
+            later(100),
+            Act("skip_hole", "g", 101, refused=True),
+            Act("reset", "g", 102, {"next": 4}),
+        ),
+        released={"g": [4, 5]},
+        late={"g": [3]},
+        held={"clock": [1]},
+    ),
+    Case(
+        "start: a group that waits to be told is waiting",
+        "numbers 7",
+        Standard(start="told"),
+        (at(0, "g", 2, 1, 2),),
+        held={"g": [1, 2]},
+        duplicate={"g": [2]},
+        states={"g": "waiting"},
+    ),
+)
+
+BASES = (
+    Case(
+        "bases: a snapshot in the middle of the changes",
+        "numbers 8",
+        Standard(start="told"),
+        (
+            at(0, "BTC", 989, 990, 992, 991, leaves={}),
+            at(1, "BTC", base(991), 993, 990, leaves={"BTC": [991, 992, 993]}),
+        ),
+        numbers=_BASES,
+        released={"BTC": [991, 992, 993]},
+        duplicate={"BTC": [989, 990, 991, 990]},
+    ),
+    Case(
+        "bases: one that only says where the changes go on isn't delivered",
+        "numbers 8",
+        Standard(start="told"),
+        (at(0, "g", 4, 3, of(3, base_only=True)),),
+        numbers=_BASES,
+        released={"g": [4]},
+        duplicate={"g": [3]},
+        void={"g": [3]},
+    ),
+    Case(
+        "bases: a hole below one is covered, and one below the next number is a duplicate",
+        "numbers 8",
+        Standard(),
+        (at(0, "g", 1, 4), at(1, "g", base(2)), at(2, "g", base(5), 3, base(4), 6)),
+        numbers=_BASES,
+        released={"g": [1, 2, 5, 6]},
+        duplicate={"g": [4, 3, 4]},
+        reports=(("hole_covered", "g", 2, 2), ("hole_covered", "g", 3, 3)),
+    ),
+    Case(
+        "bases: what is covered is compared with nothing, and clears what was skipped",
+        "numbers 8",
+        Standard(restart_after=2, hole_timeout=10, on_hole="skip"),
+        (
+            at(0, "g", of(1, "a"), 3),
+            later(20),
+            at(21, "g", base(3)),
+            at(22, "g", base(5), of(1, "b"), of(2, "b"), of(3, "b")),
+        ),
+        numbers=_BASES,
+        released={"g": [1, 3, 5], **CLOCK},
+        duplicate={"g": [3, 1, 2, 3]},
+        conflicts=(),
+        reports=(("hole_overdue", "g", 2, 2), ("hole_skipped", "g", 2, 2)),
+    ),
+    Case(
+        "bases: in a stopped group they wait, and the highest leaves first",
+        "numbers 8",
+        Standard(capacity=1),
+        (at(0, "g", 1), Act("suspend", "g", 1), at(2, "g", 4, base(3), base(2), 2), Act("resume", "g", 3)),
+        numbers=_BASES,
+        released={"g": [1, 3, 4]},
+        duplicate={"g": [2, 2]},
+    ),
+    Case(
+        "bases: each epoch has its own",
+        "numbers 8",
+        Standard(start="told"),
+        (
+            at(0, "g", *in_epoch(1, 5), base(4, epoch=1), *in_epoch(2, 2, 3), leaves={"g": [4, 5]}),
+            at(1, "g", base(2, epoch=2)),
+        ),
+        numbers=Sequence(epoch="epoch", base="base"),
+        released={"g": [4, 5, 2, 3]},
+        duplicate={"g": [2]},
+    ),
+    Case(
+        "bases: one without a number is invalid",
+        "numbers 8",
+        Standard(start="told"),
+        (at(0, "g", of(None, base=True), 1),),
+        numbers=_BASES,
+        held={"g": [1]},
+        invalid={"g": [None]},
+    ),
+    Case(
+        "bases: a stream of ranges with a snapshot in it",
+        "numbers 8",
+        Standard(start="told"),
+        (at(0, "BTC", span(150, 160), span(161, 165)), at(1, "BTC", base(158), span(166, 170), span(140, 149))),
+        note="Binance: the first change that counts has the snapshot's number in it",
+        numbers=Sequence(through="through", base="base"),
+        released={"BTC": [158, 150, 161, 166]},
+        duplicate={"BTC": [140]},
+        overlaps={"BTC": [150]},
+    ),
+)
+
+SETS = (
+    Case(
+        "sets: numbered from 0, with a size",
+        "numbers 10",
+        UnitOfWork(size=3, start=0),
+        (at(0, "g", 2, 0, 3, -1), at(1, "g", 1)),
+        released={"g": [0, 1, 2]},
+        invalid={"g": [3, -1]},
+    ),
+    Case(
+        "sets: numbered from 0, with a last one",
+        "numbers 10",
+        UnitOfWork(last="is_last", start=0),
+        (at(0, "g", 0, 3, of(2, is_last=True), 1),),
+        released={"g": [0, 1, 2]},
+        invalid={"g": [3]},
+    ),
+)
+
+NUMBERS = SPANS + VOIDS_BY_FILTER + GAPS + TURN_OVERS + EPOCHS + MARKERS + BARE + BEGINNINGS + BASES + SETS
