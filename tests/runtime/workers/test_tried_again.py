@@ -146,7 +146,7 @@ def test_a_mistake_in_the_code_is_tried_twice_and_what_is_said_counts_more(box):
                 raise sq.Transient(retry_after=0)
 
     name = f"{__name__}:{OutOfStockError.__name__}"
-    work(box, handle, workers=1, business=[name, "LookupError"], transient=[sq.Unavailable])
+    work(box, handle, workers=1, faults=sq.FaultKinds(transient=[sq.Unavailable], business=[name, "LookupError"]))
     assert calls == [1, 1, 2, 3, 4, 4, 5]
     query = "SELECT DISTINCT sequence, kind FROM {schema}.faults ORDER BY sequence"
     assert [tuple(row) for row in rows(box, query)] == [(1, "bug"), (2, "business"), (3, "business"), (4, "transient")]
