@@ -129,10 +129,11 @@ def _joined(text: pa.StringArray) -> bytes | None:
     raw: bytes = lines.buffers()[2].slice(int(ends[0]), int(ends[-1] - ends[0])).to_pybytes() if len(lines) else b""
     if b"\0" in raw:  # for Arrow the end
         return None
-    constants = b"NaN" in raw or b"Inf" in raw
+    # A single byte is found ten times faster than two.
+    constants = (b"N" in raw and b"NaN" in raw) or (b"I" in raw and b"Inf" in raw)
     if constants and pc.any(pc.match_substring_regex(text, _CONSTANT)).as_py():
         return None
-    exponents = b"e-" in raw or b"E-" in raw
+    exponents = b"-" in raw and (b"e-" in raw or b"E-" in raw)
     if exponents or longest >= _LONG_NUMBER:
         digits = raw.translate(_AS_DIGITS)
         if b"e-" + b"0" * _EXPONENT_DIGITS in digits or b"0" * _LONG_NUMBER in digits:

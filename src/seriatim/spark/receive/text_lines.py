@@ -21,7 +21,10 @@ from seriatim.spark.receive.gz_files import Rows, Shape, rows_of
 from seriatim.spark.receive.json_columns import JsonColumns
 from seriatim.spark.receive.row_formats import Block
 
-__all__ = ["LineReader"]
+__all__ = ["START", "LineReader"]
+
+#: The column with the first byte of a message's block.
+START = "__sq_start"
 
 #: A run of fewer rows is read one by one; where all rows can't be read at once, a run is cut into so many pieces.
 _FEW, _PIECES = 64, 16
@@ -37,6 +40,8 @@ class LineReader:
     #: The location's folder, absolute; names of files are relative to it.
     root: str
     shape: Shape
+    #: Whether messages say at which byte of a file their block begins.
+    with_starts: bool = False
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Convert (body, path, block, received_at) to the columns of `receive`."""
@@ -65,7 +70,7 @@ class _Counter:
     def read(self, arrived: Rows) -> Iterator[pa.RecordBatch]:
         batch = arrived.batch
         starts = batch.column(2).to_numpy()
-        rows = _Rows(batch, self._lines.reading)
+        rows = _Rows(batch, self._lines)
         for first, past in _runs(batch.column(1), starts):
             self._enter(Block(batch.column(1)[first].as_py(), int(starts[first])))
             start, before = int(starts[first]), self._rows - first
@@ -128,9 +133,10 @@ class _Counter:
 class _Rows:
     """The rows of a batch, as the columns of `receive`: in runs of one block, each with its file."""
 
-    def __init__(self, batch: pa.RecordBatch, reading: Reading) -> None:
+    def __init__(self, batch: pa.RecordBatch, lines: LineReader) -> None:
         self._batch = batch
-        self._names = [item.name for item in reading.promote]
+        self._names = [item.name for item in lines.reading.promote]
+        self._with_starts = lines.with_starts
         self.files: list[str] = []
         self.run = np.empty(batch.num_rows, np.int64)
         self.positions = np.empty(batch.num_rows, np.int64)
@@ -156,6 +162,7 @@ class _Rows:
                 "_file": pa.array(self.files, pa.string()).take(pa.array(self.run[kept])),
                 "_position": pa.array(self.positions[kept]),
                 **columns,
+                **({START: self._batch.column(2).take(pa.array(kept))} if self._with_starts else {}),
             }
         )
 
