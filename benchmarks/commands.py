@@ -49,7 +49,7 @@ def _run(spark: SparkSession, root: Path, name: str, *, commanded: bool) -> Timi
         if commanded and batch < BATCHES - 1:  # a batch with commands alone is no part of the measurement
             log.append([one.entry() for one in _commands(batch)])
 
-    frame = decided(spark, pipeline, layout=StateLayout(by_key=True), control=checkpoint.control)
+    frame = decided(spark, pipeline, layout=StateLayout(by_key=True, by_counts=True), control=checkpoint.control)
     query = start(frame, sink, name="pipelines", checkpoint=checkpoint.query, trigger_s=0.0, before=before)
     try:
         timing = timed(query, BATCHES, name)

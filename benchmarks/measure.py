@@ -22,12 +22,13 @@ __all__ = ["Claim", "Timing", "identity", "measure", "timed"]
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The seconds of the steady micro-batches, the messages in each, and what 100,000 messages cost, as `Used.told`."""
+    """The seconds of the steady micro-batches, the messages in each, and what 100,000 messages cost, as `Used.told` and in seconds of processor time."""
 
     name: str
     seconds: list[float]
     messages: int
     cost: str
+    processor_s: float = 0.0
 
     @property
     def median(self) -> float:
@@ -102,8 +103,10 @@ def timed(query: StreamingQuery, batches: int, name: str, skip: int = 1) -> Timi
     begun = min(number for number in costs if number >= skip)
     messages = sum(seen[batch]["numInputRows"] for batch in sorted(seen)[begun:])
     seconds = [p["durationMs"]["triggerExecution"] / 1000 for p in steady]
-    cost = (costs[len(seen)] - costs[begun]).told(messages) if messages else ""
-    timing = Timing(name, seconds, steady[-1]["numInputRows"], cost)
+    spent = costs[len(seen)] - costs[begun]
+    cost = spent.told(messages) if messages else ""
+    processor_s = spent.steady * 100_000 / messages if messages else 0.0
+    timing = Timing(name, seconds, steady[-1]["numInputRows"], cost, processor_s)
     click.echo(
         f"{name}: {timing.rate:,.0f} messages/s, batches of {', '.join(f'{s:.2f}' for s in seconds)} s; {cost}",
         err=True,

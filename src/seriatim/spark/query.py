@@ -13,14 +13,17 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
-from seriatim.errors import UsageError
+from seriatim.errors import CheckpointMismatch, UsageError
 from seriatim.kernel.groups.policy import Fifo
 from seriatim.pipeline.declared.pipeline import REGION, Destination, Pipeline, StartFrom
 from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.spark.calls.register import Calling
 from seriatim.spark.control.clock import control_offset, rows_of
 from seriatim.spark.control.log import FINISH, WAKE, ControlLog
+from seriatim.spark.front.chosen import why_apart
+from seriatim.spark.front.stage import COUNTED, front
 from seriatim.spark.process.stage import process
 from seriatim.spark.receive.stage import ARRIVAL, arrival, identity, receive
 from seriatim.spark.resequence.bucket import Plan
@@ -28,10 +31,11 @@ from seriatim.spark.resequence.decided_packets import NOWHERE
 from seriatim.spark.resequence.first_numbers import first_numbers, keep_first_numbers
 from seriatim.spark.resequence.held import operators
 from seriatim.spark.resequence.moved_buckets import move_buckets
-from seriatim.spark.resequence.ordering import Ordering
+from seriatim.spark.resequence.ordering import Ordering, Packed
 from seriatim.spark.resequence.stage import judged_here, put_in_order
 from seriatim.spark.route.stage import destinations_of
-from seriatim.spark.stamp.stage import stamp_locations
+from seriatim.spark.session.requirements import arrow_schema
+from seriatim.spark.stamp.stage import plan_by_counts, stamp_locations
 from seriatim.spark.state.manifest import fingerprint
 from seriatim.spark.state.state_layout import StateLayout
 
@@ -63,12 +67,17 @@ def decided(
     calling: Calling = _UNNOTED,
     stamp_buckets: int | None = None,
 ) -> DataFrame:
-    """Return every message of a pipeline, once for each destination, when it is decided; and the operator's reports."""
+    """Return every message of a pipeline, once for each destination, when it is decided; and the operator's reports. Where tickets are
+    given by counts, one stage takes the place of the first ones (`front`); they tell the columns all the same, and raise the errors.
+    """
     later = () if layout.history is None else layout.history.first_numbers
     begin = [route for route in pipeline.route if route.queue.name not in later]
     start_from = [_first_numbers(spark, route, route.start_from) for route in begin if route.start_from is not None]
     stamped = stamp_locations(
-        receive(spark, pipeline, calling=calling), pipeline.receive, buckets=stamp_buckets or layout.buckets
+        receive(spark, pipeline, calling=calling),
+        pipeline.receive,
+        buckets=stamp_buckets or layout.buckets,
+        following=layout.following,
     )
     worked_on = process(stamped, pipeline, calling=calling)
     entered = process(_entered(worked_on, pipeline), pipeline, routed=True, calling=calling)
@@ -91,9 +100,30 @@ def decided(
         horizon=pipeline.horizon_s if pipeline.merges and by_arrival else None,
         layout=layout,
         packed=True,
+        front=_front(spark, pipeline, entered, layout, stamp_buckets or layout.buckets) if layout.by_counts else None,
         control=control,
     )
     return put_in_order(entered, ordering)
+
+
+def _front(
+    spark: SparkSession, pipeline: Pipeline, entered: DataFrame, layout: StateLayout, stamp_buckets: int
+) -> Packed:
+    """The packets of the same messages, made in one stage, and counted as `_entered` does."""
+    if (reason := why_apart(pipeline)) is not None:
+        raise CheckpointMismatch(
+            f"a batch was begun in one stage from text to packets, which can't be: {reason}",
+            remedy="finish the batch with the former declaration",
+        )
+    whole = T.StructType([field for field in entered.schema if field.name not in ("ticket", "destination")])
+    packets = front(spark, pipeline, arrow_schema(spark, whole), layout.buckets)
+    counts = [F.sum(F.get(COUNTED, F.lit(place))) for place in range(len(pipeline.route) + 2)]
+    packets = packets.observe(_ROUTER, counts[0].alias("received"))
+    to = [count.alias(f"to_{place}") for place, count in enumerate(counts[1:-1])]
+    packets = packets.observe(_OBSERVED, counts[-1].alias("nowhere"), *to)
+    stamped = any(entry.stamp is not None for entry in pipeline.receive)
+    tickets = plan_by_counts(pipeline.receive, stamp_buckets, layout.following) if stamped else None
+    return Packed(packets, tickets)
 
 
 def keep_first_numbers_of(spark: SparkSession, destination: Destination, layout: StateLayout, folder: Path) -> None:

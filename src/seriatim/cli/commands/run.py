@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     )
     from seriatim.runtime.pipelines.unread_files import UnreadFiles
     from seriatim.spark.calls.register import Call
+    from seriatim.spark.front.chosen import Way
 
 __all__ = ["SUMMARY", "run"]
 
@@ -134,6 +135,12 @@ _END = SUMMARY.extended(
     first=[_event("end")],
 )
 
+_WAY: Table[Way] = Table(
+    "The way of messages",
+    *json_only("pipeline", "one_stage", reason="why they don't in one stage, or null"),
+    row="seriatim.spark.front.chosen:Way",
+)
+
 # Seconds between two reports of a long batch in JSON.
 _RUNNING_S = 10.0
 # How many reasons to set aside people see.
@@ -160,7 +167,14 @@ _UNDELIVERED = 3
     help="Set aside as dead what is held, or waits for a port, of a destination that isn't in FILE any more; may be repeated.",
 )
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Set a property of Spark; may be repeated.")
-@json_option("Print one JSON object per batch, and one at the end.", _BATCH, _RUNNING, _PORTS, _AGAIN, _LEASE, _END)
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Run nothing; say whether messages are read, stamped and routed in one stage, which is faster, or why not.",
+)
+@json_option(
+    "Print one JSON object per batch, and one at the end.", _BATCH, _RUNNING, _PORTS, _AGAIN, _LEASE, _END, _WAY
+)
 @click.option("--quiet", is_flag=True, help="Print only the summary at the end.")
 @log_format_option
 @metrics_option
@@ -181,6 +195,7 @@ def run(
     strict: bool,
     abandon: tuple[str, ...],
     conf: tuple[str, ...],
+    explain: bool,
     json_: bool,
     quiet: bool,
     log_format: str,
@@ -206,6 +221,9 @@ def run(
     """  # noqa: D301 -- click's mark of lines that stay as they are
     pipeline = pipeline_file.load(file_)
     settings = dict(_setting(one) for one in conf)
+    if explain:
+        _explain(pipeline, json_=json_)
+        return
     if supervised:
         if once or finish:
             raise UsageError(
@@ -244,6 +262,20 @@ def run(
     else:
         _tell(summary, pipeline.set_aside or pipeline.checkpoint / "set-aside", file_)
     context.exit(code)
+
+
+def _explain(pipeline: Pipeline, *, json_: bool) -> None:
+    from seriatim.spark.front.chosen import way_of  # noqa: PLC0415 - Spark is slow to import
+
+    way = way_of(pipeline)
+    if json_:
+        _WAY.print_object(way)
+        return
+    click.echo(
+        f"{way.pipeline}: messages are read, stamped and routed in {'one stage' if way.one_stage else 'stages of their own'}"
+    )
+    if way.reason is not None:
+        click.echo(f"  because {way.reason}")
 
 
 def _supervised(

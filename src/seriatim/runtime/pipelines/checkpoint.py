@@ -60,6 +60,7 @@ from seriatim.spark.control.pipeline_place import LAYOUT, check_layout, log_posi
 from seriatim.spark.deliver.layout import DepartedQueue
 from seriatim.spark.deliver.outbox import folder_name, kept_in
 from seriatim.spark.deliver.port import sync_folder, write_synced
+from seriatim.spark.front.chosen import why_apart
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS
 from seriatim.spark.state.destination_history import DestinationHistory
 from seriatim.spark.state.manifest import BY_KEY, identity
@@ -75,6 +76,8 @@ _SPREAD = "spread"
 _CLAIMS = "claims"
 #: Its entries after a move to another number of buckets: the number of parts of tickets, and the place of the state for the buckets.
 _STAMP_BUCKETS, _MOVED_STATE = "stamp_buckets", "moved"
+#: Its entry for the way of tickets, and the positions from which on they go it; without it an operator of their own gives them, from 1.
+_STAMPED = "stamped"
 #: Its entry with the history of each destination, including removed ones.
 _DESTINATIONS = "destinations"
 #: How the files of Spark's logs begin.
@@ -96,6 +99,9 @@ class Identity:
     departed: tuple[DepartedQueue, ...] = ()
     #: The number of parts of the tickets' state, if it differs.
     stamp_buckets: int | None = None
+    #: Whether tickets are given by counts, and by location the position from which on they are; see `StateLayout`.
+    by_counts: bool = False
+    following: Mapping[str, int] = field(default_factory=dict)
     #: The folder with the state from before the number of buckets was changed, as long as it is needed.
     moved: Path | None = None
     former_buckets: int = 0
@@ -105,7 +111,10 @@ class Identity:
     @property
     def layout(self) -> StateLayout:
         """How its state is cut."""
-        return StateLayout(buckets=self.buckets, by_key=True, history=self.history, moved=self.moved)
+        return StateLayout(
+            buckets=self.buckets, by_key=True, history=self.history, by_counts=self.by_counts, following=self.following,
+            moved=self.moved,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,15 +210,15 @@ class Checkpoint:
                 raise CheckpointMismatch("the file is damaged", where=str(file), remedy=remedy)
 
     def former(self, pipeline: Pipeline) -> Pipeline | None:
-        """Return the pipeline under which the unfinished batch was begun, if its declaration has changed since. That batch has to be
-        finished as it was begun: a message may have been delivered already.
+        """Return the pipeline under which the unfinished batch was begun, if its declaration, or the way of its tickets, has changed since.
+        That batch has to be finished as it was begun: a message may have been delivered already.
         """
-        file = self.root / "declaration.yaml"
-        if not self.in_flight() or not file.exists() or pipeline.source_file is None:
+        if not self.in_flight():
             return None
-        if file.read_bytes() == pipeline.source_file.read_bytes():
-            return None
-        return load(file, original=pipeline.source_file)
+        file, now = self.root / "declaration.yaml", pipeline.source_file
+        if file.exists() and now is not None and file.read_bytes() != now.read_bytes():
+            return load(file, original=now)
+        return pipeline if self._found(self.root / "pipeline.json")[1].by_counts != _by_counts(pipeline) else None
 
     def remember(
         self,
@@ -217,12 +226,18 @@ class Checkpoint:
         *,
         abandon: Collection[str] = (),
         begin: Callable[[Destination, Path], None] = lambda _, __: None,
+        positions: Callable[[], Mapping[str, int]] = dict,
     ) -> Identity:
-        """Note the declaration under which batches are begun from now on. A pipeline without a file has none to note."""
+        """Note the declaration under which batches are begun from now on. A pipeline without a file has none to note. `positions` finds the
+        positions of tickets, if they are given in another way from now on.
+        """
         file = self.root / "pipeline.json"
         manifest, known = self._found(file)
         self._refuse(manifest, known, pipeline, abandon)
         noted = self._noted(manifest, pipeline, abandon, begin)
+        if known.by_counts != _by_counts(pipeline):
+            following = dict(positions()) if self.last_begun() >= 0 else {}
+            noted[_STAMPED] = {"by_counts": _by_counts(pipeline), "following": following}
         if noted != manifest:
             write_synced(file, json.dumps(noted, indent=2).encode())
         if pipeline.source_file is not None:
@@ -370,6 +385,7 @@ class Checkpoint:
             made = Identity(str(uuid.uuid4()), pipeline.buckets or DEFAULT_BUCKETS, dict(splitting))
             content = {**_facts(pipeline, made.buckets), "id": made.id, "splitting": made.splitting, _SPREAD: BY_KEY}
             content[_CLAIMS] = _claims(pipeline)
+            content[_STAMPED] = {"by_counts": _by_counts(pipeline), "following": {}}
             content = self._noted({**content, "queues": {}}, pipeline, (), lambda _, __: None)
             write_synced(file, json.dumps(content, indent=2).encode())
             return self._found(file)[1]
@@ -393,6 +409,8 @@ class Checkpoint:
                 self._history(content),
                 _departed(content),
                 stamp_buckets=content.get(_STAMP_BUCKETS),
+                by_counts=bool(content.get(_STAMPED, {}).get("by_counts")),
+                following=dict(content.get(_STAMPED, {}).get("following", {})),
                 moved=self.root.absolute() / content[_MOVED_STATE]["folder"] if content.get(_MOVED_STATE) else None,
                 former_buckets=content[_MOVED_STATE]["buckets"] if content.get(_MOVED_STATE) else 0,
                 is_woken=bool(content.get(_MOVED_STATE) and content[_MOVED_STATE].get("entry")),
@@ -484,6 +502,10 @@ class Checkpoint:
                     remedy = f"move it to that number: seriatim pipeline move {pipeline.source_file or 'FILE'}; or change it back"
                 reason = f"its {fact} {verb} {before}, yours {verb} {after}"
                 yield Change("", fact, before, after, "refused", reason, remedy)
+
+
+def _by_counts(pipeline: Pipeline) -> bool:
+    return why_apart(pipeline) is None
 
 
 def _claims(pipeline: Pipeline) -> str | None:

@@ -49,6 +49,7 @@ from seriatim.spark.control.pace import Pace
 from seriatim.spark.deliver.abandoned import set_aside_waiting
 from seriatim.spark.deliver.set_aside_reasons import SetAsideReason, by_frequency, merged
 from seriatim.spark.deliver.stage import Folders, Sink, StreamingQuery, start
+from seriatim.spark.front.positions import positions_in
 from seriatim.spark.query import (
     arrived_in,
     behind_in,
@@ -133,8 +134,12 @@ def run(
             if abandon:
                 had = checkpoint.declared(pipeline) or pipeline
                 set_aside_waiting(session, identity.id, _folders(pipeline, checkpoint), fence, had, abandon)
-            keep_first = partial(_keep_first_numbers, session, identity)
-            identity = checkpoint.remember(pipeline, abandon=abandon, begin=keep_first)
+            identity = checkpoint.remember(
+                pipeline,
+                abandon=abandon,
+                begin=partial(_keep_first_numbers, session, identity),
+                positions=partial(positions_in, session, str(checkpoint.query.absolute())),
+            )
             # Dead messages have to be set aside now, also in a bucket for which nothing arrives; and a bucket reports what it holds.
             abandoned = watch.abandoned(identity.history.gone)
             if abandoned or identity.moved is not None or tally.is_lost:

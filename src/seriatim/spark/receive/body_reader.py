@@ -154,7 +154,7 @@ class Reader:
     def read(
         self,
         bodies: list[bytes | None],
-        names: list[str],
+        names: Sequence[str] | Mapping[int, str],
         first: int = 0,
         refused: list[str | None] | None = None,
         columns: Sequence[Columns] | None = None,

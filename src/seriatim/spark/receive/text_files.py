@@ -31,11 +31,13 @@ __all__ = [
     "calling_of",
     "checked_options",
     "folder_of",
+    "lines_of",
     "open_files",
     "otherwise_of",
     "read_files",
     "schema_of",
     "splitter_of",
+    "text_of",
 ]
 
 # Spark silently skips files that are a week older than the newest.
@@ -52,13 +54,20 @@ def read_files(
     static: bool,
 ) -> DataFrame:
     """The messages of a location of text files."""
-    folder, path = folder_of(entry)
+    lines = lines_of(spark, entry, folders, calling, moves)
+    schema = OWN_COLUMNS + lines.reading.schema()
+    return text_of(spark, entry, static=static).mapInArrow(lines.__call__, schema)
+
+
+def text_of(spark: SparkSession, entry: Receive, *, static: bool) -> DataFrame:
+    """The rows of a location's files, as Spark reads them: (body, path, block, received_at)."""
+    _, path = folder_of(entry)
     options = checked_options(entry)
     shape = _shape(entry, options)
     reader = open_files(spark, "text", entry, options, static=static).options(**HANDED_OVER)
     reader = reader.option(MAX_ROW_BYTES, str(shape.most))  # for `row_sizes.py`
     cut = ("wholetext", "true") if shape.whole else ("lineSep", shape.between.decode())
-    lines = (
+    return (
         reader.option(*cut)
         .load(path)
         .select(
@@ -68,11 +77,19 @@ def read_files(
             F.col("_metadata.file_modification_time").alias("received_at"),
         )
     )
+
+
+def lines_of(
+    spark: SparkSession, entry: Receive, folders: tuple[str, ...], calling: Calling, moves: Moves | None
+) -> LineReader:
+    """How a location's rows become messages, in a worker. Raises `UsageError`."""
+    folder, _ = folder_of(entry)
+    options = checked_options(entry)
     rows = _rows(spark, entry, options, folders)
     splitter, calls = splitter_of(entry, folders), calling_of(entry, calling)
     reading = Reading(entry.location, entry.promote, rows, splitter, otherwise_of(entry), calls, moves)
     reading.check()
-    return lines.mapInArrow(LineReader(reading, str(folder), shape).__call__, OWN_COLUMNS + reading.schema())
+    return LineReader(reading, str(folder), _shape(entry, options))
 
 
 def folder_of(entry: Receive) -> tuple[Path, str]:

@@ -44,6 +44,7 @@ from seriatim.spark.resequence.bucket_events import told_events
 from seriatim.spark.resequence.commands import Obeying
 from seriatim.spark.resequence.group_views import stopped
 from seriatim.spark.resequence.left_out import Share
+from seriatim.spark.stamp.operator import StampPlan
 from seriatim.spark.state.cold_groups import ColdGroups, cold_counts
 from seriatim.spark.state.destination_history import DestinationHistory
 from seriatim.spark.state.group_index import Index, QueueState
@@ -77,7 +78,8 @@ class Plan:
     `arrivals`: the columns, or fields in them, that decide the order of equal sequences (none: a hash of the row). `buckets` is the number
     of buckets. `history`: of a pipeline, whose destinations may come and go. `by_key`: whether a group's bucket goes by its key alone.
     `moved`: the folder with the state from before the number of buckets was changed. `region`: the user's column that says which of two
-    regions has sent a message; None: there is one.
+    regions has sent a message; None: there is one. `tickets`: how tickets are given by
+    counts; None: messages come with theirs.
     """
 
     queues: tuple[Queue, ...]
@@ -94,6 +96,7 @@ class Plan:
     by_key: bool = False
     moved: str | None = None
     region: str | None = None
+    tickets: StampPlan | None = None
 
     @property
     def ticks(self) -> bool:

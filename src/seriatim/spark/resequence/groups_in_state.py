@@ -38,7 +38,7 @@ def groups_in_state(
     groups: list[dict[str, Any]] = []
     for operator in operators(session, place):
         reader = session.read.format("statestore").option("operatorId", operator)
-        index = reader.option("stateVarName", "index").load(place)
+        index = reader.option("stateVarName", "index").load(place).where("key.bucket >= 0")
         values = index.select(F.lit(0).cast("long").alias("number"), F.col("value.value").alias("value"))
         rows = values.mapInArrow(_telling(policies, incarnations, key, ready=ready), _TOLD).collect()
         reports = [json.loads(row.told) for row in rows]

@@ -101,7 +101,11 @@ def _held_by(session: SparkSession, place: str, operator: int, *, messages: bool
         reader = session.read.format("statestore").option("operatorId", operator).option("stateVarName", name)
         return reader.load(place)
 
-    index = variable("index").select(F.col("key.bucket").alias("bucket"), F.col("value.value").alias("value"))
+    index = (
+        variable("index")
+        .where("key.bucket >= 0")
+        .select(F.col("key.bucket").alias("bucket"), F.col("value.value").alias("value"))
+    )
     places = ", ".join(f"{name} {kind.simpleString()}" for name, kind in _PLACE.items())
     frame = index.mapInArrow(_rows, f"{_SCHEMA}, {places}")
     if messages:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from seriatim.errors import InvariantBroken
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.values.time import FOREVER, NEVER
 from seriatim.spark.control.commands import Command, CommandResult
@@ -23,6 +24,7 @@ from seriatim.spark.resequence.first_numbers import START_KEY, START_NEXT, START
 from seriatim.spark.resequence.left_out import Share
 from seriatim.spark.resequence.resubmitted import answer_to, never_late, refusal_of, rows_of
 from seriatim.spark.session.collector import freeze_loaded
+from seriatim.spark.stamp.counts import TicketsByCounts
 from seriatim.spark.state.buckets import bucket_ids
 from seriatim.spark.state.cold_groups import ColdGroups
 from seriatim.spark.state.group_index import Index, QueueState
@@ -60,12 +62,16 @@ class _StateChunks:
 
 
 class Resequencer(StatefulProcessor):
-    """Resequences one bucket in each call. State: one value (the index) and a map of chunks of held bodies."""
+    """Resequences one bucket in each call. State: one value (the index) and a map of chunks of held bodies.
+
+    A key below 0 isn't a bucket, but has the counters of its partition, by which tickets are given.
+    """
 
     def __init__(self, plan: Plan, schema: bytes) -> None:
         self._plan = plan
         #: The Arrow schema of the user's columns, as an IPC message.
         self._schema = schema
+        self._tickets = None if plan.tickets is None else TicketsByCounts(plan.tickets)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state; Spark calls it once for each task, and once on the driver."""
@@ -80,6 +86,9 @@ class Resequencer(StatefulProcessor):
         kinds: set[str] = set()
         reports: list[str] = []
         now = NEVER
+        if int(key[0]) < 0:
+            self._count(rows)
+            return
         for frame in rows:
             packets += [bytes(packet) for packet in frame["packet"] if packet is not None]
             kinds.update(frame[KIND].dropna())
@@ -88,6 +97,8 @@ class Resequencer(StatefulProcessor):
             now = max(now, int(frame[NOW].max()))
         index = self._load(int(key[0]))
         tables = [from_bytes(packet) for packet in packets if packet]
+        if self._tickets is not None:
+            tables = [self._tickets.stamped(table) for table in tables]
         at, now = now, self._now(now, timerValues)
         earlier, commands = in_calls(commands_in(reports))
         before, decided = self._put_back(index, earlier, now, at)
@@ -99,6 +110,14 @@ class Resequencer(StatefulProcessor):
         for call in reversed(before):
             bucket.carry_on(call)
         yield from self._told(key, bucket, decided)
+
+    def _count(self, rows: Iterator[Any]) -> None:
+        """Count the messages of a batch for the tickets of this partition's buckets; Spark calls it before them."""
+        if self._tickets is None:
+            raise InvariantBroken("tasks tell how many messages they have, and tickets aren't given by counts")
+        value = self._index.get()
+        told = [bytes(packet) for frame in rows for packet in frame["packet"]]
+        self._index.update((self._tickets.count(None if value is None else value[0], told),))
 
     def _put_back(
         self, index: Index, earlier: Sequence[tuple[list[Command], list[Command]]], now: int, at: int

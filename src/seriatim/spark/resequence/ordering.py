@@ -10,9 +10,21 @@ from typing import Literal
 from pyspark.sql import Column, DataFrame
 
 from seriatim.pipeline.declared.queue import Queue
+from seriatim.spark.stamp.operator import StampPlan
 from seriatim.spark.state.state_layout import StateLayout
 
-__all__ = ["Ordering"]
+__all__ = ["Ordering", "Packed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Rows that are in packets already, as the operator takes them: (bucket, packet).
+
+    `tickets`: how their tickets are given by counts; None: they have none.
+    """
+
+    packets: DataFrame
+    tickets: StampPlan | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,5 +50,7 @@ class Ordering:
     #: For a streaming frame: leave the rows in packets, beside a report per bucket and batch, which is JSON about the content of the
     #: bucket; see `decided_packets.py`.
     packed: bool = False
+    #: For a streaming frame: its rows in packets, which are taken in place of the frame's; the frame says their columns and types.
+    front: Packed | None = None
     #: For a streaming frame: the folder of a pipeline's control log.
     control: Path | None = None

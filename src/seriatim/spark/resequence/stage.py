@@ -31,6 +31,7 @@ from seriatim.spark.resequence.left_out import LeftOut, counting
 from seriatim.spark.resequence.operator import CONTENT, KIND, NOW, Resequencer, resequence_to_the_end
 from seriatim.spark.resequence.ordering import Ordering
 from seriatim.spark.session.requirements import arrow_schema, make_ready, warn_of_empty_partitions
+from seriatim.spark.stamp.stage import resting
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS, bucket_ids
 from seriatim.spark.state.manifest import fingerprint
 from seriatim.spark.state.packets import PACKET_SCHEMA, pack_by, unpack, with_witness
@@ -136,13 +137,18 @@ def put_in_order(df: DataFrame, ordering: Ordering) -> DataFrame:
         by_key=by_key,
         moved=None if ordering.layout.moved is None else str(ordering.layout.moved),
         region=ordering.region,
+        tickets=None if ordering.front is None else ordering.front.tickets,
     )
     user = _user_schema(df.schema, of_queues)
     shown = _output_schema(user, output, forgets=forgets)
     make_ready(df)
     if df.isStreaming:
         warn_of_empty_partitions(df.sparkSession, buckets)
-        return _streaming(user, frame, plan, shown, start=ordering.start_from, control=ordering.control)
+        if ordering.front is None:
+            packets = frame.mapInArrow(with_witness(pack_by(_BUCKET, bucket_ids(buckets))), PACKET_SCHEMA)
+        else:
+            packets = ordering.front.packets.select("bucket", "packet")
+        return _streaming(user, packets, plan, shown, start=ordering.start_from, control=ordering.control)
     if time is not None:
         frame = frame.withColumn(_UNTIL, _end_of(df, time, ordering.watermark))
     return _static(frame, plan, shown, start=ordering.start_from, finish=ordering.finish)
@@ -301,21 +307,21 @@ def _output_schema(schema: T.StructType, output: str, *, forgets: bool) -> T.Str
 
 def _streaming(
     user: T.StructType,
-    frame: DataFrame,
+    packets: DataFrame,
     plan: Plan,
     shown: T.StructType,
     *,
     start: DataFrame | None,
     control: Path | None,
 ) -> DataFrame:
-    session, buckets, live = frame.sparkSession, plan.buckets, plan.clock == "processing"
-    packets = frame.mapInArrow(with_witness(pack_by(_BUCKET, bucket_ids(buckets))), PACKET_SCHEMA)
+    session, buckets, live = packets.sparkSession, plan.buckets, plan.clock == "processing"
     packets = packets.withColumns({name: F.lit(None).cast("string") for name in (KIND, CONTENT)})
     # By the event clock and without clocks, too: the sources of a query can't change between starts.
     source, rows = controlled(session, buckets, ticks=plan.ticks, log=control)
-    packets = packets.unionByName(
-        rows if control is None else in_buckets(rows, buckets, by_key=plan.by_key), allowMissingColumns=True
-    )
+    rows = rows if control is None else in_buckets(rows, buckets, by_key=plan.by_key)
+    if plan.tickets is not None:  # a query always has the same operators
+        rows = resting(rows)
+    packets = packets.unionByName(rows, allowMissingColumns=True)
     # The batch's time, which is in Spark's offset log: the same for data and ticks, and when the batch runs again.
     packets = packets.withColumn(NOW, F.unix_micros(F.current_timestamp()))
     schema = arrow_schema(session, user)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from seriatim.kernel.filters.filter import Expression, Type, ValueKind
 from seriatim.kernel.filters.filter_eval import Filters, Values
 
-__all__ = ["TRIED", "Trial"]
+__all__ = ["TRIED", "Trial", "values_of"]
 
 #: The column of destinations that a `Trial` adds.
 TRIED = "__sq_tried"
@@ -33,7 +33,7 @@ class Trial:
         filters = Filters([expression for expression, _ in self.filters])
         to = pa.array([destination for _, destination in self.filters], pa.string())
         for batch in batches:
-            columns = {name: _values(batch.column(at), kind) for name, (at, kind) in self.properties.items()}
+            columns = {name: values_of(batch.column(at), kind) for name, (at, kind) in self.properties.items()}
             passed = [np.flatnonzero(true) for true in filters.true(columns, batch.num_rows)]
             rows = np.concatenate(passed)
             which = np.repeat(np.arange(len(passed)), [len(rows_of) for rows_of in passed])[
@@ -46,7 +46,8 @@ class Trial:
             yield pa.RecordBatch.from_arrays([*own, lists], names=[*self.names, TRIED])
 
 
-def _values(column: pa.Array, kind: Type) -> Values:
+def values_of(column: pa.Array, kind: Type) -> Values:
+    """A column as filters take it."""
     known = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), np.bool_)
     match kind.kind:
         case ValueKind.STRING:
@@ -60,4 +61,6 @@ def _values(column: pa.Array, kind: Type) -> Values:
             return Values(halves[:, 1].astype(object) * 2**64 + low, known)
         case ValueKind.BOOLEAN:
             return Values(column.fill_null(pa.scalar(False)).to_numpy(zero_copy_only=False), known)
+        case ValueKind.TIMESTAMP:
+            column = column.cast(pa.int64())
     return Values(column.fill_null(0).to_numpy(zero_copy_only=False), known)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,13 +26,23 @@ from seriatim.spark.state.ticket_counters import Counters
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LOCATION", "STAMPED_SCHEMA", "StampPlan", "Stamper", "add_tickets", "stamp_to_the_end"]
+__all__ = [
+    "LOCATION",
+    "STAMPED_SCHEMA",
+    "Resting",
+    "StampPlan",
+    "Stamper",
+    "add_tickets",
+    "stamp_to_the_end",
+    "ticket_column",
+]
 
 #: Our column in the packets: the location of a message, null for a message without a ticket.
 LOCATION = "__sq_location"
 #: The output of the operator; packets of one bucket have places one after another.
 STAMPED_SCHEMA = "bucket int, place int, packet binary, positions binary"
 
+_STATE = ("counters", "value binary")
 _COLUMNS = ("bucket", "place", "packet", "positions")
 #: The most bytes of packets that leave in one piece.
 _PIECE_BYTES = 64 * 2**20
@@ -41,12 +51,13 @@ _PIECE_BYTES = 64 * 2**20
 @dataclass(frozen=True, slots=True)
 class StampPlan:
     """The plan of the operator; it is sent to the workers. `order_by` and `last_number` are the same for all locations, or a mapping by
-    location.
+    location. `following`: by location a position to which another operator has counted before; the next tickets are beyond it.
     """
 
     order_by: tuple[str, ...] | Mapping[str, tuple[str, ...]]
     last_number: int | Mapping[str, int]
     fingerprint: str
+    following: Mapping[str, int] = field(default_factory=dict)
 
 
 class Stamper(StatefulProcessor):
@@ -58,7 +69,7 @@ class Stamper(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state; Spark calls it once for each task, and once on the driver."""
         freeze_loaded()
-        self._counters = handle.getValueState("counters", "value binary")
+        self._counters = handle.getValueState(*_STATE)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Put all messages of a micro-batch in a bucket in order together."""
@@ -68,6 +79,7 @@ class Stamper(StatefulProcessor):
         packets = sorted(bytes(packet) for frame in rows for packet in frame["packet"] if len(packet))
         value, fingerprint = self._counters.get(), self._plan.fingerprint
         counters = Counters() if value is None else Counters.from_bytes(value[0], fingerprint)
+        counters.at_least(self._plan.following)
         if packets:
             positions = _positions(self._plan, counters, [from_bytes(packet) for packet in packets])
             for start, end in _pieces(packets):
@@ -79,6 +91,29 @@ class Stamper(StatefulProcessor):
                 )
         if packets or value is None:
             self._counters.update((counters.to_bytes(fingerprint),))
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Resting(StatefulProcessor):
+    """The same operator where tickets are given elsewhere: it keeps its state as it is, and passes rows of columns with these names on.
+
+    A query always has the same operators, so that another declaration may bring `Stamper` back.
+    """
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = list(columns)
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state of `Stamper`."""
+        freeze_loaded()
+        handle.getValueState(*_STATE)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        """Pass the rows on."""
+        for frame in rows:
+            yield frame[self._columns]
 
     def close(self) -> None:
         """Do nothing."""
@@ -170,12 +205,16 @@ def add_tickets(plan: StampPlan) -> Callable[[Iterable[pa.RecordBatch]], Iterato
 
 
 def _ticketed(plan: StampPlan, messages: pa.RecordBatch, position: Ints) -> pa.RecordBatch:
-    location = messages.column(LOCATION)
+    ticket = ticket_column(plan, messages.column(LOCATION), position)
+    return messages.drop_columns([LOCATION]).append_column("ticket", ticket)
+
+
+def ticket_column(plan: StampPlan, location: pa.StringArray, position: Ints) -> pa.StructArray:
+    """The tickets at some positions of locations; a position of 0 is no ticket, and its location is null."""
     none = position == 0
     tickets = kernel.tickets(position, _last_numbers(plan, location))
     columns = [location, pa.array(tickets.epoch, mask=none), pa.array(tickets.number, mask=none)]
-    ticket = pa.StructArray.from_arrays(columns, ["location", "epoch", "number"])
-    return messages.drop_columns([LOCATION]).append_column("ticket", ticket)
+    return pa.StructArray.from_arrays(columns, ["location", "epoch", "number"])
 
 
 def _last_numbers(plan: StampPlan, location: pa.StringArray) -> int | Ints:

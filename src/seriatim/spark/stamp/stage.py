@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from pyspark.sql import Column, DataFrame
@@ -19,11 +20,19 @@ from seriatim.pipeline.declared.pipeline import MOST_BUCKETS, REGION, Receive, S
 from seriatim.spark.frames.columns import NESTED, TURN_OVER, check_columns, check_frame, quoted, type_of
 from seriatim.spark.receive.stage import ARRIVAL
 from seriatim.spark.session.requirements import make_ready
-from seriatim.spark.stamp.operator import LOCATION, STAMPED_SCHEMA, Stamper, StampPlan, add_tickets, stamp_to_the_end
+from seriatim.spark.stamp.operator import (
+    LOCATION,
+    STAMPED_SCHEMA,
+    Resting,
+    Stamper,
+    StampPlan,
+    add_tickets,
+    stamp_to_the_end,
+)
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS, bucket_ids
 from seriatim.spark.state.packets import PACKET_SCHEMA, pack_by, with_witness
 
-__all__ = ["TICKET", "stamp", "stamp_locations", "with_tickets"]
+__all__ = ["TICKET", "plan_by_counts", "resting", "stamp", "stamp_locations", "with_tickets"]
 
 #: The type of a ticket.
 TICKET = T.StructType(
@@ -77,11 +86,17 @@ def stamp(
 
 
 def stamp_locations(
-    df: DataFrame, received: Sequence[Receive], *, buckets: int = DEFAULT_BUCKETS, invalid: str = "_invalid"
+    df: DataFrame,
+    received: Sequence[Receive],
+    *,
+    buckets: int = DEFAULT_BUCKETS,
+    invalid: str = "_invalid",
+    following: Mapping[str, int] | None = None,
 ) -> DataFrame:
     """Stamp the messages of a pipeline, as its locations declare. Messages of locations without `stamp`, and messages that are invalid
     already, have tickets of nulls: a message that can't be released gets no number, because other messages would wait behind it. If a
     location is ordered by its own properties, a message that lacks one of them has no place in the order and becomes invalid.
+    `following`: positions to which tickets were counted before in another way, by location.
     """
     stamps = {entry.location: entry.stamp for entry in received if entry.stamp is not None}
     if not stamps:
@@ -96,9 +111,21 @@ def stamp_locations(
     # Neighbouring numbers spread few locations as evenly as many.
     places = [F.when(name == location, F.lit(place)) for place, location in enumerate(stamps)]
     spread = F.coalesce(*places, F.xxhash64("message_id"))
-    last_number = _alike({location: stamp.last_number for location, stamp in stamps.items()})
-    plan = StampPlan(_alike(orders), last_number, _fingerprint(last_number, buckets))
+    plan = replace(plan_by_counts(received, buckets, following or {}), order_by=_alike(orders))
     return _stamped(df, name, F.pmod(spread, F.lit(buckets)), plan, buckets)
+
+
+def plan_by_counts(received: Sequence[Receive], buckets: int, following: Mapping[str, int]) -> StampPlan:
+    """The plan of an operator that gives tickets by the counts of blocks, at least one location of which has some."""
+    last_number = _alike({entry.location: entry.stamp.last_number for entry in received if entry.stamp is not None})
+    return StampPlan((), last_number, _fingerprint(last_number, buckets), following)
+
+
+def resting(rows: DataFrame) -> DataFrame:
+    """Rows of buckets as they are, passed through the operator of `stamp_locations`, where tickets are given by counts."""
+    return rows.groupBy("bucket").transformWithStateInPandas(
+        statefulProcessor=Resting(rows.columns), outputStructType=rows.schema, outputMode="Append", timeMode="None"
+    )
 
 
 def _location(df: DataFrame, location: str | Column) -> Column:

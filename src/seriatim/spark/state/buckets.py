@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 
-__all__ = ["DEFAULT_BUCKETS", "bucket_ids"]
+__all__ = ["DEFAULT_BUCKETS", "bucket_ids", "partition_keys"]
 
 #: Enough for 16 cores, few enough that a small batch which touches them all is cheap.
 DEFAULT_BUCKETS = 16
@@ -18,22 +18,27 @@ _MASK = 2**32 - 1
 
 
 @cache
-def _ids(buckets: int) -> tuple[int, ...]:
+def _ids(buckets: int, first: int, step: int) -> tuple[int, ...]:
     free = set(range(buckets))
     ids = [0] * buckets
-    candidate = 0
+    candidate = first
     while free:
         place = _murmur3(candidate) % buckets
         if place in free:
             free.remove(place)
             ids[place] = candidate
-        candidate += 1
+        candidate += step
     return tuple(ids)
 
 
 def bucket_ids(buckets: int) -> list[int]:
     """The id of each bucket: ids[b] is an int that Spark's hash sends to partition b of `buckets`."""
-    return list(_ids(buckets))
+    return list(_ids(buckets, 0, 1))
+
+
+def partition_keys(partitions: int) -> list[int]:
+    """A key for each partition, below 0. Spark calls an operator with the keys of a partition in ascending order: with this one first."""
+    return list(_ids(partitions, -1, -1))
 
 
 def _murmur3(value: int, seed: int = 42) -> int:

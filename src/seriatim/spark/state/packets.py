@@ -20,6 +20,7 @@ __all__ = [
     "PACKET_SCHEMA",
     "contiguous",
     "from_bytes",
+    "one_packet",
     "opened",
     "pack_by",
     "slices",
@@ -103,7 +104,7 @@ def _cut(table: pa.Table, column: str, ids: list[int]) -> Iterator[pa.RecordBatc
     number = table.column(column).to_numpy()
     rows = table.drop_columns([column])
     if (number == number[0]).all():
-        yield _row(ids[number[0]], to_bytes(rows))
+        yield one_packet(ids[number[0]], to_bytes(rows))
         return
     order = np.argsort(number.astype(np.uint16), kind="stable")
     yield from _packets(contiguous(rows).take(pa.array(order)), number[order], ids)
@@ -166,7 +167,7 @@ def _packets(sorted_rows: pa.Table, number: np.ndarray, ids: list[int]) -> Itera
     edges = np.searchsorted(number, np.arange(len(ids) + 1))
     for nth, (start, end) in enumerate(pairwise(edges)):
         if start < end:
-            yield _row(ids[nth], to_bytes(sorted_rows.slice(start, end - start)))
+            yield one_packet(ids[nth], to_bytes(sorted_rows.slice(start, end - start)))
 
 
 def contiguous(table: pa.Table) -> pa.Table:
@@ -174,7 +175,7 @@ def contiguous(table: pa.Table) -> pa.Table:
     return table.combine_chunks() if table.nbytes < _ONE_ARRAY else table
 
 
-def _row(bucket: int, packet: pa.Buffer) -> pa.RecordBatch:
+def one_packet(bucket: int, packet: pa.Buffer) -> pa.RecordBatch:
     """A batch of one row around the packet's own memory."""
     ends = pa.array([0, packet.size], pa.int32()).buffers()[1]
     column = pa.Array.from_buffers(pa.binary(), 1, [None, ends, packet])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS
@@ -20,5 +21,9 @@ class StateLayout:
     by_key: bool = False
     #: How the queues of a pipeline's checkpoint were added and removed; None: they are always the same.
     history: DestinationHistory | None = None
+    #: Whether tickets are given by counts in the operator itself (`stamp/counts.py`); otherwise by an operator of their own.
+    by_counts: bool = False
+    #: By location the position of its next ticket when tickets began to be given in this way.
+    following: Mapping[str, int] = field(default_factory=dict)
     #: The folder with the state from before the number of buckets was changed.
     moved: Path | None = None

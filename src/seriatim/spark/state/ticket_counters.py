@@ -8,6 +8,7 @@ of the operator that wrote it.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -42,6 +43,12 @@ class Counters:
             self.following = np.concatenate([self.following, np.ones(count, np.int64)])
         return rows
 
+    def at_least(self, following: Mapping[str, int]) -> None:
+        """Raise the counters of some locations to positions that were counted to elsewhere; none is lowered."""
+        if following:
+            rows = self.enrol(pa.array(list(following), pa.string()))
+            self.following[rows] = np.maximum(self.following[rows], np.array(list(following.values()), np.int64))
+
     def to_bytes(self, fingerprint: str) -> bytes:
         """The value to store."""
         header = {"seriatim": json.dumps({"layout": LAYOUT, "fingerprint": fingerprint})}
@@ -52,8 +59,8 @@ class Counters:
         return sink.getvalue().to_pybytes()
 
     @classmethod
-    def from_bytes(cls, value: bytes, fingerprint: str) -> Counters:
-        """Read the counters from the stored value."""
+    def from_bytes(cls, value: bytes, fingerprint: str | None) -> Counters:
+        """Read the counters from the stored value; `fingerprint` None: of whichever operator."""
         reader = pa.ipc.open_stream(value)
         check_header(json.loads(reader.schema.metadata[b"seriatim"]), LAYOUT, fingerprint)
         table = reader.read_all()

@@ -1,0 +1,180 @@
+"""One stage from text to packets, and the stages one after another: the same messages, tickets and reasons, column by column."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from examples.run import laid_out
+
+from seriatim.pipeline.files.pipeline_file import load
+from seriatim.runtime.pipelines import checkpoint
+from seriatim.runtime.pipelines.run import run
+from seriatim.spark.front.chosen import why_apart
+from tests.delivered import table_of
+from tests.spark.receive.test_json_columns import ODD, PLAIN
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+LOCATIONS = """
+name: wide
+checkpoint: checkpoint
+buckets: 3
+trigger: 0s
+receive:
+  - location: crm
+    source: {format: json, path: crm, options: {maxFilesPerTrigger: 2}}
+    promote: &promoted
+      type: $.kind
+      customer: $.customer.id
+      name: [$.name, $.customer.name]
+      version: {path: $.version, type: long}
+      price: {path: $.price, type: double}
+      paid: {path: $.paid, type: boolean}
+      at: {path: $.at, type: timestamp}
+      amount: {path: $.amount, type: "decimal(20,2)"}
+      size: {path: $.size, type: long}
+  - location: shop
+    source: {format: json, path: shop, options: {maxFilesPerTrigger: 1}}
+    promote: *promoted
+    stamp: {last_number: 7}
+  - location: paper
+    source: {format: csv, path: paper}
+    promote: {customer: who, version: {path: number, type: long}, size: {path: pieces, type: long}, name: who, at: {path: time, type: timestamp}}
+  - location: desk
+    source: {format: json, path: desk}
+    split: $.lines
+    promote:
+      customer: {path: $.customer, envelope: true}
+      version: {path: $.number, type: long}
+      name: $.name
+      at: {path: $.at, type: timestamp}
+      size: {path: $.size, type: long}
+  - location: free
+    source: {format: json, path: free}
+    promote:
+      customer: $.customer.id
+      version: {path: $.version, type: long}
+      name: $.name
+      at: {path: $.at, type: timestamp}
+      size: {path: $.size, type: long}
+route:
+"""
+DESTINATIONS = {
+    "all": "where: TRUE, resequence: {policy: standard, group: customer, sequence: version}",
+    "fifo": "where: version > 1, resequence: {policy: fifo, group: {by: customer, default: others}}",
+    "whole": "where: \"location = 'shop'\", resequence: {policy: fifo, group: '*'}",
+    "by-number": "where: \"type LIKE 'o%' OR paid\", resequence: {policy: fifo, group: version}",
+    "loose": "where: price >= 7.5 OR customer IS NULL, resequence: {policy: unordered}",
+    "window": "where: name IS NULL, resequence: {policy: best_effort, group: customer, sequence: version, window: 1h}",
+    "times": "where: at IS NOT NULL, resequence: {policy: best_effort, by: time, group: customer, sequence: at, window: 1h}",
+    "sets": "where: size IS NOT NULL, resequence: {policy: unit_of_work, group: customer, sequence: version, size: size, timeout: 1h}",
+    "last": "where: \"location <> 'paper'\", resequence: {policy: unit_of_work, group: customer, sequence: version, last: paid, timeout: 1h}",
+    "stays": "where: TRUE, resequence: {policy: fifo, group: {by: customer, opens: version = 1, closes: version = 3}}",
+    "parts": "where: part IS NOT NULL, resequence: {policy: unit_of_work, group: parent_id, sequence: part, size: parts, timeout: 1h}",
+    "files": "where: \"message_id LIKE '%1' AND received_at > TIMESTAMP '2020-01-01'\", resequence: {policy: standard, group: name, sequence: version, start: first}",
+    "exact": "where: amount < 10.5, resequence: {policy: standard, group: customer, sequence: version}",
+}
+FORMATS = ("json", "parquet", "csv")
+
+
+def wide(folder):
+    """A pipeline of all that one stage takes, and feeds with every kind of odd row."""
+    lines = [LOCATIONS]
+    for number, (name, rest) in enumerate(DESTINATIONS.items()):
+        format_ = FORMATS[number % 2]
+        lines.append(f"  - {{to: {name}, {rest}, deliver: {{format: {format_}, path: out/{name}}}}}\n")
+    (folder / "pipeline.yaml").write_text("".join(lines))
+    made = [
+        json.dumps(
+            {
+                "kind": ("order", "bill", None)[n % 3],
+                "customer": {"id": f"c{n % 5}", "name": f"n{n % 2}"},
+                "version": n // 5 + 1,
+                "price": n / 2,
+                "paid": n % 4 == 0,
+                "at": f"2024-05-01T12:{n % 60:02}:00+02:00" if n % 7 else None,
+                "amount": f"{n}.50",
+            }
+        ).encode()
+        for n in range(300)
+    ]
+    odd = [*PLAIN, *ODD]
+    nul = [b'{"customer":{"id":"a\\u0000b"},"version":1}', b'{"customer":{"id":"' + b"k" * 3000 + b'"},"version":1}']
+    put(folder, "crm/a.json", [*made[:150], *odd])
+    put(folder, "crm/b.json", [*odd, *made[100:200], *nul])
+    put(folder, "crm/c d%.json", [*made[150:], b"", *made[:20]], end=b"\r\n")
+    put(folder, "crm/e.json", [])
+    put(folder, "crm/f.json", made[200:])
+    put(folder, "shop/a.json", made[::3])
+    put(folder, "shop/b.json", [*nul, *made[1::3], b"odd"])
+    put(
+        folder,
+        "paper/a.csv",
+        [b"who,number,pieces,time", *(f"c{n % 9},{n // 9 + 1},3,".encode() for n in range(40)), b"x"],
+    )
+    desk = [{"customer": f"c{n}", "lines": [{"number": m} for m in range(1, n + 1)]} for n in range(6)]
+    put(folder, "desk/a.json", [json.dumps(one).encode() for one in desk])
+    put(folder, "free/a.json", made[:70])
+
+
+def put(folder, name, rows, end=b"\n"):
+    file = folder / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(b"".join(row + end for row in rows))
+    # Files of one moment are in order of their names.
+    moment = 1_700_000_000 + len(list(folder.glob("*/*"))) // 2
+    os.utime(file, (moment, moment))
+
+
+def changes(folder):
+    laid_out("changes", folder)
+
+
+def split(folder):
+    """The example that splits orders, without the code that looks prices up."""
+    laid_out("split-and-gather", folder)
+    file = folder / "pipeline.yaml"
+    file.write_text("\n".join(line for line in file.read_text().splitlines() if not line.startswith("process:")))
+
+
+def outcome(folder):
+    """What a run of the pipeline has brought: accounts, and all rows of all places with all their columns."""
+    pipeline = load("pipeline.yaml")
+    summary = run(pipeline, finish=True)
+    found = {"accounts": summary.accounts, "routing": summary.routing, "held": summary.held}
+    for one in pipeline.route:
+        port = one.deliver
+        rows = table_of(port.path, port.format).to_pylist() if list(port.path.glob("batch=*/[!._]*")) else []
+        by_group = {}
+        for row in rows:
+            by_group.setdefault(row["group"], []).append(row["message_id"])
+        found[f"order of {one.queue.name}"] = by_group if one.queue.group.by else None
+        found[one.queue.name] = sorted(map(told, rows))
+    aside = pipeline.set_aside or pipeline.checkpoint / "set-aside"
+    for place in (aside, pipeline.unrouted or pipeline.checkpoint / "unrouted"):
+        lines = [line for file in sorted(place.glob("batch=*/*.json")) for line in file.read_text().splitlines()]
+        found[place.name] = sorted(told(json.loads(line)) for line in lines)
+    return found
+
+
+def told(row):
+    return json.dumps({name: value for name, value in row.items() if value is not None}, default=str, sort_keys=True)
+
+
+@pytest.mark.parametrize("lay_out", [wide, changes, split])
+def test_one_stage_brings_what_the_stages_bring_one_after_another(lay_out, tmp_path, monkeypatch):
+    found = {}
+    for way, reason in (("front", None), ("apart", "a test")):
+        folder = tmp_path / way
+        folder.mkdir()
+        lay_out(folder)
+        monkeypatch.chdir(folder)
+        assert why_apart(load("pipeline.yaml")) is None
+        monkeypatch.setattr(checkpoint, "why_apart", lambda _, reason=reason: reason)
+        found[way] = outcome(folder)
+    assert found["front"].keys() == found["apart"].keys()
+    for what, value in found["apart"].items():
+        assert found["front"][what] == value, what
+    assert sum(map(len, (rows for rows in found["front"].values() if isinstance(rows, list)))) > 5
