@@ -132,8 +132,8 @@ _STANDARD = (
     Mutation(
         "a hole that is filled names the numbers that came",
         "holes.py",
-        "came = np.minimum(was_last, after.groups.next - policy.increment)",
-        "came = was_last",
+        "moved = np.minimum(was_last, after.groups.next - policy.increment)",
+        "moved = was_last",
     ),
     Mutation(
         "below next is late only within a skipped range",
@@ -220,8 +220,8 @@ _STANDARD = (
     Mutation(
         "what is skipped is recorded",
         "holes.py",
-        "state.skipped.add(Ranges(owner[gone], before[gone], end[gone]), next_),",
-        "state.skipped.add(Ranges(owner[gone], end[gone], end[gone]), next_),",
+        "state.skipped.add(Ranges(owner[is_gone], before[is_gone], end[is_gone]), next_),",
+        "state.skipped.add(Ranges(owner[is_gone], end[is_gone], end[is_gone]), next_),",
     ),
     Mutation(
         "the hole behind a skipped one begins at that due time",
@@ -830,8 +830,8 @@ _RESTARTS = (
     Mutation(
         "a number is below next when it has passed in the same call, for a restart",
         "restarts.py",
-        "(passage.moment[found] < rows)",
-        "(passage.moment[found] < -1)",
+        "(passage.moment[is_there] < rows)",
+        "(passage.moment[is_there] < -1)",
     ),
     Mutation(
         "a repetition that doesn't count suspends no group for a restart",
@@ -929,7 +929,7 @@ _CONFLICTS = (
     Mutation(
         "only the last that left are compared",
         "conflicts.py",
-        "found[found] = self._rank[entry[found]] >= count[which[found]] - self._remember",
+        "is_known[is_known] = self._rank[entry[is_known]] >= count[which[is_known]] - self._remember",
         "pass",
     ),
     Mutation(
@@ -1321,8 +1321,8 @@ _COPIES = (
     Mutation(
         "what a restart has held says its region",
         "standard.py",
-        "bits = taken.bits if merged or isinstance(policy, StandardStays) else",
-        "bits = taken.bits if isinstance(policy, StandardStays) else",
+        "bits = batch.bits if merged or isinstance(policy, StandardStays) else",
+        "bits = batch.bits if isinstance(policy, StandardStays) else",
     ),
     Mutation(
         "a void without a region has no copies", "copies.py", "region[region == 0] = BOTH", "region[region == 0] = 0"

@@ -11,7 +11,7 @@ from seriatim.kernel.values.columns import Columns, Ints, empty_ints
 
 __all__ = ["NOT_SAID", "Arrivals"]
 
-#: The size of a message that doesn't tell the size of its set.
+#: The size of a message that doesn't give the size of its set.
 NOT_SAID = NOTHING
 
 

@@ -38,17 +38,17 @@ class Flag(IntFlag):
 
     BEGUN = 1
     CLOSED = 2
-    #: While `CLOSED`: it has ended by itself, and what was released is handed out all the same. Its set was complete (`UnitOfWork`),
-    #: or it was told to close and holds nothing any more.
+    #: While `CLOSED`: it has ended by itself, and its released messages are still handed out. Its set was complete (`UnitOfWork`), or
+    #: it was to close and holds nothing any more.
     COMPLETE = 4
     SUSPENDED = 8
     FAULTED = 16
     FIXED = 32
-    #: Of a `Standard` group, in engines that let a long run go in parts: one of them has left, and the rest may follow.
+    #: A part of a long run has left a `Standard` group, and the rest may follow; in engines that split runs.
     LEAVING = 64
     #: While `SUSPENDED`: an operator has suspended it, and no message.
     BY_OPERATOR = 128
-    #: It was told to close, and is `CLOSED` when it holds nothing any more: see ``closing.py``.
+    #: It is to close, and becomes `CLOSED` when it holds nothing any more: see ``closing.py``.
     CLOSING = 256
     #: It waits for a message that opens it: see ``stays.py``.
     UNOPENED = 512
@@ -135,7 +135,7 @@ class Held(Columns):
 
     @property
     def suspected(self) -> Bools:
-        """The rows of a `Standard` queue that are held because their producer seems to have begun anew."""
+        """The rows of a `Standard` queue that are held because of a suspected restart of their producer."""
         return self.late & self.waits
 
     @property
@@ -161,10 +161,8 @@ class Held(Columns):
 
 @dataclass(frozen=True, slots=True)
 class Ranges(Columns):
-    """Runs of numbers that were skipped, `first`..`last`, disjoint, sorted by group and number.
-
-    Numbers at or above the group's `next` are those of messages that were held and taken out: markers, which are passed when
-    it is their turn, and count as skipped then.
+    """Runs of numbers that were skipped, `first`..`last`, disjoint, sorted by group and number. Numbers at or above the group's `next` are
+    those of messages that were held and taken out: markers, which are passed when it is their turn, and count as skipped then.
     """
 
     group: Ints
@@ -180,9 +178,9 @@ class Ranges(Columns):
             return np.zeros(len(group), np.bool_)
         starts, ends = np.searchsorted(self.group, group), np.searchsorted(self.group, group, side="right")
         at = search_within(self.last, starts, ends, sequence)
-        found = at < ends
-        found[found] = self.first[at[found]] <= sequence[found]
-        return found
+        contained = at < ends
+        contained[contained] = self.first[at[contained]] <= sequence[contained]
+        return contained
 
     def touch(self, group: Ints, first: Ints, last: Ints) -> Bools:
         """The runs of numbers of which one at least lies in a range of their group."""
@@ -217,7 +215,7 @@ class Ranges(Columns):
         return _last_of(self, np.flatnonzero(self.first < following[self.group]))
 
     def put_back(self, group: Ints, numbers: Ints, step: int) -> Ranges:
-        """The ranges without some numbers of their groups, which are on the step; however many ranges that makes."""
+        """Return the ranges without some numbers of their groups, which are on the step; a range may be cut in several."""
         hit = self.contain(group, numbers)
         if not hit.any():
             return self
@@ -248,27 +246,27 @@ class Ranges(Columns):
         if not len(self) or not len(group):
             return self, was_in
         touched = np.unique(group)
-        mine = np.isin(self.group, touched)
-        ranges: dict[int, list[tuple[int, int]]] = {one: [] for one in touched.tolist()}
-        for one, low, high in zip(*self.take(mine).lists(), strict=True):
-            ranges[one].append((low, high))
+        is_touched = np.isin(self.group, touched)
+        ranges: dict[int, list[tuple[int, int]]] = {group_row: [] for group_row in touched.tolist()}
+        for group_row, low, high in zip(*self.take(is_touched).lists(), strict=True):
+            ranges[group_row].append((low, high))
         runs = zip(group.tolist(), first.tolist(), last.tolist(), strict=True)
-        for place, (one, begin, end) in enumerate(runs):
-            its = ranges[one]
-            at = bisect_left(its, begin, key=itemgetter(1))
-            while at < len(its) and its[at][0] <= end:
+        for place, (group_row, begin, end) in enumerate(runs):
+            spans = ranges[group_row]
+            at = bisect_left(spans, begin, key=itemgetter(1))
+            while at < len(spans) and spans[at][0] <= end:
                 was_in[place] = True
-                low, high = its[at]
+                low, high = spans[at]
                 pieces = [(low, begin - step)] * (low < begin) + [(end + step, high)] * (end < high)
-                behind = bisect_left(its, int(following[one]), key=itemgetter(0))
+                behind = bisect_left(spans, int(following[group_row]), key=itemgetter(0))
                 if behind - 1 + len(pieces) <= self.KEPT:
-                    its[at : at + 1] = pieces
+                    spans[at : at + 1] = pieces
                     at += len(pieces)
                 else:
                     at += 1
-        rows = [(one, *its) for one, all_its in ranges.items() for its in all_its]
+        rows = [(group_row, *span) for group_row, spans in ranges.items() for span in spans]
         cut = Ranges(*np.array(rows, np.int64).reshape(-1, 3).T)
-        both = Ranges.concat([self.take(~mine), cut])
+        both = Ranges.concat([self.take(~is_touched), cut])
         return both.take(order_by(both.group, both.first)), was_in
 
     def with_run(self, first: int, last: int, step: int) -> Ranges:
@@ -283,10 +281,10 @@ class Ranges(Columns):
 
     def below(self, group: int, number: int) -> Ranges:
         """The ranges, with one group's ranges cut off at a number; other groups' ranges are untouched."""
-        mine = self.group == group
-        kept = self.take(~mine | (self.first < number))
-        mine = kept.group == group
-        return kept.with_columns(last=np.where(mine, np.minimum(kept.last, number - 1), kept.last))
+        of_group = self.group == group
+        kept = self.take(~of_group | (self.first < number))
+        of_group = kept.group == group
+        return kept.with_columns(last=np.where(of_group, np.minimum(kept.last, number - 1), kept.last))
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +308,7 @@ class Remembered(Columns):
         return cls(none, none, none)
 
     def and_last(self, more: Remembered, count: int, groups: int) -> Remembered:
-        """The last `count` of each group, after further ones have left."""
+        """Return the last `count` of each group, after further ones have left."""
         both = Remembered.concat([self, more])
         if groups == 1:
             return both.take(slice(-count, None))  # type: ignore[arg-type]
@@ -336,12 +334,12 @@ class Sights(Columns):
     regions: Ints
     time: Ints
 
-    #: How many runs below `next` are known of each group.
+    #: How many runs below `next` are kept of each group.
     KEPT: ClassVar[int] = 1024
 
     @property
     def sequence(self) -> Ints:
-        """By what a run is found."""
+        """The key by which a run is found."""
         return self.first
 
     @classmethod
@@ -366,9 +364,9 @@ class Sights(Columns):
             return np.full(len(group), -1, np.int64)
         starts, ends = spans(self.group, groups)
         at = search_within(self.last, starts[group], ends[group], number)
-        found = at < ends[group]
-        found[found] = self.first[at[found]] <= number[found]
-        return np.where(found, at, -1)
+        place = at < ends[group]
+        place[place] = self.first[at[place]] <= number[place]
+        return np.where(place, at, -1)
 
     def without(self, groups: int, group: Ints, number: Ints, step: int) -> Sights:
         """Take numbers out of their runs; they are sorted, each once."""
@@ -386,7 +384,7 @@ class Sights(Columns):
         return pieces.take(pieces.first <= pieces.last)
 
     def joined(self, more: Sights, step: int) -> Sights:
-        """Add runs of other numbers; such as follow on one another become one."""
+        """Add runs of other numbers; adjoining runs become one."""
         if not len(more):
             return self
         both = Sights.concat([self, more])
@@ -483,7 +481,7 @@ class State:
         return self.having(self.groups.with_columns(**columns))
 
     def having(self, groups: Groups | None = None, held: Held | None = None, skipped: Ranges | None = None) -> State:
-        """The same state with some of its tables replaced."""
+        """Return the same state with some of its tables replaced."""
         return State(
             self.groups if groups is None else groups,
             self.held if held is None else held,
@@ -514,7 +512,7 @@ class State:
         return Lives.new(len(self)) if self.lives is None else self.lives
 
     def calmed(self, left: Ints) -> State:
-        """The state after messages of the groups `left` have left in their turn: no producer has begun anew."""
+        """Return the state after messages of the groups `left` have left in their turn: no restart of a producer is suspected."""
         if not len(left) or not self.groups.suspects.any():
             return self
         suspects = self.groups.suspects.copy()
@@ -543,16 +541,16 @@ class State:
 
     def replace(self, rows: Ints, part: State) -> State:
         """Replace the state of some groups by the changed result of `select` for the same `rows`."""
-        gone = np.zeros(len(self.groups), np.bool_)
-        gone[rows] = True
+        replaced = np.zeros(len(self.groups), np.bool_)
+        replaced[rows] = True
         return State(
             self.groups.put(rows, part.groups),
-            _merge(self.held, gone, part.held, rows),
-            _merge(self.skipped, gone, part.skipped, rows),
-            _merge(self.remembered, gone, part.remembered, rows),
-            _merge(self.sights, gone, part.sights, rows),
+            _merge(self.held, replaced, part.held, rows),
+            _merge(self.skipped, replaced, part.skipped, rows),
+            _merge(self.remembered, replaced, part.remembered, rows),
+            _merge(self.sights, replaced, part.sights, rows),
             None if self.lives is None else self.lives.put(rows, part.known_lives),
-            _merge(self.ended, gone, part.ended, rows),
+            _merge(self.ended, replaced, part.ended, rows),
         )
 
     def append(self, more: State) -> State:
@@ -600,7 +598,7 @@ class State:
 
 
 def _last_of(table: Runs, behind: Ints) -> Runs:
-    """The table with the last `KEPT` of each group among some rows, which ascend, and all others."""
+    """Return the table with the last `KEPT` of each group among some rows, which ascend, and all others."""
     if len(behind) <= table.KEPT:
         return table
     group = table.group[behind]
@@ -615,6 +613,6 @@ def _alone(table: Rows, start: int, end: int) -> Rows:
     return rows.with_columns(group=np.zeros(len(rows), np.int64))
 
 
-def _merge(old: Rows, gone: Bools, new: Rows, rows: Ints) -> Rows:
-    both = type(old).concat([old.take(~gone[old.group]), new.with_columns(group=rows[new.group])])
+def _merge(old: Rows, removed: Bools, new: Rows, rows: Ints) -> Rows:
+    both = type(old).concat([old.take(~removed[old.group]), new.with_columns(group=rows[new.group])])
     return both.take(order_by_group(both.group))

@@ -1,4 +1,4 @@
-"""Conflicts: a number that comes again with another content, as far as the fingerprints of both messages are known.
+"""Conflicts: a repeated number with another content, as far as the fingerprints of both messages are known.
 
 A message that comes again is compared with the one that has its number: a held one, or one of the last `remember` that left.
 A batch without a message that comes again costs nothing.
@@ -30,7 +30,7 @@ __all__ = ["Likeness", "compared", "conflicts", "rows_of"]
 
 
 class Likeness(IntEnum):
-    """What a comparison of two contents tells."""
+    """The result of a comparison of two contents."""
 
     UNKNOWN = 0
     EQUAL = 1
@@ -48,9 +48,9 @@ def compared(state: State, held: Held, left: Decided, arrivals: Arrivals, rows: 
         rows: those that repeat numbers.
         remember: how many messages that left are remembered of each group.
     """
-    found = empty_ints(len(rows))
+    fates = empty_ints(len(rows))
     if not len(rows) or not arrivals.fingerprint[rows].any():
-        return found
+        return fates
     if arrivals.through is not None:
         state, held, left, arrivals = _with_both_ends(state, held, left, arrivals)
     # What was held aside comes behind the message that opens its group: not refs tell the order, but places.
@@ -72,8 +72,8 @@ def compared(state: State, held: Held, left: Decided, arrivals: Arrivals, rows: 
     ask |= ~(holds | was_late)
     other[ask] = released.fingerprints(group[ask], sequence[ask], rows[ask])
     known = (own != 0) & (other != 0)
-    found[known] = np.where(own[known] == other[known], Likeness.EQUAL, Likeness.DIFFERENT)
-    return found
+    fates[known] = np.where(own[known] == other[known], Likeness.EQUAL, Likeness.DIFFERENT)
+    return fates
 
 
 def _with_both_ends(
@@ -97,16 +97,15 @@ def _with_both_ends(
 
 
 def _places(refs: Ints, wanted: Ints) -> Ints:
-    """The places of arrivals among all, by their refs; -1: it came earlier."""
+    """The places of arrivals among all, by their refs; -1: an earlier arrival."""
     order = np.argsort(refs, kind="stable")
-    found: Ints = order[np.minimum(np.searchsorted(refs, wanted, sorter=order), len(refs) - 1)]
-    return np.where(refs[found] == wanted, found, -1)
+    places: Ints = order[np.minimum(np.searchsorted(refs, wanted, sorter=order), len(refs) - 1)]
+    return np.where(refs[places] == wanted, places, -1)
 
 
 class _Released:
-    """The messages that have left of some groups, before and in this call, in the order in which they did.
-
-    The cause of each that leaves is the place of an arrival; of those that left before it is -1.
+    """The messages that have left of some groups, before and in this call, in the order in which they did. The cause of each that leaves is
+    the place of an arrival; of those that left before it is -1.
     """
 
     def __init__(self, state: State, left: Decided, groups: Ints, arrivals: int, remember: int) -> None:
@@ -127,13 +126,13 @@ class _Released:
         self._starts, _ = spans(self._group, len(state))
 
     def have_left(self, refs: Ints, before: Ints) -> Bools:
-        """Whether each message has left in this call before the arrival at a place."""
+        """Return whether each message has left in this call before the arrival at a place."""
         if not len(self._left):
             return np.zeros(len(refs), np.bool_)
         own = self._left.ref
         at = self._refs[np.minimum(np.searchsorted(own, refs, sorter=self._refs), len(own) - 1)]
-        found: Bools = (own[at] == refs) & (self._left.cause[at] < before)
-        return found
+        have_left: Bools = (own[at] == refs) & (self._left.cause[at] < before)
+        return have_left
 
     def fingerprints(self, group: Ints, sequence: Ints, before: Ints) -> Ints:
         """For each number the fingerprint of the message with it that is remembered before the arrival at a place; 0: there is none."""
@@ -145,15 +144,15 @@ class _Released:
         number = np.concatenate([self._sequence, sequence])
         order = np.lexsort((kind, place, number, np.concatenate([self._group, group])))
         last = np.maximum.accumulate(np.where(order < entries, np.arange(len(order)), -1))
-        asked = np.flatnonzero(order >= entries)
-        which, entry = order[asked] - entries, order[np.maximum(last[asked], 0)]
-        found = last[asked] >= 0
-        found[found] = (self._group[entry[found]] == group[which[found]]) & (
-            self._sequence[entry[found]] == sequence[which[found]]
+        unknown = np.flatnonzero(order >= entries)
+        which, entry = order[unknown] - entries, order[np.maximum(last[unknown], 0)]
+        is_known = last[unknown] >= 0
+        is_known[is_known] = (self._group[entry[is_known]] == group[which[is_known]]) & (
+            self._sequence[entry[is_known]] == sequence[which[is_known]]
         )
-        found[found] = self._rank[entry[found]] >= count[which[found]] - self._remember
+        is_known[is_known] = self._rank[entry[is_known]] >= count[which[is_known]] - self._remember
         fingerprints = empty_ints(len(group))
-        fingerprints[which[found]] = self._fingerprint[entry[found]]
+        fingerprints[which[is_known]] = self._fingerprint[entry[is_known]]
         return fingerprints
 
 
@@ -162,14 +161,14 @@ def conflicts(arrivals: Arrivals, rows: Ints) -> Events:
     if not len(rows):
         return Events.of(EventKind.CONFLICT, rows, None, None, rows)
     number = arrivals.sequence[rows]
-    told = Events.of(EventKind.CONFLICT, arrivals.group[rows], number, number, arrivals.time[rows])
-    return told.merged(EventKind.CONFLICT)
+    events = Events.of(EventKind.CONFLICT, arrivals.group[rows], number, number, arrivals.time[rows])
+    return events.merged(EventKind.CONFLICT)
 
 
 def rows_of(table: Held | Taken | Sights, groups: int, group: Ints, sequence: Ints) -> Ints:
-    """The rows with these numbers, -1 where there is none; of equal ones the first. The table is sorted by group and number."""
+    """The rows with these numbers, -1 where there is none; of equal numbers the first. The table is sorted by group and number."""
     starts, ends = spans(table.group, groups)
     at = search_within(table.sequence, starts[group], ends[group], sequence)
-    found = at < ends[group]
-    found[found] = table.sequence[at[found]] == sequence[found]
-    return np.where(found, at, -1)
+    is_there = at < ends[group]
+    is_there[is_there] = table.sequence[at[is_there]] == sequence[is_there]
+    return np.where(is_there, at, -1)

@@ -72,7 +72,7 @@ class Taken(Columns):
 
 
 def taken(state: State, step: int) -> Taken:
-    """The numbers that are taken; `step`: from one number to the next."""
+    """Return the numbers that are taken; `step`: the distance of two numbers."""
     held, skipped = state.held, state.skipped
     rows = np.arange(len(held))
     if len(rows) and (held.late.any() or held.waits.any()):
@@ -128,9 +128,8 @@ def due(policy: Standard, state: State) -> Ints:
 
 
 def fire(policy: Standard, state: State, until: Ints) -> tuple[State, Decided, Events]:
-    """Fire the timers that are due at or before `until` (a time for each group).
-
-    One call has the same effect as any number of smaller calls.
+    """Fire the timers that are due at or before `until` (a time for each group). One call has the same effect as any number of smaller
+    calls.
     """
     groups = state.groups
     late = due(policy, state) <= until
@@ -170,21 +169,21 @@ def _skip(
     run = np.cumsum(starts) - 1
     heads = np.flatnonzero(starts)
     owner = at.group[heads]
-    nth = rank_in_group(owner)  # hole 0, 1, 2 … of its group is what lies before run 0, 1, 2 …
+    nth = rank_in_group(owner)  # hole 0, 1, 2 … of its group lies before run 0, 1, 2 …
     tails = np.append(heads[1:], len(at)) - 1
     before = np.where(nth == 0, groups.next[owner], beyond[tails[np.maximum(np.arange(len(heads)) - 1, 0)]])
     end = at.sequence[heads] - step
 
     time = np.where(at.weight > 0, np.append(held.time, FOREVER)[at.row], FOREVER)
     opens = _opening_times(state, time, run, owner, nth, period)
-    gone = late[owner] & (opens <= until[owner] - period)
-    runs, skips = (np.bincount(rows, minlength=len(state)) for rows in (owner, owner[gone]))
+    is_gone = late[owner] & (opens <= until[owner] - period)
+    runs, skips = (np.bincount(rows, minlength=len(state)) for rows in (owner, owner[is_gone]))
     when = opens + period
     next_open, last_skip = np.full(len(state), NEVER, np.int64), groups.since.copy()
     following, final = nth == skips[owner], nth == skips[owner] - 1
     next_open[owner[following]], last_skip[owner[final]] = opens[following], when[final]
 
-    passing = gone[run] if len(at) else np.zeros(0, np.bool_)
+    passing = is_gone[run] if len(at) else np.zeros(0, np.bool_)
     leaves = passing & at.messages
     leaving, weight = held.take(at.row[leaves]), at.weight[leaves]
     released = Decided.of(
@@ -218,7 +217,7 @@ def _skip(
             clock=np.where(late, np.maximum(groups.clock, fired), groups.clock),
         ),
         held.take(kept),
-        state.skipped.add(Ranges(owner[gone], before[gone], end[gone]), next_),
+        state.skipped.add(Ranges(owner[is_gone], before[is_gone], end[is_gone]), next_),
     )
     after = after.calmed(leaving.group)
     after = after.remembering(
@@ -228,14 +227,14 @@ def _skip(
         covered = at.covered(held, passing, when[run])
         released = Decided.concat([released, covered.with_columns(timed=np.ones(len(covered), np.bool_))])
     already = np.where(nth == 0, groups.reports[owner], 0)
-    told = np.where(gone, total, np.where(following, reports[owner], 0)) - already
-    told = np.where(late[owner], np.maximum(told, 0), 0)
-    rows, k = expand(told)
+    reported = np.where(is_gone, total, np.where(following, reports[owner], 0)) - already
+    reported = np.where(late[owner], np.maximum(reported, 0), 0)
+    rows, k = expand(reported)
     overdue = Events.of(
         EventKind.HOLE_OVERDUE, owner[rows], before[rows], end[rows], opens[rows] + (already[rows] + k + 1) * timeout
     )
     voids = passed_voids(at, passing, run, when[run], step)
-    skipped = Events.of(EventKind.HOLE_SKIPPED, owner[gone], before[gone], end[gone], when[gone])
+    skipped = Events.of(EventKind.HOLE_SKIPPED, owner[is_gone], before[is_gone], end[is_gone], when[is_gone])
     opened = (nth > 0) & (nth <= skips[owner])
     opening = Events.of(EventKind.HOLE_OPENED, owner[opened], before[opened], end[opened], opens[opened])
     return after, released, Events.concat([overdue, skipped, voids, opening])
@@ -272,7 +271,7 @@ def _run_starts(at: Taken, step: int) -> Bools:
 
 
 def _waiting(at: Taken, step: int) -> Taken:
-    """The runs up to the last one with a message: nothing waits behind a hole that only voids and markers lie behind."""
+    """Return the runs up to the last one with a message: nothing waits behind a hole that only voids and markers follow."""
     messages = at.weight > 0
     if messages.all():
         return at
@@ -283,20 +282,19 @@ def _waiting(at: Taken, step: int) -> Taken:
 
 
 def _opening_times(state: State, time: Ints, run: Ints, owner: Ints, nth: Ints, period: int) -> Ints:
-    """For each run of taken numbers the time when the hole before it opens, if those before it are skipped in time.
-
-    The first hole is open. Each further one opens when the hole before it is skipped, a period after that has opened, or
-    with the first arrival behind it, whichever is later.
+    """For each run of taken numbers the time when the hole before it opens, if those before it are skipped in time. The first hole is open.
+    Each further one opens when the hole before it is skipped, a period after that has opened, or with the first arrival behind it,
+    whichever is later.
     """
     since = state.groups.since[owner]
     if not len(owner):
         return since
     first = np.full(len(owner), FOREVER, np.int64)
     np.minimum.at(first, run, time)
-    # The first arrival in this run or a later one of the group: the same from behind, with the signs turned.
+    # The first arrival in this run or a later one of the group: computed from the end, with the signs turned.
     behind = -running_latest(owner[-1] - owner[::-1], -first[::-1])[::-1]
     begins = np.where(nth == 0, since, np.maximum(since, behind))
-    # Never more than there is room for: what is as late as that isn't due.
+    # Never more than fits: a time that late isn't due.
     passed = np.minimum(nth, FOREVER // period) * period
     return running_latest(owner, begins - passed) + passed
 
@@ -317,9 +315,8 @@ def holes(policy: Standard, state: State) -> tuple[Bools, Ints, Ints]:
 
 
 def events_between(policy: Standard, before: State, after: State) -> Events:
-    """The events of a call: a hole is filled if its `next` has moved, and opened if it is new.
-
-    A hole that is filled names the numbers that came: those of the hole that `next` has passed.
+    """The events of a call: a hole is filled if its `next` has moved, and opened if it is new. A hole that is filled names the numbers that
+    came: those of the hole that `next` has passed.
     """
     was, was_first, was_last = holes(policy, before)
     is_, is_first, is_last = holes(policy, after)
@@ -331,14 +328,14 @@ def events_between(policy: Standard, before: State, after: State) -> Events:
     filled = np.flatnonzero(was & ~same & ~told & (after.groups.next > was_first))
     opened = np.flatnonzero(is_ & ~same)
     clock = after.groups.clock
-    came = np.minimum(was_last, after.groups.next - policy.increment)
+    moved = np.minimum(was_last, after.groups.next - policy.increment)
     return Events.concat(
         [
             Events.of(
                 EventKind.HOLE_FILLED,
                 filled,
                 was_first[filled],
-                came[filled],
+                moved[filled],
                 clock[filled],
                 kept=before.groups.reports[filled] > 0,
             ),

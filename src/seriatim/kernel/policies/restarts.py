@@ -1,4 +1,4 @@
-"""A producer that begins anew: which arrivals below `next` count, and what is held when they are as many as `restart_after`.
+"""A producer that begins anew: which arrivals below `next` count, and what is held when their count reaches `restart_after`.
 
 Counted are late messages, messages below the start, duplicates with another content, and such that can't be compared, if
 they begin at the group's first number or follow, number by number, on one that counted. A message that leaves in its turn sets the
@@ -42,10 +42,9 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What became of arrivals: their dispositions, and before that the reasons why they are not simply taken in.
-
-    `reason`: as far as each was judged by itself; `back`: those that are held because their producer seems to have begun anew;
-    `likeness`: of messages that come again, whether their content is the same.
+    """The results of arrivals: their dispositions, and before that the reasons why they are not simply taken in. `reason`: as far as each
+    was judged by itself; `back`: those that are held because their producer seems to have begun anew; `likeness`: of messages that come
+    again, whether their content is the same.
     """
 
     disposition: Ints
@@ -55,7 +54,7 @@ class Judgement:
 
 
 def suspects_restart(policy: Standard, groups: Groups) -> Bools:
-    """The groups whose producer seems to have begun anew."""
+    """The groups with a suspected restart of their producer."""
     if not policy.restart_after:
         return np.zeros(len(groups), np.bool_)
     suspected: Bools = groups.suspects >= policy.restart_after
@@ -63,9 +62,8 @@ def suspects_restart(policy: Standard, groups: Groups) -> Bools:
 
 
 def one_by_one(policy: Standard, state: State, arrivals: Arrivals) -> Bools:
-    """The arrivals that can be judged before it has to be known whether the next of them completes the count.
-
-    Where an arrival may complete it, it comes first, so that the state before it tells.
+    """The arrivals that can be judged before it has to be known whether the next of them completes the count. Where an arrival may complete
+    it, it comes first, so that the state before it tells.
     """
     groups, group = state.groups, arrivals.group
     first = first_per_group(group)
@@ -85,7 +83,7 @@ def one_by_one(policy: Standard, state: State, arrivals: Arrivals) -> Bools:
 
 
 def held_back(policy: Standard, state: State, arrivals: Arrivals, disposition: Ints, reason: Ints) -> Bools:
-    """The arrivals that are held because their producer seems to have begun anew; see `one_by_one`.
+    """Return the arrivals that are held because of a suspected restart of their producer; see `one_by_one`.
 
     Args:
         policy: the rules.
@@ -123,7 +121,7 @@ def count(
         before: the state before the arrivals.
         after: the state after them.
         arrivals: the arrivals.
-        judged: what became of them.
+        judged: their dispositions.
         passage: what they have let pass.
 
     Returns:
@@ -199,7 +197,7 @@ def _released_before(passage: Passage, leaves: Bools, group: Ints, rows: Ints, a
 
 
 def _counted(policy: Standard, state: State, facts: _Facts, total: Ints, counted: Bools) -> tuple[State, Ints]:
-    """The state with the counts; and the arrivals that complete one. `total`: how many messages of each group have left."""
+    """Return the state with the counts, and the arrivals that complete one. `total`: how many messages of each group have left."""
     groups, step = state.groups, policy.increment
     suspects, suspect = groups.suspects.copy(), groups.suspect.copy()
     seen = dict.fromkeys(facts.group.tolist(), 0)
@@ -240,7 +238,7 @@ def is_held(state: State, group: Ints, first: Ints, last: Ints, *, late: bool = 
 
 
 def _holding(policy: Standard, groups: Groups) -> Bools:
-    """The groups that hold what arrives below `next`."""
+    """The groups that hold arrivals below `next`."""
     holding: Bools = suspects_restart(policy, groups) & groups.has(Flag.SUSPENDED) & (policy.on_restart == "suspend")
     return holding
 
@@ -260,7 +258,7 @@ def _is_repeated(state: State, arrivals: Arrivals, rows: Ints, disposition: Ints
 
 
 def _begins(policy: Standard, groups: Groups, arrivals: Arrivals, rows: Ints) -> Bools:
-    """The arrivals with the first number of their group, or the one behind the last that counted."""
+    """The arrivals with the first number of their group, or the number after the last that counted."""
     group, sequence = arrivals.group[rows], arrivals.sequence[rows]
     begins: Bools = (sequence == groups.first[group]) | (sequence == groups.suspect[group] + policy.increment)
     return begins
@@ -271,6 +269,6 @@ def _has_passed(passage: Passage, group: Ints, sequence: Ints, rows: Ints, group
     at = passage.at
     if not len(at):
         return np.zeros(len(rows), np.bool_)
-    found = rows_of(at, groups, group, sequence)
-    passed: Bools = (found >= 0) & passage.free[found] & (passage.moment[found] < rows)
+    is_there = rows_of(at, groups, group, sequence)
+    passed: Bools = (is_there >= 0) & passage.free[is_there] & (passage.moment[is_there] < rows)
     return passed

@@ -42,9 +42,8 @@ _MAX = 2**63 - 1
 
 
 def quiet(policy: Standard, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
-    """The arrivals that can be judged together: no timer can fire between them, no capacity can overflow, no marker passes.
-
-    They are a prefix of each group, at least its first arrival. `clocked`: timers fire between messages (event time).
+    """The arrivals that can be judged together: no timer can fire between them, no capacity can overflow, no marker passes. They are a
+    prefix of each group, at least its first arrival. `clocked`: timers fire between messages (event time).
     """
     may = np.ones(len(arrivals), np.bool_)
     if clocked and policy.hole_timeout is not None:
@@ -59,7 +58,9 @@ def quiet(policy: Standard, state: State, arrivals: Arrivals, *, clocked: bool) 
 
 
 def _before_markers(state: State, arrivals: Arrivals) -> Bools:
-    """The number of a marker is a duplicate while it waits, and late when it has passed: which, what came before decides."""
+    """Return the arrivals up to the first whose meaning depends on a marker: its number is a duplicate while the marker waits, and late
+    when it has passed.
+    """
     group = arrivals.group
     marked = (arrivals.ends >= state.groups.next[group]) & state.skipped.contain(group, arrivals.sequence)
     rows = np.flatnonzero(marked & ~first_per_group(group))[::-1]  # backwards, so that the first is written last
@@ -120,13 +121,13 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     cut = _cut(state, arrivals, late_held | back if policy.late == "suspend" else back) if _may_cut(policy) else None
 
     pending = np.flatnonzero(disposition == Disposition.HELD)
-    taken = arrivals.take(pending)
+    batch = arrivals.take(pending)
     late = late_held[pending] | back[pending]
     merged = copies.come_from_regions(arrivals)
-    bits = taken.bits if merged or isinstance(policy, StandardStays) else np.zeros(len(pending), np.int64)
+    bits = batch.bits if merged or isinstance(policy, StandardStays) else np.zeros(len(pending), np.int64)
     added = Held(
-        taken.group, taken.sequence, taken.ref, late, back[pending], taken.time, taken.weight, taken.fingerprint, bits,
-        taken.through, taken.epoch,
+        batch.group, batch.sequence, batch.ref, late, back[pending], batch.time, batch.weight, batch.fingerprint, bits,
+        batch.through, batch.epoch,
     )  # fmt: skip
     held = Held.concat([state.held, added])
     position = np.concatenate([np.full(len(state.held), -1, np.int64), pending])
@@ -152,7 +153,7 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
         policy, before, position, arrivals, delivered=leaving, why=reason[leaving], cut=cut
     )
     of_arrivals = restarts.Judgement(disposition, judged, back, empty_ints(len(arrivals)))
-    told = (
+    decided_events = (
         _compare(policy, state, held, released, arrivals, judged=of_arrivals, reason=reason)
         if reason.any()
         else no_events()
@@ -166,10 +167,10 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
         return after.calmed(released.group), decided, _voids(policy, passage, arrivals)
     after, counted, suspected = restarts.count(policy, state, after, arrivals, of_arrivals, passage)
     aside = np.flatnonzero((disposition != Disposition.HELD) & (disposition != Disposition.RELEASED))
-    others = arrivals.take(aside)
-    decided = Decided.of(others.group, others.sequence, others.ref, disposition[aside], reason[aside], others.ref)
+    rest = arrivals.take(aside)
+    decided = Decided.of(rest.group, rest.sequence, rest.ref, disposition[aside], reason[aside], rest.ref)
     decided = decided.with_columns(counted=counted[aside])
-    events = Events.concat([_voids(policy, passage, arrivals), told, suspected])
+    events = Events.concat([_voids(policy, passage, arrivals), decided_events, suspected])
     return after, Decided.concat([released, passage.covered, decided]), events
 
 
@@ -233,9 +234,9 @@ def _judge(policy: Standard, state: State, arrivals: Arrivals) -> tuple[Ints, In
     reason = empty_ints(len(arrivals))
     ends = arrivals.ends
 
-    def mark(where: Bools, what: Disposition, why: Reason) -> None:
+    def mark(where: Bools, fate: Disposition, why: Reason) -> None:
         where = where & (disposition == Disposition.HELD)
-        disposition[where], reason[where] = what, why
+        disposition[where], reason[where] = fate, why
 
     mark(ends > _MAX - step, Disposition.INVALID, Reason.SEQUENCE_OVERFLOWS)
     if step > 1:
@@ -273,10 +274,8 @@ def _firsts(policy: Standard, state: State, arrivals: Arrivals) -> Ints:
 
 
 def _hold_late(policy: Standard, state: State, arrivals: Arrivals, disposition: Ints) -> Bools:
-    """Apply ``late=``, and return the late arrivals that would be held.
-
-    Delivered late arrivals are marked RELEASED; in a stopped group they are held, as with ``late="suspend"``. A late void
-    has nothing to deliver and nothing to decide on.
+    """Apply ``late=``, and return the late arrivals that would be held. Delivered late arrivals are marked RELEASED; in a stopped group
+    they are held, as with ``late="suspend"``. A late void has nothing to deliver and nothing to decide on.
     """
     held = np.zeros(len(arrivals), np.bool_)
     if policy.late == "set_aside":
@@ -289,7 +288,7 @@ def _hold_late(policy: Standard, state: State, arrivals: Arrivals, disposition: 
 
 
 def _deliver_late(policy: Standard, state: State, arrivals: Arrivals, disposition: Ints, reason: Ints) -> State:
-    """Take delivered late numbers out of the skipped ranges; what repeats one is a duplicate."""
+    """Take delivered late numbers out of the skipped ranges; a message that repeats one is a duplicate."""
     rows = np.flatnonzero((disposition == Disposition.RELEASED) & (reason == Reason.SKIPPED))
     if not len(rows):
         return state
@@ -312,15 +311,15 @@ def _late_voids(state: State, arrivals: Arrivals, disposition: Ints, reason: Int
     first = np.concatenate([arrivals.sequence[left], held.sequence[held.late]])
     last = np.concatenate([arrivals.ends[left], held.ends[held.late]])
     came = np.concatenate([left, position[held.late]])
-    for one in voids.tolist():
-        same = (group == arrivals.group[one]) & (first <= arrivals.sequence[one]) & (last >= arrivals.ends[one])
-        same &= came < one
+    for void in voids.tolist():
+        same = (group == arrivals.group[void]) & (first <= arrivals.sequence[void]) & (last >= arrivals.ends[void])
+        same &= came < void
         if same.any():
-            disposition[one], reason[one] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
+            disposition[void], reason[void] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
 
 
 def _cut(state: State, arrivals: Arrivals, late_held: Bools) -> Ints:
-    """For each group the arrival from which on nothing leaves: the first late arrival that is held."""
+    """The arrival of each group from which on nothing leaves: the first late arrival that is held."""
     rows = np.flatnonzero(late_held)[::-1]  # backwards, so that the first of a group is written last
     cut = np.full(len(state), len(arrivals), np.int64)
     cut[arrivals.group[rows]] = rows
@@ -438,7 +437,7 @@ def release(
     last[leaving.group] = leaving.ends  # the last one written stays: the last that leaves
 
     waits = ~free & message
-    if now is not None:  # a message may have arrived after the timer that let the others go
+    if now is not None:  # a message may have arrived after the timer that released the others
         now_waits = np.maximum(now, held.take(at.row[waits]).first_arrival(len(state)))
     since, reports = _clocks(
         state,
@@ -501,10 +500,9 @@ def _at(values: Ints, positions: Ints) -> Ints:
 def _clocks(
     state: State, waiting: Ints, place: Ints, left: Ints, moment: Ints, *, arrivals: Arrivals, now: Ints | None
 ) -> tuple[Ints, Ints]:
-    """The time when each group's hole opened, and the number of its reports; `NEVER` if there is none.
-
-    A hole opens at the arrival after which messages wait and `next` is missing: the later of the first arrival
-    that waits and the last arrival that released messages; anew whenever `next` has moved.
+    """The time when each group's hole opened, and the number of its reports; `NEVER` if there is none. A hole opens at the arrival after
+    which messages wait and `next` is missing: the later of the first arrival that waits and the last arrival that released messages; anew
+    whenever `next` has moved.
     """
     groups, count = state.groups, len(state)
     none = len(arrivals)

@@ -43,7 +43,7 @@ def quiet(policy: UnitOfWork, state: State, arrivals: Arrivals, *, clocked: bool
 
 
 def _before_size(state: State, arrivals: Arrivals) -> Bools:
-    """In a closing group the arrivals to the first that tells the size: what it shuts out may have been the highest held."""
+    """In a closing group the arrivals up to the first with the size: an arrival that the size excludes may have been the highest held."""
     unknown = state.groups.has(Flag.CLOSING) & (state.groups.mark == 0)
     if not unknown.any():
         return np.ones(len(arrivals), np.bool_)
@@ -86,8 +86,8 @@ def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, D
     void = (disposition == Disposition.HELD) & (arrivals.weight == 0)
     disposition[void], reason[void] = Disposition.VOID, Reason.LEAVES_NOTHING
     aside = np.flatnonzero(disposition != Disposition.HELD)
-    others = arrivals.take(aside)
-    decided = Decided.of(others.group, others.sequence, others.ref, disposition[aside], reason[aside], others.ref)
+    rest = arrivals.take(aside)
+    decided = Decided.of(rest.group, rest.sequence, rest.ref, disposition[aside], reason[aside], rest.ref)
     return state, Decided.concat([released, outgrown, decided]), closed
 
 
@@ -97,9 +97,9 @@ def _judge(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[Ints, 
     disposition = np.full(len(arrivals), int(Disposition.HELD), np.int64)
     reason = empty_ints(len(arrivals))
 
-    def mark(where: Bools, what: Disposition, why: Reason) -> None:
+    def mark(where: Bools, fate: Disposition, why: Reason) -> None:
         where = where & (disposition == Disposition.HELD)
-        disposition[where], reason[where] = what, why
+        disposition[where], reason[where] = fate, why
 
     said, known, place = size != NOT_SAID, groups.mark[group], _places(policy, sequence)
     mark(groups.has(Flag.COMPLETE)[group], Disposition.DUPLICATE, Reason.SET_COMPLETE)
@@ -137,9 +137,9 @@ def _learn_size(
     rows = np.flatnonzero(says)[::-1]  # backwards, so that the first of a group is written last
     teller = np.full(len(state), len(arrivals), np.int64)
     teller[group[rows]] = rows
-    told = np.flatnonzero(teller < len(arrivals))
+    groups_told = np.flatnonzero(teller < len(arrivals))
     size = state.groups.mark.copy()
-    size[told] = arrivals.size[teller[told]]
+    size[groups_told] = arrivals.size[teller[groups_told]]
     place, before = _places(policy, arrivals.sequence), _places(policy, state.held.sequence)
 
     def mark(where: Bools, why: Reason) -> None:
@@ -161,14 +161,14 @@ def _learn_size(
 
     held = state.held
     over = unknown[held.group] & (size[held.group] > 0) & (before > size[held.group])
-    gone = held.take(over).messages()
+    removed = held.take(over).messages()
     outgrown = Decided.of(
-        gone.group,
-        gone.sequence,
-        gone.ref,
+        removed.group,
+        removed.sequence,
+        removed.ref,
         Disposition.INVALID,
         Reason.ABOVE_SIZE,
-        arrivals.ref[teller[gone.group]] if len(gone) else gone.ref,
+        arrivals.ref[teller[removed.group]] if len(removed) else removed.ref,
     )
     disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
     skipped = state.skipped
@@ -259,9 +259,15 @@ def fire(policy: UnitOfWork, state: State, until: Ints) -> tuple[State, Decided,
         return state, no_messages(), no_events()
     groups, held = state.groups, state.held
     out = ripe[held.group]
-    gone = held.take(out).messages()
+    removed = held.take(out).messages()
     dead = Decided.of(
-        gone.group, gone.sequence, gone.ref, Disposition.DEAD, Reason.TIMED_OUT, moments[gone.group], timed=True
+        removed.group,
+        removed.sequence,
+        removed.ref,
+        Disposition.DEAD,
+        Reason.TIMED_OUT,
+        moments[removed.group],
+        timed=True,
     )
     rows = np.flatnonzero(ripe)
     after = groups.with_columns(

@@ -48,7 +48,7 @@ def empty_ints(n: int = 0) -> Ints:
 class Columns:
     """A table: arrays of one length, a field each. A column that nothing needs is None."""
 
-    #: The names of the columns; a dataclass has them as what it is matched by.
+    #: The names of the columns; a dataclass is matched by them.
     __match_args__: ClassVar[tuple[str, ...]]
 
     def __len__(self) -> int:
@@ -64,7 +64,7 @@ class Columns:
         return type(self)(*[None if column is None else column[rows] for column in columns])
 
     def put(self, rows: NDArray[Any], other: Self) -> Self:
-        """The same table with some rows replaced by rows of another table."""
+        """Return the same table with some rows replaced by rows of another table."""
         columns = {name: getattr(self, name).copy() for name in self.__match_args__}
         for name, column in columns.items():
             column[rows] = getattr(other, name)
@@ -157,9 +157,8 @@ def sum_per_group(group: Ints, counts: Ints, groups: int) -> Ints:
 
 
 def running_max(group: Ints, positions: Ints) -> Ints:
-    """The largest position so far within each group, for rows sorted by group.
-
-    Positions are row numbers (or -1), so lifting each group above the one before can't overflow.
+    """The largest position so far within each group, for rows sorted by group. Positions are row numbers (or -1), so lifting each group
+    above the one before can't overflow.
     """
     if not len(positions):
         return positions
@@ -185,9 +184,8 @@ def running_latest(group: Ints, times: Ints) -> Ints:
 
 
 def search_within(values: Ints, low: Ints, high: Ints, wanted: Ints) -> Ints:
-    """For each wanted value, the leftmost position in ``values[low:high]`` (ascending) that is not below it.
-
-    A binary search of all rows at once: as many steps as the longest range has bits.
+    """For each wanted value, the leftmost position in ``values[low:high]`` (ascending) that is not below it. A binary search of all rows at
+    once: as many steps as the longest range has bits.
     """
     low, high = low.copy(), high.copy()
     while True:

@@ -190,14 +190,14 @@ class EventKind(IntEnum):
     CLOSED = 5
     SUSPENDED = 6
     RESUMED = 7
-    #: A number came again with another content: the first time in a group and a batch, with a count.
+    #: A number was repeated with another content: the first time in a group and a batch, with a count.
     CONFLICT = 8
     #: The producer of a group seems to have begun anew.
     RESTART_SUSPECTED = 9
     #: A number has passed without a message.
     VOID = 10
-    #: The group's stream between two boxes couldn't be made whole after a restore of either; its numbers are those that are lost. No policy
-    #: tells it.
+    #: The group's stream between two boxes couldn't be made whole after a restore of one of them; its numbers are the lost ones. No
+    #: policy reports it.
     RESTORED = 11
     #: A base has everything of the hole in it.
     HOLE_COVERED = 12
@@ -326,7 +326,7 @@ class Events(Columns):
         )
 
     def merged(self, kind: EventKind) -> Events:
-        """The same, with the events of a kind as one for each group: the first, with the sum of their counts."""
+        """Return the same events, with the events of a kind as one for each group: the first, with the sum of their counts."""
         rows = np.flatnonzero(self.kind == kind)
         if len(rows) < 2:
             return self
