@@ -28,7 +28,7 @@ from seriatim.box.views.message_places import PlaceFilter, places_of
 from seriatim.operations import dead_letters, groups, queues, subscriptions
 from seriatim.operations import messages as message_operations
 from seriatim.operations.faults import fault_view
-from seriatim.operations.grants import grant
+from seriatim.operations.grants import grant, revoke
 from seriatim.operations.instances import instances
 from seriatim.operations.messages import resubmit
 from tests.command import environment
@@ -506,9 +506,9 @@ def test_what_can_be_no_argument_is_a_usage_error(queue, call):
 
 
 def test_a_text_where_a_list_of_queues_is_wanted(queue):
-    for change in (queue.grant, queue.revoke):
+    for change in (grant, revoke):
         with pytest.raises(sq.UsageError, match=r"publish: 'orders' is no list of queues.*give a list"):
-            change("x", publish="orders")
+            change(queue, "x", publish="orders")
 
 
 def test_one_id_is_resubmitted_as_it_is(queue):

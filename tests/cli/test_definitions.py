@@ -8,8 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.box.views.message_places import STATUSES
-from seriatim.cli.commands import messages
 from seriatim.cli.main import main
 from seriatim.operations import messages as message_operations
 from seriatim.operations.box_status import box_status
@@ -217,10 +215,6 @@ def test_messages(box, call, file):
     told = json.loads(call("messages", "show", first, "--json").stdout)
     assert (told["body"], told["ticket"]["number"], told["places"][0]["status"]) == ("{}", 1, "arrived")
     assert "there is no message 'x'" in call("messages", "show", "x", code=2).stderr
-
-
-def test_the_statuses_are_those_of_the_box():
-    assert messages._STATUSES == STATUSES
 
 
 def test_unrouted_and_routed_again(box, call, file):

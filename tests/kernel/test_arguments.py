@@ -16,8 +16,11 @@ from seriatim.kernel.groups.policy import policy_from
         (lambda: sq.Unordered(1), "Unordered: too many positional arguments (it takes no arguments)"),
         (lambda: sq.BestEffort(wndow=5), "BestEffort: unknown argument 'wndow' (did you mean 'window'?)"),
         (lambda: sq.UnitOfWork(siz=5), "UnitOfWork: unknown argument 'siz' (did you mean 'size'?)"),
-        (lambda: sq.Standard(1, 2), "Standard: too many positional arguments (it takes start, increment,"),
-        (lambda: policy_from("standard", gap=5), "Standard: unknown argument 'gap' (it takes start, increment,"),
+        (lambda: sq.Standard(1, 2), "Standard: too many positional arguments (it takes start, settle, increment,"),
+        (
+            lambda: policy_from("standard", gap=5),
+            "Standard: unknown argument 'gap' (it takes start, settle, increment,",
+        ),
     ],
 )
 def test_a_policy_tells_what_it_takes(made, told):

@@ -40,7 +40,7 @@ def define(box, most=3, policy=None, **options):
 @pytest.fixture
 def refusing(box):
     """A box with a queue, `orders`, that may have three messages and refuses more."""
-    return define(box, max_messages=sq.Limit(when_full="refuse"))
+    return define(box, when_full="refuse")
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_what_is_there_already_fills_no_hole(refusing):
 
 
 def test_the_rest_of_a_set_gets_in(box):
-    define(box, policy=sq.UnitOfWork(size="lines"), max_messages=sq.Limit(when_full="refuse"))
+    define(box, policy=sq.UnitOfWork(size="lines"), when_full="refuse")
     publish(box, orders("a", 9, 2, 3))
     with pytest.raises(sq.QueueFull):
         publish(box, orders("b", 1))
@@ -338,7 +338,7 @@ def test_from_sql_what_may_fill_a_hole_gets_in(refusing):
 
 
 def test_from_sql_the_rest_of_a_set_gets_in(box):
-    define(box, policy=sq.UnitOfWork(size="lines"), max_messages=sq.Limit(when_full="refuse"))
+    define(box, policy=sq.UnitOfWork(size="lines"), when_full="refuse")
     publish(box, orders("a", 9, 2, 3))
     with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
         published(box, of("b", 1, to="orders"))

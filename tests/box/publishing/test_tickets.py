@@ -200,7 +200,7 @@ class TestDefine:
 
     @pytest.mark.parametrize("last_number", [0, 2**53, True, 1.5, None])
     def test_a_last_number_out_of_range(self, last_number):
-        with pytest.raises(sq.UsageError, match="last number"):
+        with pytest.raises(sq.UsageError, match="last_number can't be"):
             sq.Location("crm", last_number=last_number)
 
 

@@ -60,7 +60,7 @@ def test_the_box_file_says_the_same(box, tmp_path):
     file = tmp_path / "box.yaml"
     file.write_text(FILE)
     assert box.apply(file) == []
-    assert box.definitions().queues["numbered"].declared.group == sq.WHOLE_QUEUE
+    assert box.definitions().queues["numbered"].declared.group.by == sq.WHOLE_QUEUE
 
 
 def test_a_message_by_sql_is_in_it_too(box):

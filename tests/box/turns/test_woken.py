@@ -50,13 +50,13 @@ def waited(box, group, publishing):
     [
         (sq.Fifo(), {"sequence": None}),
         (sq.Standard(), {}),
-        (sq.Fifo(), {"level": "type", "policies": {"paid": sq.BestEffort()}}),
+        (sq.Fifo(), {"group": sq.Group("customer", by_type={"paid": sq.BestEffort()})}),
     ],
     ids=["fifo", "standard", "by type"],
 )
 def test_a_waiting_receiver_gets_what_a_turn_would_give(box, policy, options):
     define(box, policy=policy, **options)
-    key = "order/{}".format if "level" in options else str
+    key = "order/{}".format if "group" in options else str
     plain, woken = [], []
     for number in (1, 2, 3):
         woken += waited(box, key("woken"), lambda number=number: publish(box, number, customer="woken"))

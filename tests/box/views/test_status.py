@@ -9,6 +9,7 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.cli.main import main
 from seriatim.operations import queues, retention
+from seriatim.operations.box_status import box_status
 from tests.databases import box_with
 
 
@@ -42,13 +43,13 @@ def status(box, *more):
 
 
 def test_it_grows_since_the_first_clean_up(queue):
-    assert queue.status().since is None
+    assert box_status(queue).since is None
     assert "after the first clean-up" in status(queue)
     retention.purge(queue)
-    before = queue.status()
+    before = box_status(queue)
     assert before.since is not None
     publish(queue, 3)
-    now = queue.status()
+    now = box_status(queue)
     (spool,) = [one for one in now.tables if one.name == "spool"]
     assert (now.since, spool.more_bytes > 0) == (before.since, True)
     assert now.more_bytes == sum(one.more_bytes for one in now.tables) > 0
@@ -73,11 +74,11 @@ def test_it_is_compared_with_a_day_ago(queue):
     for age in ("30 hours", "23 hours", "1 hour"):
         run(queue, "INSERT INTO {}.samples VALUES (now() - %s::interval, 'spool', 7, 8192)", age)
     ((moment,),) = run(queue, "SELECT now() - interval '23 hours'")
-    since = queue.status().since
+    since = box_status(queue).since
     assert abs((since - moment).total_seconds()) < 600
     run(queue, "DELETE FROM {}.samples WHERE taken_at > now() - interval '24 hours'")
-    assert queue.status().since < since
-    (spool,) = [one for one in queue.status().tables if one.name == "spool"]
+    assert box_status(queue).since < since
+    (spool,) = [one for one in box_status(queue).tables if one.name == "spool"]
     assert spool.more_bytes == spool.size_bytes - 8192
 
 

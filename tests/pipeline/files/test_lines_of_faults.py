@@ -295,6 +295,7 @@ REGIONAL = [
     case("keep", "priority"),
     case("keep.done_for", "99999d"),
     case("keep", "{done: nothing, done_for: 1d}"),
+    case("expire_after", "-1"),
 ]  # fmt: skip
 
 #: A declaration; a file with an entry, at whose end its lines stand; what these are, if nothing is wrong; and the cases.

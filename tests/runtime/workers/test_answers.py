@@ -26,7 +26,7 @@ from tests.runtime.workers.test_worker import DEADLINE_S, until, work, working
 
 def prepare(box, **options):
     """A shop whose orders are told to one group of another queue."""
-    define(box, retry=sq.Retry(delay=0), **options)
+    define(box, **{"retry": sq.Retry(delay=0)} | options)
     box.define(
         sq.MessageType("note", {"customer": "string", "of": "long"}),
         sq.Queue("told", policy=sq.Fifo(), group="customer"),
@@ -411,7 +411,7 @@ def test_a_refused_answer_and_a_later_message_that_fails_by_itself(told, ends):
 
 
 def test_a_refused_answer_in_a_queue_without_groups(box):
-    prepare(box, policy=sq.Unordered(), group=None, sequence=None, retry=sq.Retry(1))
+    prepare(box, policy=sq.Unordered(), group=None, sequence=None, retry=sq.Retry(1, delay=0))
     publish(box, *range(1, 41))
     wrong, ids = {7, 8, 20, 40}, {}
 

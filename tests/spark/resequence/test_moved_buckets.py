@@ -84,8 +84,13 @@ def groups(buckets: dict[int, tuple[Index, dict[int, bytes]]]) -> dict[tuple[str
 
 
 def plain(state: State) -> dict[str, list[Any]]:
-    parts = {part: getattr(state, part) for part in State.__slots__}
-    told = {f"{part}.{name}": getattr(of, name).tolist() for part, of in parts.items() for name in type(of).__slots__}
+    parts = {part: of for part in State.__slots__ if (of := getattr(state, part)) is not None}
+    told = {
+        f"{part}.{name}": column.tolist()
+        for part, of in parts.items()
+        for name in type(of).__slots__
+        if (column := getattr(of, name)) is not None
+    }
     return {name: values for name, values in told.items() if name != "held.ref"}
 
 

@@ -26,7 +26,7 @@ def test_in_the_workers_of_our_session(spark):
     "call",
     [
         "from seriatim.spark.state.packets import pack_by; list(pack_by('bucket', [0])([]))",
-        "from seriatim.spark.resequence.operator import Resequencer; Resequencer(None, b'').init(MagicMock())",
+        "from seriatim.spark.resequence.operator import Resequencer; Resequencer(MagicMock(tickets=None), b'').init(MagicMock())",
         "from seriatim.spark.stamp.operator import Stamper; Stamper(None).init(MagicMock())",
     ],
     ids=["packing", "resequence", "stamp"],

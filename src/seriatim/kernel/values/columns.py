@@ -55,8 +55,9 @@ class Columns:
         return len(getattr(self, self.__match_args__[0]))
 
     def lists(self) -> list[list[Any]]:
-        """The columns as lists, in their order."""
-        return [getattr(self, name).tolist() for name in self.__match_args__]
+        """The columns as lists, in their order; without those that there aren't."""
+        columns = [getattr(self, name) for name in self.__match_args__]
+        return [column.tolist() for column in columns if column is not None]
 
     def take(self, rows: NDArray[Any]) -> Self:
         """The rows picked by a mask or by positions."""
