@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from seriatim.errors import UsageError
@@ -89,13 +91,27 @@ def _read(section: Section, key: str, kind: Kind, *, required: bool, engines: Fo
 
 
 def _value(section: Section, key: str, kind: Value, *, required: bool, engines: For) -> Any:
-    """A declaration in the section: a mapping of its fields, or the plain value of its first field."""
-    flat = _flat(section, kind.kind, engines) if section.problems.is_kept else {}
-    if flat:
-        by = WHOLE_QUEUE if isinstance(section.tree(key), Table) else section.text(key)
-        return kind.kind(by, **flat)  # type: ignore[call-arg] # a dataclass
-    if not isinstance(section.tree(key), Table):
-        return _read(section, key, rows(kind.kind)[0].kind, required=required, engines=engines)
+    """A declaration in the section: a mapping of its fields, or the plain value of its first field; and fields that stand beside it."""
+    apart = _apart(section, key, kind.kind, engines)
+    if isinstance(section.tree(key), Table):
+        found = _inner(section, key, kind, engines)
+        if found is None or not apart:
+            return found
+        making: Callable[..., Any] = partial(replace, found)
+    else:
+        first = rows(kind.kind)[0]
+        plain = _read(section, key, first.kind, required=required, engines=engines)
+        if not apart or (plain is None and (required or section.has(key))):
+            return plain
+        making = partial(kind.kind, **({} if plain is None else {first.name: plain}))
+    try:
+        return making(**apart)
+    except UsageError as error:
+        section.refuse(error)
+        return None
+
+
+def _inner(section: Section, key: str, kind: Value, engines: For) -> Any:
     inner = section.section(key)
     if inner is None:
         return None
@@ -107,12 +123,12 @@ def _value(section: Section, key: str, kind: Value, *, required: bool, engines: 
     return found
 
 
-def _flat(section: Section, kind: type[Declaration], engines: For) -> dict[str, Any]:
-    """The fields of a value that stand beside it by their stored keys, as in files of before there were such values."""
+def _apart(section: Section, key: str, kind: type[Declaration], engines: For) -> dict[str, Any]:
+    """The fields of a value that stand beside it by their own keys, as in `folded`."""
     return {
         row.name: value
-        for row in rows(kind)[1:]
-        if row.engines & engines and section.has(row.key)
+        for row in rows(kind)
+        if row.key != key and row.engines & engines and section.has(row.key)
         if (value := _read(section, row.key, row.kind, required=False, engines=engines)) is not None
     }
 

@@ -62,7 +62,6 @@ def examine(
     """
     path = Path(path)
     problems = Problems(path)
-    problems.is_kept = original is not None
     table = read(path, problems, environment)
     if table is None:
         return None, problems.found()

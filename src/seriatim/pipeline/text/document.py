@@ -97,8 +97,6 @@ class Problems:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        #: Whether a checkpoint keeps the file: it may be one of an earlier version.
-        self.is_kept = False
         self._found: dict[tuple[Place, str], str] = {}
         self._remarks: list[tuple[Place, str]] = []
         self._unset: set[str] = set()

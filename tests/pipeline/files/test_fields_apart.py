@@ -9,6 +9,7 @@ import pytest
 import seriatim as sq
 from seriatim.kernel.fields import folded
 from seriatim.pipeline.declared.work_limits import Lease, Limits, Pace
+from seriatim.pipeline.files.box_file import load
 
 
 def test_it_is_a_field_of_its_value():
@@ -43,3 +44,13 @@ def test_what_is_no_field_is_refused():
 def test_a_signature_names_the_values_alone():
     assert len(inspect.signature(sq.Queue).parameters) <= 15
     assert len(inspect.signature(sq.Worker).parameters) <= 12
+
+
+def test_a_file_says_it_likewise(tmp_path):
+    file = tmp_path / "box.yaml"
+    file.write_text("queues:\n  q: {policy: fifo, group: {by: g}, opens: n = 1, attempts: 3, retry_delay: 2s}\n")
+    (queue,) = load(file).queues
+    assert queue == sq.Queue("q", sq.Fifo(), sq.Group("g", opens="n = 1"), retry=sq.Retry(3, delay="2s"))
+    file.write_text("queues:\n  q: {policy: unordered, attempts: 0}\n")
+    with pytest.raises(sq.DeclarationError, match="attempts"):
+        load(file)
