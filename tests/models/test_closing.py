@@ -12,12 +12,14 @@ WORLDS: dict[str, dict[str, object]] = {
 }  # fmt: skip
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("world", WORLDS)
 def test_nothing_is_lost_and_nothing_is_handled_twice(world: str) -> None:
     found = search(ClosingModel(**WORLDS[world]))  # type: ignore[arg-type]
     assert found.fault is None, str(found)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("broken", BROKEN)
 def test_each_rule_is_needed(broken: str) -> None:
     found = search(ClosingModel(broken, restores=broken in BROKEN[-2:], senders=1 if broken in BROKEN[-2:] else 2))
