@@ -100,7 +100,9 @@ def sizes(spark, folder, batch):
     """The bytes of the index after a batch, of held bodies, and of groups that rest."""
     reader = spark.read.format("statestore").option("operatorId", 0).option("batchId", batch)
     place = str(folder / "checkpoint" / "query")
-    (index,) = reader.option("stateVarName", "index").load(place).select("value.value").collect()
+    (index,) = (
+        reader.option("stateVarName", "index").load(place).where("key.bucket >= 0").select("value.value").collect()
+    )
     bodies = reader.option("stateVarName", "bodies").load(place)
     told = [
         (row.chunk, row.bytes)

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from seriatim import BestEffort, ColumnError, Fifo, Group, PolicyError, Queue, Standard, UsageError
+from seriatim import BestEffort, ColumnError, Fifo, PolicyError, Queue, Standard, UsageError
 from seriatim.spark import merge, resequence
 
 SCHEMA = "session string, number long, id string, sent timestamp"
@@ -148,7 +148,7 @@ def test_what_resequence_refuses_of_regions(spark: SparkSession) -> None:
     with pytest.raises(ColumnError, match="a message id can't be a array<int>"):
         resequence(both.withColumn("ids", F.array(F.lit(1))), region="region", message_id="ids", **given)
     with pytest.raises(PolicyError, match="can't open or close groups: a copy would open its group again"):
-        resequence(both, region="region", message_id="id", group=Group(opens="number = 1"), arrival="number", **given)
+        resequence(both, region="region", message_id="id", opens="number = 1", arrival="number", **given)
     queues = [Queue("one", BestEffort(), group="session", sequence="number")]
     with pytest.raises(PolicyError, match="not by BestEffort"):
         resequence(both.withColumn("destination", F.lit("one")), queues=queues, region="region", message_id="id")

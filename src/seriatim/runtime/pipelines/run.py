@@ -138,7 +138,7 @@ def run(
                 pipeline,
                 abandon=abandon,
                 begin=partial(_keep_first_numbers, session, identity),
-                positions=partial(positions_in, session, str(checkpoint.query.absolute())),
+                positions=partial(_positions, session, checkpoint),
             )
             # Dead messages have to be set aside now, also in a bucket for which nothing arrives; and a bucket reports what it holds.
             abandoned = watch.abandoned(identity.history.gone)
@@ -270,6 +270,14 @@ def _folders(pipeline: Pipeline, checkpoint: Checkpoint) -> Folders:
 
 def _keep_first_numbers(session: Any, identity: Identity, destination: Destination, folder: Path) -> None:
     keep_first_numbers_of(session, destination, identity.layout, folder)
+
+
+def _positions(session: Any, checkpoint: Checkpoint) -> Mapping[str, int]:
+    """Where tickets stand in the state; raises as a query does that can't load it."""
+    try:
+        return positions_in(session, str(checkpoint.query.absolute()))
+    except Exception as error:  # py4j raises whatever the JVM raised
+        raise cause_of(error) from error
 
 
 class _Query:

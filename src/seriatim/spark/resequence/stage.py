@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from seriatim.errors import ColumnError, UsageError
+from seriatim.kernel.fields import fields_apart
 from seriatim.kernel.groups.policy import Fifo, Policy, Standard, Unordered, remembering, with_regions
 from seriatim.kernel.values.time import micros
 from seriatim.pipeline.declared.pipeline import MOST_BUCKETS
@@ -42,6 +43,7 @@ __all__ = ["judged_here", "put_in_order", "resequence"]
 _BUCKET, _UNTIL = "__sq_bucket", "__sq_until"
 
 
+@fields_apart(Queue)
 def resequence(
     df: DataFrame,
     *,
