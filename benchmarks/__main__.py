@@ -48,7 +48,7 @@ from seriatim import Standard
 from seriatim.spark import resequence
 from seriatim.spark.session.builder import open_session
 
-#: A section of the page is the median and the range of so many runs.
+#: How many runs a section of the page is measured in.
 _RUNS_OF_PAGE = 5
 
 #: Everything on: time-outs with retries, skipping, late ones delivered, a capacity.
@@ -169,7 +169,7 @@ PARTS = {
 @click.option("--json", "report", type=click.Path(path_type=Path), help="Also write the ratios there.")
 @click.option("--peers/--no-peers", default=True, help="With the peers, which take half an hour.")
 @click.option("--only", default="", help="Measure only the fast paths whose names contain this text.")
-@click.option("--runs", type=click.IntRange(1), help="Measure so many times (default: 1; with --page: 5).")
+@click.option("--runs", type=click.IntRange(1), help="Measure each part this many times (default: 1; with --page: 5).")
 @click.option(
     "--page", "is_for_page", is_flag=True, help="Write the sections of PARTS in docs/reference/figures.md anew."
 )

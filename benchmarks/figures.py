@@ -80,7 +80,7 @@ def shown_row(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 def read_sections() -> dict[str, Section]:
-    """What was measured last of each part; by the part's name."""
+    """Return the last section of each part, by the part's name."""
     return {name: Section(**facts) for name, facts in json.loads(_FACTS.read_text(encoding="utf-8")).items()}
 
 

@@ -97,7 +97,7 @@ def gather_chosen(
 
 
 def begin(box: MessageBox, bulk_id: int) -> BulkOperation:
-    """Begin an operation; it is done by whoever calls `work` or `follow`, and by `seriatim serve` and workers.
+    """Begin an operation; callers of `work` and `follow` do it, and so do `seriatim serve` and workers.
 
     Raises:
         UsageError: there is none with this number.

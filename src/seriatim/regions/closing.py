@@ -1,16 +1,13 @@
 """Forget the sessions of a queue below a key: they take no messages any more, are worked off, and go; the key stays.
 
 1. Both boxes refuse new numbers of these sessions. Each number that is answered has the vote of a box, so none comes behind that.
-2. Nothing of them is left: in no outbox, and after that in no queue; and both boxes still refuse. A box that was restored
-between the two may have
-   learned nothing of it.
-3. The journal says that they are over, for whoever asks. A box that was restored, and has copies or rows of them, hands nothing
-out by that.
+2. Nothing of them is left: in no outbox, and after that in no queue; and both boxes still refuse. A box that was restored between
+   the two steps may not know the key.
+3. The journal answers each claim of them with `OVER`. So a restored box that has copies or rows of them hands none out.
 4. The rows go, in the boxes and in the journal, in any order.
 
 A box keeps the journal's word beside its own, so a journal that went back in time learns it in its recovery; a restored box
-learns it before it votes.
-`tests/models/closing.py` searches what can happen.
+learns it before it votes. `tests/models/closing.py` searches what can happen.
 """
 
 from __future__ import annotations

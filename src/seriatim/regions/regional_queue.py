@@ -61,8 +61,7 @@ class RegionalQueue(Declaration):
         priority: as of `Queue`: the property with a message's priority.
         keep: as of `Queue`: which done messages the boxes keep, and for how long.
         expire_after: as of `Group`: seconds (or ``"90d"``) after which a clean-up of a box forgets the row of an idle session's
-            group. What is over, and
-            which numbers are known, stays.
+            group. The numbers that are over or known stay.
 
     Raises:
         UsageError: a value is out of its range.

@@ -350,12 +350,10 @@ class Regions(Closing):
     def forget(self, queue: str, before: str, *, actor: str, reason: str) -> ForgottenSessions:
         """Forget all sessions of a queue whose keys come before one, in both boxes and in the journal.
 
-        From the call on they take no messages: `publish` refuses those, for ever. What both regions have of them is worked off
-        as before; once
-        nothing is left the rows of these sessions are deleted, and the one key stays in their place. So it is for keys that ascend with
-        time, such as dates, UUIDs of version 7 or ULIDs, of sessions that are used once. Keys are compared by their UTF-8 bytes.
-        Both boxes and the journal have to be
-        there. A call that was interrupted, or found something left, is repeated.
+        From the call on they take no messages: `publish` refuses those, for ever. Both regions work off the messages that they have
+        of them; when none is left the rows of these sessions are deleted, and the one key stays in their place. Use it for keys that
+        ascend with time, such as dates, UUIDs of version 7 or ULIDs, of sessions that are used once. Keys are compared by their UTF-8
+        bytes. Both boxes and the journal have to be there. A call that was interrupted, or found something left, is repeated.
 
         Args:
             queue: the queue.

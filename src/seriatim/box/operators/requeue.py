@@ -27,7 +27,7 @@ from seriatim.kernel.values.outcome import Disposition
 
 __all__ = ["Moved", "requeue"]
 
-#: Somebody may work on the group, and takes as long as he likes.
+#: How long the lock of a group is waited for: a receiver may hold it for as long as a turn takes.
 _PATIENCE_MS = 10_000
 
 

@@ -2,9 +2,8 @@
 
 After sorting held and arriving messages together by (group, number), a message leaves exactly if its
 number equals ``next + increment * rank`` in its group, where a run of markers counts as so many: no loop over groups or
-messages. Results that depend on the
-order of arrival (which of two equal numbers is first, which arrival released a run, when a hole opened)
-follow from the positions of the arrivals, which are carried along.
+messages. Results that depend on the order of arrival (which of two equal numbers is first, which arrival released a run, when a
+hole opened) follow from the positions of the arrivals, which are carried along.
 """
 
 from __future__ import annotations

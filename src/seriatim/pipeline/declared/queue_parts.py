@@ -45,12 +45,10 @@ class Group(Declaration):
         unopened_timeout: with `opens`: seconds (or ``"1h"``) after which messages that wait for the opening of their group are late;
             None: they wait for ever.
         expire_after: seconds (or ``"90d"``) after which an idle group has expired. In a message box its state (next number,
-            ordinal, skipped
-            numbers) stays until a clean-up with `forget_expired`, and that of its gate with it; in a pipeline see `expire_to`.
-            None: groups don't expire.
+            ordinal, skipped numbers) stays until a clean-up with `forget_expired`, and that of its gate with it; in a pipeline see
+            `expire_to`. None: groups don't expire.
         expire_to: of a pipeline's destination: ``"tombstone"``: that state stays, apart from the groups that are at work;
-            ``"nothing"``: the group is
-            forgotten, and begins as a new incarnation when it gets a message. A message box ignores it.
+            ``"nothing"``: the group is forgotten, and begins as a new incarnation when it gets a message. A message box ignores it.
 
     Raises:
         UsageError: a value is invalid.

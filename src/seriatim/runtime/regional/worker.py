@@ -47,13 +47,11 @@ class RegionalWorker(Worker):
         region: where it works, ``"a"`` or ``"b"``.
         lease: a `Lease`, or its seconds (or ``"10s"``), after which the other region takes over the session of a worker that was lost.
         claims: ``"session"``: a claim has the messages that follow without a gap, *n* + 1 commits for *n* messages;
-            ``"message"``: one message,
-            and another region may have the next one; twice *n* commits.
+            ``"message"``: one message, and another region may have the next one; twice *n* commits.
         batch: call the handler with a `Delivery` of all messages that a claim has.
         workers: the number of threads; each works on one session at a time.
         recheck: the longest pause (seconds, or ``"1s"``) before a session that is worked on elsewhere is asked about again;
-            sessions that stand
-            are asked about less and less often, down to a sixteenth of that.
+            sessions that stand are asked about less and less often, down to a sixteenth of that.
         pace, faults, name, folders: as of `Worker`; the run's length is that of a claim.
 
     Raises:
