@@ -44,7 +44,6 @@ def compared(state: State, held: Held, left: Decided, arrivals: Arrivals, rows: 
         state: the groups with the messages that left earlier.
         held: what is held before anything leaves, the arrivals included that are taken in.
         left: the messages that leave, in the order in which they do; `cause` is the ref of the arrival that releases each.
-        arrivals: the arrivals.
         rows: those that repeat numbers.
         remember: how many messages that left are remembered of each group.
     """
