@@ -57,8 +57,8 @@ _TYPE = MessageType(
 
 def cannot_run(case: Case) -> str | None:
     """Why a case doesn't apply to a box; None: it does."""
-    if case.only_in_memory is not None:
-        return case.only_in_memory
+    if case.not_in_box is not None:
+        return case.not_in_box
     if case.has_voids:
         return "no message of a box is a void yet"
     if case.regions:

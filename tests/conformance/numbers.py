@@ -97,7 +97,7 @@ SPANS = (
     Case(
         "spans: only messages with both ends in common are compared",
         "numbers 1",
-        Standard(),
+        Standard(remember=8),
         (at(0, "g", of(1, "a", through=3), of(1, "b", through=3), of(1, "b", through=2), of(1, "a", through=3)),),
         numbers=_SPANS,
         released={"g": [1]},

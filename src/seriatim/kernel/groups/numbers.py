@@ -17,13 +17,13 @@ from seriatim.kernel.groups.policy import BestEffort, BestEffortNumbers, Policy,
 __all__ = [
     "BASE",
     "IN_LINE",
+    "NOT_IN_BOX",
     "OF_ENDED",
-    "ONLY_IN_MEMORY",
     "RESTARTS",
     "UNNUMBERED",
     "Field",
     "Sequence",
-    "only_in_memory",
+    "not_in_box",
     "with_numbers",
 ]
 
@@ -35,11 +35,10 @@ Field = str | Callable[[Any], Any]
 #: it is late, and of the epoch before; it waits in a line.
 BASE, RESTARTS, UNNUMBERED, OF_ENDED, IN_LINE = 16, 32, 64, 128, 256
 
-#: The parameters of policies that no message box or pipeline has yet: there they have their defaults.
-ONLY_IN_MEMORY: Final = {"standard": ("settle",), "unit_of_work": ("start", "once", "on_timeout")}
+#: The parameters of policies that no message box has yet: there they have their defaults.
+NOT_IN_BOX: Final = {"standard": ("settle",), "unit_of_work": ("start", "once", "on_timeout")}
 
-#: Of each policy the parameters that no message box or pipeline has yet, with what they may be there; None: one of their words isn't
-#: known there.
+#: Of each policy the parameters that no message box has yet, with what they may be there; None: one of their words isn't known there.
 _NOT_YET: Final[Mapping[str, Mapping[str, Any]]] = {
     "standard": {"start": None},
     "best_effort": {"by": None},
@@ -143,6 +142,15 @@ class Sequence:
         """The names of the rules that this one has, apart from `by`."""
         return [one.name for one in fields(self) if one.name != "by" and getattr(self, one.name) is not None]
 
+    def given(self) -> dict[str, Any]:
+        """The fields that are given, by their names."""
+        return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) is not None}
+
+    @property
+    def filters(self) -> dict[str, Any]:
+        """The filters that are given, by their names."""
+        return {name: value for name in _FILTERS if (value := getattr(self, name)) is not None}
+
 
 def with_numbers(policy: Policy, sequence: Sequence | None) -> Policy:
     """The policy that keeps the rules of a sequence, and finds the first number of a group, if that is asked for.
@@ -152,6 +160,8 @@ def with_numbers(policy: Policy, sequence: Sequence | None) -> Policy:
     """
     sequence = Sequence() if sequence is None else sequence
     said = sequence.says()
+    if isinstance(policy, StandardNumbers | BestEffortNumbers):
+        return policy
     for name in said:
         kinds = _kinds_for(name)
         if not isinstance(policy, kinds) or (name == "modulus" and getattr(policy, "by", "number") != "number"):
@@ -203,8 +213,8 @@ def _its(policy: Policy) -> dict[str, Any]:
     return {one.name: getattr(policy, one.name) for one in fields(policy)}
 
 
-def only_in_memory(policy: Policy, sequence: Sequence | None) -> PolicyError | None:
-    """The error of an engine that has none of these rules yet; None: neither a policy nor a sequence asks for one."""
+def not_in_box(policy: Policy, sequence: Sequence | None) -> PolicyError | None:
+    """The error of a message box, which has none of these rules yet; None: neither a policy nor a sequence asks for one."""
     said = sequence.says() if sequence is not None else []
     asked = f"Sequence({said[0]}=…)" if said else ""
     argument = "sequence"
@@ -215,7 +225,7 @@ def only_in_memory(policy: Policy, sequence: Sequence | None) -> PolicyError | N
     if not asked:
         return None
     return PolicyError(
-        f"{asked} is kept by a Sequencer, in memory, and by no message box or pipeline yet",
-        remedy="leave it out, or order such messages with a Sequencer",
+        f"{asked} is kept by a Sequencer and on Spark, and by no message box yet",
+        remedy="leave it out, or order such messages there",
         argument=argument,
     )

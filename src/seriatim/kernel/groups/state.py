@@ -573,7 +573,7 @@ class State:
             joined(Ranges, (part.skipped for part in parts)),
             joined(Remembered, (part.remembered for part in parts)),
             joined(Sights, (part.sights for part in parts)),
-            None if parts[0].lives is None else Lives.concat([part.known_lives for part in parts]),
+            None if all(part.lives is None for part in parts) else Lives.concat([part.known_lives for part in parts]),
             joined(Ranges, (part.ended for part in parts)),
         )
 

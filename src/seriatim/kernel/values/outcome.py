@@ -173,7 +173,7 @@ REASONS: dict[Reason, str] = {
     Reason.EPOCH_OVER: "its epoch is over",
     Reason.COVERED: "covered: another message has everything that it has",
     Reason.SETTLING: "waits until its group has settled where it begins",
-    Reason.UNTOLD: "waits for a base, or for an operator's reset, that says where its group begins",
+    Reason.UNTOLD: "waits for the base, or for an operator's reset, that says where its group begins",
     Reason.BEHIND_BEGINNING: "waits behind a message with which its producer begins anew",
     Reason.OVERLAPS: "overlaps: it has numbers that have left before",
 }

@@ -138,7 +138,7 @@ def misfits(queue: Queue, types: Mapping[str, str], *, whole: bool = True) -> It
 
 def by_ticket(queue: Queue) -> bool:
     """Whether the sequence of a queue of a box is the position of a message's ticket, which it gets when its transaction commits."""
-    return queue.sequence == "ticket" and isinstance(queue.policy, Standard)
+    return queue.numbered_by == "ticket" and isinstance(queue.policy, Standard)
 
 
 def _misfits(queue: Queue, policy: Policy, types: Mapping[str, str], *, whole: bool) -> Iterator[Misfit]:
@@ -174,7 +174,7 @@ def _needed(queue: Queue, policy: Policy) -> list[tuple[str, str | None, str]]:
         needed.append(("group.by", queue.group.by, ""))
     if not isinstance(policy, Fifo | Unordered) and not by_ticket(queue):
         by_time = isinstance(policy, BestEffort) and policy.by == "time"
-        needed.append(("sequence", queue.sequence, "timestamp" if by_time else "long"))
+        needed.append(("sequence", queue.numbered_by, "timestamp" if by_time else "long"))
     if isinstance(policy, UnitOfWork) and isinstance(policy.size, str):
         needed.append(("size", policy.size, "long"))
     return needed
