@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from seriatim.kernel.groups.policy import Standard, StandardNumbers
+from seriatim.kernel.groups.policy import Standard
 from seriatim.kernel.policies.copies import REGIONS
 from seriatim.pipeline.declared.pipeline import BOX, DROP, TABLE, Destination, JournalPlace, Receive
 from seriatim.pipeline.files.paths import PORT_FORMATS
@@ -80,9 +80,6 @@ def _misfits(one: Destination) -> Iterator[tuple[str, str, str]]:
     if queue.numbered_by == "ticket":
         what = "each of two runs stamps tickets of its own, so they are no numbers that both know"
         yield "resequence", what, "promote the number that the sender gave, and name it: sequence: …"
-    if isinstance(queue.policy_of(None), StandardNumbers):
-        what = "both runs have to know from a message's number alone what is delivered"
-        yield "resequence", what, "leave out what the numbers mean, and say at which number groups start"
     if queue.policy.late == "deliver":
         what = "a late message has a number through which all is delivered already, so it would be left out"
         yield "resequence", what, "late: set_aside"

@@ -164,7 +164,7 @@ class Layout:
                 F.col("destination"),
                 F.col("disposition"),
                 F.when(F.col("disposition").isNull(), F.col("reason"))
-                .when(~F.col("disposition").isin("released", "unrouted", "copy"), without_place())
+                .when(~F.col("disposition").isin("released", "unrouted", "void", "copy"), without_place())
                 .alias("reason"),
                 self._line(frame).alias("_line"),
                 *([F.col("_output")] if "_output" in names else []),
@@ -179,7 +179,7 @@ class Layout:
         aside = F.when(
             F.col("destination").isNotNull(), _by_destination(self._shapes, lambda shape: self._aside(shape, frame))
         ).otherwise(self._aside(_Shape(None, None, None), frame))
-        rest = F.when(F.col("disposition").isNotNull() & ~F.col("disposition").isin("released", "copy"), aside)
+        rest = F.when(F.col("disposition").isNotNull() & ~F.col("disposition").isin("released", "void", "copy"), aside)
         if not shapes:
             return rest
         written = released & F.col("destination").isin(sorted(shapes)) if len(shapes) < len(self._shapes) else released
