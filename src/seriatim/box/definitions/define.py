@@ -73,11 +73,11 @@ def _checked(definitions: Iterable[Definition]) -> list[Definition]:
                 f"{type(one).__name__} can't be defined in a message box",
                 remedy="give MessageType(…), Queue(…), Subscription(…) and their like; of a list define(*list); of a file apply(FILE)",
             )
-        for policy in one.all_policies() if isinstance(one, Queue) else ():
-            if (refused := not_in_box(policy, one.says)) is not None:
-                raise UsageError(
-                    f"queue {one.name!r}: {refused.what}", remedy=refused.remedy, argument=refused.arguments
-                )
+        if isinstance(one, Queue):
+            for policy in one.all_policies():
+                if (refused := not_in_box(policy, one.says)) is not None:
+                    what = f"queue {one.name!r}: {refused.what}"
+                    raise UsageError(what, remedy=refused.remedy, argument=refused.arguments)
         if found.setdefault((kind_of(one), one.name), one) is not one:
             raise UsageError(f"{kind_of(one)} {one.name!r} is given twice", remedy="give it once")
     return sorted(found.values(), key=lambda one: _ORDER.index(kind_of(one)))

@@ -530,7 +530,7 @@ class Router:
             reasons = [Reason.NONE] * n
         sequences: list[int | None] = [None] * n
         if not isinstance(one.policy, Fifo | Unordered) and not by_ticket(one):
-            sequences = _picked(found, one.sequence, rows)
+            sequences = _picked(found, one.numbered_by, rows)
             reasons = [
                 why or (Reason.SEQUENCE_MISSING if number is None else Reason.NONE)
                 for why, number in zip(reasons, sequences, strict=True)

@@ -315,7 +315,11 @@ def _fixed(definitions: Definitions, queue: BoxQueue) -> dict[str, str]:
     declared = queue.declared
     found = dict.fromkeys(OWN, "the box or its publisher says with it where the message is from")
     del found[_FREE]
-    for what, name in (("group", declared.group.by), ("sequence", declared.sequence), ("priority", declared.priority)):
+    for what, name in (
+        ("group", declared.group.by),
+        ("sequence", declared.numbered_by),
+        ("priority", declared.priority),
+    ):
         if name is not None:
             found[name] = f"queue {declared.name!r} takes the {what} of messages from it"
     for policy in declared.all_policies():

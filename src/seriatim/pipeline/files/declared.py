@@ -171,7 +171,7 @@ def _sequence(section: Section, key: str) -> str | Sequence | None:
     inner = section.section(key)
     if inner is None:
         return None
-    given = {}
+    given: dict[str, Any] = {}
     for one in fields(Sequence):
         inner.known(one.name)
         if inner.has(one.name):

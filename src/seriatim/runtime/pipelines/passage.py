@@ -244,7 +244,7 @@ class Passage:
 
     def _read(self, queue: Queue, message: Mapping[str, Any]) -> Read:
         """What a message says of its number."""
-        filters = {name: partial(self._says, text) for name, text in queue.says.filters.items()}
+        filters: dict[str, Any] = {name: partial(self._says, text) for name, text in queue.says.filters.items()}
         read = NumberReader(queue.policy_of(None), replace(queue.says, **filters)).read(None, message, void=False)
         if read.reason is not Reason.NONE:
             raise PutBackRefusal(f"it is still invalid: {REASONS[read.reason]}")

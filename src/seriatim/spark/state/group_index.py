@@ -354,8 +354,8 @@ def _queue(row: pa.RecordBatch) -> QueueState:
     covers = None if covers is None else held["sequence"] + covers
     covered = sparse("remembered.through", len(of_group))
     left = Remembered(of_group, **remembered, through=None if covered is None else remembered["sequence"] + covered)
-    lives = {column: sparse(f"lives.{column}", count) for column in _COLUMNS["lives"]}
-    ended = {column: sparse(f"ended.{column}", length_of("ended")) for column in _COLUMNS["ended"]}
+    lives: dict[str, Any] = {column: sparse(f"lives.{column}", count) for column in _COLUMNS["lives"]}
+    ended: dict[str, Any] = {column: sparse(f"ended.{column}", length_of("ended")) for column in _COLUMNS["ended"]}
     state = State(
         groups, Held(late=late, waits=waits, **held, through=covers, epoch=epoch), Ranges(**skipped), left, sights,
         None if lives["life"] is None else Lives(**lives),

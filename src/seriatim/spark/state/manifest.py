@@ -41,7 +41,11 @@ def identity(
 def _identity_of(queue: Queue) -> dict[str, Any]:
     # A group that isn't opened holds messages that only a message can free.
     stays = [name for name in ("opens", "closes") if getattr(queue.group, name) is not None]
-    found = {"policy": queue.policy.name, "group": queue.group.by, **({"by messages": stays} if stays else {})}
+    found: dict[str, Any] = {
+        "policy": queue.policy.name,
+        "group": queue.group.by,
+        **({"by messages": stays} if stays else {}),
+    }
     # A state of numbers as producers have them has more columns, and its numbers are unwrapped.
     match queue.policy_of(None):
         case StandardNumbers(start=start, modulus=modulus, spans=spans, epochs=epochs):
