@@ -17,13 +17,11 @@ from seriatim.kernel.groups.policy import BestEffort, BestEffortNumbers, Policy,
 __all__ = [
     "BASE",
     "IN_LINE",
-    "NOT_IN_BOX",
     "OF_ENDED",
     "RESTARTS",
     "UNNUMBERED",
     "Field",
     "Sequence",
-    "not_in_box",
     "with_numbers",
 ]
 
@@ -34,16 +32,6 @@ Field = str | Callable[[Any], Any]
 #: number;
 #: it is late, and of the epoch before; it waits in a line.
 BASE, RESTARTS, UNNUMBERED, OF_ENDED, IN_LINE = 16, 32, 64, 128, 256
-
-#: The parameters of policies that no message box has yet: there they have their defaults.
-NOT_IN_BOX: Final = {"standard": ("settle",), "unit_of_work": ("start", "once", "on_timeout")}
-
-#: Of each policy the parameters that no message box has yet, with what they may be there; None: one of their words isn't known there.
-_NOT_YET: Final[Mapping[str, Mapping[str, Any]]] = {
-    "standard": {"start": None},
-    "best_effort": {"by": None},
-    "unit_of_work": {"start": 1, "once": True, "on_timeout": "dead"},
-}
 
 _LEAST_MODULUS, _LARGEST_MODULUS = 3, 2**62
 #: The rules that are for contiguous numbers.
@@ -147,6 +135,12 @@ class Sequence:
         return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) is not None}
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names that are given, of properties or columns."""
+        by = self.by if isinstance(self.by, tuple) else (self.by,)
+        return tuple(one for one in (*by, self.through, self.previous, self.epoch) if isinstance(one, str))
+
+    @property
     def filters(self) -> dict[str, Any]:
         """The filters that are given, by their names."""
         return {name: value for name in _FILTERS if (value := getattr(self, name)) is not None}
@@ -211,21 +205,3 @@ def _kinds_for(rule: str) -> tuple[type[Any], ...]:
 
 def _its(policy: Policy) -> dict[str, Any]:
     return {one.name: getattr(policy, one.name) for one in fields(policy)}
-
-
-def not_in_box(policy: Policy, sequence: Sequence | None) -> PolicyError | None:
-    """The error of a message box, which has none of these rules yet; None: neither a policy nor a sequence asks for one."""
-    said = sequence.says() if sequence is not None else []
-    asked = f"Sequence({said[0]}=…)" if said else ""
-    argument = "sequence"
-    for name, usual in _NOT_YET.get(policy.name, {}).items():
-        value = getattr(policy, name)
-        if not asked and (value in ("lowest", "told", "position") if usual is None else value != usual):
-            asked, argument = f"{type(policy).__name__}({name}={value!r})", name
-    if not asked:
-        return None
-    return PolicyError(
-        f"{asked} is kept by a Sequencer and on Spark, and by no message box yet",
-        remedy="leave it out, or order such messages there",
-        argument=argument,
-    )

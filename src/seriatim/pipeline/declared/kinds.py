@@ -8,7 +8,7 @@ from typing import Any
 
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.fields import Kind, Text, Wrong
-from seriatim.kernel.groups.numbers import NOT_IN_BOX, Sequence
+from seriatim.kernel.groups.numbers import Sequence
 from seriatim.kernel.groups.policy import Policy, policy_from, remembering
 from seriatim.pipeline.declared.queue_level import QUEUE, TYPE, UNFIT
 from seriatim.pipeline.text.name import checked_name
@@ -116,8 +116,7 @@ class ByType(Kind):
 
 def _stored(policy: Policy) -> dict[str, Any]:
     policy = remembering(policy)  # as it is judged, so that it is shown
-    known = (one.name for one in fields(policy) if one.name not in NOT_IN_BOX.get(policy.name, ()))
-    return {"name": policy.name, **{name: getattr(policy, name) for name in known}}
+    return {"name": policy.name, **{one.name: getattr(policy, one.name) for one in fields(policy)}}
 
 
 def _restored(stored: Mapping[str, Any]) -> Policy:

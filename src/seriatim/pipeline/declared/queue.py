@@ -140,11 +140,7 @@ class Queue(Declaration):
         """Refuse what can't be said together with what numbers mean."""
         if not isinstance(policy, StandardNumbers | BestEffortNumbers):
             return
-        for argument, other in (
-            ("group.opens", self.group.opens),
-            ("group.closes", self.group.closes),
-            ("gate", self.gate),
-        ):
+        for argument, other in (("group.opens", self.group.opens), ("group.closes", self.group.closes), ("gate", self.gate)):
             if other is not None:
                 raise self._wrong(
                     ("sequence", argument),
@@ -152,9 +148,7 @@ class Queue(Declaration):
                     "leave one of them out",
                 )
         if self.numbered_by == "ticket":
-            raise self._wrong(
-                "sequence", "tickets turn over, and have epochs, by themselves", "name the property alone"
-            )
+            raise self._wrong("sequence", "tickets turn over, and have epochs, by themselves", "name the property alone")
 
     def _check_order(self) -> None:
         if isinstance(self.policy, Unordered):
@@ -250,6 +244,13 @@ class Queue(Declaration):
     def says(self) -> numbers.Sequence:
         """What its numbers mean."""
         return self.sequence if isinstance(self.sequence, numbers.Sequence) else numbers.Sequence(self.sequence)
+
+    @property
+    def means(self) -> bool:
+        """Whether its numbers aren't plain: a `Sequence` says what they mean, or the first number of a group is found out."""
+        return bool(self.says.says()) or any(
+            isinstance(one, Standard) and one.start in ("lowest", "told") for one in self.all_policies()
+        )
 
     @property
     def numbered_by(self) -> str | None:
