@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from seriatim.kernel.groups.numbers import Sequence, not_in_box
+from seriatim.kernel.groups.numbers import Sequence
 from seriatim.kernel.groups.policy import BestEffort, Policy, Unordered
 
 DISPOSITIONS = ("released", "held", "late", "duplicate", "invalid", "rejected", "dead", "void", "copy")
@@ -129,12 +129,6 @@ class Case:
     horizon: float | None = None
     numbers: Sequence | None = None
     overlaps: Mapping[Any, list[Any]] | None = None
-
-    @property
-    def not_in_box(self) -> str | None:
-        """Why no message box runs it so far; None: one does."""
-        refused = not_in_box(self.policy, self.numbers)
-        return None if refused is None else refused.what
 
     @property
     def merging(self) -> dict[str, Any]:

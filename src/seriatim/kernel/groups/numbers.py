@@ -5,7 +5,7 @@ The rules are on the page ``docs/reference/numbers.md``; they are computed in ``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from collections.abc import Sequence as List
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, Final, Literal

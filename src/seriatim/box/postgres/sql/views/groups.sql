@@ -12,9 +12,10 @@ WITH place AS MATERIALIZED (
         CASE
             WHEN policy.start = 'lowest' THEN 'settling'
             WHEN policy.start = 'told' THEN CASE
-                WHEN jsonb_path_exists(known.definition -> 'sequence', '$.base ? (@ != null), $.base_only ? (@ != null)')
-                    THEN 'base'
-                ELSE 'reset'
+                WHEN coalesce(
+                    known.definition #> '{sequence,base}', known.definition #> '{sequence,base_only}'
+                ) IS NULL THEN 'reset'
+                ELSE 'base'
             END
         END AS gathers,
         EXISTS (SELECT FROM {schema}.ways AS way WHERE way.gate_id = known.queue_id AND way.is_origin) AS is_gate,
