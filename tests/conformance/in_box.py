@@ -23,13 +23,14 @@ import psycopg
 from seriatim import BestEffort, Group, Keep, Message, MessageBox, MessageType, Queue, Sequence, Sequencer, Unordered
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.definitions.known import Known
-from seriatim.box.definitions.meaning import OVERLAPS, VOID
+from seriatim.box.definitions.meaning import OVERLAPS
 from seriatim.box.operators import actions
 from seriatim.box.operators.actions import ActionRequest
 from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupView, group_of
 from seriatim.errors import ActionRefused
 from seriatim.kernel import resequence as kernel
+from seriatim.kernel.groups.numbers import VOID
 from seriatim.kernel.groups.verbs import Action
 from seriatim.kernel.values.columns import Ints
 from seriatim.kernel.values.outcome import Disposition, Events

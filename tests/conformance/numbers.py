@@ -179,6 +179,54 @@ GAPS = (
     ),
 )
 
+OF_A_POLICY = (
+    Case(
+        "spans: a late one stops its group, and leaves flagged",
+        "numbers 1",
+        Standard(hole_timeout=10, on_hole="skip", late="suspend"),
+        (at(0, "g", 1, span(5, 6)), later(20), at(21, "g", span(2, 3), 7), Act("resume", "g", 22), at(23, "g", 3, span(4, 4))),
+        numbers=_SPANS,
+        released={"g": [1, 5, Late(2), 7], **CLOCK},
+        duplicate={"g": [3]},
+        held={"g": [4]},
+        states={"g": "suspended"},
+    ),
+    Case(
+        "epochs: a late one of the epoch before stops its group, and leaves flagged",
+        "numbers 4",
+        Standard(late="suspend"),
+        (
+            at(0, "g", *in_epoch(1, 1, 3), *in_epoch(2, 1), *in_epoch(1, 2), *in_epoch(2, 2)),
+            Act("resume", "g", 1),
+            at(2, "g", *in_epoch(1, 2), *in_epoch(2, 3)),
+        ),
+        numbers=_EPOCHS,
+        released={"g": [1, 3, 1, Late(2), 2, 3]},
+        duplicate={"g": [2]},
+    ),
+    Case(
+        "spans: as many as are remembered are compared",
+        "numbers 1",
+        Standard(remember=1),
+        (at(0, "g", of(1, "a", through=2)), at(1, "g", of(3, "b", through=4)), at(2, "g", of(1, "x", through=2), of(3, "x", through=4))),
+        numbers=_SPANS,
+        released={"g": [1, 3]},
+        duplicate={"g": [1, 3]},
+        conflicts=(("g", 3),),
+    ),
+    Case(
+        "turn-over: numbers of before that count for a suspected restart",
+        "numbers 3",
+        Standard(start="first", restart_after=2, on_restart="suspend"),
+        (at(0, "g", of(6, "a"), of(7, "b"), of(0, "c"), of(1, "d")), at(1, "g", of(7, "x"), of(0, "x"), of(2, "e"))),
+        numbers=Sequence(modulus=8),
+        released={"g": [6, 7, 0, 1]},
+        duplicate={"g": [7]},
+        held={"g": [0, 2]},
+        states={"g": "suspended"},
+    ),
+)
+
 TURN_OVERS = (
     Case(
         "turn-over: a counter of 16 bits",
@@ -556,4 +604,4 @@ SETS = (
     ),
 )
 
-NUMBERS = SPANS + VOIDS_BY_FILTER + GAPS + TURN_OVERS + EPOCHS + MARKERS + BARE + BEGINNINGS + BASES + SETS
+NUMBERS = SPANS + VOIDS_BY_FILTER + GAPS + OF_A_POLICY + TURN_OVERS + EPOCHS + MARKERS + BARE + BEGINNINGS + BASES + SETS

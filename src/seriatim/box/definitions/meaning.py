@@ -1,7 +1,7 @@
 """The meaning of an entry's number, where that isn't plain: the column `meaning` of entries.
 
 Four numbers, and what a partial set lacks as runs, see the migration. The bits are those of ``kernel/groups/numbers.py`` and the ones here:
-it is a void; its number, and the last that it covers, are those through all turns; it has numbers that have left before; its set isn't
+its number, and the last that it covers, are those through all turns; it has numbers that have left before; its set isn't
 complete.
 """
 
@@ -15,12 +15,12 @@ import numpy as np
 
 from seriatim.kernel.groups.arrivals import NOT_SAID
 from seriatim.kernel.groups.number_reader import Read
-from seriatim.kernel.groups.numbers import BASE, IN_LINE, OF_ENDED, RESTARTS, UNNUMBERED
+from seriatim.kernel.groups.numbers import BASE, IN_LINE, OF_ENDED, RESTARTS, UNNUMBERED, VOID
 from seriatim.kernel.values.columns import Columns, Ints
 
-__all__ = ["BARE", "OVERLAPS", "PARTIAL", "TOLD", "UNWRAPPED", "VOID", "Meaning", "Meanings", "Shown"]
+__all__ = ["BARE", "OVERLAPS", "PARTIAL", "TOLD", "UNWRAPPED", "Meaning", "Meanings", "Shown"]
 
-VOID, UNWRAPPED, OVERLAPS, PARTIAL = 512, 1024, 2048, 4096
+UNWRAPPED, OVERLAPS, PARTIAL = 1024, 2048, 4096
 #: The bits that a message brings along; those of messages without a number; those that a turn writes.
 TOLD, BARE, _OF_TURN = BASE | RESTARTS | UNNUMBERED, RESTARTS | UNNUMBERED, OF_ENDED | IN_LINE | UNWRAPPED | OVERLAPS
 

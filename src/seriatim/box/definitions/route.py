@@ -20,13 +20,14 @@ from seriatim.box.definitions.entries import Entries
 from seriatim.box.definitions.fingerprint import of_content, plain
 from seriatim.box.definitions.gates import Gates
 from seriatim.box.definitions.marks import written
-from seriatim.box.definitions.meaning import VOID, Meaning
+from seriatim.box.definitions.meaning import Meaning
 from seriatim.box.definitions.unique import with_keys
 from seriatim.box.notice import MessageFailed, Notice, invalid, unrouted
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.filters.filter import Expression, Type
 from seriatim.kernel.filters.filter_eval import Values, evaluate
 from seriatim.kernel.groups.number_reader import NumberReader
+from seriatim.kernel.groups.numbers import VOID
 from seriatim.kernel.groups.policy import Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.kernel.groups.sequence import key_problem
 from seriatim.kernel.match import Matcher

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from seriatim.box.definitions import marks
-from seriatim.box.definitions.meaning import BARE, OVERLAPS, TOLD, UNWRAPPED, VOID, Meanings
+from seriatim.box.definitions.meaning import BARE, OVERLAPS, TOLD, UNWRAPPED, Meanings
 from seriatim.box.postgres.array_text import numbers
 from seriatim.box.turns.group_row import state_rows
 from seriatim.box.turns.partial_reading import EVERYTHING, ArrivedNumbers, HeldPart, go_on
@@ -34,7 +34,7 @@ from seriatim.box.turns.turn_rows import (
 from seriatim.errors import ActionRefused
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
-from seriatim.kernel.groups.numbers import IN_LINE, OF_ENDED
+from seriatim.kernel.groups.numbers import IN_LINE, OF_ENDED, VOID
 from seriatim.kernel.groups.policy import (
     BestEffort,
     Fifo,

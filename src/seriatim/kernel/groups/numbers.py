@@ -20,6 +20,7 @@ __all__ = [
     "OF_ENDED",
     "RESTARTS",
     "UNNUMBERED",
+    "VOID",
     "Field",
     "Sequence",
     "with_numbers",
@@ -32,6 +33,8 @@ Field = str | Callable[[Any], Any]
 #: number;
 #: it is late, and of the epoch before; it waits in a line.
 BASE, RESTARTS, UNNUMBERED, OF_ENDED, IN_LINE = 16, 32, 64, 128, 256
+#: Where an engine stores bits and no weights: it is a void.
+VOID = 512
 
 _LEAST_MODULUS, _LARGEST_MODULUS = 3, 2**62
 #: The rules that are for contiguous numbers.
