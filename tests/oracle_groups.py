@@ -1004,13 +1004,31 @@ class UnitOfWorkGroup(Group):
         self.closed = self.complete = True
         out.events.append(("closed", self.key, None, None))
 
+    def leave_partial(self, now: int, out: Outcome) -> None:
+        """What there is of the set leaves, with what it lacks."""
+        has = sorted(message.number for message in self.held)
+        first, last = self.policy.start, max(has) if self.size is None else self.size + self.policy.start - 1
+        missing = [number for number in range(first, last + 1) if number not in has]
+        for number in missing:
+            if number - 1 in missing:
+                continue
+            end = next(one for one in range(number, last + 1) if one + 1 not in missing)
+            out.events.append(("incomplete", self.key, number, end))
+        for message in sorted(self.held, key=lambda message: message.number):
+            self.leave(message, now, out)
+            if not message.void:
+                out.released[-1] = (*out.released[-1], False, True, tuple(missing))
+
     def due(self) -> int | None:
         if self.since is None or self.closed or not self.policy.timeout:
             return None
         return self.since + micros(self.policy.timeout)
 
     def fire(self, now: int, out: Outcome) -> None:
-        out.dead += self.messages()
+        if self.policy.on_timeout == "deliver":
+            self.leave_partial(now, out)
+        else:
+            out.dead += self.messages()
         self.held = []
         self.closed = True
         self.closing = False

@@ -302,9 +302,14 @@ class _Run:
 
     def _new(self, fates: list[Fate]) -> list[Fate]:
         """Those not seen before; the others have to be the same."""
-        for fate in fates:
-            same("released before as", self.released.get(fate.message, fate), fate)
+        known: dict[int, Fate] = {}
+        for fate in fates:  # what it lacks is seen when it is handed out
+            before = self.released.get(fate.message, fate)
+            same("released before as", replace(before, lacks=None), replace(fate, lacks=None))
+            if before.lacks is None and fate.lacks is not None:
+                known |= {fate.message: fate}
         new = [fate for fate in fates if fate.message not in self.released]
+        self.released |= {number: fate for number, fate in known.items() if number in self.released}
         self.released |= {fate.message: fate for fate in new}
         return new
 
@@ -418,4 +423,4 @@ class _Run:
 def _left(message: Received) -> Fate:
     number = message.context["message"]
     assert isinstance(number, int)
-    return Fate(number, "released", message.ordinal, message.late, message.overlaps)
+    return Fate(number, "released", message.ordinal, message.late, message.overlaps, message.missing)

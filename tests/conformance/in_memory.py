@@ -146,8 +146,8 @@ def dispositions(outcome: Any) -> list[tuple[str, Any]]:
 
 
 def fate_of(released: Any) -> Fate:
-    value, ordinal, late, *others = released[2:6]
-    return Fate(value["message"], "released", ordinal, late, any(others))
+    value, ordinal, late, *others = released[2:8]
+    return Fate(value["message"], "released", ordinal, late, any(others[:1]), *(others[2:] or ((),)))
 
 
 def tuple_of_event(event: Any) -> tuple[str, Any, Any, Any]:

@@ -604,4 +604,39 @@ SETS = (
     ),
 )
 
-NUMBERS = SPANS + VOIDS_BY_FILTER + GAPS + OF_A_POLICY + TURN_OVERS + EPOCHS + MARKERS + BARE + BEGINNINGS + BASES + SETS
+PARTIAL = (
+    Case(
+        "sets: what there is of one whose time is over leaves as a whole, with what is missing",
+        "numbers 10",
+        UnitOfWork(size=5, timeout=10, on_timeout="deliver"),
+        (at(0, "g", 4, 1, 1), later(20), at(21, "g", 2, 4)),
+        released={"g": [1, 4]},
+        duplicate={"g": [1]},
+        late={"g": [2, 4]},
+        held={"clock": [1]},
+        lacks={"g": (2, 3, 5)},
+        states={"g": "closed"},
+        reports=(("incomplete", "g", 2, 3), ("incomplete", "g", 5, 5), ("closed", "g", None, None)),
+    ),
+    Case(
+        "sets: of unknown size it lacks what is below the highest number",
+        "numbers 10",
+        UnitOfWork(last="is_last", start=0, timeout=10, on_timeout="deliver"),
+        (at(0, "g", 2, 3), later(20)),
+        released={"g": [2, 3]},
+        held={"clock": [1]},
+        lacks={"g": (0, 1)},
+    ),
+    Case(
+        "sets: a suspended one waits, and its time begins anew",
+        "numbers 10",
+        UnitOfWork(size=2, timeout=10, on_timeout="deliver"),
+        (at(0, "g", 2), Act("suspend", "g", 1), later(20), Act("resume", "g", 21), later(25), later(40)),
+        released={"g": [2], "clock": [1]},
+        duplicate={"clock": [1]},
+        late={"clock": [1]},
+        lacks={"g": (1,), "clock": (2,)},
+    ),
+)
+
+NUMBERS = SPANS + VOIDS_BY_FILTER + GAPS + OF_A_POLICY + TURN_OVERS + EPOCHS + MARKERS + BARE + BEGINNINGS + BASES + SETS + PARTIAL

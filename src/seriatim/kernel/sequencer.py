@@ -38,7 +38,7 @@ from seriatim.kernel.policies.copies import region_bit
 from seriatim.kernel.policies.stays import CLOSES, OPENS
 from seriatim.kernel.values.columns import Ints
 from seriatim.kernel.values.fingerprint import of_value
-from seriatim.kernel.values.outcome import REASONS, Decided, Disposition, Events, Reason
+from seriatim.kernel.values.outcome import REASONS, Decided, Disposition, Events, Reason, numbers_in, runs_of
 from seriatim.kernel.values.reading import of_size, whole_number
 from seriatim.kernel.values.time import FOREVER, NEVER, micros, seconds
 
@@ -64,7 +64,7 @@ class Released(NamedTuple):
     """A released message. `ordinal` counts the messages released in its group; `late`: it left out of order.
 
     `sequence`: where numbers turn over, the number through all turns. `overlaps`: it has numbers that have left before. `partial`: its set
-    isn't complete, and `missing` are the numbers that it lacks. `epoch`: its epoch, if its queue has epochs.
+    isn't complete, and `missing` are the numbers that it lacks, 10,000 at most; the events `incomplete` have all. `epoch`: its epoch, if its queue has epochs.
     """
 
     group: Key
@@ -534,18 +534,20 @@ class Sequencer:
                 self._due[key] = moment
             else:
                 self._due.pop(key, None)
-        told = self._tell(_in_time(outcome.decided, arrived))
+        told = self._tell(_in_time(outcome.decided, arrived), _lacks(outcome))
         return replace(told, events=_events(self.policy, [self._names[key] for key in keys], outcome.events))
 
-    def _tell(self, decided: Decided) -> Outcome:
+    def _tell(self, decided: Decided, lacks: Mapping[tuple[int, int], tuple[int, ...]]) -> Outcome:
         outcome = Outcome()
-        for ref, number, what, why, ordinal, late in zip(
+        for ref, number, what, why, ordinal, late, group, cause in zip(
             decided.ref.tolist(),
             decided.sequence.tolist(),
             decided.disposition.tolist(),
             decided.reason.tolist(),
             decided.ordinal.tolist(),
             decided.late.tolist(),
+            decided.group.tolist(),
+            decided.cause.tolist(),
             strict=True,
         ):
             disposition = Disposition(what)
@@ -554,8 +556,9 @@ class Sequencer:
             epoch = self._epochs.pop(ref, None)
             self._counts[disposition] += 1
             if disposition is Disposition.RELEASED:
-                overlaps = why == Reason.OVERLAPS
-                outcome.released.append(Released(*message, ordinal, late, overlaps, epoch=epoch))
+                overlaps, partial = why == Reason.OVERLAPS, why == Reason.PARTIAL
+                missing = lacks.get((group, cause), ()) if partial else ()
+                outcome.released.append(Released(*message, ordinal, late, overlaps, partial, missing, epoch))
             else:
                 outcome.among(disposition).append(Item(*message, REASONS[Reason(why)]))
         return outcome
@@ -570,6 +573,14 @@ class Sequencer:
     def _bare(self, value: Any) -> bool:
         """Whether a message has no number."""
         return self._numbers is not None and self._numbers.is_bare(value)
+
+
+def _lacks(outcome: kernel.Outcome) -> dict[tuple[int, int], tuple[int, ...]]:
+    """The numbers that partial sets lack, by their groups and times."""
+    found: dict[tuple[int, int], tuple[int, ...]] = {}
+    for group, at, runs in runs_of(outcome.events):
+        found[group, at] = numbers_in(runs)
+    return found
 
 
 def _in_time(decided: Decided, arrived: tuple[Ints, Ints] | None) -> Decided:

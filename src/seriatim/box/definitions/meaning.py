@@ -1,6 +1,6 @@
 """The meaning of an entry's number, where that isn't plain: the column `meaning` of entries.
 
-Four numbers, and what a partial set lacks as runs, see the migration. The bits are those of ``kernel/groups/numbers.py`` and the ones here:
+Four numbers, and in the first message of a partial set what it lacks, as runs, see the migration. The bits are those of ``kernel/groups/numbers.py`` and the ones here:
 its number, and the last that it covers, are those through all turns; it has numbers that have left before; its set isn't
 complete.
 """
@@ -17,6 +17,7 @@ from seriatim.kernel.groups.arrivals import NOT_SAID
 from seriatim.kernel.groups.number_reader import Read
 from seriatim.kernel.groups.numbers import BASE, IN_LINE, OF_ENDED, RESTARTS, UNNUMBERED, VOID
 from seriatim.kernel.values.columns import Columns, Ints
+from seriatim.kernel.values.outcome import numbers_in
 
 __all__ = ["BARE", "OVERLAPS", "PARTIAL", "TOLD", "UNWRAPPED", "Meaning", "Meanings", "Shown"]
 
@@ -64,9 +65,9 @@ class Meanings(Columns):
                 table[:, row] = [int(number) for number in text[1:-1].split(",", 4)[:4]]
         return cls(*table)
 
-    def texts(self) -> list[str | None]:
-        """As PostgreSQL writes arrays."""
-        return [Meaning(*row).written() for row in zip(*self.lists(), strict=True)]
+    def texts(self, lacks: Iterable[Iterable[int]]) -> list[str]:
+        """As PostgreSQL writes arrays; `lacks`: what the set of each lacks."""
+        return [Meaning(*row).written(its) for row, its in zip(zip(*self.lists(), strict=True), lacks, strict=True)]
 
     def of_turn(self, bits: Ints) -> Ints:
         """The bits that were stored, without those that a turn writes, and with others."""
@@ -85,7 +86,6 @@ class Shown(NamedTuple):
     def of(cls, stored: Sequence[int] | None, *, epochs: bool) -> dict[str, Any]:
         """The fields of a message, from the column."""
         bits, _, epoch, _, *lacks = stored or Meaning()
-        runs = zip(lacks[::2], lacks[1::2], strict=True)
-        missing = tuple(number for first, last in runs for number in range(first, last + 1))
+        missing = numbers_in(zip(lacks[::2], lacks[1::2], strict=True))
         told = epochs and not bits & UNNUMBERED
         return cls(bool(bits & OVERLAPS), bool(bits & PARTIAL), missing, epoch if told else None)._asdict()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from seriatim.box.definitions import marks
-from seriatim.box.definitions.meaning import BARE, OVERLAPS, TOLD, UNWRAPPED, Meanings
+from seriatim.box.definitions.meaning import BARE, OVERLAPS, PARTIAL, TOLD, UNWRAPPED, Meanings
 from seriatim.box.postgres.array_text import numbers
 from seriatim.box.turns.group_row import state_rows
 from seriatim.box.turns.partial_reading import EVERYTHING, ArrivedNumbers, HeldPart, go_on
@@ -49,7 +49,7 @@ from seriatim.kernel.groups.state import STOPPING, Flag, Groups, Held, Ranges, R
 from seriatim.kernel.groups.verbs import Action
 from seriatim.kernel.operators import actions
 from seriatim.kernel.values.columns import Bools, Columns, Ints, first_per_group, order_by, rank_in_group, running_max
-from seriatim.kernel.values.outcome import REASONS, Decided, Disposition, Events, Reason
+from seriatim.kernel.values.outcome import REASONS, Decided, Disposition, Events, Reason, runs_of
 from seriatim.kernel.values.time import FOREVER, NEVER
 
 __all__ = ["Turn", "one_after"]
@@ -77,11 +77,12 @@ class _LeavingMessages(Columns):
 
 @dataclass(frozen=True, slots=True)
 class _NumbersNow:
-    """What is known of the numbers of entries after a turn, and of which more than before."""
+    """What is known of the numbers of entries after a turn, of which more than before, and what partial sets lack, by row."""
 
     sequence: Ints
     meanings: Meanings
     changed: Bools
+    lacks: Mapping[int, Sequence[int]]
 
     @property
     def sequences(self) -> list[int | None]:
@@ -94,7 +95,7 @@ class _NumbersNow:
     def of(self, what: str, rows: Ints) -> dict[str, list[Any]]:
         """The parameters of ``decide`` for some rows: None for what stays."""
         changed, sequences = self.changed[rows].tolist(), self.sequences
-        texts = self.meanings.take(rows).texts()
+        texts = self.meanings.take(rows).texts([self.lacks.get(row, ()) for row in rows.tolist()])
         return {
             f"{what}_sequences": [sequences[row] if new else None for row, new in zip(rows.tolist(), changed, strict=True)],
             f"{what}_meanings": [text if new else None for text, new in zip(texts, changed, strict=True)],
@@ -434,7 +435,7 @@ class Turn:
         if self._meanings is not None:
             outcome = self._with_voids(outcome)
         after, decided = outcome.state, outcome.decided
-        now = None if self._meanings is None else self._numbers_now(self._meanings, after, decided)
+        now = None if self._meanings is None else self._numbers_now(self._meanings, outcome)
         line = self._line(decided)
         dead = line.take(np.full(len(line), empties))
         line = line.take(np.full(len(line), not empties))
@@ -578,8 +579,9 @@ class Turn:
         passed = Decided.of(place, number[gone], gone, Disposition.VOID, Reason.LEAVES_NOTHING, gone)
         return kernel.Outcome(outcome.state, Decided.concat([decided, passed]), outcome.events)
 
-    def _numbers_now(self, was: Meanings, after: State, decided: Decided) -> _NumbersNow:
+    def _numbers_now(self, was: Meanings, outcome: kernel.Outcome) -> _NumbersNow:
         """What is known of the numbers of all entries after the turn."""
+        after, decided, events = outcome.state, outcome.decided, outcome.events
         entries, policy = self._entries, self._policy
         sequence, bits = entries.sequence.copy(), was.bits.copy()
         modulus = getattr(policy, "modulus", None)
@@ -589,7 +591,7 @@ class Turn:
         for one, more in (
             # In a line they are as their producer gave them.
             (held, np.where(waits & IN_LINE, waits, waits | turned)),
-            (done, np.where(done.reason == Reason.OVERLAPS, OVERLAPS, 0) | turned),
+            (done, _flags_of(done.reason) | turned),
         ):
             rows = self._rows[one.ref]
             bits[rows] = was.take(rows).of_turn(more)
@@ -598,9 +600,17 @@ class Turn:
         through = was.through
         if modulus is not None:
             through = np.where(bits & UNWRAPPED, sequence + (through - entries.sequence) % modulus, through)
-        return _NumbersNow(
-            sequence, was.with_columns(bits=bits, through=through), (bits != was.bits) | (sequence != entries.sequence)
-        )
+        changed = (bits != was.bits) | (sequence != entries.sequence)
+        return _NumbersNow(sequence, was.with_columns(bits=bits, through=through), changed, self._lacks(done, events))
+
+    def _lacks(self, done: Decided, events: Events) -> dict[int, list[int]]:
+        """What partial sets lack, by the row of the first of their messages."""
+        found: dict[int, list[int]] = {}
+        for group, at, runs in runs_of(events):
+            refs = done.ref[(done.reason == Reason.PARTIAL) & (done.group == group) & (done.cause == at)]
+            if len(refs):
+                found[int(self._rows[refs[0]])] = [number for run in runs for number in run]
+        return found
 
     def _kept(self, held: Held, queued: _LeavingMessages, now: _NumbersNow | None) -> dict[str, Any]:
         """Return the entries that change and stay: newly held or changed entries, and released entries whose place changes, or whose
@@ -680,6 +690,11 @@ def _rest(waited: Ints) -> Ints:
     queue has looked meanwhile.
     """
     return np.clip(waited // _REST_OF, _SHORTEST_REST, _LONGEST_REST)
+
+
+def _flags_of(reason: Ints) -> Ints:
+    """The bits that say why messages are flagged."""
+    return np.where(reason == Reason.OVERLAPS, OVERLAPS, 0) | np.where(reason == Reason.PARTIAL, PARTIAL, 0)
 
 
 def _kept_back(groups: Groups) -> Bools:

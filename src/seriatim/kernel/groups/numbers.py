@@ -189,8 +189,6 @@ def _check_is_there(policy: Policy) -> None:
             asked = 'by="position"'
         case UnitOfWork(once=False):
             asked = "once=False"
-        case UnitOfWork(on_timeout="deliver"):
-            asked = 'on_timeout="deliver"'
     if asked:
         raise PolicyError(
             f"{type(policy).__name__}({asked}) isn't there yet", remedy="leave it out", argument=asked.partition("=")[0]

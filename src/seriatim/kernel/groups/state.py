@@ -52,6 +52,8 @@ class Flag(IntFlag):
     CLOSING = 256
     #: It waits for a message that opens it: see ``stays.py``.
     UNOPENED = 512
+    #: While `COMPLETE`: the time of its set was over, and what there was of it has left.
+    PARTIAL = 1024
 
 
 #: The flags with which nothing leaves.

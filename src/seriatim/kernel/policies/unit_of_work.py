@@ -9,7 +9,7 @@ import numpy as np
 
 from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.groups.policy import UnitOfWork
-from seriatim.kernel.groups.state import Flag, Held, State
+from seriatim.kernel.groups.state import NOTHING, Flag, Held, State
 from seriatim.kernel.policies.closing import OVER, late_repeats, shut_out
 from seriatim.kernel.values.columns import (
     Bools,
@@ -27,6 +27,8 @@ from seriatim.kernel.values.time import FOREVER, NEVER, micros
 __all__ = ["due", "fire", "quiet", "settle", "take"]
 
 _MAX = 2**63 - 1
+#: What becomes of a group whose set has left.
+_WHOLLY, _PARTIALLY = Flag.CLOSED | Flag.COMPLETE, Flag.CLOSED | Flag.COMPLETE | Flag.PARTIAL
 
 
 def quiet(policy: UnitOfWork, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
@@ -102,7 +104,8 @@ def _judge(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[Ints, 
         disposition[where], reason[where] = fate, why
 
     said, known, place = size != NOT_SAID, groups.mark[group], _places(policy, sequence)
-    mark(groups.has(Flag.COMPLETE)[group], Disposition.DUPLICATE, Reason.SET_COMPLETE)
+    complete = groups.has(Flag.COMPLETE) & ~groups.has(Flag.PARTIAL)
+    mark(complete[group], Disposition.DUPLICATE, Reason.SET_COMPLETE)
     if groups.has(OVER).any():
         mark(shut_out(state, arrivals, np.full(len(group), policy.start)), Disposition.LATE, Reason.GROUP_CLOSED)
     mark(sequence < policy.start, Disposition.INVALID, Reason.BELOW_ONE if policy.start else Reason.BELOW_START)
@@ -212,8 +215,10 @@ def _markers(state: State) -> Ints:
     return sum_per_group(skipped.group, skipped.last - skipped.first + 1, len(state))
 
 
-def _leave(state: State, full: Bools, cause: Ints, at: Ints, *, timed: bool) -> tuple[State, Decided, Events]:
-    """Release complete sets and close their groups; return the cause and the time, by group."""
+def _leave(
+    state: State, full: Bools, cause: Ints, at: Ints, *, timed: bool, partial: bool = False
+) -> tuple[State, Decided, Events]:
+    """Release sets and close their groups; `cause` and `at` (the time) are by group. `partial`: they aren't complete."""
     groups, held = state.groups, state.held
     out = full[held.group]
     leaving = held.take(out).messages()
@@ -222,7 +227,7 @@ def _leave(state: State, full: Bools, cause: Ints, at: Ints, *, timed: bool) -> 
         leaving.sequence,
         leaving.ref,
         Disposition.RELEASED,
-        Reason.NONE,
+        Reason.PARTIAL if partial else Reason.NONE,
         cause[leaving.group],
         ordinal=groups.ordinal[leaving.group] + sum_before(leaving.group, leaving.weight) + 1,
         timed=timed,
@@ -231,7 +236,7 @@ def _leave(state: State, full: Bools, cause: Ints, at: Ints, *, timed: bool) -> 
     last[leaving.group] = leaving.sequence  # ascends: the highest stays
     rows = np.flatnonzero(full)
     after = groups.with_columns(
-        flags=np.where(full, groups.flags | Flag.CLOSED | Flag.COMPLETE, groups.flags),
+        flags=np.where(full, groups.flags | (_PARTIALLY if partial else _WHOLLY), groups.flags),
         last=last,
         ordinal=groups.ordinal + sum_per_group(leaving.group, leaving.weight, len(state)),
         since=np.where(full, NEVER, groups.since),
@@ -241,6 +246,21 @@ def _leave(state: State, full: Bools, cause: Ints, at: Ints, *, timed: bool) -> 
         released,
         Events.of(EventKind.CLOSED, rows, None, None, at[rows]),
     )
+
+
+def _lacking(policy: UnitOfWork, state: State, which: Bools, at: Ints) -> Events:
+    """The runs of numbers that some sets lack, up to their size; of unknown size up to the highest number that they have."""
+    held, size = state.held.take(which[state.held.group]), state.groups.mark
+    first, last = first_per_group(held.group), last_per_group(held.group)
+    before = np.concatenate([held.sequence[:1], held.sequence[:-1]])
+    before = np.where(first, policy.start - 1, before)
+    top = np.where(size > 0, size + policy.start - 1, NOTHING)[held.group]
+    gap, tail = held.sequence > before + 1, last & (top > held.sequence)
+    group = np.concatenate([held.group[gap], held.group[tail]])
+    runs = np.concatenate([before[gap], held.sequence[tail]]) + 1, np.concatenate([held.sequence[gap] - 1, top[tail]])
+    order = order_by(group, runs[0])
+    group, begin, end = group[order], runs[0][order], runs[1][order]
+    return Events.of(EventKind.INCOMPLETE, group, begin, end, at[group], count=end - begin + 1)
 
 
 def due(policy: UnitOfWork, state: State) -> Ints:
@@ -258,6 +278,11 @@ def fire(policy: UnitOfWork, state: State, until: Ints) -> tuple[State, Decided,
     if not ripe.any():
         return state, no_messages(), no_events()
     groups, held = state.groups, state.held
+    if policy.on_timeout == "deliver":
+        clock = np.where(ripe, np.maximum(groups.clock, moments), groups.clock)
+        lacks = _lacking(policy, state, ripe, moments)
+        state, left, closed = _leave(state.with_groups(clock=clock), ripe, moments, moments, timed=True, partial=True)
+        return state, left, Events.concat([lacks, closed])
     out = ripe[held.group]
     removed = held.take(out).messages()
     dead = Decided.of(

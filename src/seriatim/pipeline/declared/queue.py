@@ -247,9 +247,13 @@ class Queue(Declaration):
 
     @property
     def means(self) -> bool:
-        """Whether its numbers aren't plain: a `Sequence` says what they mean, or the first number of a group is found out."""
+        """Whether its numbers aren't plain: a `Sequence` says what they mean, the first number of a group is found out, or sets may leave
+        that aren't complete.
+        """
         return bool(self.says.says()) or any(
-            isinstance(one, Standard) and one.start in ("lowest", "told") for one in self.all_policies()
+            (isinstance(one, Standard) and one.start in ("lowest", "told"))
+            or (isinstance(one, UnitOfWork) and one.on_timeout == "deliver")
+            for one in self.all_policies()
         )
 
     @property

@@ -14,5 +14,5 @@ ALTER TABLE {schema}.aside DROP CONSTRAINT aside_disposition_check, ADD CONSTRAI
 CHECK (disposition IN ('late', 'duplicate', 'invalid', 'rejected', 'dead', 'void'));
 ALTER TABLE {schema}.events DROP CONSTRAINT events_kind_check, ADD CONSTRAINT events_kind_check CHECK (kind IN (
     'hole_opened', 'hole_overdue', 'hole_skipped', 'hole_filled', 'timed_out', 'closed', 'suspended', 'resumed', 'conflict',
-    'restart_suspected', 'void', 'restored', 'hole_covered'
+    'restart_suspected', 'void', 'restored', 'hole_covered', 'incomplete'
 ));
