@@ -639,4 +639,48 @@ PARTIAL = (
     ),
 )
 
-NUMBERS = SPANS + VOIDS_BY_FILTER + GAPS + OF_A_POLICY + TURN_OVERS + EPOCHS + MARKERS + BARE + BEGINNINGS + BASES + SETS + PARTIAL
+_AGAIN = UnitOfWork(size=2, timeout=10, once=False)
+
+AGAIN = (
+    Case(
+        "sets: a key that is used again begins a new one; what comes again of the set before is a duplicate",
+        "numbers 10",
+        _AGAIN,
+        (
+            at(0, "g", of(2, "a"), of(1, "b"), of(1, "b"), of(1, "c"), of(2, "a"), of(2, "d"), of(1, "c")),
+            at(1, "g", of(1, "b"), of(2, "a")),
+        ),
+        note="NMEA: the parts of a sentence have a number from 0 to 9 in common, which is used again",
+        released={"g": [1, 2, 1, 2, 1, 2]},
+        duplicate={"g": [1, 2, 1]},
+        labels={"g": ["b", "a", "c", "d", "b", "a"]},
+    ),
+    Case(
+        "sets: a key whose set was not complete in time begins a new one",
+        "numbers 10",
+        _AGAIN,
+        (at(0, "g", of(1, "a")), later(20), at(21, "g", of(1, "a"), of(2, "b"), of(1, "c"))),
+        released={"g": [1, 2]},
+        duplicate={"g": [1]},
+        held={"clock": [1]},
+        dead={"g": [1]},
+        labels={"g": ["c", "b"]},
+    ),
+    Case(
+        "sets: of a key that is used again, delivered as they are",
+        "numbers 10",
+        UnitOfWork(last="is_last", timeout=10, once=False, on_timeout="deliver"),
+        (
+            at(0, "g", of(1, "a"), of(3, "c", is_last=True)),
+            later(20),
+            at(21, "g", of(2, "b"), of(3, "c", is_last=True), of(1, "x"), of(3, "y", is_last=True)),
+        ),
+        released={"g": [1, 3, 1, 2, 3]},
+        duplicate={"g": [3]},
+        held={"clock": [1]},
+        reports=(("incomplete", "g", 2, 2),),
+        lacks={"g": (2,)},
+    ),
+)
+
+NUMBERS = SPANS + VOIDS_BY_FILTER + GAPS + OF_A_POLICY + TURN_OVERS + EPOCHS + MARKERS + BARE + BEGINNINGS + BASES + SETS + PARTIAL + AGAIN

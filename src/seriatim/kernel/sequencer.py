@@ -165,7 +165,7 @@ class Sequencer:
         policy: how groups are ordered.
         start_from: first numbers of single groups, in place of the policy's `start`.
         compare: of which part of a value two messages with one number are compared, with the policy `Standard`: a key of it, a
-            list of keys, or a function of it; None: the value itself. A body that is neither bytes, text nor JSON-like isn't compared.
+            list of keys, or a function of it; None: the value itself. With ``UnitOfWork(once=False)`` it has to be given. A body that is neither bytes, text nor JSON-like isn't compared.
         opens: for `Fifo` and `Standard`: a function of the value that says whether the message opens its group. A group that isn't open
             holds its messages, and no clock runs.
         closes: likewise: whether the message closes its group. It does so when it is released.
@@ -452,7 +452,7 @@ class Sequencer:
 
     def _fingerprint(self, value: Any) -> int:
         """The fingerprint of a value's content; 0 where nothing is compared."""
-        if value is VOID or not isinstance(self.policy, Standard | FifoMerged):
+        if value is VOID or not (isinstance(self.policy, Standard | FifoMerged) or _begins_again(self.policy)):
             return 0
         if self._message_id is None:
             return of_value(value if self._content is None else self._content(value))
@@ -636,9 +636,15 @@ def _numbered(policy: Policy, sequence: Sequence | None, *, together: bool) -> P
 
 def _content(policy: Policy, compare: str | Iterable[str] | Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
     """The function that gives the compared part of a value; None: all of it."""
+    if _begins_again(policy) and compare is None:
+        raise PolicyError(
+            "UnitOfWork(once=False) tells parts that come again by their content",
+            remedy="add compare",
+            argument=("once", "compare"),
+        )
     if compare is None:
         return None
-    if not isinstance(policy, Standard):
+    if not isinstance(policy, Standard) and not _begins_again(policy):
         raise UsageError("compare requires the policy Standard", remedy="leave it out: only its messages are compared")
     if callable(compare):
         return compare
@@ -646,6 +652,11 @@ def _content(policy: Policy, compare: str | Iterable[str] | Callable[[Any], Any]
     if not names or not all(isinstance(name, str) for name in names):
         raise UsageError(f"compare can't be {shown(compare)}", remedy="give a key, a list of keys, or a function")
     return lambda value: {name: value.get(name) for name in names} if isinstance(value, Mapping) else object()
+
+
+def _begins_again(policy: Policy) -> bool:
+    """Whether the sets of a key follow one another."""
+    return isinstance(policy, UnitOfWork) and not policy.once
 
 
 def _raw(key: Key) -> Key:

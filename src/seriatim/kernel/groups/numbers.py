@@ -21,6 +21,7 @@ __all__ = [
     "RESTARTS",
     "UNNUMBERED",
     "VOID",
+    "not_on_spark",
     "Field",
     "Sequence",
     "with_numbers",
@@ -171,7 +172,8 @@ def with_numbers(policy: Policy, sequence: Sequence | None) -> Policy:
             'Sequence: only BestEffort(by="position") orders by such a position',
             remedy="name one number, or take that policy", argument=(its, "policy"),
         )  # fmt: skip
-    _check_is_there(policy)
+    if by_position:
+        raise PolicyError('BestEffort(by="position") isn\'t there yet', remedy="leave it out", argument="by")
     if isinstance(policy, BestEffort):
         return policy if sequence.modulus is None else BestEffortNumbers(**_its(policy), modulus=sequence.modulus)
     if not isinstance(policy, Standard) or not (policy.start in ("lowest", "told") or set(said) - {"void"}):
@@ -181,18 +183,21 @@ def with_numbers(policy: Policy, sequence: Sequence | None) -> Policy:
     )
 
 
-def _check_is_there(policy: Policy) -> None:
-    """Check that the policy asks for nothing that no engine does yet."""
+def not_on_spark(policy: Policy) -> PolicyError | None:
+    """The error for a policy that Spark has none of yet: no column there says what a set lacks, or which set a part is of."""
     asked = ""
     match policy:
-        case BestEffort(by="position"):
-            asked = 'by="position"'
         case UnitOfWork(once=False):
             asked = "once=False"
-    if asked:
-        raise PolicyError(
-            f"{type(policy).__name__}({asked}) isn't there yet", remedy="leave it out", argument=asked.partition("=")[0]
-        )
+        case UnitOfWork(on_timeout="deliver"):
+            asked = 'on_timeout="deliver"'
+    if not asked:
+        return None
+    return PolicyError(
+        f"UnitOfWork({asked}) is kept by a Sequencer and in a message box, and not on Spark yet",
+        remedy="leave it out, or deliver the parts to a queue that has it",
+        argument=asked.partition("=")[0],
+    )
 
 
 def _kinds_for(rule: str) -> tuple[type[Any], ...]:

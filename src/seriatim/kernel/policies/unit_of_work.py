@@ -5,11 +5,14 @@ A size is compared with places, from 1.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.groups.policy import UnitOfWork
-from seriatim.kernel.groups.state import NOTHING, Flag, Held, State
+from seriatim.kernel.groups.state import NOTHING, Flag, Held, Remembered, State
+from seriatim.kernel.policies.conflicts import rows_of
 from seriatim.kernel.policies.closing import OVER, late_repeats, shut_out
 from seriatim.kernel.values.columns import (
     Bools,
@@ -34,6 +37,8 @@ _WHOLLY, _PARTIALLY = Flag.CLOSED | Flag.COMPLETE, Flag.CLOSED | Flag.COMPLETE |
 def quiet(policy: UnitOfWork, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
     """The arrivals that can be judged together, because no time-out can fire between them: a prefix of each group."""
     may = _before_size(state, arrivals)
+    if not policy.once:
+        may &= _before_next(state, arrivals)
     if not clocked or policy.timeout is None:
         return may
     group = arrivals.group
@@ -53,9 +58,25 @@ def _before_size(state: State, arrivals: Arrivals) -> Bools:
     return sum_before(arrivals.group, tells.astype(np.int64)) == 0
 
 
+def _before_next(state: State, arrivals: Arrivals) -> Bools:
+    """Where a key begins anew, the arrivals before the set can be complete, and the one that may complete it."""
+    group = arrivals.group
+    lacks = state.groups.mark - np.bincount(state.held.group, minlength=len(state)) - _markers(state)
+    # What is held already completes nothing; of an unknown size the first message that tells one may.
+    fresh = np.where(
+        (state.groups.mark > 0)[group],
+        rows_of(state.held, len(state), group, arrivals.sequence) < 0,
+        arrivals.size != NOT_SAID,
+    )
+    most = np.where(state.groups.mark > 0, np.maximum(lacks, 1), 1)
+    return sum_before(group, fresh.astype(np.int64)) < most[group]
+
+
 def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
     """Judge arrivals between which no timer fires (see `quiet`)."""
     disposition, reason = _judge(policy, state, arrivals)
+    if not policy.once:
+        _judge_again(state, arrivals, disposition, reason)
     # The first that can be one of the set starts the clock, even if the size, told later, shuts it out.
     first = np.flatnonzero(disposition == Disposition.HELD)[::-1]  # backwards: the first is written last
     began = np.full(len(state), NEVER, np.int64)
@@ -83,7 +104,7 @@ def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, D
     disposition[after], reason[after] = Disposition.DUPLICATE, Reason.SET_COMPLETE
     cause = np.zeros(len(state), np.int64)
     cause[full] = arrivals.ref[done[full]]
-    state, released, closed = _leave(state, full, cause, clock, timed=False)
+    state, released, closed = _left(policy, state, full, cause, clock, timed=False)
 
     void = (disposition == Disposition.HELD) & (arrivals.weight == 0)
     disposition[void], reason[void] = Disposition.VOID, Reason.LEAVES_NOTHING
@@ -116,6 +137,23 @@ def _judge(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[Ints, 
     if len(state.skipped):
         mark(state.skipped.contain(group, sequence), Disposition.DUPLICATE, Reason.TAKEN_BEFORE)
     return disposition, reason
+
+
+def _judge_again(state: State, arrivals: Arrivals, disposition: Ints, reason: Ints) -> None:
+    """A part of the set before, by its number and content, is a duplicate; until the new set has a part, also one that can't be compared."""
+    at = rows_of(state.remembered, len(state), arrivals.group, arrivals.sequence)
+    rows = np.flatnonzero((at >= 0) & (disposition == Disposition.HELD))
+    if not len(rows):
+        return
+    own, its = arrivals.fingerprint[rows], state.remembered.fingerprint[at[rows]]
+    unknown, same = np.zeros(len(arrivals), np.bool_), np.zeros(len(arrivals), np.bool_)
+    same[rows], unknown[rows] = (own == its) & (own != 0), (own == 0) | (its == 0)
+    begins = np.flatnonzero((disposition == Disposition.HELD) & ~same & ~unknown)[::-1]
+    first = np.full(len(state), len(arrivals), np.int64)
+    first[arrivals.group[begins]] = begins  # backwards: the first is written last
+    first[state.held.group] = -1
+    again = same | (unknown & (np.arange(len(arrivals)) < first[arrivals.group]))
+    disposition[again], reason[again] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
 
 
 def _places(policy: UnitOfWork, sequence: Ints) -> Ints:
@@ -187,14 +225,9 @@ def _collect(before: Held, arrivals: Arrivals, disposition: Ints) -> tuple[Held,
     rows = np.flatnonzero(disposition == Disposition.HELD)
     new = arrivals.take(rows)
     no = np.zeros(len(rows), np.bool_)
-    held = Held.concat(
-        [
-            before,
-            Held(
-                new.group, new.sequence, new.ref, no, no, new.time, new.weight, new.fingerprint, empty_ints(len(rows))
-            ),
-        ]
-    )
+    bits = empty_ints(len(rows))
+    more = Held(new.group, new.sequence, new.ref, no, no, new.time, new.weight, new.fingerprint, bits)
+    held = Held.concat([before, more])
     position = np.concatenate([np.full(len(before), -1, np.int64), rows])
     order = order_by(held.group, held.sequence)
     held, position = held.take(order), position[order]
@@ -213,6 +246,31 @@ def _markers(state: State) -> Ints:
     """How many messages of each set were taken out."""
     skipped = state.skipped
     return sum_per_group(skipped.group, skipped.last - skipped.first + 1, len(state))
+
+
+def _left(
+    policy: UnitOfWork, state: State, which: Bools, cause: Ints, at: Ints, *, timed: bool, partial: bool = False
+) -> tuple[State, Decided, Events]:
+    """Release sets; their groups are closed, or begin anew."""
+    before = state
+    state, released, closed = _leave(state, which, cause, at, timed=timed, partial=partial)
+    return (state, released, closed) if policy.once else (_anew(policy, before, state, which), released, no_events())
+
+
+def _anew(policy: UnitOfWork, before: State, state: State, which: Bools) -> State:
+    """The state after some sets have ended, whose keys begin new ones; `before`: with what they had, which is remembered."""
+    groups, its = state.groups, before.held.take(which[before.held.group])
+    kept = state.remembered.take(~which[state.remembered.group])
+    remembered = Remembered.concat([kept, Remembered(its.group, its.sequence, its.fingerprint)])
+    size = policy.size if isinstance(policy.size, int) else 0
+    ended = int(_PARTIALLY)
+    state = state.having(
+        groups.with_columns(
+            flags=np.where(which, groups.flags & ~ended, groups.flags), mark=np.where(which, size, groups.mark)
+        ),
+        skipped=state.skipped.take(~which[state.skipped.group]),
+    )
+    return replace(state, remembered=remembered.take(order_by(remembered.group, remembered.sequence)))
 
 
 def _leave(
@@ -281,7 +339,8 @@ def fire(policy: UnitOfWork, state: State, until: Ints) -> tuple[State, Decided,
     if policy.on_timeout == "deliver":
         clock = np.where(ripe, np.maximum(groups.clock, moments), groups.clock)
         lacks = _lacking(policy, state, ripe, moments)
-        state, left, closed = _leave(state.with_groups(clock=clock), ripe, moments, moments, timed=True, partial=True)
+        state = state.with_groups(clock=clock)
+        state, left, closed = _left(policy, state, ripe, moments, moments, timed=True, partial=True)
         return state, left, Events.concat([lacks, closed])
     out = ripe[held.group]
     removed = held.take(out).messages()
@@ -301,7 +360,8 @@ def fire(policy: UnitOfWork, state: State, until: Ints) -> tuple[State, Decided,
         clock=np.where(ripe, np.maximum(groups.clock, moments), groups.clock),
     )
     closed = Events.of(EventKind.CLOSED, rows, None, None, moments[rows])
-    return state.having(after, held.take(~out), state.skipped), dead, closed
+    over = state.having(after, held.take(~out), state.skipped)
+    return (over, dead, closed) if policy.once else (_anew(policy, state, over, ripe), dead, no_events())
 
 
 def settle(policy: UnitOfWork, state: State, now: Ints) -> tuple[State, Decided, Events]:
@@ -309,4 +369,4 @@ def settle(policy: UnitOfWork, state: State, now: Ints) -> tuple[State, Decided,
     remain = (np.bincount(state.held.group, minlength=len(state)) > 0) & ~state.stopped()
     clock = np.maximum(state.groups.clock, now)
     state = state.with_groups(since=np.where(remain, now, NEVER), clock=clock)
-    return _leave(state, _complete(state) & ~state.stopped(), now, clock, timed=True)
+    return _left(policy, state, _complete(state) & ~state.stopped(), now, clock, timed=True)

@@ -112,6 +112,9 @@ def put_in_order(df: DataFrame, ordering: Ordering) -> DataFrame:
     _check_clock(clock, time)
     forgets = any(queue.group.expire_to == "nothing" for queue in chosen)
     judged = tuple(queue.policy_of(None) for queue in chosen)
+    for one in (policy for queue in chosen for policy in queue.all_policies()):
+        if (refused := numbers.not_on_spark(one)) is not None:
+            raise refused
     names = ("_overlaps", "_unwrapped") if ordering.packed else ("overlaps", "unwrapped")
     has_them = (any(getattr(one, its, None) for one in judged) for its in ("spans", "modulus"))
     of_numbers = tuple(name if has else None for name, has in zip(names, has_them, strict=True))
