@@ -148,10 +148,10 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: sq.Sequencer(sq.Standard(), sequence=sq.Sequence(epoch="e"), opens=bool), "can't be said together"),
     (lambda: sq.Sequencer(sq.Standard(), sequence="n"), "sequence can't be 'n'"),  # type: ignore[arg-type]
     (lambda: sq.Sequencer(sq.BestEffort(by="position")), "isn't there yet"),
-    (lambda: sq.Sequencer(sq.UnitOfWork(size=2, once=False)), "isn't there yet"),
-    (lambda: sq.Sequencer(sq.UnitOfWork(size=2, timeout=1, on_timeout="deliver")), "isn't there yet"),
+    (lambda: sq.Sequencer(sq.UnitOfWork(size=2, once=False)), "tells parts that come again by their content"),
+    (lambda: sq.Sequencer(sq.UnitOfWork(size=2), compare="a"), "compare requires the policy Standard"),
     (lambda: sq.Queue("q", sq.BestEffort(by="position"), "g", "n"), "isn't there yet"),
-    (lambda: sq.Queue("q", sq.UnitOfWork(size=2, once=False), "g", "n"), "isn't there yet"),
+    (lambda: sq.Queue("q", sq.UnitOfWork(size=2, once=False), "g", "n"), "tells parts that come again by their content"),
 ]
 
 

@@ -47,7 +47,7 @@ class Queue(Declaration):
         sequence: the property (column) with a message's position in its group, or a `Sequence`: what the numbers mean. Not for
             `Unordered` and `Fifo`, which take only its `void`.
         compare: with `Standard`: the properties by which two messages with one number are compared, a name or several; None:
-            body and parts. If they differ, the later message conflicts.
+            body and parts. If they differ, the later message conflicts. With ``UnitOfWork(once=False)`` it has to be given.
         errors: what happens when a handler fails permanently: ``"suspend"`` (the group stops, other groups go on),
             ``"continue"`` (the message becomes a dead letter, its group goes on) or ``"stop"`` (the queue stops).
         retry: how often a handler is called with a message, and after which delays.
@@ -176,10 +176,17 @@ class Queue(Declaration):
                 raise self._wrong(
                     ("sequence", "policy"), f"{policy.name} needs a sequence", "name the column of the number"
                 )
-        if self.compare is not None and not any(isinstance(policy, Standard) for policy in self.all_policies()):
+        again = any(isinstance(policy, UnitOfWork) and not policy.once for policy in self.all_policies())
+        if again and self.compare is None:
             raise self._wrong(
                 ("compare", "policy"),
-                "compare is for the policy standard",
+                "UnitOfWork(once=False) tells parts that come again by their content",
+                "add compare",
+            )
+        if self.compare is not None and not (again or any(isinstance(one, Standard) for one in self.all_policies())):
+            raise self._wrong(
+                ("compare", "policy"),
+                "compare is for the policy standard, and for sets with once=False",
                 "leave it out: no other policy compares messages",
             )
 
@@ -252,7 +259,7 @@ class Queue(Declaration):
         """
         return bool(self.says.says()) or any(
             (isinstance(one, Standard) and one.start in ("lowest", "told"))
-            or (isinstance(one, UnitOfWork) and one.on_timeout == "deliver")
+            or (isinstance(one, UnitOfWork) and (one.on_timeout == "deliver" or not one.once))
             for one in self.all_policies()
         )
 
