@@ -142,7 +142,7 @@ class Oracle:
 
     def content(self, message: Message) -> Any:
         """What is compared of a message; None: nothing."""
-        if message.void or not isinstance(self.policy, Standard):
+        if message.void or not (isinstance(self.policy, Standard) or not getattr(self.policy, "once", True)):
             return None
         found = message.value if self.compare is None else [message.value.get(self.compare)]
         return None if isinstance(message.value.get("content"), complex) else found

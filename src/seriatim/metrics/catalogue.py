@@ -128,7 +128,7 @@ METRICS: tuple[Metric, ...] = (
            Measure.REPLACED, ()),
     Metric("seriatim_run_batch_seconds", _H, "The time of a batch with messages", Source.RUN, Measure.BATCH, ("pipeline",), "seconds"),
     Metric("seriatim_run_rows_total", _C, "Messages of a destination by what became of them: arrived, released, late, duplicate, invalid, "
-           f"rejected, dead, copy, {_SINCE}", Source.RUN, Measure.ROWS, ("destination", "disposition"), "rows"),
+           f"rejected, dead, void, copy, {_SINCE}", Source.RUN, Measure.ROWS, ("destination", "disposition"), "rows"),
     Metric("seriatim_run_held_messages", _G, "Messages that a destination's groups hold", Source.RUN, "held", ("destination",),
            "messages"),
     Metric("seriatim_run_holes", _G, "Groups in which a number is missing, of all destinations", Source.RUN, "holes", (), "groups"),

@@ -391,7 +391,8 @@ def unlocked(view: GroupView) -> GroupState:
     """The state of a group apart from this transaction's own lock."""
     if view.state is not GroupState.LOCKED:
         return view.state
-    return GroupState.READY if view.hole_since is None and view.postponed_until is None else GroupState.WAITING
+    waits = view.hole_since is not None or view.postponed_until is not None or view.gathers is not None
+    return GroupState.WAITING if waits else GroupState.READY
 
 
 def _told(events: Events, group: str) -> tuple[Event, ...]:

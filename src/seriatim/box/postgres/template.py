@@ -15,6 +15,7 @@ from importlib import resources
 
 from seriatim.errors import UsageError, shown
 from seriatim.kernel import dialog, streams
+from seriatim.kernel.groups import numbers
 from seriatim.kernel.groups.sequence import LAST_NUMBER, MAX_KEY_BYTES
 from seriatim.kernel.groups.state import NOTHING, STOPPING, Flag
 from seriatim.kernel.groups.states import FLAGGED, SHOWN, Fact
@@ -27,6 +28,7 @@ __all__ = ["checked_schema", "for_schema", "template", "with_constants"]
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
 _ENUMERATIONS: Mapping[str, Mapping[str, int]] = {
     "flag": Flag.__members__,
+    "number": {"OF_ENDED": numbers.OF_ENDED, "VOID": numbers.VOID},
     "decided": {disposition.name: disposition + 1 for disposition in Disposition},
     "batch": streams.BatchKind.__members__,
     "answer": streams.StreamAnswer.__members__,

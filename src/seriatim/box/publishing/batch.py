@@ -157,6 +157,7 @@ def routing_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
         "entry_problems": entries.problems[own],
         "entry_subscriptions": entries.subscriptions[own],
         **({"numbered_queues": sorted(numbered)} if numbered else {}),
+        **({} if entries.meanings is None else {"entry_meanings": entries.meanings[own]}),
     }
 
 
@@ -185,7 +186,7 @@ def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | 
     message, entries, own = routed.typed.messages[begin], routed.entries, _entries_of(routed, begin, end)
     problem = entries.problems[own.start] if own.stop > own.start else None
     numbered = bool(routed.numbered) and not routed.numbered.isdisjoint(entries.queue_ids[own.start : own.stop])
-    part = RoutedPart(end - begin, message, own.stop - own.start, problem, entries.keys is not None, numbered)
+    part = RoutedPart(end - begin, message, own.stop - own.start, problem, entries.keys is not None, numbered, entries.meanings is not None)
     if not SINGLE_MESSAGE.applies(part):
         return None
     context = _context(routed, begin)

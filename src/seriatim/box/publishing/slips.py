@@ -128,7 +128,7 @@ def _told(slip: Slip, definitions: Definitions, verb: str = "would be") -> tuple
 
 def _needed(queue: str, definitions: Definitions) -> str:
     declared = definitions.queues[queue].declared
-    names = [name for name in (declared.group.by, declared.sequence) if name is not None]
+    names = [name for name in (declared.group.by, *declared.says.names) if name is not None]
     if isinstance(declared.policy, Fifo):
         names = names[:1]
     return f"the queue goes by {' and '.join(map(repr, names))}" if names else "mend the queue's definition"

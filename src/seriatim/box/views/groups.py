@@ -76,6 +76,8 @@ class GroupView:
         open_number: of a gate: the number of the first open place; None: none is open.
         open_since: of a gate: the time from which the first open place has its oldest message in the queue where that is.
         regions: the name of the two regions whose journal decides what is over in its queue; None: this box decides.
+        gathers: what it waits for because it doesn't know its first number: ``"settling"`` (until `due_at`), ``"base"`` or ``"reset"``;
+            None: it knows it, or holds nothing.
     """
 
     queue: str
@@ -119,6 +121,7 @@ class GroupView:
     open_number: int | None = None
     open_since: datetime | None = None
     regions: str | None = None
+    gathers: str | None = None
 
     @property
     def waiting(self) -> int:
@@ -138,7 +141,16 @@ class GroupView:
             return self.postponement
         if self.unopened and self.state is GroupState.WAITING:
             return "not opened"
+        if self.gathers is not None and self.state is GroupState.WAITING:
+            return self.gathering
         return self.clock_was_ahead or self.restart
+
+    @property
+    def gathering(self) -> str:
+        """What it waits for that says where it begins."""
+        if self.gathers == "settling" and self.due_at is not None:
+            return f"settles until {self.due_at.astimezone().isoformat(' ', 'milliseconds')}"
+        return f"waits for {'the base' if self.gathers == 'base' else 'a reset'}"
 
     @property
     def restart(self) -> str | None:
@@ -181,7 +193,7 @@ class GroupView:
             leased=self.leased_by is not None,
             in_turn=not self.obeyed,
             unopened=self.unopened,
-            postponed=self.is_postponed and self.hole_since is None,
+            postponed=(self.is_postponed and self.hole_since is None) or self.gathers is not None,
             regional=self.regions is not None,
         )
 

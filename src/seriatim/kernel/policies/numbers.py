@@ -449,8 +449,8 @@ def _settling(state: State) -> State:
     """The state with the clocks of groups that gather: each runs from the first message that it holds."""
     groups = state.groups
     waiting = state.held.take(~state.held.waits & ~state.held.late).messages()
-    first = waiting.first_arrival(len(state))
-    began = np.where(state.stopped() | (first == NEVER), NEVER, np.where(groups.since == NEVER, first, groups.since))
+    first, holds = waiting.first_arrival(len(state)), waiting.counts(len(state)) > 0
+    began = np.where(state.stopped() | ~holds, NEVER, np.where(groups.since == NEVER, first, groups.since))
     return state.with_groups(since=np.where(groups.has(Flag.BEGUN), groups.since, began))
 
 

@@ -137,7 +137,9 @@ class Group:
     def allows(self, action: Action) -> bool:
         """Whether the group allows an action now."""
         by_message = self.state is GroupState.SUSPENDED and self.late > 0 and not self.by_operator
-        return Situation(self.state, by_message=by_message, unopened=self.unopened).allows(action)
+        # A group that has no next number doesn't know yet where it begins, and so has no hole.
+        postponed = self.state is GroupState.WAITING and self.next is None and not self.unopened
+        return Situation(self.state, by_message=by_message, unopened=self.unopened, postponed=postponed).allows(action)
 
 
 @filtered(PipelineGroupFilter, OF_PIPELINE)
