@@ -329,6 +329,7 @@ def _group_filter(box: MessageBox, given: dict[str, Any]) -> groups.GroupFilter:
     queue = given.pop("queue", None)
     if queue is not None:
         box.definitions().queue(queue)
+    given["standing"] = bool(given.get("standing"))
     if given.get("state") == "all":
         given["state"] = list(groups.GroupState)
     given.setdefault("state", groups.STOPPED)  # as the list, so that the number on a button is that of the list
@@ -375,7 +376,7 @@ def _delete_letters(box: MessageBox, found: list[Any], **by: str) -> None:
     dead_letters.delete(box, [one.entry_id for one in found], **by)
 
 
-_GROUP_FILTERS = ("queue", "state", "key", "older_than", "error_class", "error", "since", "until")
+_GROUP_FILTERS = ("queue", "state", "standing", "key", "older_than", "error_class", "error", "since", "until")
 _OF_MESSAGES = {"requeue": "mend", "delete": "discard"}
 _LOTS = {
     "groups": Lot(

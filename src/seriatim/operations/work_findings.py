@@ -29,7 +29,7 @@ from seriatim.pipeline.text.counted import counted
 
 __all__ = ["CHECKS", "Work"]
 
-#: A hole without a time-out, and ready work at which nobody is seen, may be so young without a need for a hand.
+#: Ready work at which nobody is seen, may be so young without a need for a hand.
 PATIENCE_S = 30.0
 #: A transaction that is open for longer holds back vacuum for too long.
 LONG_TURN_S = 5.0
@@ -65,7 +65,7 @@ class Work:
     def stopped(self) -> list[StoppedGroups]:
         """The groups that are stopped, by queue and state."""
         with self.box.access.transaction() as transaction:
-            return needs.stopped_groups(transaction, PATIENCE_S)
+            return needs.stopped_groups(transaction)
 
     @property
     def gates(self) -> set[str]:
@@ -146,7 +146,7 @@ def _gates(work: Work) -> Finding:
     late = [
         standing(work.box, view.queue, view.group)
         for gate in sorted(gates)
-        for view in groups(work.box, gate, state=("waiting", "timed_out"), older_than=PATIENCE_S, limit=_MOST)
+        for view in groups(work.box, gate, state=("waiting", "timed_out"), standing=True, limit=_MOST)
     ]
     places = [(one.view, one.place) for one in late if one.place is not None]
     if not places:
@@ -172,7 +172,11 @@ def _stopped(work: Work, name: str, none: str) -> Finding:
     ])  # fmt: skip
     needing = [one for one in found if one.needing]
     if not needing:
-        return Finding(name, State.OK, f"{told}; their time-outs run, or they have just begun to wait")
+        return Finding(
+            name,
+            State.OK,
+            f"{told}; none stands still: a hole does from its time-out on, or without one after a minute",
+        )
     first = needing[0]
     best = next(iter(standing(work.box, first.queue, first.group).commands), None)
     show = command("group", "show", of=first.group, queue=first.queue)

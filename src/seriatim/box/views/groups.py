@@ -75,6 +75,7 @@ class GroupView:
         open_places: of a gate: the number of places that are open, because a message of theirs is on the way to the gate.
         open_number: of a gate: the number of the first open place; None: none is open.
         open_since: of a gate: the time from which the first open place has its oldest message in the queue where that is.
+        stands: whether it stands still: suspended, faulted, or with a hole that is older than its time-out, or than a minute.
         regions: the name of the two regions whose journal decides what is over in its queue; None: this box decides.
     """
 
@@ -118,6 +119,7 @@ class GroupView:
     open_places: int | None = None
     open_number: int | None = None
     open_since: datetime | None = None
+    stands: bool = False
     regions: str | None = None
 
     @property
@@ -198,6 +200,10 @@ class GroupFilter(Listing):
     _: KW_ONLY
     state: GroupState | str | Iterable[GroupState | str] | None = listing.choice(
         "groups in this state", GroupState, "a state of groups", many=True
+    )
+    standing: bool = listing.flag(
+        "Only groups that stand still: suspended or faulted ones, and holes from their time-out on, or without one after a minute.",
+        label="Without holes that have just opened",
     )
     key: str | None = listing.key("groups with a key that matches")
     error_class: str | None = listing.error_class("groups that an error of this class has stopped")

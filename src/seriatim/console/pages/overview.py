@@ -23,7 +23,8 @@ _MEANINGS = [
     ),
     (
         "stand still",
-        "groups that are suspended or faulted, or wait for a missing number; and messages that failed in a queue without groups",
+        "groups that are suspended or faulted, or with a hole that is older than its time-out, or than a minute if it has none; "
+        "and messages that failed in a queue without groups",
     ),
     *meanings(COUNTS.only("arrived", "held", "queued", "in hand", "oldest", "processes")),
     ("dead letters", "messages that were set aside because their handler failed, or an operator gave them up"),
