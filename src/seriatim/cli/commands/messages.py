@@ -231,8 +231,8 @@ def retry(
     """Retry messages that are faulted, or in unordered queues are postponed or wait for their next attempt.
 
     Give their IDs with --queue, or --all, or --edits FILE. In a queue with groups a message stops its group, which --all
-    retries; one alone by `seriatim group retry`. To mend many messages, write them with `seriatim messages export --status faulted`, edit the file, and give it with
-    --edits. To give a message up, see `seriatim messages delete`.
+    retries; one alone by `seriatim group retry`. To mend many messages, write them with `seriatim messages export --status
+    faulted`, edit the file, and give it with --edits. To give a message up, see `seriatim messages delete`.
     """
     _check_retry(message_ids, all_, edits, queue, body, chosen)
     if edits is not None:

@@ -47,22 +47,24 @@ def brought_to_commands(words: Sequence[str], verbs_of: Callable[[str], Collecti
     """The words of a command as it is named."""
     noun, rest = _PLURALS.get(words[0], words[0]), list(words[1:])
     first = rest[0] if rest else None
+    if first == "list" and noun in (*VERBS, *_PLAIN):
+        return [noun, *rest[1:]]
     if noun in VERBS:
-        if first == "list":
-            return [noun, *rest[1:]]
         is_verb = first is not None and get_close_matches(first, verbs_of(VERBS[noun]), n=1)  # or a verb mistyped
-        if is_verb or (first in _HELP and words[0] == VERBS[noun]):
-            return [VERBS[noun], *rest]
-        return [noun, *rest]
+        return [VERBS[noun] if is_verb or (first in _HELP and words[0] == VERBS[noun]) else noun, *rest]
     if noun in LISTED or noun in _OF_FILES:
         named = first in verbs_of(noun) if noun in _OF_FILES else first is not None and not first.startswith("-")
         return [noun, *rest] if named or first in _HELP else [noun, "list", *rest]
     if noun in _LISTS:
-        if first == "list" or (first not in _HELP and (first is None or first.startswith("-"))):
-            return [noun, _LISTS[noun], *(rest[1:] if first == "list" else rest)]
-        if noun in _SHOWN_OF_FILES and first.endswith(_FILES):
-            return [noun, _SHOWN_OF_FILES[noun], *rest]
-        return [noun, *rest]
-    if noun in _PLAIN and first in ("list", "show"):
-        return [noun, *rest[1:]]
-    return [noun, *rest]
+        return [noun, *_listing(noun, rest)]
+    return [noun, *rest[1:]] if noun in _PLAIN and first == "show" else [noun, *rest]
+
+
+def _listing(noun: str, rest: list[str]) -> list[str]:
+    """The words behind a noun of `_LISTS`, with its verb."""
+    first = rest[0] if rest else ""
+    if first == "list" or (first not in _HELP and (not first or first.startswith("-"))):
+        return [_LISTS[noun], *(rest[1:] if first == "list" else rest)]
+    if noun in _SHOWN_OF_FILES and first.endswith(_FILES):
+        return [_SHOWN_OF_FILES[noun], *rest]
+    return rest

@@ -31,11 +31,11 @@ def _read(asked: Asked) -> Answer:
     every = bool(named or asked.text("all") or chosen.keys() - {"queue"})
     standing = {"standing": not every or "standing" in arguments}
     if asked.query.get("by") == "error":
-        counts = groups.groups_by_error(asked.box, state=state, **chosen, **standing)
+        counts = groups.groups_by_error(asked.box, state=state, **chosen, standing="standing" in arguments)
         to_groups: dict[str, Any] = {
-            "error": lambda one: ("groups", where | asked.chosen("all") | filter_of(one, every=every))
+            "error": lambda one: ("groups", where | asked.chosen("all") | filter_of(one, every=True))
         }
-        nothing = {"causes": [], "bulk": [], "where": {}, "every": every, "kept": {}}
+        nothing = {"causes": [], "bulk": [], "where": {}, "every": True, "kept": {}}
         return Answer(ERRORS.objects_of(counts), listing=Rows(ERRORS, counts, "Causes", to_groups), values=nothing)
     rows = groups.groups(asked.box, **arguments | standing | {"state": state, "suspected": None if named else True})
     listing = Rows(

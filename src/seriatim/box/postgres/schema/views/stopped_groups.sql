@@ -36,7 +36,7 @@ SELECT
         ELSE standing.touched_at
     END AS since,
     fact.state <> 'waiting' OR hole.is_open
-        AND {schema}.stands_from(to_timestamp(standing.since / 1e6), rule.hole_timeout) <= clock_timestamp() AS stands
+        AND {schema}.stands_from(standing.since, rule.hole_timeout) <= {schema}.now_us() AS stands
 FROM standing
 JOIN {schema}.queues AS place USING (queue_id)
 LEFT JOIN asked USING (queue_id, group_key)

@@ -62,7 +62,7 @@ WITH place AS MATERIALIZED (
         CASE WHEN fact.hole THEN to_timestamp(known.since / 1e6) END AS hole_since,
         fact.state IN ('suspended', 'faulted', 'timed_out') OR fact.state = 'waiting'
             AND (fact.hole OR known.flags & {flag.UNOPENED} <> 0)
-            AND {schema}.stands_from(to_timestamp(known.since / 1e6), place.hole_timeout) <= clock_timestamp() AS stands,
+            AND {schema}.stands_from(known.since, place.hole_timeout) <= {schema}.now_us() AS stands,
         -- A clock that begins in the future began while that of the database was ahead; or with a delayed message.
         CASE WHEN known.due_at IS NOT NULL AND known.since > {schema}.now_us() AND NOT EXISTS (
             SELECT FROM {schema}.entries AS delayed

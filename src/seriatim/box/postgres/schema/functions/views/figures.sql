@@ -136,8 +136,7 @@ BEGIN
         -- Groups that show the same state are looked up once.
         SELECT place.queue, said.policy, known.flags, known.since <> never AS runs, known.reports,
             sum(known.weight) AS weight, sum(known.weight) FILTER (
-                WHERE {schema}.stands_from(to_timestamp(nullif(known.since, never) / 1e6), said.policy ->> 'hole_timeout')
-                    <= clock_timestamp()
+                WHERE {schema}.stands_from(known.since, said.policy ->> 'hole_timeout') <= {schema}.now_us()
             ) AS old_weight, min(known.since) FILTER (WHERE known.since <> never) AS since,
             min(known.touched_at) AS touched_at
         FROM known JOIN {schema}.queues AS place USING (queue_id)
