@@ -16,10 +16,11 @@ from typing import Any
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views import listing
 from seriatim.box.views.listing import Listing, When
-from seriatim.errors import NotFound
-from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
+from seriatim.errors import NotFound, UsageError, shown
+from seriatim.kernel.groups.sequence import MAX_KEY_BYTES, key_problem
 from seriatim.kernel.groups.states import STOPPED, TRIED_AGAIN, GroupState
 from seriatim.kernel.groups.verbs import Action, Situation
+from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.storable import checked_text
 
@@ -242,6 +243,27 @@ def group_of(transaction: Transaction, queue: str, group: str) -> GroupView:
             f"there is no group {group!r} in queue {queue!r}", remedy="it has never received a message; see the groups"
         )
     return found[0]
+
+
+def new_group(queue: str, group: str) -> GroupView:
+    """A group of which no message has come yet. Raises `UsageError` for a key that no group can have."""
+    if (problem := key_problem(group)) is not Reason.NONE:
+        raise UsageError(
+            f"{shown(group, 60)} can't be the key of a group: {REASONS[problem]}", remedy="text of at most 1 KiB"
+        )
+    numbers = {"next": None, "arrived": 0, "held": 0, "queued": 0, "in_hand": 0, "ordinal": 0, "incarnation": 0}
+    facts = (
+        "since",
+        "locked_by",
+        "hole_since",
+        "hole_through",
+        "last_released",
+        "due_at",
+        "touched_at",
+        "suspended_by",
+    )
+    unknown = dict.fromkeys((*facts, "suspended_because", "error"))
+    return GroupView(queue, group, GroupState.READY, locked=False, **numbers, **unknown)  # type: ignore[arg-type]
 
 
 def groups_of(transaction: Transaction, chosen: GroupFilter, groups: Sequence[str] | None = None) -> list[GroupView]:
