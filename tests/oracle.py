@@ -247,6 +247,8 @@ class Oracle:
 
     def act(self, action: str, key: Any, now: float | None, *arguments: Any) -> Outcome:
         self.clock_to(now)
+        if action in ("suspend", "reset") and key_bytes(key) not in self.groups:
+            self.groups[key_bytes(key)] = self.new_group(key)
         group, out = self.known(key), Outcome()
         group.clock = max(group.clock, self.now)
         before, was, life = group.hole(), group.view().next, getattr(group, "life", 0)

@@ -32,7 +32,7 @@ from seriatim.kernel.groups.policy import (
 )
 from seriatim.kernel.groups.sequence import key_problem, position_reader
 from seriatim.kernel.groups.state import NOTHING, Flag, State
-from seriatim.kernel.groups.verbs import Action
+from seriatim.kernel.groups.verbs import VERBS, Action
 from seriatim.kernel.operators import actions
 from seriatim.kernel.policies.copies import region_bit
 from seriatim.kernel.policies.stays import CLOSES, OPENS
@@ -279,7 +279,7 @@ class Sequencer:
     # ---- the operator's hand
 
     def suspend(self, group: Key, now: float | None = None) -> Outcome:
-        """Suspends a group: it accepts messages, but releases none.
+        """Suspends a group: it accepts messages, but releases none; also a group of which no message has come yet.
 
         Raises:
             ActionRefused: the group is closed. Each action raises it in a state in which it isn't allowed.
@@ -319,7 +319,7 @@ class Sequencer:
         return self._act(Action.SKIP_HOLE, group, now, through=through)
 
     def reset(self, group: Key, next: int, now: float | None = None) -> Outcome:  # noqa: A002 - the word of the design
-        """Sets the next number of the group."""
+        """Sets the next number of the group, also of one of which no message has come yet."""
         return self._act(Action.RESET, group, now, next=next)
 
     def restart(self, group: Key, now: float | None = None) -> Outcome:
@@ -521,8 +521,11 @@ class Sequencer:
         return self._settle(keys, kernel.advance(self.policy, state, now))
 
     def _act(self, action: Action, group: Key, now: float | None, **given: Any) -> Outcome:
-        state = self._known(group)
+        begins = VERBS[action].begins and key_problem(group) is Reason.NONE and _raw(group) not in self._groups
+        begins = begins and not isinstance(self.policy, Unordered)
+        state = kernel.new_state(self.policy, 1) if begins else self._known(group)
         acted = actions.apply(self.policy, state, self._move(now), str(group), action, given)
+        self._names.setdefault(_raw(group), group)
         return self._settle([_raw(group)], acted)
 
     def _settle(self, keys: list[Key], outcome: kernel.Outcome, arrived: tuple[Ints, Ints] | None = None) -> Outcome:

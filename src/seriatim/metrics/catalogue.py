@@ -74,6 +74,8 @@ METRICS: tuple[Metric, ...] = (
     Metric("seriatim_oldest_standing_seconds", _G, "How long the first of the groups in this state has stood still; absent if none does",
            Source.BOX, "standing_seconds", ("queue", "state"), "seconds"),
     Metric("seriatim_holes", _G, f"Groups in which a number is missing{_ESTIMATED}", Source.BOX, "holes", ("queue",), "groups"),
+    Metric("seriatim_holes_standing", _G, "How many of these holes stand still: from their time-out on, or without one after a minute"
+           f"{_ESTIMATED}", Source.BOX, "standing_holes", ("queue",), "groups"),
     Metric("seriatim_hole_oldest_seconds", _G, "How long the oldest of these holes has been open; absent if there is none",
            Source.BOX, "hole_seconds", ("queue",), "seconds"),
     Metric("seriatim_queue_enabled", _G, "1 if the queue hands messages out, 0 if it is off", Source.BOX, "queue_enabled", ("queue",)),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
+from typing import Protocol, TypeVar
 
 from seriatim.box.box import MessageBox
 from seriatim.box.views import needs
@@ -27,9 +28,9 @@ from seriatim.operations.period import period_of
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["CHECKS", "Work"]
+__all__ = ["CHECKS", "OF_QUEUE", "Work"]
 
-#: A hole without a time-out, and ready work at which nobody is seen, may be so young without a need for a hand.
+#: Ready work at which nobody is seen, may be so young without a need for a hand.
 PATIENCE_S = 30.0
 #: A transaction that is open for longer holds back vacuum for too long.
 LONG_TURN_S = 5.0
@@ -45,27 +46,41 @@ _LONGEST_ERROR = 120
 _SET_ASIDE = ("late", "invalid", "rejected")
 
 
+class _OfQueue(Protocol):
+    @property
+    def queue(self) -> str:
+        """The name of the queue that it is about."""
+
+
+_One = TypeVar("_One", bound=_OfQueue)
+
+
 class Work:
     """The work of a box at one moment; what several checks need is read once.
 
     Args:
         box: the box.
+        queue: only the work in this queue, for the checks in `OF_QUEUE`; None: in all.
     """
 
-    def __init__(self, box: MessageBox) -> None:
-        self.box = box
+    def __init__(self, box: MessageBox, queue: str | None = None) -> None:
+        self.box, self.queue = box, queue
+
+    def mine(self, found: Sequence[_One]) -> list[_One]:
+        """Those that are about the queue."""
+        return [one for one in found if self.queue in (None, one.queue)]
 
     @cached_property
     def counts(self) -> list[QueueCounts]:
         """The counts of all queues."""
         with self.box.access.transaction() as transaction:
-            return counts_of(transaction)
+            return counts_of(transaction, self.queue)
 
     @cached_property
     def stopped(self) -> list[StoppedGroups]:
         """The groups that are stopped, by queue and state."""
         with self.box.access.transaction() as transaction:
-            return needs.stopped_groups(transaction, PATIENCE_S)
+            return self.mine(needs.stopped_groups(transaction))
 
     @property
     def gates(self) -> set[str]:
@@ -76,7 +91,7 @@ class Work:
     def ready(self) -> dict[str, ReadyWork]:
         """The queues that have something to hand out."""
         with self.box.access.transaction() as transaction:
-            return ready_work(transaction)
+            return {one.queue: one for one in self.mine(list(ready_work(transaction).values()))}
 
 
 def _faulted(work: Work) -> Finding:
@@ -97,15 +112,13 @@ def _faulted_groups(work: Work) -> Finding:
     found = _stopped(work, "faulted", "no handler has stopped a group")
     if found.state is State.OK:
         return found
-    errors = groups_by_error(work.box, state="faulted")
+    errors = groups_by_error(work.box, work.queue, state="faulted")
     told = [f"{one.error} in {counted(one.count, 'group')}{_example(one.example)}" for one in errors[:_MOST_ERRORS]]
     more = len(errors) - len(told)
     said = f"{found.found}: {'; '.join(told)}{f'; and {more:,} more errors' if more else ''}"
     if not errors or errors[0].count == 1:
         return replace(found, found=said)
-    together = (
-        f"mend the cause, then {command('group', 'retry', '--all', error=errors[0].error)}; look first with --dry-run"
-    )
+    together = f"mend the cause, then {command('group', 'retry', '--all', error=errors[0].error, queue=work.queue)}; look with --dry-run"
     return replace(found, found=said, remedy=f"{together}; one alone: {found.remedy}")
 
 
@@ -117,7 +130,7 @@ def _example(text: str | None) -> str:
 
 def _unended(work: Work) -> Finding:
     with work.box.access.transaction() as transaction:
-        found = needs.unended_turns(transaction)
+        found = work.mine(needs.unended_turns(transaction))
     if not found:
         return Finding("unended", State.OK, "no message is handed out again and again without an end")
     told = [
@@ -146,7 +159,7 @@ def _gates(work: Work) -> Finding:
     late = [
         standing(work.box, view.queue, view.group)
         for gate in sorted(gates)
-        for view in groups(work.box, gate, state=("waiting", "timed_out"), older_than=PATIENCE_S, limit=_MOST)
+        for view in groups(work.box, gate, state=("waiting", "timed_out"), standing=True, limit=_MOST)
     ]
     places = [(one.view, one.place) for one in late if one.place is not None]
     if not places:
@@ -172,7 +185,11 @@ def _stopped(work: Work, name: str, none: str) -> Finding:
     ])  # fmt: skip
     needing = [one for one in found if one.needing]
     if not needing:
-        return Finding(name, State.OK, f"{told}; their time-outs run, or they have just begun to wait")
+        return Finding(
+            name,
+            State.OK,
+            f"{told}; none stands still: a hole does from its time-out on, or without one after a minute",
+        )
     first = needing[0]
     best = next(iter(standing(work.box, first.queue, first.group).commands), None)
     show = command("group", "show", of=first.group, queue=first.queue)
@@ -183,7 +200,7 @@ def _stopped(work: Work, name: str, none: str) -> Finding:
 def _turns(work: Work) -> Finding:
     """The groups at which turns fail, though the others of their queues go on."""
     with work.box.access.transaction() as transaction:
-        found = needs.groups_set_apart(transaction)
+        found = work.mine(needs.groups_set_apart(transaction))
     if not found:
         return Finding("turns", State.OK, "no turn of a group has failed within the minute")
     told = _listed([f"queue {one.queue!r}, group {one.group!r}{_example(one.error)}" for one in found])
@@ -195,7 +212,7 @@ def _turns(work: Work) -> Finding:
 
 def _restarts(work: Work) -> Finding:
     with work.box.access.transaction() as transaction:
-        found = needs.suspected_restarts(transaction)
+        found = work.mine(needs.suspected_restarts(transaction))
     if not found:
         return Finding("restarts", State.OK, "no producer seems to have begun anew")
     told = [
@@ -330,7 +347,7 @@ def _at_work(work: Work) -> Finding:
 
 def _workers(work: Work) -> Finding:
     with work.box.access.transaction() as transaction:
-        found = workers_of(transaction, WorkerFilter())
+        found = workers_of(transaction, WorkerFilter(work.queue))
     silent = [one for one in found if one.is_silent and not _has_ended(one)]
     if not silent:
         return Finding("workers", State.OK, "every process that works on a queue was heard of a moment ago")
@@ -358,7 +375,7 @@ def _has_ended(worker: WorkerView) -> bool:
 
 def _subscriptions(work: Work) -> Finding:
     with work.box.access.transaction() as transaction:
-        found = needs.stopped_subscriptions(transaction)
+        found = work.mine(needs.stopped_subscriptions(transaction))
     if not found:
         return Finding("subscriptions", State.OK, "all are started")
     told = [
@@ -406,7 +423,7 @@ def _transaction(one: OpenTransaction) -> str:
 
 def _pipelines(work: Work) -> Finding:
     with work.box.access.transaction() as transaction:
-        found = needs.pipeline_queues(transaction)
+        found = work.mine(needs.pipeline_queues(transaction))
     if not found:
         return Finding("pipelines", State.OK, "no queue belongs to a pipeline")
     told = [
@@ -476,3 +493,8 @@ CHECKS: dict[str, Callable[[Work], Finding]] = {
     "pipelines": _pipelines,
     "bulk": _bulk_operations,
 }
+#: Those of one queue.
+OF_QUEUE = (
+    *("queues off", "queues full", "at work", "pipelines", "subscriptions", "faulted", "suspended", "waiting", "gates"),
+    *("turns", "restarts", "unended", "workers", "dead letters", "set aside"),
+)

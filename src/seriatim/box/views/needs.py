@@ -170,9 +170,9 @@ class PipelineQueue:
     age_s: float | None
 
 
-def stopped_groups(transaction: Transaction, patience_s: float) -> list[StoppedGroups]:
-    """The stopped groups by queue and state. A hole without a time-out needs a hand if it is older than `patience_s`."""
-    return transaction.rows("stopped_by_state", StoppedGroups, patience_s=patience_s)
+def stopped_groups(transaction: Transaction) -> list[StoppedGroups]:
+    """The stopped groups by queue and state; those that stand still need a hand."""
+    return transaction.rows("stopped_by_state", StoppedGroups)
 
 
 def suspected_restarts(transaction: Transaction) -> list[SuspectedRestarts]:

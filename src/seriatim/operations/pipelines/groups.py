@@ -404,7 +404,7 @@ class PipelineGroups:
         """As `chosen`."""
         return chosen(self.found, action, actor=actor, wait=self.wait, **filters)
 
-    def named(self, keys: Sequence[str], queue: str | None) -> Sequence[NamedGroup]:
+    def named(self, action: Action, keys: Sequence[str], queue: str | None) -> Sequence[NamedGroup]:
         """The groups with these keys; whether they exist, the pipeline tells."""
         of = self.found.queue(queue)
         return [NamedGroup(of, key) for key in dict.fromkeys(keys)]

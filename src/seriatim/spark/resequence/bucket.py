@@ -188,9 +188,16 @@ class Bucket:
             if name in self._index.queues:
                 keys = sorted({str(one.key).encode() for one in commands if one.queue == name})
                 self._index.queues[name] = self._taken_back(name, self._index.queues[name], pa.array(keys, pa.binary()))
-        obeying = Obeying(self._plan.queues, self._index, self._bodies, self._cold, now, self._obeyed)
+        obeying = Obeying(
+            self._plan.queues, self._index, self._bodies, self._cold,
+            now=now, decide=self._obeyed, without_groups=self._without_groups,
+        )  # fmt: skip
         self._answers = [{**answer, "at": at} for answer in obeying.obey(commands)]
         return obeying.changed
+
+    def _without_groups(self, queue: Queue) -> QueueState:
+        none = kernel.new_state(queue.policy, 0)
+        return QueueState(pa.array([], pa.binary()), none, self._plan.incarnation(queue.name))
 
     def became(self) -> list[Became]:
         """Return the fate of each row that arrived, in order; after `take`, with ``output="all"``."""
@@ -318,9 +325,7 @@ class Bucket:
         if not len(rows) and queue.name not in self._index.queues:
             return
         rows, group, keys = self._groups_of(queue, rows)
-        known = self._index.queues.get(queue.name) or QueueState(
-            pa.array([], pa.binary()), kernel.new_state(queue.policy, 0), self._plan.incarnation(queue.name)
-        )
+        known = self._index.queues.get(queue.name) or self._without_groups(queue)
         known = self._without_forgotten(queue, known, now)
         known, group = _enrol(queue.policy, self._taken_back(queue.name, known, keys), keys, group)
         group, arrivals = self._arrivals(queue.policy, rows, group, now)

@@ -1,5 +1,5 @@
 -- Purpose: present groups, by queue and key: of the next `most` those that fit, at most `limit`; of one queue, keys,
--- pattern of keys, state, age, time, property of a message that it has, or text. Each row has the last group that was
+-- pattern of keys, state, whether they stand still, age, time, property of a message that it has, or text. Each row has the last group that was
 -- read, and how many were; where none fits, there is one row without a group.
 -- Index: known_groups_pkey, groups_standing, groups_suspected, entries_postponed or groups_faulted, entries_of_group,
 -- each for the groups that are read; of groups of gates entries_on_way; operator_log_of_group for each suspended group,
@@ -71,6 +71,9 @@ WITH place AS MATERIALIZED (
             ) THEN known.next
         END AS next,
         CASE WHEN fact.hole THEN to_timestamp(known.since / 1e6) END AS hole_since,
+        fact.state IN ('suspended', 'faulted', 'timed_out') OR fact.state = 'waiting'
+            AND (fact.hole OR known.flags & {flag.UNOPENED} <> 0)
+            AND {schema}.stands_from(known.since, place.hole_timeout) <= {schema}.now_us() AS stands,
         -- A clock that begins in the future began while that of the database was ahead; or with a delayed message.
         CASE WHEN known.due_at IS NOT NULL AND known.since > {schema}.now_us() AND NOT EXISTS (
             SELECT FROM {schema}.entries AS delayed
@@ -180,6 +183,7 @@ WITH place AS MATERIALIZED (
             OR %(suspected)s::boolean IS TRUE AND restart_suspected
         )
         AND (%(suspected)s::boolean IS NOT FALSE OR NOT restart_suspected)
+        AND (NOT %(standing)s::boolean OR stands OR restart_suspected)
         AND (%(older_than)s::interval IS NULL OR since < clock_timestamp() - %(older_than)s::interval)
         AND {in_time(since)}
         AND (%(names)s::text[] IS NULL OR EXISTS (
@@ -210,7 +214,7 @@ SELECT
     page.error, page.leased_by, page.leased_until, entry.late, page.retry_at, page.obeyed,
     page.locked_name, page.locked_host, page.locked_idle_s, page.due_in_s, page.suspects, page.restart_suspected,
     coalesce(page.closing, FALSE) AS closing, coalesce(page.unopened, FALSE) AS unopened,
-    page.postponed, page.postponed_until, gate.places, gate.open_places, gate.open_number,
+    page.postponed, page.postponed_until, page.stands, gate.places, gate.open_places, gate.open_number,
     to_timestamp(gate.open_us / 1e6) AS open_since, page.regions, page.gathers
 FROM last LEFT JOIN page ON TRUE
 CROSS JOIN LATERAL (
