@@ -74,12 +74,11 @@ class PublishVerbs(ABC):
         """Publish messages to every queue with a matching subscription. The messages get their tickets at the commit. A message whose id
         was published before in the id space of the publisher's role is left out. So a publisher that doesn't know whether its commit
         reached the server can publish again. A message that matches no subscription, or doesn't fit its type, is kept as *unrouted*, with
-        the reason. While the session works on a message that is on the way to a gate, the messages carry its origin, and its id as
-        ``parent_id``; and as ``correlation_id`` that of the message, or its id, where they have none.
+        the reason. While the session works on a message, the messages carry its id as ``parent_id``; and as ``correlation_id`` that of the
+        message, of a dialog the conversation's id, or else its id: where they have none of their own. On the way to a gate they also carry
+        its origin.
         """
-        carried = False
-        if cause is not None or self._access.known.definitions.ways:
-            messages, carried = self._stamped(messages, cause)
+        messages, carried = self._stamped(messages, cause)
         return self._published(Publisher(
             self._access, messages, delay=delay, visible_at=visible_at, wait=wait, unique=unique, unrouted=unrouted,
             own=self._own, carried=carried, in_hand=self._on_way,
@@ -87,7 +86,7 @@ class PublishVerbs(ABC):
 
     def answers(self, messages: Sequence[Message]) -> list[Message]:
         """Prepare messages that a handler has returned, to be published later by `publish_answers`. It has all that `publish` would give it
-        now: the origin of its cause, and the trace. The handler doesn't change it any more.
+        now: what it has of its cause, and the trace. The handler doesn't change it any more.
         """
         stamped = traced(listed(self._stamped(messages, None)[0]))
         return [
@@ -98,7 +97,7 @@ class PublishVerbs(ABC):
     def publish_answers(self, answers: Sequence[Message], wait_s: float) -> Published:
         """Publish the returned messages of a worker's handlers, like `publish`."""
         delivery = self._worked_on
-        carried = delivery is not None and delivery.causes is not None
+        carried = delivery is not None and delivery.leads_to_gate
         return self._published(Publisher(
             self._access, answers, delay=None, visible_at=None, wait=wait_s, own=self._own, carried=carried,
             in_hand=self._on_way,
@@ -108,7 +107,7 @@ class PublishVerbs(ABC):
     def _on_way(self) -> Sequence[int]:
         """The entries in hand whose results go to a gate."""
         delivery = self._worked_on
-        return () if delivery is None or delivery.causes is None else delivery.entry_ids
+        return delivery.entry_ids if delivery is not None and delivery.leads_to_gate else ()
 
     def _published(self, publisher: Publisher) -> Published:
         with translated(self._place):
@@ -120,11 +119,11 @@ class PublishVerbs(ABC):
     def _stamped(
         self, messages: Message | Iterable[Message], cause: Received | None
     ) -> tuple[Message | Iterable[Message], bool]:
-        """Return messages with the origin of their causes, and whether they may carry one."""
+        """Return messages with what they have of their causes, and whether they may carry an origin."""
         delivery = self._worked_on
         if delivery is None:
             held = self._held
-            if held is not None and held.holder is not self and held.causes is not None and held.is_open:
+            if held is not None and held.holder is not self and held.leads_to_gate and held.is_open:
                 raise UsageError(
                     f"another session on this connection has a message of queue {held.queue!r} in hand, which leads to a gate",
                     where=self._place,
@@ -134,7 +133,7 @@ class PublishVerbs(ABC):
                 checked_cause(cause, (), None)
             return messages, False
         if delivery.causes is not None:
-            return delivery.causes.stamped(listed(messages), cause), True
+            return delivery.causes.stamped(listed(messages), cause), delivery.leads_to_gate
         if cause is not None:
             checked_cause(cause, delivery.messages, delivery.queue)
         return messages, False
