@@ -12,6 +12,7 @@ from seriatim.box.publishing.batch import listed
 from seriatim.box.publishing.publish_result import Published
 from seriatim.box.publishing.publisher import PATIENCE_S, Publisher, traced
 from seriatim.box.publishing.tickets import Tickets
+from seriatim.box.requests.requests import KEEP, Pending, Request
 from seriatim.box.turns.causes import checked_cause
 from seriatim.box.turns.delivery import Delivery
 from seriatim.errors import UsageError, shown
@@ -83,6 +84,39 @@ class PublishVerbs(ABC):
             self._access, messages, delay=delay, visible_at=visible_at, wait=wait, unique=unique, unrouted=unrouted,
             own=self._own, carried=carried, in_hand=self._on_way,
         ))  # fmt: skip
+
+    def request(
+        self, message: Message, *, reply: str, keep: float | str = KEEP, cause: Received | None = None
+    ) -> Pending:
+        """Publish a request: messages of the type `reply` that carry its correlation are kept as its replies. No reply can come before the
+        commit; after it `MessageBox.reply` finds the first one, and `MessageBox.replies` all of them.
+
+        The box draws the ``correlation_id``, and handlers pass it on by themselves. A request whose ``message_id`` was requested before is
+        not made again: the result is that of the first time.
+
+        Args:
+            message: the message, without a ``correlation_id``.
+            reply: the type of the replies.
+            keep: seconds (or ``"1d"``) for which the request is open, and its replies are kept; at most 30 days.
+            cause: as for `publish`.
+
+        Raises:
+            UsageError: the message has a ``correlation_id``, goes to a queue of two regions, or was published before without being
+                a request; or an argument is invalid.
+            Unrouted: no subscription matches it, or it is invalid in a queue.
+            QueueFull, Unavailable: as from `publish`.
+        """
+        request = Request(message, reply, keep)
+        (stamped,), carried = self._stamped([message], cause)
+        with translated(self._place):
+            transaction = self.transaction
+            published = Publisher(
+                self._access, request.stamped(stamped), delay=None, visible_at=None, wait=PATIENCE_S, own=False,
+                unrouted="refuse", carried=carried, in_hand=self._on_way, is_request=True,
+            ).publish(transaction)  # fmt: skip
+            pending = request.record(transaction, published)
+            transaction.publish_notices()
+            return pending
 
     def answers(self, messages: Sequence[Message]) -> list[Message]:
         """Prepare messages that a handler has returned, to be published later by `publish_answers`. It has all that `publish` would give it
