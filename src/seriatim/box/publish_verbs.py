@@ -107,11 +107,12 @@ class PublishVerbs(ABC):
             QueueFull, Unavailable: as from `publish`.
         """
         request = Request(message, reply, keep)
-        (stamped,), carried = self._stamped([message], cause)
+        stamped, carried = self._stamped([message], cause)
+        (asked,) = listed(stamped)
         with translated(self._place):
             transaction = self.transaction
             published = Publisher(
-                self._access, request.stamped(stamped), delay=None, visible_at=None, wait=PATIENCE_S, own=False,
+                self._access, request.stamped(asked), delay=None, visible_at=None, wait=PATIENCE_S, own=False,
                 unrouted="refuse", carried=carried, in_hand=self._on_way, is_request=True,
             ).publish(transaction)  # fmt: skip
             pending = request.record(transaction, published)
