@@ -6,17 +6,20 @@ import asyncio
 import threading
 from datetime import timedelta
 
+import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 from psycopg.types.json import Jsonb
 
 import seriatim as sq
 from seriatim.box.operators import purge
 from seriatim.box.views.spool_audit import audit
-from seriatim.operations import dead_letters, invariants
+from seriatim.operations import dead_letters, doctor, invariants, links
 from seriatim.operations.grants import grant
 from seriatim.testing.work import work_off
 from tests.box import roles
 from tests.box.shop import rows
+from tests.linked_boxes import linked, order
 
 
 @pytest.fixture
@@ -241,3 +244,40 @@ def test_another_role_finds_nothing(service):
         for stranger in (other, service):
             with pytest.raises(sq.NotFound):
                 stranger.reply(pending.id)
+
+
+def test_over_a_link_the_far_box_leads_the_reply_back(box, caplog):
+    north, south = linked(box)
+    with north, south:
+        first = north.request(order(1), reply="price")
+        assert "goes over link 'south', by which the other box may send to no queue here" in caplog.text
+        with psycopg.connect(box.dsn, autocommit=True) as connection:
+            connection.execute("CREATE ROLE south_road LOGIN")
+        north.define(sq.Queue("prices", sq.Unordered()))
+        links.accept(
+            north, "south", role="south_road", other=str(south.id), queues=["prices"], actor="ann", reason="replies"
+        )
+        south.define(
+            sq.Link("north", dsn=make_conninfo(north.dsn, user="south_road")),
+            sq.Queue("prices", sq.Unordered(), at="north"),
+            sq.Subscription("prices", where="type = 'price'", to="prices"),
+        )
+        caplog.clear()
+        second = north.request(order(2), reply="price")
+        assert "goes over link" not in caplog.text
+        links.transmit(north)
+        work_off(south, "orders", lambda message, tx: sq.Message(type="price", body=b"for " + message.body))
+        links.transmit(south)
+        assert [north.reply(one.id, wait=30).body for one in (first, second)] == [b"for 1", b"for 2"]
+
+
+def test_doctor_names_requests_that_nobody_answers(service):
+    (finding,) = [one for one in doctor.findings_of(service) if one.name == "requests"]
+    assert finding.state == "ok"
+    pending = service.request(question(message_id="q"), reply="answer")
+    rows(service, "UPDATE {schema}.open_requests SET asked_at = asked_at - interval '2 hours'")
+    (finding,) = [one for one in doctor.findings_of(service) if one.name == "requests"]
+    assert "1 request for 'answer' without a reply" in finding.found
+    assert "seriatim trace q" in finding.remedy
+    work_off(service, "asked", answer)
+    assert service.reply(pending.id).body == b"to ?"
