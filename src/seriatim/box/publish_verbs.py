@@ -132,7 +132,7 @@ class PublishVerbs(ABC):
     def publish_answers(self, answers: Sequence[Message], wait_s: float) -> Published:
         """Publish the returned messages of a worker's handlers, like `publish`."""
         delivery = self._worked_on
-        carried = delivery is not None and delivery.leads_to_gate
+        carried = _leads_to_gate(delivery)
         return self._published(Publisher(
             self._access, answers, delay=None, visible_at=None, wait=wait_s, own=self._own, carried=carried,
             in_hand=self._on_way,
@@ -142,7 +142,7 @@ class PublishVerbs(ABC):
     def _on_way(self) -> Sequence[int]:
         """The entries in hand whose results go to a gate."""
         delivery = self._worked_on
-        return delivery.entry_ids if delivery is not None and delivery.leads_to_gate else ()
+        return delivery.entry_ids if delivery is not None and _leads_to_gate(delivery) else ()
 
     def _published(self, publisher: Publisher) -> Published:
         with translated(self._place):
@@ -158,7 +158,7 @@ class PublishVerbs(ABC):
         delivery = self._worked_on
         if delivery is None:
             held = self._held
-            if held is not None and held.holder is not self and held.leads_to_gate and held.is_open:
+            if held is not None and held.holder is not self and _leads_to_gate(held) and held.is_open:
                 raise UsageError(
                     f"another session on this connection has a message of queue {held.queue!r} in hand, which leads to a gate",
                     where=self._place,
@@ -168,7 +168,12 @@ class PublishVerbs(ABC):
                 checked_cause(cause, (), None)
             return messages, False
         if delivery.causes is not None:
-            return delivery.causes.stamped(listed(messages), cause), delivery.leads_to_gate
+            return delivery.causes.stamped(listed(messages), cause), delivery.causes.lead_to_gate
         if cause is not None:
             checked_cause(cause, delivery.messages, delivery.queue)
         return messages, False
+
+
+def _leads_to_gate(delivery: Delivery | None) -> bool:
+    """Whether its messages are on the way to a gate."""
+    return delivery is not None and delivery.causes is not None and delivery.causes.lead_to_gate

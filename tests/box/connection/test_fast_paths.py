@@ -239,6 +239,9 @@ CASES: dict[str, dict[str, Case]] = {
             SINGLE,
             (replace(FIFO, policy=sq.Unordered(), gate="out"), ALL, OUT),
         ),
+        "no reply to a request": Case(
+            published([sq.Message(type="order", context={"customer": "c1", "version": 1, "correlation_id": "request-1"})])
+        ),
     },
     "a turn of the next numbers is judged without columns": {
         "": Case(in_turns(numbered(2, 1), numbered(3, 5), numbered(4)), (STANDARD, ALL)),

@@ -127,11 +127,6 @@ class Delivery(InHand):
             self.causes.iterated()
         self.done()
 
-    @property
-    def leads_to_gate(self) -> bool:
-        """Whether its messages are on the way to a gate."""
-        return self.causes is not None and self.causes.lead_to_gate
-
     def done(self) -> None:
         """Complete all messages. A second call does nothing.
 
