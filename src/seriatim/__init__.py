@@ -31,6 +31,7 @@ from seriatim.errors import (
     Postpone,
     QueryFailed,
     QueueFull,
+    RequestFailed,
     SchemaMismatch,
     SeriatimError,
     Transient,
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from seriatim.box.connection.join import join
     from seriatim.box.instances.instances import Instance
     from seriatim.box.publishing.tickets import Tickets
+    from seriatim.box.requests.requests import Pending, Reply
     from seriatim.box.session import Session
     from seriatim.box.turns.delivery import Delivery
     from seriatim.pipeline.types.message_type import MessageType
@@ -139,6 +141,7 @@ __all__ = [
     "Outcome",
     "Pace",
     "Part",
+    "Pending",
     "Policy",
     "PolicyError",
     "Postpone",
@@ -152,6 +155,8 @@ __all__ = [
     "Regions",
     "Released",
     "Remote",
+    "Reply",
+    "RequestFailed",
     "Retry",
     "Schedule",
     "SchemaMismatch",
@@ -195,6 +200,8 @@ _LATER = {
     "Regions": "seriatim.regions.regions",
     "Session": "seriatim.box.session",
     "Consumed": "seriatim.runtime.workers.handlers",
+    "Pending": "seriatim.box.requests.requests",
+    "Reply": "seriatim.box.requests.requests",
     "Tickets": "seriatim.box.publishing.tickets",
     "Transmitter": "seriatim.runtime.processes.transmitter",
     "Worker": "seriatim.runtime.workers.worker",

@@ -272,6 +272,18 @@ def _dialogs(work: Work) -> Finding:
     return Finding("dialogs", State.WARNING, _listed(told), remedy)
 
 
+def _requests(work: Work) -> Finding:
+    with work.box.access.transaction() as transaction:
+        found = needs.unanswered_requests(transaction, OLD_S)
+    if not found:
+        return Finding("requests", State.OK, "no request has waited long for its reply")
+    told = [
+        f"{counted(one.requests, 'request')} for {one.reply!r} without a reply, the oldest since {_moment(one.since)}"
+        for one in found
+    ]
+    return Finding("requests", State.WARNING, _listed(told), command("trace", found[0].message_id))
+
+
 def _sessions(work: Work) -> Finding:
     with work.box.access.transaction() as transaction:
         found = needs.remembered_sessions(transaction, MANY_SESSIONS)
@@ -482,6 +494,7 @@ CHECKS: dict[str, Callable[[Work], Finding]] = {
     "unrouted": _unrouted,
     "set aside": _set_aside,
     "dialogs": _dialogs,
+    "requests": _requests,
     "sessions": _sessions,
     "queues off": _off,
     "queues full": _full,

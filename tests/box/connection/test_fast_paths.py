@@ -242,6 +242,9 @@ CASES: dict[str, dict[str, Case]] = {
         "a plain number": Case(
             in_turns(numbered(1)), (replace(STANDARD, sequence=sq.Sequence("version", epoch="version")), ALL)
         ),
+        "no reply to a request": Case(
+            published([sq.Message(type="order", context={"customer": "c1", "version": 1, "correlation_id": "request-1"})])
+        ),
     },
     "a turn of the next numbers is judged without columns": {
         "": Case(in_turns(numbered(2, 1), numbered(3, 5), numbered(4)), (STANDARD, ALL)),

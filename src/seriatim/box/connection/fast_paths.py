@@ -102,6 +102,7 @@ class RoutedPart(NamedTuple):
     """Messages that one statement takes in. `messages`: the number of messages. `first`: the first message. `entries`: the number of their
     entries in queues. `problem`: the reason why the first entry is set aside. `has_keys`: whether messages of the call have unique keys.
     `is_numbered`: whether it gets the number of its place at a gate when it comes in. `means`: whether numbers of the call aren't plain.
+    `may_be_reply`: whether its correlation is one that the box has drawn for a request.
     """
 
     messages: int
@@ -111,6 +112,7 @@ class RoutedPart(NamedTuple):
     has_keys: bool
     is_numbered: bool = False
     means: bool = False
+    may_be_reply: bool = False
 
 
 class GroupTurn(NamedTuple):
@@ -210,6 +212,7 @@ SINGLE_MESSAGE = FastPath[RoutedPart](
         "no unique key": lambda case: not case.has_keys,
         "no number of a place": lambda case: not case.is_numbered,
         "a plain number": lambda case: not case.means,
+        "no reply to a request": lambda case: not case.may_be_reply,
     },
 )
 NEXT_NUMBERS = FastPath[GroupTurn](

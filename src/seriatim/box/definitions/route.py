@@ -79,7 +79,8 @@ class Routed:
 
     `numbered`: the queues of the box whose entries get a number when they are stored: a place, as `BoxQueue.numbers`, or their sequence
     from their tickets.
-    `gates`: the gates, if an entry is in a queue on the way to one, or in one.
+    `gates`: the gates, if an entry is in a queue on the way to one, or in one. `awaited`: the rows of messages that reach no queue, and
+    are kept as replies to requests.
     """
 
     version: int
@@ -87,6 +88,7 @@ class Routed:
     entries: Entries
     numbered: frozenset[int] = frozenset()
     gates: Gates | None = None
+    awaited: frozenset[int] = frozenset()
 
     @property
     def on_way(self) -> bool:
@@ -103,7 +105,7 @@ class Routed:
     def notices(self, definitions: Definitions, messages: Sequence[Message], *, again: bool = False) -> list[Notice]:
         """The notices for messages that were routed now, and are new to the box or to their queues."""
         entries, queues = self.entries, {one.queue_id: name for name, one in definitions.queues.items()}
-        wanted = set(entries.places)
+        wanted = self.awaited.union(entries.places)
         unwanted = [] if again else [row for row in range(len(messages)) if row not in wanted]
         refused = [
             (messages[place], queues.get(queue_id), group, problem)

@@ -70,11 +70,18 @@ class _Reading:
         url, source = entry.text("url", required=True), entry.text("source")
         timeout = entry.duration_s("timeout")
         headers, extensions = _texts(entry, "headers"), _texts(entry, "extensions")
+        given = {
+            "timeout": timeout,
+            "response": entry.text("response"),
+            "response_headers": _texts(entry, "response_headers") or None,
+            "response_bytes": entry.whole("response_bytes", 0, 100 * 2**20),
+            "refused": entry.choice("refused", ("fault", "answer")),
+        }
 
         def make() -> Callable[..., Any]:
             from seriatim.endpoints.http import HttpPort  # noqa: PLC0415 -- the client, when it is needed
 
-            more = {} if timeout is None else {"timeout": timeout}
+            more: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
             return HttpPort(url or "", headers=headers, source=source, extensions=extensions, **more)
 
         return make

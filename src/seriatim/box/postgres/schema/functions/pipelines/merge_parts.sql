@@ -89,6 +89,16 @@ BEGIN
         FROM numbered WHERE destinations = 0
     )
     SELECT count(*) INTO taken FROM numbered;
+    IF EXISTS (SELECT FROM {schema}.open_requests) THEN
+        PERFORM {schema}.keep_replies(array_agg(stored.arrival_id), array_agg(stored.position), array_agg(kept.problem))
+        FROM {schema}.arrivals AS mine
+        JOIN {schema}.spool AS stored USING (arrival_id)
+        LEFT JOIN {schema}.unrouted AS kept USING (arrival_id, position)
+        WHERE mine.transaction = pg_current_xact_id();
+        DELETE FROM {schema}.unrouted AS kept USING {schema}.arrivals AS mine, {schema}.replies AS reply
+        WHERE mine.transaction = pg_current_xact_id() AND kept.arrival_id = mine.arrival_id
+            AND reply.arrival_id = kept.arrival_id AND reply.position = kept.position;
+    END IF;
     numbered_queues := {schema}.numbering(ARRAY(
         SELECT unnest(queue_ids) FROM {schema}.arrivals WHERE transaction = pg_current_xact_id()
     ));

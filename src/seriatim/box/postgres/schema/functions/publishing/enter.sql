@@ -1,6 +1,7 @@
 -- Put messages of the spool into queues. The arrays up to `problems` have an item for each message, which stands at its
 -- place (arrival_id, position); an arrival of 0: leave it out. The arrays `entry_…` have an item for each entry;
--- `entry_places` counts messages from 1. A message without entries is unrouted; `problems` says why it isn't what its
+-- `entry_places` counts messages from 1. A message without entries is unrouted, unless it is the
+-- reply to a request; `problems` says why it isn't what its
 -- type says, and `entry_problems` why a queue sets it aside as invalid.
 --
 -- `serials`: the order in which the messages were published, NULL: the spool tells. `stamped`: the stamp of their tickets,
@@ -92,11 +93,17 @@ BEGIN
         ) AS entry (place, queue_id, group_key, sequence, size, priority, problem, subscription_ids, meaning)
         WHERE problem IS NOT NULL AND arrival_ids[place] > 0;
     END IF;
+    IF EXISTS (SELECT FROM {schema}.open_requests) THEN
+        PERFORM {schema}.keep_replies(arrival_ids, positions, problems);
+    END IF;
     IF 0 = ANY (destinations) THEN
         INSERT INTO {schema}.unrouted (arrival_id, position, problem)
         SELECT arrival_id, position, problem
         FROM unnest(arrival_ids, positions, destinations, problems) AS message (arrival_id, position, queues, problem)
-        WHERE queues = 0 AND arrival_id > 0;
+        WHERE queues = 0 AND arrival_id > 0 AND NOT EXISTS (
+            SELECT FROM {schema}.replies AS kept
+            WHERE kept.arrival_id = ANY (ARRAY[message.arrival_id]) AND kept.position = ANY (ARRAY[message.position])
+        );
     END IF;
 END
 $function$;
