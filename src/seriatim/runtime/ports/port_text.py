@@ -18,7 +18,7 @@ _PORT = Language("receive port", "mllp: {listen: …}", "ports-in")
 
 def source_of(text: str, environment: Mapping[str, str] = os.environ) -> Source:
     """Parse the text of a port, and return its source."""
-    kinds = {"mllp": _mllp}
+    kinds = {"mllp": _mllp, "rabbitmq": _rabbitmq}
     return one_of(text, kinds, environment, _PORT, "mllp: {listen: 127.0.0.1:2575}")
 
 
@@ -33,6 +33,18 @@ def _mllp(entry: Section, _: Section) -> Callable[[], Source]:
         from seriatim.runtime.ports.mllp import MllpSource  # noqa: PLC0415 -- what listens, when it is needed
 
         return MllpSource(listen or "", **given)
+
+    return make
+
+
+def _rabbitmq(entry: Section, _: Section) -> Callable[[], Source]:
+    url, queue = entry.text("url", required=True), entry.text("queue", required=True)
+    given = _common(entry) | _given(prefetch=entry.whole("prefetch", 1, 65_535))
+
+    def make() -> Source:
+        from seriatim.runtime.ports.rabbitmq import RabbitmqSource  # noqa: PLC0415 -- of the extra
+
+        return RabbitmqSource(url or "", queue or "", **given)
 
     return make
 

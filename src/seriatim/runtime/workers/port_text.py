@@ -21,7 +21,7 @@ _Handler = Callable[..., Any]
 def port_of(text: str, environment: Mapping[str, str] = os.environ) -> _Handler:
     """Parse the text of a port, and return its handler."""
     kinds = {
-        "http": _http, "table": partial(_table, environment), "files": _files, "queue": _queue, "mllp": _mllp,
+        "http": _http, "table": partial(_table, environment), "files": _files, "queue": _queue, "mllp": _mllp, "rabbitmq": _rabbitmq,
     }  # fmt: skip
     return one_of(text, kinds, environment, _PORT, "http: {url: https://…}")
 
@@ -82,6 +82,18 @@ def _mllp(entry: Section, _: Section) -> Callable[[], _Handler]:
         from seriatim.endpoints.mllp import MllpPort  # noqa: PLC0415
 
         return MllpPort(address or "", **more)
+
+    return make
+
+
+def _rabbitmq(entry: Section, _: Section) -> Callable[[], _Handler]:
+    url, headers = entry.text("url", required=True), texts(entry, "headers")
+    more = _given(**{name: entry.text(name) for name in ("exchange", "routing_key", "app_id")})
+
+    def make() -> _Handler:
+        from seriatim.endpoints.rabbitmq import RabbitmqPort  # noqa: PLC0415 -- of the extra
+
+        return RabbitmqPort(url or "", headers=headers, **more)
 
     return make
 
