@@ -95,9 +95,7 @@ class RabbitmqPort:
                 raise Transient("the broker didn't take the message", where=self.place) from None
             except (AMQPError, OSError) as error:
                 self._drop()
-                if (
-                    is_fresh or attempt or isinstance(error, ChannelClosedByBroker)
-                ):  # else it had been idle for too long
+                if is_fresh or isinstance(error, ChannelClosedByBroker):  # else it had been idle for too long
                     raise Transient(reason_of(error), where=self.place) from None
             except (
                 ValueError,

@@ -115,13 +115,6 @@ class RabbitmqSource(Source):
         with self._reached():
             self._channel.basic_ack(outcomes[-1].taken.handle, multiple=True)
 
-    def hold(self) -> None:
-        """Consume no more: what was delivered stays here."""
-        if self._consumer is not None:
-            with self._reached():
-                self._channel.basic_cancel(self._consumer)
-            self._consumer = None
-
     def go_on(self) -> None:
         """Consume again."""
         if self._connection is not None and self._consumer is None:
@@ -129,7 +122,9 @@ class RabbitmqSource(Source):
                 self._open()
 
     def give_back(self) -> bool:
-        """Give everything back that isn't acknowledged."""
+        """Stop consuming, and give everything back that isn't acknowledged. Before that a full queue is waited for while the broker sends
+        no more than `prefetch`: what goes back to a quorum queue loses its place.
+        """
         with self._reached():
             self._channel.close()
         self._channel, self._consumer = None, None

@@ -37,7 +37,7 @@ __all__ = ["ReceivePort", "disordered"]
 _LOG = logging.getLogger("seriatim.port")
 #: Seconds: between claims of partitions that another process holds; the longest wait for a message; the first and the longest pause
 #: after a failure; how long what was taken is held while a queue is full.
-_CLAIM_S, _WAIT_S, _PAUSE_S, _LONGEST_PAUSE_S, _HELD_S = 1.0, 0.25, 0.25, 10.0, 60.0
+_CLAIM_S, _WAIT_S, _PAUSE_S, _LONGEST_PAUSE_S, _HELD_S = 1.0, 0.25, 0.25, 10.0, 30.0
 #: Bytes of bodies in one transaction, unless one message has more.
 _MOST_BYTES = 16 * 2**20
 _SHORTEST_LEASE_S, _LONGEST_LEASE_S = 2.0, 3600.0
@@ -153,9 +153,7 @@ class ReceivePort:
     def remarks(self) -> list[str]:
         """The queues of the box whose policy inherits the disorder of the source, in words; and what the source can't promise."""
         found = (
-            []
-            if self._source.promise.is_once
-            else [f"messages without an id come in at least once: {self._source.promise.advice}"]
+            [] if self._source.promise.is_once else ["messages without an id come in at least once, all others once"]
         )
         with self._box.access.transaction() as transaction:
             definitions = self._box.access.known.current(transaction)
