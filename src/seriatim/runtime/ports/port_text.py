@@ -18,7 +18,7 @@ _PORT = Language("receive port", "mllp: {listen: …}", "ports-in")
 
 def source_of(text: str, environment: Mapping[str, str] = os.environ) -> Source:
     """Parse the text of a port, and return its source."""
-    kinds = {"mllp": _mllp, "rabbitmq": _rabbitmq}
+    kinds = {"mllp": _mllp, "rabbitmq": _rabbitmq, "kafka": _kafka}
     return one_of(text, kinds, environment, _PORT, "mllp: {listen: 127.0.0.1:2575}")
 
 
@@ -45,6 +45,18 @@ def _rabbitmq(entry: Section, _: Section) -> Callable[[], Source]:
         from seriatim.runtime.ports.rabbitmq import RabbitmqSource  # noqa: PLC0415 -- of the extra
 
         return RabbitmqSource(url or "", queue or "", **given)
+
+    return make
+
+
+def _kafka(entry: Section, _: Section) -> Callable[[], Source]:
+    servers, topic = entry.text("servers", required=True), entry.text("topic", required=True)
+    given = _common(entry) | _given(start=entry.text("start"), options=texts(entry, "options"))
+
+    def make() -> Source:
+        from seriatim.runtime.ports.kafka import KafkaSource  # noqa: PLC0415 -- of the extra
+
+        return KafkaSource(servers or "", topic or "", **given)
 
     return make
 

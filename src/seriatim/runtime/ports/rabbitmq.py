@@ -115,7 +115,7 @@ class RabbitmqSource(Source):
         with self._reached():
             self._channel.basic_ack(outcomes[-1].taken.handle, multiple=True)
 
-    def go_on(self) -> None:
+    def go_on(self, partition: str) -> None:
         """Consume again."""
         if self._connection is not None and self._consumer is None:
             with self._reached():

@@ -57,6 +57,18 @@ class _Held:
     kept_at: float
 
 
+@dataclass(slots=True)
+class _Full:
+    """A partition for whose next message a queue has no room."""
+
+    since: float
+    #: What was taken of it, in order.
+    pending: list[Taken]
+    tried_at: float
+    #: The message for which there is no room, while its source has it back; None: it is pending.
+    probe: Message | None = None
+
+
 class ReceivePort:
     """A port through which messages come into a box.
 
@@ -96,9 +108,8 @@ class ReceivePort:
         self._pending: list[Taken] = []
         self._claim_at = 0.0
         self._problem: str | None = None
-        self._full_since: float | None = None
-        #: A message for which there is no room, while its source has it back.
-        self._probe: Message | None = None
+        #: The partitions for whose next message there is no room.
+        self._full: dict[str, _Full] = {}
         self._stop = Stop()
         self._told: set[str] = set()
         #: The time of the last round that came through, on the monotonic clock.
@@ -170,12 +181,13 @@ class ReceivePort:
             self._stop.wait(_WAIT_S)
             return
         try:
-            if self._probe is not None:
-                self._look_for_room(self._probe)
-            elif not self._pending:
-                self._pending = self._source.take(self._batch, _WAIT_S)
+            for partition, full in list(self._full.items()):
+                if now - full.tried_at >= _WAIT_S:
+                    self._try_again(partition, full)
+            if not self._pending:
+                self._pending = [one for one in self._source.take(self._batch, _WAIT_S) if not self._is_held_up(one)]
             if self._pending:
-                self._publish_some()
+                self._publish_some(self._pending)
             self._keep()
         except _Lost as lost:
             self._lose(str(lost))
@@ -204,42 +216,81 @@ class ReceivePort:
                 extra=fields("port_began", port=self.name, partition=partition),
             )  # fmt: skip
 
-    def _publish_some(self) -> None:
-        """Publish the first of the pending messages: as many as the box takes at once."""
-        portion = self._portion()
+    def _publish_some(self, pending: list[Taken]) -> bool:
+        """Publish the first of the pending messages, as many as the box takes at once; return False if there is no room for one."""
+        portion = self._portion(pending)
         try:
             outcomes = self._commit(portion)
         except QueueFull as error:
-            self._is_refused(portion, error)
-            return
-        except (Unavailable, SourceAway):
-            raise
+            if len(portion) > 1:
+                self._size = len(portion) // 2
+                return True
+            self._stop_partition(portion[0], error)
+            return False
         except UsageError as error:
             if len(portion) > 1:
                 self._size = 1  # one by one: one of them is it
-                return
+                return True
             why = str(error)
             _LOG.warning(
                 "port %s: the box refuses a message, which is kept as unrouted: %s", self.name, why,
                 extra=fields("port_message_refused", port=self.name, message_id=portion[0].message.message_id, error=why),
             )  # fmt: skip
             outcomes = self._commit([portion[0].refused(why)])
-        if self._full_since is not None:
-            self._full_since, self._problem = None, None
-            self._source.go_on()
-        del self._pending[: len(portion)]
+        del pending[: len(portion)]
         self._source.acknowledge(outcomes)
-        self._problem = None
+        if not self._full:
+            self._problem = None
         self._size = min(2 * self._size, self._batch)
+        return True
 
-    def _portion(self) -> list[Taken]:
+    def _is_held_up(self, taken: Taken) -> bool:
+        """Put a message behind those of its partition that there is no room for."""
+        full = self._full.get(taken.partition)
+        if full is None:
+            return False
+        if full.probe is None:
+            full.pending.append(taken)
+        return True
+
+    def _stop_partition(self, first: Taken, error: QueueFull) -> None:
+        """Publish no more of a partition until there is room."""
+        if first.partition in self._full:
+            return
+        held = [one for one in self._pending if one.partition == first.partition]
+        self._pending = [one for one in self._pending if one.partition != first.partition]
+        now = time.monotonic()
+        self._full[first.partition], self._problem = _Full(now, held, now), str(error)
+        self._source.hold(first.partition)
+        for partition in self._held:
+            self._held[partition].kept_at = 0.0  # so that the box knows the problem at once
+        _LOG.warning(
+            "port %s takes no more: %s", self.name, error, extra=fields("port_full", port=self.name, error=str(error))
+        )
+
+    def _try_again(self, partition: str, full: _Full) -> None:
+        """Publish what there may be room for now. What there has been no room for for long goes back to a source that can have it."""
+        full.tried_at = time.monotonic()
+        while full.probe is None and full.pending:
+            if not self._publish_some(full.pending):
+                if full.tried_at - full.since > _HELD_S and self._source.give_back():
+                    full.probe, full.pending = full.pending[0].message, []
+                return
+        if full.probe is not None and not self._has_room(full.probe):
+            return
+        del self._full[partition]
+        self._problem = None if not self._full else self._problem
+        self._held[partition].kept_at = 0.0
+        self._source.go_on(partition)
+
+    def _portion(self, pending: Sequence[Taken]) -> list[Taken]:
         size, count = 0, 0
-        for one in self._pending[: self._size]:
+        for one in pending[: self._size]:
             size += one.size
             if count and size > _MOST_BYTES:
                 break
             count += 1
-        return self._pending[:count]
+        return list(pending[:count])
 
     def _commit(self, portion: Sequence[Taken]) -> list[Outcome]:
         """Publish messages, and commit that together with their positions."""
@@ -308,36 +359,16 @@ class ReceivePort:
         for partition in stale:
             self._held[partition].kept_at = time.monotonic()
 
-    def _is_refused(self, portion: Sequence[Taken], error: QueueFull) -> None:
-        """Do what a full queue asks for: publish fewer, or wait and take no more."""
-        if len(portion) > 1:
-            self._size = len(portion) // 2
-            return
-        now = time.monotonic()
-        if self._full_since is None:
-            self._full_since, self._problem = now, str(error)
-            self._source.hold()
-            _LOG.warning(
-                "port %s takes no more: %s",
-                self.name,
-                error,
-                extra=fields("port_full", port=self.name, error=str(error)),
-            )
-        elif now - self._full_since > _HELD_S and self._source.give_back():
-            self._probe, self._pending = portion[0].message, []
-        self._source.pause(_WAIT_S)
-
-    def _look_for_room(self, probe: Message) -> None:
-        """Try whether a message fits, without publishing it."""
+    def _has_room(self, probe: Message) -> bool:
+        """Whether a message fits; it isn't published."""
         try:
             with self._box.session() as tx:
-                tx.publish(self._fitting(probe, self._box.access.known.definitions), wait=0, unrouted="keep")
-                tx.transaction.connection.rollback()
+                definitions = self._box.access.known.current(tx.transaction)
+                tx.publish(self._fitting(probe, definitions), wait=0, unrouted="keep")
+                tx.connection.rollback()
         except QueueFull:
-            self._source.pause(_WAIT_S)
-            return
-        self._probe, self._full_since, self._problem = None, None, None
-        self._source.go_on()
+            return False
+        return True
 
     def _wait(self, seconds_: float) -> None:
         """Pause while the box is away; the source's connections stay alive."""
@@ -358,7 +389,8 @@ class ReceivePort:
 
     def _let_go(self) -> None:
         """Forget what was taken and isn't acknowledged: the source gives it again."""
-        self._pending, self._probe, self._full_since = [], None, None
+        self._pending = []
+        self._full.clear()
         self._source.close()
         for partition in list(self._held):
             self._leave(partition)
@@ -372,6 +404,7 @@ class ReceivePort:
 
     def _drop(self, partition: str) -> None:
         self._held.pop(partition, None)
+        self._full.pop(partition, None)
         self._pending = [one for one in self._pending if one.partition != partition]
         self._source.end(partition)
 

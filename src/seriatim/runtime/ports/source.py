@@ -117,11 +117,11 @@ class Source(ABC):
     def acknowledge(self, outcomes: Sequence[Outcome]) -> None:
         """Acknowledge messages that are committed."""
 
-    def hold(self) -> None:  # noqa: B027 -- most need nothing
-        """Take no more for a while."""
+    def hold(self, partition: str) -> None:  # noqa: B027 -- most need nothing
+        """Take no more from a partition for a while, if it would send without a bound."""
 
-    def go_on(self) -> None:  # noqa: B027
-        """Take again."""
+    def go_on(self, partition: str) -> None:  # noqa: B027
+        """Take again from a partition."""
 
     def give_back(self) -> bool:
         """Give back what was taken and isn't acknowledged, where others could want it; return False if it is to be kept."""

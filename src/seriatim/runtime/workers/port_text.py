@@ -9,7 +9,7 @@ from typing import Any
 
 from seriatim.box.connection.dsn import resolve, without_secret
 from seriatim.pipeline.text.document import Language
-from seriatim.pipeline.text.one_of import one_of, texts
+from seriatim.pipeline.text.one_of import Maker, one_of, texts
 from seriatim.pipeline.text.section import Section
 
 __all__ = ["port_of"]
@@ -20,8 +20,9 @@ _Handler = Callable[..., Any]
 
 def port_of(text: str, environment: Mapping[str, str] = os.environ) -> _Handler:
     """Parse the text of a port, and return its handler."""
-    kinds = {
-        "http": _http, "table": partial(_table, environment), "files": _files, "queue": _queue, "mllp": _mllp, "rabbitmq": _rabbitmq,
+    kinds: dict[str, Maker[_Handler]] = {
+        "http": _http, "table": partial(_table, environment), "files": _files, "queue": _queue, "mllp": _mllp,
+        "rabbitmq": _rabbitmq, "kafka": _kafka,
     }  # fmt: skip
     return one_of(text, kinds, environment, _PORT, "http: {url: https://…}")
 
@@ -94,6 +95,19 @@ def _rabbitmq(entry: Section, _: Section) -> Callable[[], _Handler]:
         from seriatim.endpoints.rabbitmq import RabbitmqPort  # noqa: PLC0415 -- of the extra
 
         return RabbitmqPort(url or "", headers=headers, **more)
+
+    return make
+
+
+def _kafka(entry: Section, _: Section) -> Callable[[], _Handler]:
+    servers, topic = entry.text("servers", required=True), entry.text("topic", required=True)
+    headers, options = texts(entry, "headers"), texts(entry, "options")
+    more = _given(timeout=entry.duration_s("timeout"))
+
+    def make() -> _Handler:
+        from seriatim.endpoints.kafka import KafkaPort  # noqa: PLC0415 -- of the extra
+
+        return KafkaPort(servers or "", topic or "", headers=headers, options=options, **more)
 
     return make
 
