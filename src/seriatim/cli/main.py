@@ -55,7 +55,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "docs": "List the pages of the documents, or print one: `seriatim docs glossary`.",
     },
     "Pipelines": {
-        "check": "Validate a pipeline file.",
+        "check": "Validate a pipeline file, or a port through which messages come in.",
         "run": "Run the pipeline in FILE until it is stopped; go on where the last run ended.",
         "pipeline": "List and show pipelines, end one, or convert its checkpoint.",
     },
