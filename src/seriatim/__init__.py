@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from seriatim.regions.handler_transaction import HandlerTransaction
     from seriatim.regions.regional_queue import RegionalQueue
     from seriatim.regions.regions import Regions
+    from seriatim.runtime.ports.receive_port import ReceivePort
     from seriatim.runtime.processes.transmitter import Transmitter
     from seriatim.runtime.regional.worker import RegionalWorker
     from seriatim.runtime.workers.async_worker import AsyncWorker
@@ -148,6 +149,7 @@ __all__ = [
     "QueryFailed",
     "Queue",
     "QueueFull",
+    "ReceivePort",
     "Received",
     "Recover",
     "RegionalQueue",
@@ -199,6 +201,7 @@ _LATER = {
     "RegionalWorker": "seriatim.runtime.regional.worker",
     "Regions": "seriatim.regions.regions",
     "Session": "seriatim.box.session",
+    "ReceivePort": "seriatim.runtime.ports.receive_port",
     "Consumed": "seriatim.runtime.workers.handlers",
     "Pending": "seriatim.box.requests.requests",
     "Reply": "seriatim.box.requests.requests",

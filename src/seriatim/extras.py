@@ -20,6 +20,8 @@ EXTRAS = {
     "console": ("starlette", "jinja2"),
     "metrics": ("prometheus_client",),
     "otel": ("opentelemetry.trace",),
+    "rabbitmq": ("pika",),
+    "kafka": ("confluent_kafka",),
 }
 _PARTS = {
     "spark": "the part for pipelines and Spark DataFrames",
@@ -27,6 +29,8 @@ _PARTS = {
     "console": "the console",
     "metrics": "the part that tells metrics",
     "otel": "the part that makes traces",
+    "rabbitmq": "the ports to RabbitMQ",
+    "kafka": "the ports to Kafka",
 }
 
 

@@ -35,6 +35,7 @@ from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.box_properties import TRACE
 from seriatim.pipeline.types.failure_message import FAILURE, Failed, failure_of
 from seriatim.pipeline.types.message import Message, Part
+from seriatim.pipeline.types.taken_from import SOURCE
 
 __all__ = ["publish"]
 
@@ -76,7 +77,7 @@ def _publish(transaction: Transaction, failed: Sequence[MessageFailed]) -> None:
         if failure.message.type != FAILURE
     ]
     if (declared := definitions.types.get(FAILURE)) is not None:  # then it has no other properties
-        known = {*declared.types(), "correlation_id", "location", "parent_id", *TRACE}
+        known = {*declared.types(), "correlation_id", "location", "parent_id", *TRACE, *SOURCE}
         failures = [
             replace(failure, context={name: value for name, value in failure.context.items() if name in known})
             for failure in failures

@@ -25,6 +25,7 @@ from seriatim.box.views.workers import WorkerFilter, WorkerView, workers_of
 from seriatim.operations.finding import Finding, State
 from seriatim.operations.groups import groups, groups_by_error, standing
 from seriatim.operations.period import period_of
+from seriatim.operations.ports import ports
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 
@@ -482,6 +483,38 @@ def _moment(at: datetime | None) -> str:
 
 
 #: The checks by the names of their findings, in the order of the report.
+def _receive_ports(work: Work) -> Finding:
+    """The ports through which messages come in that stand still, or that nobody runs."""
+    known = ports(work.box)
+    if not known:
+        return Finding("receive ports", State.OK, "no message has come in through a port")
+    stopped = [one for one in known if one.is_held and one.problem is not None]
+    if stopped:
+        told = _listed([f"port {one.port!r}{_of_partition(one.partition)}: {one.problem}" for one in stopped])
+        return Finding("receive ports", State.WRONG, told, "mend what it names; the port goes on by itself")
+    left = [one for one in known if not one.is_held]
+    if left:
+        told = _listed(
+            [
+                f"port {one.port!r}{_of_partition(one.partition)}: nobody reads it since {_moment(one.seen_at)}"
+                for one in left
+            ]
+        )
+        remedy = f"start seriatim receive again; a port that is given up: {command('port', 'forget', of=left[0].port)}"
+        return Finding("receive ports", State.WARNING, told, remedy)
+    reused = [one for one in known if one.id_reused]
+    if reused:
+        told = _listed(
+            [f"port {one.port!r}: {counted(one.id_reused, 'message')} under an id with another body" for one in reused]
+        )
+        return Finding("receive ports", State.OK, f"all are read; {told} (property id_reused)")
+    return Finding("receive ports", State.OK, f"all {counted(len(known), 'partition is', 'partitions are')} read")
+
+
+def _of_partition(partition: str) -> str:
+    return f", {partition}" if partition else ""
+
+
 CHECKS: dict[str, Callable[[Work], Finding]] = {
     "faulted": _faulted,
     "unended": _unended,
@@ -505,6 +538,7 @@ CHECKS: dict[str, Callable[[Work], Finding]] = {
     "transactions": _transactions,
     "pipelines": _pipelines,
     "bulk": _bulk_operations,
+    "receive ports": _receive_ports,
 }
 #: Those of one queue.
 OF_QUEUE = (

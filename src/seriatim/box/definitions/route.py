@@ -173,7 +173,8 @@ class Router:
         #: By queue the filters that say what its numbers mean, with their texts.
         self._meaning: dict[str, list[tuple[str, Expression]]] = {
             name: [
-                (text, self._filter(text, f"queue {name!r}: {what}")) for what, text in one.declared.says.filters.items()
+                (text, self._filter(text, f"queue {name!r}: {what}"))
+                for what, text in one.declared.says.filters.items()
             ]
             for name, one in definitions.queues.items()
             if one.declared.says.says() and ("queue", name) not in self.unfit

@@ -97,7 +97,9 @@ class _NumbersNow:
         changed, sequences = self.changed[rows].tolist(), self.sequences
         texts = self.meanings.take(rows).texts([self.lacks.get(row, ()) for row in rows.tolist()])
         return {
-            f"{what}_sequences": [sequences[row] if new else None for row, new in zip(rows.tolist(), changed, strict=True)],
+            f"{what}_sequences": [
+                sequences[row] if new else None for row, new in zip(rows.tolist(), changed, strict=True)
+            ],
             f"{what}_meanings": [text if new else None for text, new in zip(texts, changed, strict=True)],
         }
 
@@ -451,7 +453,9 @@ class Turn:
         goes = ready & (rank_in_group(line.place) < self._at_most)
         stays = line.take(~goes)
         # What is found out about a number would be lost, if a message is put back that leaves at once.
-        kept = self._kept(after.held, line.take(line.fresh & (~goes if now is None else ~goes | now.changed[line.row])), now)
+        kept = self._kept(
+            after.held, line.take(line.fresh & (~goes if now is None else ~goes | now.changed[line.row])), now
+        )
         aside, aside_rows = self._messages(decided.take(decided.disposition != Disposition.RELEASED))
         changes = (
             self._groups(after, decided)
@@ -587,7 +591,9 @@ class Turn:
         modulus = getattr(policy, "modulus", None)
         turned = 0 if modulus is None else UNWRAPPED
         held, done = after.held, decided.take(decided.disposition != Disposition.INVALID)
-        waits = held.bits & (OF_ENDED | IN_LINE) if isinstance(policy, StandardNumbers) else np.zeros(len(held), np.int64)
+        waits = (
+            held.bits & (OF_ENDED | IN_LINE) if isinstance(policy, StandardNumbers) else np.zeros(len(held), np.int64)
+        )
         for one, more in (
             # In a line they are as their producer gave them.
             (held, np.where(waits & IN_LINE, waits, waits | turned)),

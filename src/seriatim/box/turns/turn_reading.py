@@ -159,7 +159,16 @@ def turn_of(
     queue: BoxQueue, locked: LockedGroups, row: Any, at_most: int, portion: dict[str, int], in_hand: Sequence[int] = ()
 ) -> TurnStart:
     """Return the turn of locked groups, from the row with all their data, without entries that are in hand."""
-    known = (row.group_keys, row.incarnations, row.states, row.skipped, row.group_arrivals, row.decided, row.remembered, row.lives)
+    known = (
+        row.group_keys,
+        row.incarnations,
+        row.states,
+        row.skipped,
+        row.group_arrivals,
+        row.decided,
+        row.remembered,
+        row.lives,
+    )
     groups = [GroupRow(*values) for values in zip(*(each or () for each in known), strict=True)]
     columns = (row.request_places, row.request_ids, row.actions)
     requests = [Request(*values) for values in zip(*(each or () for each in columns), strict=True)]

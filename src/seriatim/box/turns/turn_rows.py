@@ -136,7 +136,9 @@ def lives_of(state: State, places: Sequence[int], known: Sequence[GroupRow]) -> 
     if not rows:
         return state
     count = len(Lives.__slots__)
-    lives = state.lives.put(np.array([at for at, _ in rows]), Lives(*np.array([its[:count] for _, its in rows], np.int64).T))
+    lives = state.lives.put(
+        np.array([at for at, _ in rows]), Lives(*np.array([its[:count] for _, its in rows], np.int64).T)
+    )
     ended = [(at, *run) for at, its in rows for run in zip(its[count + 1 :: 2], its[count + 2 :: 2], strict=True)]
     return replace(state, lives=lives, ended=Ranges(*np.array(ended, np.int64).reshape(-1, 3).T))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from seriatim.cli.options.receive_ports import ports_of, receive_ports
 from seriatim.cli.options.which import opened_patiently, which_box
 from seriatim.cli.options.worker_options import worker_options
 from seriatim.cli.shown.telling import telling_work
@@ -40,6 +41,7 @@ __all__ = ["serve"]
     "--regions", "regions_file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
     help="Tend the two regions that this file declares: copy what one has and the other lacks, and report to their journal.",
 )  # fmt: skip
+@receive_ports
 @worker_options
 @which_box
 def serve(
@@ -52,6 +54,7 @@ def serve(
     key: str | None,
     authority: str | None,
     regions_file: str | None,
+    ports: tuple[str, ...],
     transient: tuple[str, ...],
     business: tuple[str, ...],
     log_level: str,
@@ -91,6 +94,7 @@ def serve(
             log_format=log_format,
             links=links,
             regions=regions,
+            ports=ports_of(box, ports),
         )
         found = queues or [one.queue for one in activations(box)]
         what = (
@@ -101,6 +105,8 @@ def serve(
         if links is not None:
             click.echo(f"other boxes find this one at {links.address}", err=True)
         click.echo(f"{what}; Ctrl-C stops it", err=True)
+        if serving.ports:
+            click.echo(f"receiving through {', '.join(one.name for one in serving.ports)}", err=True)
         if regions is not None:
             click.echo(f"tending the regions {regions.name}", err=True)
         with telling_work(metrics, box, None, serving):

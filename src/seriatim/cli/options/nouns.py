@@ -15,6 +15,7 @@ __all__ = ["LISTED", "VERBS", "brought_to_commands"]
 VERBS: Mapping[str, str] = {
     "connections": "connection",
     "groups": "group",
+    "ports": "port",
     "queues": "queue",
     "schedules": "schedule",
     "subscriptions": "subscription",

@@ -12,7 +12,19 @@ import numpy as np
 
 from seriatim.kernel.values.columns import Bools, Columns, Ints, empty_ints
 
-__all__ = ["REASONS", "Decided", "Disposition", "EventKind", "EventRow", "Events", "Reason", "no_events", "no_messages", "numbers_in", "runs_of"]
+__all__ = [
+    "REASONS",
+    "Decided",
+    "Disposition",
+    "EventKind",
+    "EventRow",
+    "Events",
+    "Reason",
+    "no_events",
+    "no_messages",
+    "numbers_in",
+    "runs_of",
+]
 
 #: How many numbers that a set lacks are shown one by one: its size may be any.
 MOST_SHOWN = 10_000
@@ -358,7 +370,9 @@ def runs_of(events: Events) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
     """What partial sets lack: for each its group, its time, and the runs of the missing numbers."""
     its = events.take(events.kind == EventKind.INCOMPLETE)
     found: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for group, at, first, last in zip(its.group.tolist(), its.at.tolist(), its.first.tolist(), its.last.tolist(), strict=True):
+    for group, at, first, last in zip(
+        its.group.tolist(), its.at.tolist(), its.first.tolist(), its.last.tolist(), strict=True
+    ):
         found.setdefault((group, at), []).append((first, last))
     for (group, at), runs in found.items():
         yield group, at, runs

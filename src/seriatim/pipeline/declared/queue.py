@@ -143,7 +143,11 @@ class Queue(Declaration):
         """Refuse what can't be said together with what numbers mean."""
         if not isinstance(policy, StandardNumbers | BestEffortNumbers):
             return
-        for argument, other in (("group.opens", self.group.opens), ("group.closes", self.group.closes), ("gate", self.gate)):
+        for argument, other in (
+            ("group.opens", self.group.opens),
+            ("group.closes", self.group.closes),
+            ("gate", self.gate),
+        ):
             if other is not None:
                 raise self._wrong(
                     ("sequence", argument),
@@ -151,7 +155,9 @@ class Queue(Declaration):
                     "leave one of them out",
                 )
         if self.numbered_by == "ticket":
-            raise self._wrong("sequence", "tickets turn over, and have epochs, by themselves", "name the property alone")
+            raise self._wrong(
+                "sequence", "tickets turn over, and have epochs, by themselves", "name the property alone"
+            )
 
     def _check_order(self) -> None:
         if isinstance(self.policy, Unordered):

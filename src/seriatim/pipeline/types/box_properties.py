@@ -19,6 +19,7 @@ from seriatim.pipeline.types.failure_message import FAILURE_PROPERTIES
 from seriatim.pipeline.types.message_type import MessageType
 from seriatim.pipeline.types.origin import ORIGIN
 from seriatim.pipeline.types.sent_by import LINK
+from seriatim.pipeline.types.taken_from import SOURCE
 
 __all__ = [
     "DIALOG",
@@ -57,6 +58,7 @@ OWN: Mapping[str, str] = {
     **TRACE,
     **ORIGIN,
     **LINK,
+    **SOURCE,
 }
 #: The properties of a message's dialog, if it came for a service; `dialog_sequence` is its number in its direction.
 DIALOG: Mapping[str, str] = {

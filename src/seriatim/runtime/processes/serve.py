@@ -15,8 +15,10 @@ from seriatim.pipeline.declared.error_class import FaultKinds
 from seriatim.pipeline.declared.work_limits import Limits
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.regions.regions import Regions
+from seriatim.runtime.ports.receive_port import ReceivePort
 from seriatim.runtime.processes.link_server import LinkServer
 from seriatim.runtime.processes.reader_pool import ReaderPool
+from seriatim.runtime.processes.receiving import Receiving
 from seriatim.runtime.processes.schedule_clock import ScheduleClock
 from seriatim.runtime.processes.transmitter import TransmitterThread
 from seriatim.runtime.regional.tending import TendingThread
@@ -34,7 +36,7 @@ _KEEP_S = 1.0
 
 
 class Serve:
-    """Starts and stops readers, publishes the messages of schedules, transmits over links, and tends regions, until it is stopped."""
+    """Starts and stops readers, publishes the messages of schedules, transmits over links, tends regions and receives through ports."""
 
     def __init__(
         self,
@@ -48,6 +50,7 @@ class Serve:
         log_format: str = "text",
         links: LinkServer | None = None,
         regions: Regions | None = None,
+        ports: Sequence[ReceivePort] = (),
     ) -> None:
         definitions = box.definitions()
         for queue in queues:
@@ -71,6 +74,9 @@ class Serve:
         #: The door for other boxes; it is started and closed here. None: there is none.
         self._links = links
         self._tending = None if regions is None else TendingThread(regions)
+        #: The ports through which messages come in beside the work of readers.
+        self.ports = tuple(ports)
+        self._receiving = Receiving(self.ports) if self.ports else None
         self._measured = Snapshot()
         #: The time of the last look at the queues to serve, on the monotonic clock.
         self.looked = 0.0
@@ -86,6 +92,8 @@ class Serve:
             try:
                 if self._links is not None:
                     self._links.start()
+                if self._receiving is not None:
+                    self._receiving.begin()
                 while not self._stop.requested:
                     self._look(slots)
                     chores.look()
@@ -95,6 +103,8 @@ class Serve:
                         self._tending.look()
                     self._stop.wait(_LOOK_S)
             finally:
+                if self._receiving is not None:
+                    self._receiving.end()
                 self._end(slots)
                 chores.end()
                 schedules.end()
@@ -124,7 +134,7 @@ class Serve:
 
     def late(self) -> list[str]:
         """Return the parts beside its readers that stand still, in words. Thread-safe."""
-        return [] if self._tending is None else self._tending.late()
+        return [text for one in (self._tending, self._receiving) if one is not None for text in one.late()]
 
     def _look(self, slots: Slots) -> None:
         """Update each queue's pool of readers."""

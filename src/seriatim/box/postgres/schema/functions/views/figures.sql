@@ -251,6 +251,9 @@ BEGIN
                 (coalesce(newest.epoch, 0)::numeric * place.last_number + coalesce(newest.taken, 0))::double precision
             )
     ) AS what (figure, value);
+    RETURN QUERY SELECT 'port_up', known.port, known.partition,
+        (known.expires_at > clock_timestamp() AND known.problem IS NULL)::integer::double precision
+    FROM {schema}.ports AS known;
     RETURN QUERY SELECT 'bytes', coalesce(parent.relname, class.relname)::text, NULL::text,
         sum(pg_total_relation_size(class.oid))::double precision
     FROM pg_class AS class
