@@ -36,10 +36,10 @@ _IDLE_S = 15.0
 
 
 class WaitingCoroutine:
-    """The place of one coroutine in the line of a queue; in a ``with``."""
+    """The place of one coroutine in the line of a queue; in a ``with``. `box`: the box by whose role it receives."""
 
-    def __init__(self, lines: WaitingLines, queue: str, *, is_particular: bool) -> None:
-        self.queue = queue
+    def __init__(self, lines: WaitingLines, box: MessageBox, queue: str, *, is_particular: bool) -> None:
+        self.line = box, queue
         #: Whether not every message of the queue is for it.
         self.is_particular = is_particular
         self.is_looking = False
@@ -134,7 +134,7 @@ class WaitingLines:
     def __init__(self, box: MessageBox) -> None:
         self._box = box
         self._lock = threading.Lock()
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[tuple[MessageBox, str], _Line] = {}
         self._thread: threading.Thread | None = None
         #: A pipe that tells the thread of a change.
         self._heard, self._told = os.pipe()
@@ -142,21 +142,21 @@ class WaitingLines:
         os.set_blocking(self._told, False)
         self._is_closed = False
 
-    def place(self, queue: str, *, is_particular: bool) -> WaitingCoroutine:
+    def place(self, queue: str, *, is_particular: bool, box: MessageBox | None = None) -> WaitingCoroutine:
         """A place for a coroutine; arguments as of `WaitingCoroutine`."""
-        return WaitingCoroutine(self, queue, is_particular=is_particular)
+        return WaitingCoroutine(self, box or self._box, queue, is_particular=is_particular)
 
     def enter(self, place: WaitingCoroutine) -> None:
         """A coroutine is about to look for the first time."""
         with self._lock:
-            line = self._lines.get(place.queue)
+            line = self._lines.get(place.line)
             if line is not None and line.is_asked:
                 line.places[place] = None
 
     def wait(self, place: WaitingCoroutine) -> None:
         """A coroutine has looked in vain, and waits."""
         with self._lock:
-            line = self._lines.setdefault(place.queue, _Line())
+            line = self._lines.setdefault(place.line, _Line())
             if place in line.places:
                 if place.is_looking:
                     line.looked(place, goes_on=place.is_particular)
@@ -174,14 +174,14 @@ class WaitingLines:
     def leave(self, place: WaitingCoroutine) -> None:
         """A coroutine waits no more: it has a message, its time is over, or it was cancelled."""
         with self._lock:
-            line = self._lines.get(place.queue)
+            line = self._lines.get(place.line)
             if line is None or place not in line.places:
                 return
             del line.places[place]
             line.blind = [other for other in line.blind if other is not place]
             line.looked(place, goes_on=True)
             if not line.places:
-                del self._lines[place.queue]
+                del self._lines[place.line]
                 self._stir()
 
     @property
@@ -245,8 +245,11 @@ class WaitingLines:
             with suppress(BlockingIOError):
                 os.read(self._heard, 65536)
             with self._lock:
-                known = self._box.access.known.definitions.queues
-                lines = {known[name].queue_id: line for name, line in self._lines.items() if name in known}
+                lines = {
+                    (box.access.role, known[name].queue_id): line
+                    for (box, name), line in self._lines.items()
+                    if name in (known := box.access.known.definitions.queues)
+                }
                 if is_called:
                     for line in lines.values():
                         line.is_asked = False

@@ -53,12 +53,16 @@ class AsyncMessageBox(OnlyAsyncWith):
     """
 
     def __init__(self, box: MessageBox, *, owns: bool = False) -> None:
-        self.sync = box
-        self._is_owner = owns
-        self._process = os.getpid()
+        self._be(box, os.getpid(), owns=owns)
         self._threads = ThreadPoolExecutor(box.connections, thread_name_prefix="seriatim-aio")
         self._slots = Slots(box.connections, box.access.place)
         self._lines = WaitingLines(box)
+        self._shares = False
+
+    def _be(self, box: MessageBox, process: int, *, owns: bool) -> None:
+        self.sync = box
+        self._is_owner = owns
+        self._process = process
 
     @classmethod
     def open(
@@ -160,6 +164,13 @@ class AsyncMessageBox(OnlyAsyncWith):
         """Open the same box with more connections; arguments and errors are those of `MessageBox.more`."""
         return type(self)(self.sync.more(connections, turn_limit), owns=True)
 
+    def as_role(self, role: str) -> Self:
+        """Open the same box as another role; arguments and errors are those of `MessageBox.as_role`. Both share connections and threads."""
+        own = object.__new__(type(self))
+        own._be(self.sync.as_role(role), self._process, owns=True)
+        own._threads, own._slots, own._lines, own._shares = self._threads, self._slots, self._lines, True
+        return own
+
     def session(self, connection: ApplicationConnection | None = None) -> AbstractAsyncContextManager[AsyncSession]:
         """Begin a session: one transaction. It commits at the end of the block; an exception or a cancellation rolls it back.
 
@@ -172,7 +183,13 @@ class AsyncMessageBox(OnlyAsyncWith):
         self._check_process()
         joined, lock = for_threads(connection)
         return BegunSession(
-            lambda: self.sync.session(joined), self._submit, self._slots, self._lines, lock, own=connection is None
+            lambda: self.sync.session(joined),
+            self._submit,
+            self._slots,
+            self._lines,
+            lock,
+            own=connection is None,
+            box=self.sync,
         )
 
     async def run(self, function: Callable[Concatenate[MessageBox, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -223,8 +240,9 @@ class AsyncMessageBox(OnlyAsyncWith):
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
-        self._threads.shutdown(wait=False)
-        self._lines.close()
+        if not self._shares:
+            self._threads.shutdown(wait=False)
+            self._lines.close()
         if self._is_owner:
             self.sync.close()
 

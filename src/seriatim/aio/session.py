@@ -17,6 +17,7 @@ from seriatim.aio.delivery import AsyncDelivery
 from seriatim.aio.face import counterpart
 from seriatim.aio.lines import WaitingLines
 from seriatim.aio.slots import Slots
+from seriatim.box.box import MessageBox
 from seriatim.box.connection.round_trip import is_idle
 from seriatim.box.connection.wait_time import patience_of_receiver
 from seriatim.box.connection.with_block import OnlyAsyncWith
@@ -207,11 +208,13 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
         lock: AbstractAsyncContextManager[Any],
         *,
         own: bool = True,
+        box: MessageBox | None = None,
     ) -> None:
         super().__init__(submit, patience_s=5.0 if own else None)
         self._begin = begin
         self._slots = slots
         self._lines = lines
+        self._box = box
         self._lock = lock
         #: Whether the transaction is the session's own; False: the caller's.
         self._own = own
@@ -302,7 +305,7 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
             return await self._do(lambda session: look(session, wait))
         loop = asyncio.get_running_loop()
         until, pause_s = loop.time() + wait_s, _FIRST_PAUSE_S
-        with self._lines.place(queue, is_particular=is_particular) as place:
+        with self._lines.place(queue, is_particular=is_particular, box=self._box) as place:
             while not (wait_s == math.inf and self._lines.is_ending):
                 try:
                     result = await self._call(lambda: self._looked(look))

@@ -33,6 +33,7 @@ from seriatim.box.views.box_status import BoxStatus, read_status
 from seriatim.box.views.message_status import MessageStatus, status_of
 from seriatim.box.views.peek import Peeked, peek
 from seriatim.pipeline.declared.box_settings import Unroutable, checked_unrouted
+from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Message
 
 __all__ = ["MessageBox"]
@@ -161,6 +162,19 @@ class MessageBox(OnlyWith, Closing):
             UsageError: the box is closed, or the limit is invalid.
         """
         return type(self)(self._connections.more(connections, turn_limit))
+
+    def as_role(self, role: str) -> Self:
+        """Open the same box as another role: each of its transactions begins with ``SET LOCAL ROLE``.
+
+        Both objects share all connections. The role that has connected has to be a member of the role that may become it.
+
+        Args:
+            role: the name of the role.
+
+        Raises:
+            UsageError: the box is closed, or the name isn't text.
+        """
+        return type(self)(self._connections.more(0, None, checked_text(role, "a role's name")))
 
     def session(self, connection: psycopg.Connection | None = None) -> SessionBlock:
         """Begin a session, with ``with``: one transaction. It commits at the end of the block; an exception rolls it back.

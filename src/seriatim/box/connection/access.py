@@ -45,6 +45,8 @@ class Access:
     trials: TrialLooks = field(default_factory=TrialLooks)
     #: The messages that this process has logged for publishers, and for queues of other boxes.
     told: ToldOnce = field(default_factory=ToldOnce)
+    #: The role as which its transactions run; None: the role that has connected.
+    role: str | None = None
     #: How `publish` treats messages that reach no queue; None: by the box's settings.
     unrouted: str | None = None
     #: Set when no receiver shall wait forever any more.
