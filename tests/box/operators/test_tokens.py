@@ -37,10 +37,16 @@ def found(box, token):
 
 def test_a_token_is_found_until_it_is_revoked_and_only_its_hash_is_kept(shop):
     token = create_token(shop, "shop", role="app", publish=["orders"], receive=["orders"], server="srv")
-    assert (found(shop, token).role, found(shop, token).publish, found(shop, token).is_mighty) == ("app", ["orders"], False)
+    assert (found(shop, token).role, found(shop, token).publish, found(shop, token).is_mighty) == (
+        "app",
+        ["orders"],
+        False,
+    )
     assert found(shop, token + "x") is None
     assert token not in str(rows(shop, "SELECT t::text FROM box.tokens AS t"))
-    assert [(one.name, one.role, one.server, one.receive) for one in tokens(shop)] == [("shop", "app", "srv", ["orders"])]
+    assert [(one.name, one.role, one.server, one.receive) for one in tokens(shop)] == [
+        ("shop", "app", "srv", ["orders"])
+    ]
     with as_role(shop, "srv") as served:  # which has no rights of its own
         assert found(served, token).name == "shop"
         with pytest.raises(sq.EnvironmentProblem, match="may not publish"):
@@ -88,7 +94,10 @@ def test_each_transaction_of_a_box_as_a_role_runs_as_it(shop):
             assert tx.commit_and_receive() is None
         with served.session() as tx:
             assert tx.connection.execute("SELECT current_user").fetchone()[0] == "srv"
-        with pytest.raises(sq.EnvironmentProblem, match="permission denied to set role"), served.as_role("seriatim") as no:
+        with (
+            pytest.raises(sq.EnvironmentProblem, match="permission denied to set role"),
+            served.as_role("seriatim") as no,
+        ):
             no.publish(ORDER)
 
 
@@ -109,7 +118,9 @@ def test_coroutines_of_two_roles_wait_on_one_connection(shop):
             while len(await box.run(lambda _: rows(shop, "SELECT 1 FROM box.waiters"))) < 2:
                 await asyncio.sleep(0.01)
             ((connections,),) = rows(shop, "SELECT count(*) FROM pg_stat_activity WHERE usename = 'srv'")
-            shop.publish([ORDER, sq.Message(type="bill", context={"to": "bills", "customer_id": "c1"}, message_id="m2")])
+            shop.publish(
+                [ORDER, sq.Message(type="bill", context={"to": "bills", "customer_id": "c1"}, message_id="m2")]
+            )
             return connections, await asyncio.gather(*waiting)
 
     with as_role(shop, "srv") as served:
@@ -122,14 +133,22 @@ def test_sql_publishes_with_a_delay_a_moment_and_a_key(shop):
     def published(last):
         return rows(shop, f"SELECT box.publish('order', '', '{{\"customer_id\": \"c1\"}}', {last})")[0][0]
 
-    published("delay => '1 hour', message_id => 'a'")
-    published("visible_at => now() + interval '1 hour', message_id => 'b'")
-    published("visible_at => '1980-01-01', message_id => 'c', \"unique\" => 'k'")
+    published("message_id => 'c', visible_at => '1980-01-01', \"unique\" => 'k'")
     published("message_id => 'd', \"unique\" => 'k', unrouted => 'keep'")
+    published("message_id => 'a', delay => '1 hour'")
+    published("message_id => 'b', visible_at => now() + interval '1 hour'")
     with shop.session() as tx:
-        assert tx.receive("orders", limit=10) is None or True
-    shop.tick()
-    assert [one.until is not None for one in map(shop.status_of, "ab")] == [True, True] if False else True
-    for wrong in ("delay => '-1 s'", "delay => '1 s', visible_at => now()", "unrouted => 'refuse'", "unrouted => 'x'", "\"unique\" => ''", "delay => '100000 days'"):
+        assert [one.message_id for one in tx.receive("orders", limit=10)] == ["c"]
+    assert [shop.status_of(one).queues[0].until is None for one in "ab"] == [False, False]
+    assert rows(shop, "SELECT count(*) FROM box.entries") == [(2,)]
+    for wrong in (
+        *(
+            "delay => '-1 s'",
+            "delay => '1 s', visible_at => now()",
+            "delay => '100000 days'",
+            "visible_at => 'infinity'",
+        ),
+        *("unrouted => 'refuse'", "unrouted => 'x'", "\"unique\" => ''"),
+    ):
         with pytest.raises(psycopg.errors.InvalidParameterValue):
             published(wrong)

@@ -58,6 +58,8 @@ class KnownToken:
     receive: list[str]
     #: Whether its role has become the owner of the box, or a superuser.
     is_mighty: bool
+    #: The id space of its role.
+    id_space: str
 
 
 def create(
