@@ -63,11 +63,13 @@ from seriatim.pipeline.types.schedule import Schedule
 
 if TYPE_CHECKING:
     from seriatim.aio.delivery import AsyncDelivery
+    from seriatim.aio.lease import AsyncTakenLease
     from seriatim.aio.message_box import AsyncMessageBox
     from seriatim.aio.session import AsyncSession
     from seriatim.box.box import MessageBox
     from seriatim.box.connection.join import join
     from seriatim.box.instances.instances import Instance
+    from seriatim.box.leases.taken import LeaseAnswer, LeasedMessage, Principal, TakenLease
     from seriatim.box.publishing.tickets import Tickets
     from seriatim.box.session import Session
     from seriatim.box.turns.delivery import Delivery
@@ -94,6 +96,7 @@ __all__ = [
     "AsyncDelivery",
     "AsyncMessageBox",
     "AsyncSession",
+    "AsyncTakenLease",
     "AsyncWorker",
     "BestEffort",
     "BoxDisabled",
@@ -125,7 +128,9 @@ __all__ = [
     "Item",
     "Keep",
     "Lease",
+    "LeaseAnswer",
     "LeaseLost",
+    "LeasedMessage",
     "Limit",
     "Link",
     "LinkProtocolError",
@@ -142,6 +147,7 @@ __all__ = [
     "Policy",
     "PolicyError",
     "Postpone",
+    "Principal",
     "QueryFailed",
     "Queue",
     "QueueFull",
@@ -162,6 +168,7 @@ __all__ = [
     "Session",
     "Standard",
     "Subscription",
+    "TakenLease",
     "Tickets",
     "Transient",
     "Transmitter",
@@ -184,9 +191,12 @@ _LATER = {
     "AsyncDelivery": "seriatim.aio.delivery",
     "AsyncMessageBox": "seriatim.aio.message_box",
     "AsyncSession": "seriatim.aio.session",
+    "AsyncTakenLease": "seriatim.aio.lease",
     "AsyncWorker": "seriatim.runtime.workers.async_worker",
     "Delivery": "seriatim.box.turns.delivery",
     "Instance": "seriatim.box.instances.instances",
+    "LeaseAnswer": "seriatim.box.leases.taken",
+    "LeasedMessage": "seriatim.box.leases.taken",
     "MessageBox": "seriatim.box.box",
     "MessageType": "seriatim.pipeline.types.message_type",
     "HandlerTransaction": "seriatim.regions.handler_transaction",
@@ -195,6 +205,8 @@ _LATER = {
     "Regions": "seriatim.regions.regions",
     "Session": "seriatim.box.session",
     "Consumed": "seriatim.runtime.workers.handlers",
+    "Principal": "seriatim.box.leases.taken",
+    "TakenLease": "seriatim.box.leases.taken",
     "Tickets": "seriatim.box.publishing.tickets",
     "Transmitter": "seriatim.runtime.processes.transmitter",
     "Worker": "seriatim.runtime.workers.worker",

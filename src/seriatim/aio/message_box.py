@@ -7,12 +7,14 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar
 from uuid import UUID
 
 from seriatim.aio.calls import Calls
 from seriatim.aio.face import counterpart
+from seriatim.aio.lease import AsyncTakenLease
 from seriatim.aio.lines import WaitingLines
 from seriatim.aio.opening import Opening
 from seriatim.aio.session import AsyncSession, BegunSession
@@ -23,6 +25,8 @@ from seriatim.box.connection.connections import DEFAULT_SCHEMA
 from seriatim.box.connection.wait_time import patience
 from seriatim.box.connection.with_block import OnlyAsyncWith
 from seriatim.box.definitions.change import Change
+from seriatim.box.leases.door import Door, Wanted
+from seriatim.box.leases.taken import Principal
 from seriatim.box.postgres.migrate import Migration
 from seriatim.box.views.box_status import BoxStatus
 from seriatim.box.views.message_status import MessageStatus
@@ -180,6 +184,9 @@ class AsyncMessageBox(OnlyAsyncWith):
             connection: the caller's psycopg connection to the same database, also one for asyncio. The session then takes part
                 in the caller's transaction, and neither commits it nor rolls it back.
         """
+        return self._begun(connection)
+
+    def _begun(self, connection: ApplicationConnection | None = None) -> BegunSession:
         self._check_process()
         joined, lock = for_threads(connection)
         return BegunSession(
@@ -199,6 +206,40 @@ class AsyncMessageBox(OnlyAsyncWith):
             what the function returns; its exception passes through.
         """
         return await self._do(lambda box: function(box, *args, **kwargs))
+
+    async def lease(
+        self,
+        queue: str,
+        *,
+        limit: int = 50,
+        lease: float | str | timedelta = "30s",
+        wait: float | str | None = None,
+        group: str | UUID | None = None,
+        attempt_id: str | None = None,
+        max_bytes: int | None = None,
+        principal: Principal | None = None,
+    ) -> AsyncTakenLease | None:
+        """Take the next messages of a group under a lease; arguments, result and errors are those of `MessageBox.lease`.
+
+        A coroutine that waits holds no thread and no connection. Cancelling it before its answer hands nothing out, or a lease that
+        `attempt_id` finds again.
+        """
+        wanted = Wanted.checked(queue, limit, lease, group, attempt_id, max_bytes)
+        door = Door(self.sync.access, principal)
+        with door.attempt(wanted):
+            async with self._begun() as session:
+                taken = await session.waited(
+                    lambda one, waiting: door.look(one, wanted, waiting), queue, wait, is_particular=group is not None
+                )
+            return None if taken is None else AsyncTakenLease(taken, self._call)
+        return None
+
+    def leased(self, lease_id: UUID | str, *, principal: Principal | None = None) -> AsyncTakenLease:
+        """A handle of a lease by its id; arguments and errors are those of `MessageBox.leased`."""
+        return AsyncTakenLease(self.sync.leased(lease_id, principal=principal), self._call)
+
+    async def _call(self, work: Callable[[], T]) -> T:
+        return await self._do(lambda _: work())
 
     async def drop(self, **named: str | Iterable[str]) -> list[Change]:
         """Drop unused definitions, all or none; arguments, result and errors are those of `MessageBox.drop`."""

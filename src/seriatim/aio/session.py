@@ -285,13 +285,13 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
             return session.receive(queue, limit=limit, group=group, dialog=dialog, wait=wait)
 
         particular = group is not None or dialog is not None
-        return self._as_ours(await self._waited(look, queue, wait, is_particular=particular))
+        return self._as_ours(await self.waited(look, queue, wait, is_particular=particular))
 
     async def next_group(self, queue: str, *, wait: float | str | None = None) -> UUID | None:
         """As of every session."""
-        return await self._waited(lambda session, wait: session.next_group(queue, wait=wait), queue, wait)
+        return await self.waited(lambda session, wait: session.next_group(queue, wait=wait), queue, wait)
 
-    async def _waited(
+    async def waited(
         self,
         look: Callable[[Session, float | str | None], T | None],
         queue: str,

@@ -62,6 +62,7 @@ def tick(access: Access, *, at_once: bool = False) -> Tick:
     with access.transaction() as transaction:
         transaction.check_enabled()
         transaction.do("number_left")
+        transaction.do("drop_deliveries")
     put_right = _others_put_right(access) if at_once else 0
     scheduled = _scheduled(access)
     routed, groups, dialogs = route_pending(access), 0, fire(access)

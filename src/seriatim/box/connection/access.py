@@ -49,6 +49,8 @@ class Access:
     role: str | None = None
     #: How `publish` treats messages that reach no queue; None: by the box's settings.
     unrouted: str | None = None
+    #: By attempt at a lease: the call that has its place, see `Door.attempt`.
+    attempts: dict[tuple[object, ...], object] = field(default_factory=dict)
     #: Set when no receiver shall wait forever any more.
     ending: threading.Event = field(default_factory=threading.Event)
 
