@@ -13,7 +13,7 @@ from seriatim.http.serving import HttpServer
 from seriatim.operations import grants
 from seriatim.operations.tokens import create_token
 from tests.box.roles import as_role, make
-from tests.databases import box_with
+from tests.databases import box_with, fresh_box
 
 QUEUES = ["orders", "few"]
 
@@ -84,3 +84,17 @@ def connections(box):
     """How many connections the server has to PostgreSQL."""
     with psycopg.connect(box.dsn, autocommit=True) as connection:
         return connection.execute("SELECT count(*) FROM pg_stat_activity WHERE usename = 'srv'").fetchone()[0]
+
+
+def waiting(box, count):
+    """Return when so many queues and roles are waited for."""
+    with psycopg.connect(box.dsn, autocommit=True) as connection:
+        while connection.execute(f"SELECT count(*) FROM {box.schema}.waiters").fetchone()[0] < count:
+            connection.execute("SELECT pg_sleep(0.02)")
+
+
+@pytest.fixture(scope="module")
+def face_to_refuse(databases):
+    """A face that only refuses, for all tests of a module."""
+    with fresh_box(databases, fill) as box, serving(box) as found:
+        yield found

@@ -84,7 +84,7 @@ def test_an_event_in_structured_mode(face):
     assert first.body == b'{"a":  1.10, "b": 12345678901234567890123}'  # as it was written
     assert (first.content_type, first.context["number"], first.context["flag"]) == ("application/json", 7, True)
     assert (second.body, second.content_type) == (b'<much wow="xml"/>', "text/xml")
-    told(face.post("/v1/messages", headers=STRUCTURED, json={**EVENT, "data_base64": "AAH/"}), 202)
+    told(face.post("/v1/messages", headers=STRUCTURED, json={**EVENT, "id": "3", "data_base64": "AAH/"}), 202)
 
 
 def test_a_batch_is_one_transaction_and_tells_of_each(face):
@@ -196,7 +196,7 @@ def test_a_full_queue_and_a_body_that_is_too_large(face):
         ({"Content-Type": "application/json"}, b"{}", 422),
         ({"Content-Type": "application/json"}, b'{"type": "order", "context": {"a": {}}}', 422),
         ({"Content-Type": "application/json"}, b'{"type": "order", "more": 1}', 422),
-        ({"Content-Type": "application/json"}, b'{"type": "order", "context": {"ticket": 1}}', 202),
+        ({"Content-Type": "application/json"}, b'{"type": "order", "context": {"ticket": 1}}', 422),
         ({"ce-id": "1", "ce-source": "/s", "ce-type": "order"}, b"", 400),
         ({**{f"ce-{name}": value for name, value in EVENT.items()}, "ce-customer_id": "c1"}, b"", 400),
         ({**{f"ce-{name}": value for name, value in EVENT.items()}, "ce-datacontenttype": "text/plain"}, b"", 400),
@@ -206,15 +206,6 @@ def test_a_full_queue_and_a_body_that_is_too_large(face):
 )  # fmt: skip
 def test_what_is_not_as_it_should_be_is_refused(face_to_refuse, headers, body, status):
     told(face_to_refuse.post("/v1/messages", headers=headers, content=body), status)
-
-
-@pytest.fixture(scope="module")
-def face_to_refuse(databases):
-    from tests.databases import fresh_box
-    from tests.http.conftest import fill, serving
-
-    with fresh_box(databases, fill) as box, serving(box) as found:
-        yield found
 
 
 def test_nothing_is_open_without_a_token(face):
@@ -230,7 +221,6 @@ def test_nothing_is_open_without_a_token(face):
     for path in (
         "/seriatim/v1/messages",
         "/v1/messages/",
-        "/v1/../v1/messages",
         "/v1/%2e%2e/messages",
         "//v1/messages",
     ):
@@ -241,4 +231,5 @@ def test_nothing_is_open_without_a_token(face):
     with face.with_token(reading) as client:
         told(client.post("/v1/messages", json={"type": "order"}), 403)
     revoke_token(face.box, "shop")
-    face.server._server  # noqa: B018
+    while face.get("/v1/messages/1").status_code != 401:  # within a second
+        pass

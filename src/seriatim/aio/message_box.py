@@ -160,6 +160,11 @@ class AsyncMessageBox(OnlyAsyncWith):
         return self.sync.connections
 
     @property
+    def lines(self) -> WaitingLines:
+        """The coroutines that wait for messages, as internal modules use them."""
+        return self._lines
+
+    @property
     def is_pooled(self) -> bool:
         """Whether the box is reached through a connection pooler."""
         return self.sync.is_pooled

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from seriatim.http.problems import Problem
 
-__all__ = ["Answer", "Room", "json_answer"]
+__all__ = ["Answer", "Room", "as_json", "json_answer"]
 
 #: How long a request waits for room, seconds.
 _PATIENCE_S = 30.0
@@ -23,14 +23,21 @@ class Answer:
     """An answer."""
 
     status: int
-    content: bytes = b""
+    #: Or its pieces, of `size` bytes together.
+    content: bytes | AsyncIterator[bytes] = b""
     kind: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
+    size: int = 0
 
 
 def json_answer(status: int, value: Any, headers: Mapping[str, str] | None = None) -> Answer:
     """An answer of JSON."""
-    return Answer(status, json.dumps(value, ensure_ascii=False).encode(errors="replace"), headers=headers or {})
+    return Answer(status, as_json(value).encode(errors="replace"), headers=headers or {})
+
+
+def as_json(value: object) -> str:
+    """A value as JSON, in one line."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 class Room:

@@ -12,7 +12,7 @@ from starlette.routing import Mount
 
 from seriatim.aio.message_box import AsyncMessageBox
 from seriatim.errors import SeriatimError, UsageError
-from seriatim.http import messages
+from seriatim.http import deliveries, messages
 from seriatim.http.answers import Answer, Room
 from seriatim.http.asked import Asked
 from seriatim.http.callers import Caller, Callers
@@ -20,7 +20,7 @@ from seriatim.http.declared import OPERATIONS, Operation
 from seriatim.http.openapi import document
 from seriatim.http.problems import PROBLEM_TYPE, Problem, problem_of
 from seriatim.http.reading import parameters, segments
-from seriatim.listening.bodies import Gone, Receive, RequestRefused, Send, answer
+from seriatim.listening.bodies import Gone, Receive, RequestRefused, Send, answer, answer_in_pieces
 from seriatim.listening.threads import Busy
 from seriatim.pipeline.text.log_fields import fields
 
@@ -33,7 +33,7 @@ HEALTH = ("/healthz",)
 MOST_IN_MEMORY = 128 * 2**20
 _LONGEST_QUERY = 8192
 Handler = Callable[[Asked, Caller], Awaitable[Answer]]
-_HANDLERS: Mapping[str, Handler] = {"publish": messages.publish, "status": messages.status}
+_HANDLERS: Mapping[str, Handler] = {"publish": messages.publish, "status": messages.status, **deliveries.HANDLERS}
 
 
 def create_app(box: AsyncMessageBox, *, prefix: str = "", in_memory: int = MOST_IN_MEMORY) -> Starlette:
@@ -70,8 +70,11 @@ class _Face:
                 return
             except Exception as error:  # noqa: BLE001 -- the caller gets a problem, and the log the reason
                 found = _failed(error)
-            content = b"" if scope["method"] == "HEAD" else found.content
-            await answer(send, found.status, found.kind, content, found.headers)
+            content: bytes | AsyncIterator[bytes] = b"" if scope["method"] == "HEAD" else found.content
+            if isinstance(content, bytes):
+                await answer(send, found.status, found.kind, content, found.headers)
+            else:
+                await answer_in_pieces(send, found.status, found.kind, content, found.size)
 
     async def _answered(self, scope: Any, receive: Receive, around: AsyncExitStack) -> Answer:
         asked = Asked(scope, receive, self._room, around, self._prefix)

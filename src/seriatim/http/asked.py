@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -24,8 +24,12 @@ class Asked:
     def __init__(self, scope: Any, receive: Receive, room: Room, around: AsyncExitStack, prefix: str) -> None:
         self.headers_sent: list[tuple[bytes, bytes]] = list(scope["headers"])
         self.parameters: Mapping[str, Any] = {}
-        self._receive, self._room, self._around, self._prefix = receive, room, around, prefix
+        self.room = room
+        self._receive, self._around, self._prefix = receive, around, prefix
         self._body: bytearray | None = None
+        visitor = scope.get("state", {}).get("visitor")
+        #: Whether the caller has ended its connection.
+        self.has_left: Callable[[], bool] = visitor.has_left if visitor is not None else lambda: False
 
     def header(self, name: str) -> str | None:
         """The value of a header; several are one list."""
@@ -44,8 +48,12 @@ class Asked:
 
     async def take_room(self, size: int) -> None:
         """Take room in memory until the request is answered."""
-        await self._room.take(size)
-        self._around.callback(self._room.give_back, size)
+        await self.room.take(size)
+        self.keep_room(size)
+
+    def keep_room(self, size: int) -> None:
+        """Keep room that was taken until the request is answered."""
+        self._around.callback(self.room.give_back, size)
 
     async def body(self) -> bytearray:
         """The body; a second call has it already."""

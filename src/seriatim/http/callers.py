@@ -10,6 +10,7 @@ from typing import Literal
 from seriatim.aio.message_box import AsyncMessageBox
 from seriatim.box.box import MessageBox
 from seriatim.box.operators.tokens import KnownToken, find
+from seriatim.box.publishing.publish_result import Published
 from seriatim.http.problems import Problem
 from seriatim.listening.threads import Threads
 
@@ -41,6 +42,11 @@ class Caller:
                 403, f"the token {self.token.name!r} may not {verb} {place}", code="environment",
                 remedy="the owner of the box can create another one: seriatim token create",
             )  # fmt: skip
+
+    def check_published(self, published: Published) -> None:
+        """Refuse messages that went to a queue to which the token may not publish."""
+        for queue in sorted(published.directed()):
+            self.check("publish", queue)
 
 
 class Callers:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from seriatim.kernel.operators.fault import FaultKind
+
 __all__ = [
     "BATCH_TYPE",
     "EVENT_TYPE",
@@ -114,22 +116,27 @@ _EVENT: Schema = {
     "additionalProperties": {"type": ["string", "integer", "boolean", "null"]},
 }
 
+_MESSAGE: Mapping[str, Schema] = {
+    "type": {"type": "string", "minLength": 1, "maxLength": 1024},
+    "message_id": {"type": "string", "minLength": 1, "maxLength": 1024},
+    "context": {
+        "type": "object",
+        "description": "Its properties.",
+        "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
+    },
+    "body": _told({}, "A text is the body itself; any other value is its JSON."),
+    "body_base64": {"type": "string", "contentEncoding": "base64", "description": "In place of `body`: any bytes."},
+    "content_type": {"type": "string", "minLength": 1, "maxLength": 1024},
+}
+
 SCHEMAS: Mapping[str, Schema] = {
     "Event": _EVENT,
+    "Bytes": {"type": "string", "contentMediaType": "application/octet-stream"},
     "Events": _list(_of("Event"), maxItems=10_000),
     "Message": _object(
         "A message in plain JSON, with the names of seriatim's own class.",
         ("type",),
-        type={"type": "string", "minLength": 1, "maxLength": 1024},
-        message_id={"type": "string", "minLength": 1, "maxLength": 1024},
-        context={
-            "type": "object",
-            "description": "Its properties.",
-            "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
-        },
-        body=_told({}, "A text is the body itself; any other value is its JSON."),
-        body_base64={"type": "string", "contentEncoding": "base64", "description": "In place of `body`: any bytes."},
-        content_type={"type": "string", "minLength": 1, "maxLength": 1024},
+        **_MESSAGE,
     ),
     "MessageOrMessages": {"oneOf": [_of("Message"), _list(_of("Message"), maxItems=10_000)]},
     "Taken": _object(
@@ -168,6 +175,83 @@ SCHEMAS: Mapping[str, Schema] = {
             )
         ),
     ),
+    "Wanted": _object(
+        "What a caller wants to receive.",
+        (),
+        limit={"type": "integer", "minimum": 1, "maximum": 1000, "default": 50},
+        wait=_told(_PERIOD, f"How long to wait for messages, at most {LONGEST_WAIT_S} s."),
+        lease=_told(_PERIOD, "How long the lease lasts, at most a day (default: 30s)."),
+        group={"type": "string", "minLength": 1, "maxLength": 1024, "description": "Only this group."},
+        attempt_id=_told(
+            {"type": "string", "minLength": 1, "maxLength": 256},
+            "An id of the attempt: asked again with it, the same delivery comes while its lease lasts.",
+        ),
+        max_bytes={"type": "integer", "minimum": 1, "maximum": MOST_BYTES, "default": MOST_BYTES},
+    ),
+    "Delivery": _object(
+        "A run of one group under a lease.",
+        ("delivery", "token", "until", "queue", "messages", "done"),
+        delivery=_told(_TEXT, "The id of the lease."),
+        token=_told({"type": "integer"}, "The fencing token, higher with every lease: for other systems."),
+        until=_told(_WHEN, "When the lease runs out."),
+        queue=_TEXT,
+        group=_or_null(_TEXT),
+        done=_told({"type": "integer"}, "How many messages are done already, from the first on."),
+        messages=_list(
+            {
+                "allOf": [_of("Event")],
+                "description": "Events in order. `context` is the text of a JSON object with all properties. Instead of data, "
+                "a large body has `dataref`, the path from which it is fetched.",
+                "properties": {
+                    "position": _POSITION,
+                    "ordinal": {"type": "integer"},
+                    "attempt": {"type": "integer"},
+                    "late": {"type": "boolean"},
+                    "dataref": _TEXT,
+                },
+                "required": ["position", "attempt", "late"],
+            }
+        ),
+    ),
+    "Result": {
+        "oneOf": [
+            {"allOf": [_of("Event")], "required": ["specversion"]},
+            _object(
+                "A message in plain JSON.",
+                ("type",),
+                position=_told(_POSITION, "The message that it results from, where several are completed at once."),
+                **_MESSAGE,
+            ),
+        ]
+    },
+    "Complete": _object(
+        "Complete messages, and publish what results from them.",
+        (),
+        through=_told(_POSITION, "The position of the last message that is done; left out: all."),
+        publish=_list(_of("Result"), maxItems=10_000),
+    ),
+    "Fail": _object(
+        "The failure of a message; the messages before it are completed.",
+        ("at",),
+        at=_POSITION,
+        kind={"enum": [str(one) for one in FaultKind], "default": "unexpected"},
+        error={"type": "string", "maxLength": 10_000},
+        retry_after=_PERIOD,
+    ),
+    "Postpone": _object("A message that isn't for now.", ("at", "delay"), at=_POSITION, delay=_PERIOD),
+    "DeadLetter": _object("A message that is set aside.", ("at", "reason"), at=_POSITION, reason={"type": "string", "minLength": 1, "maxLength": 10_000}),
+    "Renew": _object("How long the lease lasts from now on.", (), lease=_PERIOD),
+    "Until": _object("When the lease runs out.", ("until",), until=_WHEN),
+    "Done": _object(
+        "What a call has done.",
+        ("done", "over", "repeated"),
+        done=_told({"type": "integer"}, "How many messages are done, from the first on."),
+        over=_told({"type": "boolean"}, "Whether the lease has ended."),
+        published=_told(_list(_TEXT), "The ids of the messages that were published."),
+        left_out=_told(_list(_TEXT), "The ids of those that were published before."),
+        then=_told(_or_null(_TEXT), "What a failure led to."),
+        repeated=_told({"type": "boolean"}, "Whether the call had been made before."),
+    ),
     "Problem": _object(
         "An error, as RFC 9457 has it.",
         ("type", "title", "status", "detail", "code"),
@@ -196,6 +280,25 @@ _WAIT = Parameter(
     _TIME,
     is_time=True,
 )
+
+
+def _call(verb: str, told: str, body: str, answer: str = "Done") -> Operation:
+    """A call on a delivery."""
+    return Operation(
+        verb, "POST", f"/v1/queues/{{queue}}/deliveries/{{id}}/{verb}", told, "receive",
+        {200: ("Done; or it was done before by the same call.", answer), **_LEASE_ERRORS, **_ERRORS},
+        (_QUEUE, _DELIVERY), {"application/json": body},
+    )  # fmt: skip
+
+
+_LEASE_ERRORS: Mapping[int, tuple[str, str | None]] = {
+    404: ("There is no such queue, and no such delivery.", "Problem"),
+    409: ("The position is done, by a call that said something else.", "Problem"),
+    410: ("The lease is over: nothing was changed.", "Problem"),
+    415: ("This media type isn't known.", "Problem"),
+}
+_QUEUE = Parameter("queue", "path", "The name of the queue.")
+_DELIVERY = Parameter("id", "path", "The id of the delivery.")
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation(
@@ -241,5 +344,43 @@ OPERATIONS: tuple[Operation, ...] = (
                 {"type": "string", "minLength": 1, "maxLength": 2048}),
             _WAIT,
         ),
+    ),
+    Operation(
+        "receive",
+        "POST",
+        "/v1/queues/{queue}/deliveries",
+        "Take the next messages of a group, in order, under a lease: nobody else gets the group until it ends.",
+        "receive",
+        {
+            200: ("A delivery.", "Delivery"),
+            204: ("There is nothing to hand out.", None),
+            **{status: _LEASE_ERRORS[status] for status in (404, 409, 410, 415)},
+            **_ERRORS,
+        },
+        (_QUEUE,),
+        {"application/json": "Wanted"},
+    ),
+    _call("complete", "Complete messages, and publish what results from them, in one transaction.", "Complete"),
+    _call("fail", "Count the failure of a handler at a message, complete those before it, and end the lease.", "Fail"),
+    _call("postpone", "Have a message handed out later, complete those before it, and end the lease.", "Postpone"),
+    _call("dead_letter", "Make a message a dead letter, complete those before it, and end the lease.", "DeadLetter"),
+    _call("renew", "Ask for a time from now.", "Renew", "Until"),
+    Operation(
+        "give_back",
+        "DELETE",
+        "/v1/queues/{queue}/deliveries/{id}",
+        "End the lease: what isn't done is handed out again, and no attempt is counted.",
+        "receive",
+        {200: ("It is over.", "Done"), **_LEASE_ERRORS, **_ERRORS},
+        (_QUEUE, _DELIVERY),
+    ),
+    Operation(
+        "body",
+        "GET",
+        "/v1/queues/{queue}/deliveries/{id}/messages/{position}/body",
+        "Fetch the body of a message of a delivery.",
+        "receive",
+        {200: ("The body; its media type is the message's.", "Bytes"), **_LEASE_ERRORS, **_ERRORS},
+        (_QUEUE, _DELIVERY, Parameter("position", "path", "The position of the message.", _POSITION)),
     ),
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -18,10 +19,10 @@ from seriatim.http.callers import Caller
 from seriatim.http.declared import BATCH_TYPE, EVENT_TYPE
 from seriatim.http.events import Event, binary_event, is_binary, json_event, media_type, structured_event
 from seriatim.http.problems import Problem
-from seriatim.http.reading import as_text, checked, items, json_of, members, moment_of
+from seriatim.http.reading import Member, as_text, checked, items, json_of, members, moment_of
 from seriatim.pipeline.types.message import Message
 
-__all__ = ["publish", "status"]
+__all__ = ["plain_message", "publish", "status"]
 
 _STRUCTURED, _BATCH, _PLAIN = "application/cloudevents", "application/cloudevents-batch", "application/json"
 _MOST_MESSAGES = 10_000
@@ -82,8 +83,7 @@ async def _in_session(caller: Caller, given: Sequence[_Given], options: Mapping[
                 one.message if isinstance(one.message, Message) else one.message.message(declared) for one in run
             ]
             published = session.publish(messages, wait=0, **options)
-            for queue in sorted(published.directed()):
-                caller.check("publish", queue)
+            caller.check_published(published)
             taken += _taken(published)
         return taken
 
@@ -93,20 +93,20 @@ async def _in_session(caller: Caller, given: Sequence[_Given], options: Mapping[
 
 def _taken(published: Published) -> list[_Taken]:
     """What became of each message of a call, in order."""
-    found, left = [], list(published.left_out)
+    found = []
     waiting = {waits: own for own, waits in published.waiting.items()}
-    for id_ in published:
-        own = waiting.get(id_, id_)
-        is_left = own in left
-        if is_left:
-            left.remove(own)
+    ids = [waiting.get(id_, id_) for id_ in published]
+    # Of an id that is repeated in the call the first one is published, unless it was before.
+    fresh = Counter(ids) - Counter(published.left_out)
+    for own in ids:
         queues, invalid = published.queues.get(own, ()), published.invalid.get(own, {})
         if own in published.waiting:
             result = "waiting"
-        elif is_left and own in published.left_out:
+        elif not fresh[own]:
             result = "known"
         else:
             result = "new" if queues else "unrouted"
+            fresh[own] -= 1
         found.append(_Taken(own, result, queues, invalid, published.waiting.get(own)))
     return found
 
@@ -159,6 +159,13 @@ def _plain(text: str, key: str | None, token: str) -> tuple[list[_Given], bool]:
 
 def _plain_message(text: str, key: str | None, token: str) -> _Given:
     found = members(text)
+    if "message_id" in found or key is None:
+        return _Given(plain_message(found), "")
+    return _Given(plain_message({**found, "message_id": Member(key, "")}), f"key:{token}")
+
+
+def plain_message(found: Mapping[str, Member]) -> Message:
+    """A message in plain JSON, which fits its schema."""
     fields = {name: found[name].value for name in ("type", "context", "content_type", "message_id") if name in found}
     body, kind = b"", None
     if "body_base64" in found:
@@ -173,10 +180,7 @@ def _plain_message(text: str, key: str | None, token: str) -> _Given:
         is_text = isinstance(value, str)
         body = (value if is_text else found["body"].text).encode(errors="surrogatepass")
         kind = None if is_text else _PLAIN
-    space = ""
-    if "message_id" not in fields and key is not None:
-        fields["message_id"], space = key, f"key:{token}"
-    return _Given(Message(**{"content_type": kind, **fields, "body": body}), space)
+    return Message(**{"content_type": kind, **fields, "body": body})
 
 
 async def status(asked: Asked, caller: Caller) -> Answer:

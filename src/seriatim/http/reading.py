@@ -20,7 +20,18 @@ from seriatim.http.declared import SCHEMAS, Operation, Parameter
 from seriatim.http.problems import Problem
 from seriatim.kernel.values.time import micros
 
-__all__ = ["Member", "as_text", "checked", "items", "json_of", "members", "moment_of", "parameters", "segments"]
+__all__ = [
+    "Member",
+    "as_text",
+    "checked",
+    "items",
+    "json_of",
+    "members",
+    "moment_of",
+    "parameters",
+    "period_of",
+    "segments",
+]
 
 #: A time of RFC 3339.
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,12})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
@@ -211,7 +222,15 @@ def parameters(
     for one in operation.parameters:
         if one.where == "header" and (text := headers.get(one.name.lower())) is not None:
             found[one.name] = _value(one, text)
-    return found | path
+    for one in operation.parameters:
+        if one.where == "path":
+            found[one.name] = _value(one, path[one.name])
+    return found
+
+
+def period_of(name: str, value: Any) -> float:
+    """A period of a body, in seconds: a number, or a text."""
+    return _seconds(name, value) if isinstance(value, str) else float(value)
 
 
 def _value(parameter: Parameter, text: str) -> Any:

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from seriatim.box.connection.access import Access, Transaction
-from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, FaultResult, fail
 from seriatim.box.faults.lease import HeldLease
@@ -72,8 +71,14 @@ class LeaseCalls:
             row = self.row(transaction, lease.id, "read")
             self.fill(transaction, lease, row, row.done)
 
-    def complete(self, lease: Handle, through: int | None, publish: Iterable[Result]) -> LeaseAnswer:
-        """As of `TakenLease.complete`."""
+    def complete(
+        self,
+        lease: Handle,
+        through: int | None,
+        publish: Iterable[Result],
+        check: Callable[[Published], None] | None = None,
+    ) -> LeaseAnswer:
+        """As of `TakenLease.complete`; `check` raises where the caller may not publish something."""
         through = None if through is None else _checked_position(through)
         results = [_checked_result(result) for result in ((publish,) if isinstance(publish, Message) else publish)]
         said = _digest(results)
@@ -84,6 +89,8 @@ class LeaseCalls:
                 if row.answer is not None:
                     return self._told(lease, row.answer)
                 published = self._published(transaction, row, results)
+                if check is not None:
+                    check(published)
                 told = {"published": list(published), "left_out": published.left_out}
             answer = transaction.value(
                 "complete", delivery=lease.id, through=through, holder=self.principal.name, said=said, answer=json.dumps(told)
@@ -201,12 +208,21 @@ class LeaseCalls:
 
         def end(transaction: Transaction, row: Any, delivery: Delivery, size: int) -> dict[str, Any]:
             nonlocal result, fault
-            fault = Fault(fault.kind, fault.error_class, fault.error, row.worker, retry_after=fault.retry_after, is_dead=fault.is_dead)
+            fault = Fault(
+                fault.kind,
+                fault.error_class,
+                fault.error,
+                row.worker,
+                retry_after=fault.retry_after,
+                is_dead=fault.is_dead,
+            )
             result = fail(transaction, delivery, row.at - 1 - row.done, size, fault)
             return {"then": result.then}
 
         said = "\n".join([fault.kind, fault.error, str(fault.retry_after)])
-        answer = self._ended(lease, verb, at, hashlib.md5(said.encode(errors="replace"), usedforsecurity=False).hexdigest(), end)
+        answer = self._ended(
+            lease, verb, at, hashlib.md5(said.encode(errors="replace"), usedforsecurity=False).hexdigest(), end
+        )
         if result is not None:
             FAILURES.tell(lease.queue, lease.group, fault, result)
         return answer
@@ -270,5 +286,7 @@ def _digest(results: Sequence[tuple[int | None, Message]]) -> str:
     for at, message in results:
         parts = [(part.name, part.content_type, part.body) for part in message.parts]
         context = sorted(message.context.items())
-        seen.update(repr((at, message.type, message.content_type, context, message.body, parts)).encode(errors="replace"))
+        seen.update(
+            repr((at, message.type, message.content_type, context, message.body, parts)).encode(errors="replace")
+        )
     return seen.hexdigest()

@@ -120,7 +120,11 @@ class Door:
         self._calls.take_role(transaction)
         with translated(self._access.place):
             queue = self._access.known.current(transaction).queue(wanted.queue)
-            named = {"of_queue": queue.queue_id, "of_holder": self._calls.principal.name, "of_attempt": wanted.attempt_id}
+            named = {
+                "of_queue": queue.queue_id,
+                "of_holder": self._calls.principal.name,
+                "of_attempt": wanted.attempt_id,
+            }
             found = transaction.value("lease_of_attempt", **named)
             if found is None:
                 return None
