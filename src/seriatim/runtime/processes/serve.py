@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from uuid import uuid4
 
 from seriatim.box.box import MessageBox
 from seriatim.box.measures import Snapshot
+from seriatim.box.workers.heartbeat import Process
 from seriatim.box.workers.reader_slots import Slots
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.pipeline.declared.error_class import FaultKinds
@@ -22,6 +26,7 @@ from seriatim.runtime.processes.transmitter import TransmitterThread
 from seriatim.runtime.regional.tending import TendingThread
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.chores import Chores
+from seriatim.runtime.workers.judge import judging
 from seriatim.runtime.workers.scoreboard import Work
 
 __all__ = ["Serve"]
@@ -81,8 +86,9 @@ class Serve:
     def run(self) -> None:
         """Serve until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; a second signal ends it at once."""
         self._box.access.check_enabled()
+        process = Process(uuid4(), f"{socket.gethostname()}:{os.getpid()}", socket.gethostname(), os.getpid())
         chores, schedules, links = Chores(self._box), ScheduleClock(self._box), TransmitterThread(self._box)
-        with self._stop.listening(), Slots(self._box) as slots:
+        with self._stop.listening(), judging(self._box, process), Slots(self._box) as slots:
             try:
                 if self._links is not None:
                     self._links.start()

@@ -12,7 +12,7 @@ BEGIN
     UPDATE {schema}.leases AS own SET
         expires_at = CASE own.expires_at WHEN 'infinity' THEN 'infinity' ELSE clock_timestamp() + asked END,
         renewed_at = clock_timestamp()
-    WHERE own.token = held.token;
-    RETURN clock_timestamp() + asked;
+    WHERE own.token = held.token RETURNING own.expires_at INTO held.until;
+    RETURN CASE held.until WHEN 'infinity' THEN clock_timestamp() + asked ELSE held.until END;
 END
 $function$;

@@ -27,7 +27,7 @@ BEGIN
         IF at NOT BETWEEN 1 AND one.size THEN
             RAISE EXCEPTION 'the delivery has no position %', at USING
                 ERRCODE = 'invalid_parameter_value', HINT = format('from 1 to %s', one.size);
-        ELSIF one.is_set AND at <> CASE verb WHEN 'complete' THEN one.size ELSE 1 END THEN
+        ELSIF one.is_set AND at <> (CASE verb WHEN 'complete' THEN one.size ELSE 1 END) THEN
             RAISE EXCEPTION 'a set is done, or fails, as a whole' USING ERRCODE = 'invalid_parameter_value';
         END IF;
         SELECT told INTO past FROM jsonb_array_elements(one.answers) AS told

@@ -17,7 +17,9 @@ BEGIN
         concat_ws(' ', {schema}.caller(), nullif(of_holder, '')), CASE WHEN NOT at_commit THEN period END
     );
     token := claimed.token;
-    until := clock_timestamp() + period;
+    until := CASE WHEN at_commit THEN clock_timestamp() + period ELSE (
+        SELECT own.expires_at FROM {schema}.leases AS own WHERE own.token = claimed.token
+    ) END;
     INSERT INTO {schema}.deliveries (
         queue_id, group_key, incarnation, token, role, holder, attempt_id, period, at_commit, is_set, size, entry_ids,
         ordinals, lates

@@ -8,7 +8,7 @@ BEGIN
         PERFORM {schema}.complete_entries(
             lease.queue_id, lease.entry_ids[begun:through], lease.ordinals[begun:through], lease.lates[begun:through],
             lease.incarnation, (
-                SELECT coalesce(place.definition #>> '{keep,done}', 'faults') FROM {schema}.queues AS place
+                SELECT place.definition ->> 'keep' FROM {schema}.queues AS place
                 WHERE place.queue_id = lease.queue_id
             )
         );

@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION {schema}.judge(
 ) RETURNS void
 AS $function$
 BEGIN
-    PERFORM {schema}.permit_anything();
+    PERFORM {schema}.permit('route', ARRAY[]::integer[]);
     INSERT INTO {schema}.judges AS known (process_id, role, name, host, pid, backend)
     VALUES (of_process, {schema}.caller(), its_name, its_host, its_pid, its_backend)
     ON CONFLICT (process_id) DO UPDATE SET seen_at = clock_timestamp(), backend = excluded.backend
