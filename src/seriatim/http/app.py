@@ -23,6 +23,7 @@ from seriatim.http.reading import parameters, segments
 from seriatim.listening.bodies import Gone, Receive, RequestRefused, Send, answer, answer_in_pieces
 from seriatim.listening.threads import Busy
 from seriatim.pipeline.text.log_fields import fields
+from seriatim.regions.regions import Regions
 
 __all__ = ["HEALTH", "create_app"]
 
@@ -36,13 +37,17 @@ Handler = Callable[[Asked, Caller], Awaitable[Answer]]
 _HANDLERS: Mapping[str, Handler] = {"publish": messages.publish, "status": messages.status, **deliveries.HANDLERS}
 
 
-def create_app(box: AsyncMessageBox, *, prefix: str = "", in_memory: int = MOST_IN_MEMORY) -> Starlette:
-    """The operations on a box, which the caller closes. `prefix`: the path below which they are, such as ``/seriatim``."""
+def create_app(
+    box: AsyncMessageBox, *, prefix: str = "", regions: Regions | None = None, in_memory: int = MOST_IN_MEMORY
+) -> Starlette:
+    """The operations on a box, which the caller closes. `prefix`: the path below which they are, such as ``/seriatim``;
+    `regions`: those for whose queues it takes messages.
+    """
     if prefix and (
         not prefix.startswith("/") or prefix.endswith("/") or "?" in prefix or "#" in prefix or "%" in prefix
     ):
         raise UsageError(f"the prefix can't be {prefix!r}", remedy="such as /seriatim")
-    face = _Face(box, prefix, in_memory)
+    face = _Face(box, prefix, regions, in_memory)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -57,9 +62,9 @@ def create_app(box: AsyncMessageBox, *, prefix: str = "", in_memory: int = MOST_
 class _Face:
     """What answers requests."""
 
-    def __init__(self, box: AsyncMessageBox, prefix: str, in_memory: int) -> None:
+    def __init__(self, box: AsyncMessageBox, prefix: str, regions: Regions | None, in_memory: int) -> None:
         self.callers = Callers(box)
-        self._room, self._prefix = Room(in_memory), prefix
+        self._room, self._prefix, self._regions = Room(in_memory), prefix, regions
 
     async def answer(self, scope: Any, receive: Receive, send: Send) -> None:
         """Answer a request: the application."""
@@ -77,7 +82,7 @@ class _Face:
                 await answer_in_pieces(send, found.status, found.kind, content, found.size)
 
     async def _answered(self, scope: Any, receive: Receive, around: AsyncExitStack) -> Answer:
-        asked = Asked(scope, receive, self._room, around, self._prefix)
+        asked = Asked(scope, receive, self._room, around, self._prefix, self._regions)
         if len(scope["query_string"]) > _LONGEST_QUERY:
             raise Problem(414, "the query is too long")
         method, path = str(scope["method"]), bytes(scope["raw_path"])

@@ -12,6 +12,7 @@ from seriatim.http.answers import Room
 from seriatim.http.declared import LARGEST_BODY
 from seriatim.http.problems import Problem
 from seriatim.listening.bodies import Gone, Receive, RequestRefused, body_of
+from seriatim.regions.regions import Regions
 
 __all__ = ["Asked"]
 
@@ -21,10 +22,18 @@ T = TypeVar("T")
 class Asked:
     """A request."""
 
-    def __init__(self, scope: Any, receive: Receive, room: Room, around: AsyncExitStack, prefix: str) -> None:
+    def __init__(
+        self,
+        scope: Any,
+        receive: Receive,
+        room: Room,
+        around: AsyncExitStack,
+        prefix: str,
+        regions: Regions | None = None,
+    ) -> None:
         self.headers_sent: list[tuple[bytes, bytes]] = list(scope["headers"])
         self.parameters: Mapping[str, Any] = {}
-        self.room = room
+        self.room, self.regions = room, regions
         self._receive, self._around, self._prefix = receive, around, prefix
         self._body: bytearray | None = None
         visitor = scope.get("state", {}).get("visitor")

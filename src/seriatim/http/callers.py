@@ -12,7 +12,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.operators.tokens import KnownToken, find
 from seriatim.box.publishing.publish_result import Published
 from seriatim.http.problems import Problem
-from seriatim.listening.threads import Threads
+from seriatim.listening.threads import Busy
 
 __all__ = ["Caller", "Callers"]
 
@@ -56,8 +56,8 @@ class Callers:
         self._box = box
         self._known: dict[str, tuple[KnownToken, float]] = {}
         self._boxes: dict[str, AsyncMessageBox] = {}
-        #: So that strangers keep nobody out whose token was valid a moment ago.
-        self._refreshing, self._trying = asyncio.Semaphore(1), Threads(1, _STRANGERS)
+        #: So that strangers keep nobody out whose token was valid a moment ago: one of them at a time, and a few wait.
+        self._trying, self._strangers = asyncio.Semaphore(1), 0
 
     async def of(self, authorization: str | None) -> Caller:
         """Return the caller with a header ``Authorization``."""
@@ -74,11 +74,7 @@ class Callers:
 
     async def anew(self, secret: str) -> Caller:
         """Look at a token now."""
-        if secret in self._known:
-            async with self._refreshing:
-                token = await self._box.run(_found, secret)
-        else:
-            token = await self._trying.call(_found, self._box.sync, secret)
+        token = await (self._box.run(_found, secret) if secret in self._known else self._tried(secret))
         if token is None:
             self._known.pop(secret, None)
             raise Problem(401, "the token isn't valid, or not any more", code="token", headers=_CHALLENGE)
@@ -91,6 +87,17 @@ class Callers:
             self._known.clear()
         self._known[secret] = token, time.monotonic() + _FRESH_S
         return self._caller(token, secret)
+
+    async def _tried(self, secret: str) -> KnownToken | None:
+        """Look at a stranger's token."""
+        if self._strangers >= _STRANGERS:
+            raise Busy
+        self._strangers += 1
+        try:
+            async with self._trying:
+                return await self._box.run(_found, secret)
+        finally:
+            self._strangers -= 1
 
     def _caller(self, token: KnownToken, secret: str) -> Caller:
         if (box := self._boxes.get(token.role)) is None:

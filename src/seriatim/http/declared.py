@@ -239,7 +239,8 @@ SCHEMAS: Mapping[str, Schema] = {
         retry_after=_PERIOD,
     ),
     "Postpone": _object("A message that isn't for now.", ("at", "delay"), at=_POSITION, delay=_PERIOD),
-    "DeadLetter": _object("A message that is set aside.", ("at", "reason"), at=_POSITION, reason={"type": "string", "minLength": 1, "maxLength": 10_000}),
+    "DeadLetter": _object("A message that is set aside.", ("at", "reason"), at=_POSITION, 
+        reason={"type": "string", "minLength": 1, "maxLength": 10_000}),
     "Renew": _object("How long the lease lasts from now on.", (), lease=_PERIOD),
     "Until": _object("When the lease runs out.", ("until",), until=_WHEN),
     "Done": _object(

@@ -14,10 +14,12 @@ from typing import Any, cast
 
 from seriatim.aio.lease import AsyncTakenLease
 from seriatim.aio.session import BegunSession
+from seriatim.box.box import MessageBox
 from seriatim.box.leases.calls import LeaseCalls
 from seriatim.box.leases.door import Door, Wanted
 from seriatim.box.leases.taken import LeaseAnswer, LeasedMessage, Principal, TakenLease
 from seriatim.box.operators.tokens import find
+from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
 from seriatim.errors import UsageError
 from seriatim.http.answers import Answer, as_json, json_answer
@@ -83,8 +85,9 @@ async def _taken(asked: Asked, caller: Caller, wanted: Wanted, wait_s: float) ->
 async def _looked(asked: Asked, caller: Caller, door: Door, wanted: Wanted) -> TakenLease | None:
     def look(session: Session) -> TakenLease | None:
         lease = door.look(session, wanted)
-        if lease is not None and find(session.transaction, caller.secret) is None:
-            raise Problem(401, "the token isn't valid any more", code="token")
+        with translated(session.access.place):
+            if lease is not None and find(session.transaction, caller.secret) is None:
+                raise Problem(401, "the token isn't valid any more", code="token")
         return lease
 
     async with cast("BegunSession", caller.box.session()) as session:
@@ -209,18 +212,12 @@ async def body(asked: Asked, caller: Caller) -> Answer:
     lease, at = _lease(asked, caller), asked.parameters["position"]
 
     async def read(begin: int) -> Any:
-        def part(session: Session) -> Any:
-            return session.transaction.maybe(
-                "leased_body",
-                of_lease=lease.id,
-                of_holder=caller.token.name,
-                at=at,
-                from_byte=begin + 1,
-                how_many=_PIECE,
-            )
+        def part(box: MessageBox) -> Any:
+            named = {"of_lease": lease.id, "of_holder": caller.token.name}
+            with box.access.transaction() as transaction:
+                return transaction.maybe("leased_body", **named, at=at, from_byte=begin + 1, how_many=_PIECE)
 
-        async with caller.box.session() as session:
-            found = await session.run(part)
+        found = await caller.box.run(part)
         if found is None:
             raise Problem(410, f"the message at position {at} is done", code="lease-lost")
         return found

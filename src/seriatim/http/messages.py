@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.publish_result import Published
 from seriatim.box.session import Session
 from seriatim.box.views.message_status import MessageState, MessageStatus
@@ -77,7 +78,8 @@ async def _in_session(caller: Caller, given: Sequence[_Given], options: Mapping[
             definitions = session.access.known.current(session.transaction)
             declared = {name: kind.properties for name, kind in definitions.types.items()}
         for space, run in groupby(given, lambda one: one.space):
-            session.transaction.do("choose_id_space", part=space)
+            with translated(session.access.place):
+                session.transaction.do("choose_id_space", part=space)
             # Nobody waits for room with a connection in hand: the caller is told when to come again.
             messages = [
                 one.message if isinstance(one.message, Message) else one.message.message(declared) for one in run

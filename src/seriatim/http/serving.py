@@ -15,6 +15,7 @@ from seriatim.listening.limits import ListenLimits
 from seriatim.listening.seldom import tell
 from seriatim.listening.server import Server
 from seriatim.pipeline.text.log_fields import fields
+from seriatim.regions.regions import Regions
 
 __all__ = ["HttpServer"]
 
@@ -22,8 +23,8 @@ _LOG = logging.getLogger("seriatim.http")
 _NAME, _OPTION = "callers over HTTP", "--http"
 #: A caller that waits for messages holds its connection; its proxy may have those of all callers.
 _LIMITS = ListenLimits(connections=2048, of_address=1024, idle_s=75.0)
-#: Connections to PostgreSQL that answer requests; one more listens for all that wait.
-CONNECTIONS = 2
+#: Connections to PostgreSQL that answer requests; one more listens for all that wait, and one is the judge's.
+CONNECTIONS = 1
 
 
 class HttpServer:
@@ -36,6 +37,7 @@ class HttpServer:
         certificate: a file with the certificate of this side and its chain, PEM; None: without TLS.
         key: a file with its private key, PEM. Replaced files are read again.
         connections: the connections to PostgreSQL that answer requests.
+        regions: the two regions for whose queues it takes messages; None: it refuses them.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class HttpServer:
         certificate: str | None = None,
         key: str | None = None,
         connections: int = CONNECTIONS,
+        regions: Regions | None = None,
         limits: ListenLimits = _LIMITS,
     ) -> None:
         if (certificate is None) != (key is None):
@@ -56,7 +59,7 @@ class HttpServer:
         listener = listening(host, port, _OPTION)
         self._box = AsyncMessageBox(box.more(connections), owns=True)
         try:
-            app = create_app(self._box, prefix=prefix)
+            app = create_app(self._box, prefix=prefix, regions=regions)
         except BaseException:
             listener.close()
             raise
