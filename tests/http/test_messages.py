@@ -218,12 +218,7 @@ def test_nothing_is_open_without_a_token(face):
     with face.with_token("sq_wrong") as client:
         told(client.post("/v1/messages", json={"type": "order"}), 401)
     told(face.post("/v1/messages", json={"type": "other"}), 403)
-    for path in (
-        "/seriatim/v1/messages",
-        "/v1/messages/",
-        "/v1/%2e%2e/messages",
-        "//v1/messages",
-    ):
+    for path in ("/seriatim/v1/messages", "/v1/messages/", "/v1/%2e%2e/messages", "//v1/messages"):
         assert "--http-prefix" in told(face.get(path), 404)["remedy"]
     assert told(face.get("/v1/messages"), 405)
     assert face.get("/v1/openapi.json").json() == json.loads(json.dumps(openapi()))
