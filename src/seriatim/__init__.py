@@ -64,11 +64,13 @@ from seriatim.pipeline.types.schedule import Schedule
 
 if TYPE_CHECKING:
     from seriatim.aio.delivery import AsyncDelivery
+    from seriatim.aio.lease import AsyncTakenLease
     from seriatim.aio.message_box import AsyncMessageBox
     from seriatim.aio.session import AsyncSession
     from seriatim.box.box import MessageBox
     from seriatim.box.connection.join import join
     from seriatim.box.instances.instances import Instance
+    from seriatim.box.leases.taken import LeaseAnswer, LeasedMessage, Principal, TakenLease
     from seriatim.box.publishing.tickets import Tickets
     from seriatim.box.requests.requests import Pending, Reply
     from seriatim.box.session import Session
@@ -97,6 +99,7 @@ __all__ = [
     "AsyncDelivery",
     "AsyncMessageBox",
     "AsyncSession",
+    "AsyncTakenLease",
     "AsyncWorker",
     "BestEffort",
     "BoxDisabled",
@@ -128,7 +131,9 @@ __all__ = [
     "Item",
     "Keep",
     "Lease",
+    "LeaseAnswer",
     "LeaseLost",
+    "LeasedMessage",
     "Limit",
     "Link",
     "LinkProtocolError",
@@ -146,6 +151,7 @@ __all__ = [
     "Policy",
     "PolicyError",
     "Postpone",
+    "Principal",
     "QueryFailed",
     "Queue",
     "QueueFull",
@@ -169,6 +175,7 @@ __all__ = [
     "Session",
     "Standard",
     "Subscription",
+    "TakenLease",
     "Tickets",
     "Transient",
     "Transmitter",
@@ -191,9 +198,12 @@ _LATER = {
     "AsyncDelivery": "seriatim.aio.delivery",
     "AsyncMessageBox": "seriatim.aio.message_box",
     "AsyncSession": "seriatim.aio.session",
+    "AsyncTakenLease": "seriatim.aio.lease",
     "AsyncWorker": "seriatim.runtime.workers.async_worker",
     "Delivery": "seriatim.box.turns.delivery",
     "Instance": "seriatim.box.instances.instances",
+    "LeaseAnswer": "seriatim.box.leases.taken",
+    "LeasedMessage": "seriatim.box.leases.taken",
     "MessageBox": "seriatim.box.box",
     "MessageType": "seriatim.pipeline.types.message_type",
     "HandlerTransaction": "seriatim.regions.handler_transaction",
@@ -205,6 +215,8 @@ _LATER = {
     "Consumed": "seriatim.runtime.workers.handlers",
     "Pending": "seriatim.box.requests.requests",
     "Reply": "seriatim.box.requests.requests",
+    "Principal": "seriatim.box.leases.taken",
+    "TakenLease": "seriatim.box.leases.taken",
     "Tickets": "seriatim.box.publishing.tickets",
     "Transmitter": "seriatim.runtime.processes.transmitter",
     "Worker": "seriatim.runtime.workers.worker",

@@ -294,7 +294,7 @@ class QueueFull(Unavailable):
 
 
 class LeaseLost(Unavailable):
-    """A worker's lease ran out or was taken away while its handler ran: the handler's writes are rolled back."""
+    """A lease ran out, was ended or taken away, or is another principal's: nothing was changed, and a handler's writes are rolled back."""
 
     code = "lease-lost"
 

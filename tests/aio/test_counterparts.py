@@ -37,7 +37,7 @@ _WITHOUT = {
 }
 _PAIRS = [(sq.MessageBox, sq.AsyncMessageBox), (sq.Session, AsyncSession), (sq.Delivery, sq.AsyncDelivery)]
 #: What does nothing that takes time, or gives what does when it is awaited, and is no coroutine.
-_AT_ONCE = {"more", "open", "session", "stop_receiving"}
+_AT_ONCE = {"as_role", "more", "open", "session", "stop_receiving"}
 
 
 def _public(kind):

@@ -62,7 +62,7 @@ def test_what_nothing_stands_in_the_way_of_is_sent_straight_and_handed_out_witho
     assert not {"try_send", "post"} & set(sent)
     with talk.session() as tx, calls(tx) as received:
         assert [one.body for one in tx.receive("inventory", limit=9)] == [b"%d" % one for one in range(messages)]
-    assert received["hand_out_fifo"] == received["complete_one" if messages == 1 else "complete"] == 1
+    assert received["hand_out_fifo"] == received["complete_one" if messages == 1 else "complete_entries"] == 1
     assert not {"turn_entries", "decide", "take_in_hand"} & set(received)
 
 

@@ -27,10 +27,10 @@ _SHORT_S = 0.05
 
 
 class WaitingCoroutine:
-    """The place of one coroutine in the line of a queue; in a ``with``."""
+    """The place of one coroutine in the line of a queue; in a ``with``. `box`: the box by whose role it receives."""
 
-    def __init__(self, lines: WaitingLines, queue: str, *, is_particular: bool) -> None:
-        self.queue = queue
+    def __init__(self, lines: WaitingLines, box: MessageBox, queue: str, *, is_particular: bool) -> None:
+        self.line = box, queue
         #: Whether not every message of the queue is for it.
         self.is_particular = is_particular
         self.is_looking = False
@@ -125,27 +125,27 @@ class WaitingLines(ListeningThread):
     def __init__(self, box: MessageBox) -> None:
         super().__init__(lambda: box.more(1))
         self._box = box
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[tuple[MessageBox, str], _Line] = {}
 
     @property
     def _is_needed(self) -> bool:
         return bool(self._lines)
 
-    def place(self, queue: str, *, is_particular: bool) -> WaitingCoroutine:
+    def place(self, queue: str, *, is_particular: bool, box: MessageBox | None = None) -> WaitingCoroutine:
         """A place for a coroutine; arguments as of `WaitingCoroutine`."""
-        return WaitingCoroutine(self, queue, is_particular=is_particular)
+        return WaitingCoroutine(self, box or self._box, queue, is_particular=is_particular)
 
     def enter(self, place: WaitingCoroutine) -> None:
         """A coroutine is about to look for the first time."""
         with self._lock:
-            line = self._lines.get(place.queue)
+            line = self._lines.get(place.line)
             if line is not None and line.is_asked:
                 line.places[place] = None
 
     def wait(self, place: WaitingCoroutine) -> None:
         """A coroutine has looked in vain, and waits."""
         with self._lock:
-            line = self._lines.setdefault(place.queue, _Line())
+            line = self._lines.setdefault(place.line, _Line())
             if place in line.places:
                 if place.is_looking:
                     line.looked(place, goes_on=place.is_particular)
@@ -160,14 +160,14 @@ class WaitingLines(ListeningThread):
     def leave(self, place: WaitingCoroutine) -> None:
         """A coroutine waits no more: it has a message, its time is over, or it was cancelled."""
         with self._lock:
-            line = self._lines.get(place.queue)
+            line = self._lines.get(place.line)
             if line is None or place not in line.places:
                 return
             del line.places[place]
             line.blind = [other for other in line.blind if other is not place]
             line.looked(place, goes_on=True)
             if not line.places:
-                del self._lines[place.queue]
+                del self._lines[place.line]
                 self._stir()
 
     @property
@@ -192,8 +192,11 @@ class WaitingLines(ListeningThread):
         while not self._is_closed:
             self._stirred()
             with self._lock:
-                known = self._box.access.known.definitions.queues
-                lines = {known[name].queue_id: line for name, line in self._lines.items() if name in known}
+                lines = {
+                    (box.access.role, known[name].queue_id): line
+                    for (box, name), line in self._lines.items()
+                    if name in (known := box.access.known.definitions.queues)
+                }
                 if is_called:
                     for line in lines.values():
                         line.is_asked = False

@@ -7,12 +7,14 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, suppress
+from datetime import timedelta
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar
 from uuid import UUID
 
 from seriatim.aio.calls import Calls
 from seriatim.aio.face import counterpart
+from seriatim.aio.lease import AsyncTakenLease
 from seriatim.aio.lines import WaitingLines
 from seriatim.aio.opening import Opening
 from seriatim.aio.session import AsyncSession, BegunSession
@@ -23,6 +25,8 @@ from seriatim.box.connection.connections import DEFAULT_SCHEMA
 from seriatim.box.connection.wait_time import patience
 from seriatim.box.connection.with_block import OnlyAsyncWith
 from seriatim.box.definitions.change import Change
+from seriatim.box.leases.door import Door, Wanted
+from seriatim.box.leases.taken import Principal
 from seriatim.box.postgres.migrate import Migration
 from seriatim.box.requests.requests import (
     KEEP,
@@ -64,13 +68,17 @@ class AsyncMessageBox(OnlyAsyncWith):
     """
 
     def __init__(self, box: MessageBox, *, owns: bool = False) -> None:
-        self.sync = box
-        self._is_owner = owns
-        self._process = os.getpid()
+        self._be(box, os.getpid(), owns=owns)
         self._threads = ThreadPoolExecutor(box.connections, thread_name_prefix="seriatim-aio")
         self._slots = Slots(box.connections, box.access.place)
         self._lines = WaitingLines(box)
         self._replies = RepliesThread(lambda: box.more(1))
+        self._shares = False
+
+    def _be(self, box: MessageBox, process: int, *, owns: bool) -> None:
+        self.sync = box
+        self._is_owner = owns
+        self._process = process
 
     @classmethod
     def open(
@@ -164,6 +172,11 @@ class AsyncMessageBox(OnlyAsyncWith):
         return self.sync.connections
 
     @property
+    def lines(self) -> WaitingLines:
+        """The coroutines that wait for messages, as internal modules use them."""
+        return self._lines
+
+    @property
     def is_pooled(self) -> bool:
         """Whether the box is reached through a connection pooler."""
         return self.sync.is_pooled
@@ -171,6 +184,14 @@ class AsyncMessageBox(OnlyAsyncWith):
     def more(self, connections: int, turn_limit: float | str | None = None) -> Self:
         """Open the same box with more connections; arguments and errors are those of `MessageBox.more`."""
         return type(self)(self.sync.more(connections, turn_limit), owns=True)
+
+    def as_role(self, role: str) -> Self:
+        """Open the same box as another role; arguments and errors are those of `MessageBox.as_role`. Both share connections and threads."""
+        own = object.__new__(type(self))
+        own._be(self.sync.as_role(role), self._process, owns=True)
+        own._threads, own._slots, own._lines, own._replies = self._threads, self._slots, self._lines, self._replies
+        own._shares = True
+        return own
 
     def session(self, connection: ApplicationConnection | None = None) -> AbstractAsyncContextManager[AsyncSession]:
         """Begin a session: one transaction. It commits at the end of the block; an exception or a cancellation rolls it back.
@@ -181,10 +202,19 @@ class AsyncMessageBox(OnlyAsyncWith):
             connection: the caller's psycopg connection to the same database, also one for asyncio. The session then takes part
                 in the caller's transaction, and neither commits it nor rolls it back.
         """
+        return self._begun(connection)
+
+    def _begun(self, connection: ApplicationConnection | None = None) -> BegunSession:
         self._check_process()
         joined, lock = for_threads(connection)
         return BegunSession(
-            lambda: self.sync.session(joined), self._submit, self._slots, self._lines, lock, own=connection is None
+            lambda: self.sync.session(joined),
+            self._submit,
+            self._slots,
+            self._lines,
+            lock,
+            own=connection is None,
+            box=self.sync,
         )
 
     async def run(self, function: Callable[Concatenate[MessageBox, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -194,6 +224,40 @@ class AsyncMessageBox(OnlyAsyncWith):
             what the function returns; its exception passes through.
         """
         return await self._do(lambda box: function(box, *args, **kwargs))
+
+    async def lease(
+        self,
+        queue: str,
+        *,
+        limit: int = 50,
+        lease: float | str | timedelta = "30s",
+        wait: float | str | None = None,
+        group: str | UUID | None = None,
+        attempt_id: str | None = None,
+        max_bytes: int | None = None,
+        principal: Principal | None = None,
+    ) -> AsyncTakenLease | None:
+        """Take the next messages of a group under a lease; arguments, result and errors are those of `MessageBox.lease`.
+
+        A coroutine that waits holds no thread and no connection. Cancelling it before its answer hands nothing out, or a lease that
+        `attempt_id` finds again.
+        """
+        wanted = Wanted.checked(queue, limit, lease, group, attempt_id, max_bytes)
+        door = Door(self.sync.access, principal)
+        with door.attempt(wanted):
+            async with self._begun() as session:
+                taken = await session.waited(
+                    lambda one, waiting: door.look(one, wanted, waiting), queue, wait, is_particular=group is not None
+                )
+            return None if taken is None else AsyncTakenLease(taken, self._call)
+        return None
+
+    def leased(self, lease_id: UUID | str, *, principal: Principal | None = None) -> AsyncTakenLease:
+        """A handle of a lease by its id; arguments and errors are those of `MessageBox.leased`."""
+        return AsyncTakenLease(self.sync.leased(lease_id, principal=principal), self._call)
+
+    async def _call(self, work: Callable[[], T]) -> T:
+        return await self._do(lambda _: work())
 
     async def drop(self, **named: str | Iterable[str]) -> list[Change]:
         """Drop unused definitions, all or none; arguments, result and errors are those of `MessageBox.drop`."""
@@ -282,9 +346,10 @@ class AsyncMessageBox(OnlyAsyncWith):
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
-        self._threads.shutdown(wait=False)
-        self._lines.close()
-        self._replies.close()
+        if not self._shares:
+            self._threads.shutdown(wait=False)
+            self._lines.close()
+            self._replies.close()
         if self._is_owner:
             self.sync.close()
 

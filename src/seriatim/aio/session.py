@@ -17,6 +17,7 @@ from seriatim.aio.delivery import AsyncDelivery
 from seriatim.aio.face import counterpart
 from seriatim.aio.lines import WaitingLines
 from seriatim.aio.slots import Slots
+from seriatim.box.box import MessageBox
 from seriatim.box.connection.round_trip import is_idle
 from seriatim.box.connection.wait_time import patience_of_receiver
 from seriatim.box.connection.with_block import OnlyAsyncWith
@@ -208,11 +209,13 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
         lock: AbstractAsyncContextManager[Any],
         *,
         own: bool = True,
+        box: MessageBox | None = None,
     ) -> None:
         super().__init__(submit, patience_s=5.0 if own else None)
         self._begin = begin
         self._slots = slots
         self._lines = lines
+        self._box = box
         self._lock = lock
         #: Whether the transaction is the session's own; False: the caller's.
         self._own = own
@@ -283,13 +286,13 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
             return session.receive(queue, limit=limit, group=group, dialog=dialog, wait=wait)
 
         particular = group is not None or dialog is not None
-        return self._as_ours(await self._waited(look, queue, wait, is_particular=particular))
+        return self._as_ours(await self.waited(look, queue, wait, is_particular=particular))
 
     async def next_group(self, queue: str, *, wait: float | str | None = None) -> UUID | None:
         """As of every session."""
-        return await self._waited(lambda session, wait: session.next_group(queue, wait=wait), queue, wait)
+        return await self.waited(lambda session, wait: session.next_group(queue, wait=wait), queue, wait)
 
-    async def _waited(
+    async def waited(
         self,
         look: Callable[[Session, float | str | None], T | None],
         queue: str,
@@ -303,7 +306,7 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
             return await self._do(lambda session: look(session, wait))
         loop = asyncio.get_running_loop()
         until, pause_s = loop.time() + wait_s, _FIRST_PAUSE_S
-        with self._lines.place(queue, is_particular=is_particular) as place:
+        with self._lines.place(queue, is_particular=is_particular, box=self._box) as place:
             while not (wait_s == math.inf and self._lines.is_ending):
                 try:
                     result = await self._call(lambda: self._looked(look))

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Self
 from uuid import UUID
@@ -24,6 +24,8 @@ from seriatim.box.definitions.change import Change, Definition
 from seriatim.box.definitions.define import define
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.dialogs.transmission import transmit_defined
+from seriatim.box.leases.door import Door, Wanted
+from seriatim.box.leases.taken import Principal, TakenLease
 from seriatim.box.postgres.migrate import Migration, check, find, migrate
 from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.translate import translated
@@ -45,6 +47,7 @@ from seriatim.box.views.box_status import BoxStatus, read_status
 from seriatim.box.views.message_status import MessageStatus, status_of
 from seriatim.box.views.peek import Peeked, peek
 from seriatim.pipeline.declared.box_settings import Unroutable, checked_unrouted
+from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Message
 
 __all__ = ["MessageBox"]
@@ -176,6 +179,19 @@ class MessageBox(OnlyWith, Closing):
         """
         return type(self)(self._connections.more(connections, turn_limit))
 
+    def as_role(self, role: str) -> Self:
+        """Open the same box as another role: each of its transactions begins with ``SET LOCAL ROLE``.
+
+        Both objects share all connections. The role that has connected has to be a member of the role that may become it.
+
+        Args:
+            role: the name of the role.
+
+        Raises:
+            UsageError: the box is closed, or the name isn't text.
+        """
+        return type(self)(self._connections.more(0, None, checked_text(role, "a role's name")))
+
     def session(self, connection: psycopg.Connection | None = None) -> SessionBlock:
         """Begin a session, with ``with``: one transaction. It commits at the end of the block; an exception rolls it back.
 
@@ -208,6 +224,61 @@ class MessageBox(OnlyWith, Closing):
         """Begin sessions one after another on one connection, for a worker. Otherwise like `session`."""
         with self._access.connect() as own, Sessions(Session(self._access, own, own=True)) as sessions:
             yield sessions
+
+    def lease(
+        self,
+        queue: str,
+        *,
+        limit: int = 50,
+        lease: float | str | timedelta = "30s",
+        wait: float | str | None = None,
+        group: str | UUID | None = None,
+        attempt_id: str | None = None,
+        max_bytes: int | None = None,
+        principal: Principal | None = None,
+    ) -> TakenLease | None:
+        """Take the next messages of a group under a lease, in a transaction of its own: nobody else gets the group until the lease ends.
+
+        A lease that runs out counts as an attempt of its first message that isn't done, as a worker's does. So does one whose answer was lost,
+        unless `attempt_id` finds it again: a caller far away should give one.
+
+        Args:
+            queue: its name.
+            limit: the most messages; a `UnitOfWork` is always handed out whole, and a message that failed before alone.
+            lease: seconds, ``"30s"``, or a `timedelta`, at most a day: how long the lease lasts unless it is renewed.
+            wait: as of `Session.receive`.
+            group: only this group.
+            attempt_id: an id of the caller's attempt, at most 256 characters. The same id again gives the same lease while it lasts, and
+                `LeaseLost` for an hour after its end; a call that still waits with the same id ends, with None.
+            max_bytes: end the run before its bodies have more bytes than that; it has at least one message.
+            principal: whose the lease is, where a server has several callers; None: the role's.
+
+        Returns:
+            the lease; None if there is nothing to hand out.
+
+        Raises:
+            UsageError: there is no such queue; an invalid value; or a queue of a service, or of instances: receive from it in a session.
+            ActionRefused: the queue is off, belongs to a pipeline, or is one of two regions.
+            LeaseLost: the lease of this attempt is over.
+            Unavailable: call it again, with the same `attempt_id`.
+        """
+        wanted = Wanted.checked(queue, limit, lease, group, attempt_id, max_bytes)
+        door = Door(self._access, principal)
+        with door.attempt(wanted), self.session() as session:
+            return door.look(session, wanted, wait)
+        return None
+
+    def leased(self, lease_id: UUID | str, *, principal: Principal | None = None) -> TakenLease:
+        """A handle of a lease by its id, to act on it from any process; its calls say whether it is over. Nothing is asked before.
+
+        Args:
+            lease_id: its id.
+            principal: whose it is, as in `lease`.
+
+        Raises:
+            UsageError: it can't be an id.
+        """
+        return Door(self._access, principal).lease_of(lease_id)
 
     def publish(
         self,

@@ -12,6 +12,7 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.dialogs.clock import fire, forget_closed
 from seriatim.box.dialogs.transmission import transmit
 from seriatim.box.faults.expired_leases import reap
+from seriatim.box.faults.trials import count_rollbacks
 from seriatim.box.operators.recover import recover
 from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.schedules import publish_due, schedules_put_right
@@ -21,7 +22,7 @@ from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.box.turns.turns import Turns
 from seriatim.errors import DeploymentError, EnvironmentProblem, Unavailable
 
-__all__ = ["Tick", "tick"]
+__all__ = ["Tick", "judge", "tick"]
 
 #: The groups of one transaction.
 _GROUPS = 256
@@ -62,6 +63,7 @@ def tick(access: Access, *, at_once: bool = False) -> Tick:
     with access.transaction() as transaction:
         transaction.check_enabled()
         transaction.do("number_left")
+        transaction.do("drop_deliveries")
     put_right = _others_put_right(access) if at_once else 0
     scheduled = _scheduled(access)
     routed, groups, dialogs = route_pending(access), 0, fire(access)
@@ -79,6 +81,31 @@ def tick(access: Access, *, at_once: bool = False) -> Tick:
                 put_right += _put_right(access, queue)
             groups += _judged(access, queue, failures) if queue.is_open and queue.has_groups else 0
     return Tick(routed, groups, recover(access, ahead=at_once), dialogs, scheduled, put_right, tuple(failures.told))
+
+
+def judge(access: Access, queue_id: int) -> None:
+    """Do for one queue what its receivers in SQL can't do: route, fire timers, count leases that ran out and messages that were rolled back
+    alone, and judge all that has arrived; then wake the receivers that listen.
+    """
+    route_pending(access)
+    with access.transaction() as transaction:
+        named = {one.queue_id: one for one in access.known.current(transaction).queues.values()}
+    if (queue := named.get(queue_id)) is None or not queue.is_open or queue.regions is not None:
+        return
+    failures = _Failures(access.place)
+    with failures.noted(queue):
+        if queue.serves:
+            fire(access)
+            with access.transaction() as transaction:
+                transmit(transaction)
+        with access.transaction() as transaction:
+            apart = SeparateTransaction(transaction, is_free=True)
+            worked = reap(transaction, queue, apart) + count_rollbacks(transaction, queue, apart)
+        if queue.has_groups:
+            worked += _judged(access, queue, failures, everything=True)
+        if worked:
+            with access.transaction() as transaction:
+                transaction.do("call_all_waiters", of_queues=[queue_id])
 
 
 class _Failures:
@@ -105,13 +132,13 @@ class _Failures:
                 tell(name, group)
 
 
-def _judged(access: Access, queue: BoxQueue, failures: _Failures) -> int:
+def _judged(access: Access, queue: BoxQueue, failures: _Failures, *, everything: bool = False) -> int:
     """Judge the groups of a queue that have a due timer, or messages that nobody has judged; return their number. Where no message waits
     for another one, there is nothing to tell of messages before a receiver gets them. Groups of one transaction that fail together are
     judged one by one.
     """
     keys: set[str] = set()
-    from_rank, until_rank, more = EVERYTHING if queue.holds else None, None, True
+    from_rank, until_rank, more = EVERYTHING if queue.holds or everything else None, None, True
     while more:
         with access.transaction() as transaction:
             turns = Turns(transaction)

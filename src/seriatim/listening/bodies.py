@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from seriatim.network import SILENT_S, transfer_s
 
-__all__ = ["Gone", "Receive", "RequestRefused", "Send", "answer", "body_of", "busy", "refuse"]
+__all__ = ["Gone", "Receive", "RequestRefused", "Send", "answer", "answer_in_pieces", "body_of", "busy", "refuse"]
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
@@ -63,6 +63,14 @@ async def answer(
     view = memoryview(content)
     for at in range(0, len(view), _PIECE):
         await send({"type": "http.response.body", "body": bytes(view[at : at + _PIECE]), "more_body": True})
+    await send({"type": "http.response.body"})
+
+
+async def answer_in_pieces(send: Send, status: int, kind: str, pieces: AsyncIterator[bytes], length: int) -> None:
+    """Answer a request by content that is made while it is sent. The connection breaks off if making it fails."""
+    await _begin(send, status, kind, length, {})
+    async for piece in pieces:
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body"})
 
 

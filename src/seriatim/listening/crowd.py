@@ -30,6 +30,8 @@ class Visitor:
     #: The time of the monotonic clock at which it was accepted.
     began: float
     close: Callable[[], object]
+    #: Whether the other side has ended its connection, by what the system knows now.
+    has_left: Callable[[], bool] = lambda: False
     state: ConnectionState = ConnectionState.BEGINS
     is_unread: bool = False
     #: Whether it is one of those that are reserved for health.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 import sys
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
 import h11
@@ -19,6 +21,20 @@ from seriatim.listening.limits import ListenLimits
 from seriatim.listening.seldom import LOG
 
 __all__ = ["Protocol"]
+
+
+#: What the system tells of a connection that the other side has ended; not every system does so.
+_ENDED = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
+
+
+def _has_left(transport: asyncio.Transport) -> bool:
+    """Whether the other side has ended a connection. A thread may ask."""
+    raw = transport.get_extra_info("socket")
+    if transport.is_closing() or raw is None or raw.fileno() < 0:
+        return True
+    polling = select.poll()
+    polling.register(raw.fileno(), _ENDED)
+    return bool(polling.poll(0))
 
 
 class Protocol(H11Protocol):
@@ -48,6 +64,7 @@ class Protocol(H11Protocol):
         """Begin to wait for the head of the first request."""
         super().connection_made(transport)
         self._visitor.close = transport.abort
+        self._visitor.has_left = partial(_has_left, transport)
         self._visitor.tls = transport.get_extra_info("ssl_object")
         self._await_head()
 

@@ -217,7 +217,9 @@ CASES: dict[str, dict[str, Case]] = {
             published(orders(5, body=b"x" * 40)), settings={"seriatim.box.publishing.batch._PORTION_BYTES": 50}
         ),
         "the box's own connection, without a transaction": Case(SINGLE, (replace(FIFO, max_messages=9), ALL)),
-        "no pooler": Case(SINGLE, settings={"seriatim.box.connection.connections.has_pooler": lambda *_: True}),
+        "its transactions begin without settings": Case(
+            SINGLE, settings={"seriatim.box.connection.connections.has_pooler": lambda *_: True}
+        ),
         "no subscription wants failures": Case(failing, (FIFO, ALL, *ALARMS)),
     },
     "a publish commits before it is on disk, and waits for the disk afterwards": {

@@ -45,8 +45,12 @@ class Access:
     trials: TrialLooks = field(default_factory=TrialLooks)
     #: The messages that this process has logged for publishers, and for queues of other boxes.
     told: ToldOnce = field(default_factory=ToldOnce)
+    #: The role as which its transactions run; None: the role that has connected.
+    role: str | None = None
     #: How `publish` treats messages that reach no queue; None: by the box's settings.
     unrouted: str | None = None
+    #: By attempt at a lease: the call that has its place, see `Door.attempt`.
+    attempts: dict[tuple[object, ...], object] = field(default_factory=dict)
     #: Set when no receiver shall wait forever any more.
     ending: threading.Event = field(default_factory=threading.Event)
 

@@ -132,6 +132,7 @@ class Connections(Closing):
     ) -> None:
         self._unrouted = unrouted
         self._publish_notices = publish_notices
+        self._role: str | None = None
         self._lend(
             dsn,
             place,
@@ -161,19 +162,22 @@ class Connections(Closing):
         #: The box, for what works in it.
         self.access = Access(
             identity.schema, place, Known(), identity, self.transaction, self.spare, self._publish_notices,
-            unrouted=self._unrouted,
+            unrouted=self._unrouted, role=self._role,
         )  # fmt: skip
         self._most = most
         self._finalizer = weakref.finalize(self, shared.give_back, most)
 
-    def more(self, most: int, turn_limit: float | str | None) -> Self:
-        """Add connections to the same box, for other work; all users share all connections."""
+    def more(self, most: int, turn_limit: float | str | None, role: str | None = None) -> Self:
+        """Add connections to the same box, for other work; all users share all connections. `role`: the role as which each transaction
+        of the new user runs; None: as those of this one.
+        """
         self._check_open()
         if turn_limit is not None:
             _turn_limit_ms(turn_limit)
         own = object.__new__(type(self))
         own._publish_notices = self._publish_notices
         own._unrouted = self._unrouted
+        own._role = role or self._role
         self._shared.lend(most)
         own._lend(self.dsn, self.place, self._shared, self._identity, most, turn_limit)
         return own
@@ -244,19 +248,19 @@ class Connections(Closing):
     @property
     def most(self) -> int:
         """The largest number of connections at once for this user of the pool."""
-        return self._most
+        return self._most or self._shared.pool.max_size
 
     def transaction(self) -> AbstractContextManager[OwnConnection]:
         """Begin a transaction: it commits at the end of the block; an exception rolls it back. The driver's errors are translated at the
         begin and the commit, not inside the block. A forked process makes its own connections.
         """
         self._check_open()
-        return _Transaction(self._shared, self.place, self._limit_ms)
+        return _Transaction(self._shared, self.place, self._limit_ms, role=self._role)
 
     def transaction_soon(self) -> AbstractContextManager[OwnConnection]:
         """Begin a transaction as `transaction` does, without a long wait for a connection: its caller tries again."""
         self._check_open()
-        return _Transaction(self._shared, self.place, self._limit_ms, _SOON_S)
+        return _Transaction(self._shared, self.place, self._limit_ms, _SOON_S, self._role)
 
     @contextmanager
     def spare(self) -> Iterator[OwnConnection | None]:
@@ -270,7 +274,9 @@ class Connections(Closing):
         with ExitStack() as around:
             connection = None
             with suppress(Unavailable):
-                connection = around.enter_context(_Transaction(self._shared, self.place, self._limit_ms, _SPARE_S))
+                connection = around.enter_context(
+                    _Transaction(self._shared, self.place, self._limit_ms, _SPARE_S, self._role)
+                )
             yield connection
 
     def close(self) -> None:
@@ -366,13 +372,28 @@ class SharedPool:
 class _Transaction:
     """One transaction, on a connection of a pool."""
 
-    __slots__ = ("_connection", "_interruption", "_limit_ms", "_place", "_pool", "_process", "_restedness", "_wait_s")
+    __slots__ = (
+        *(
+            "_connection",
+            "_interruption",
+            "_limit_ms",
+            "_place",
+            "_pool",
+            "_process",
+            "_restedness",
+            "_role",
+            "_wait_s",
+        ),
+    )
 
-    def __init__(self, shared: SharedPool, place: str, limit_ms: int | None, wait_s: float | None = None) -> None:
+    def __init__(
+        self, shared: SharedPool, place: str, limit_ms: int | None, wait_s: float | None = None, role: str | None = None
+    ) -> None:
         self._pool, self._restedness = shared.pool, shared.restedness
         self._place = place
         self._limit_ms = limit_ms
         self._wait_s = wait_s
+        self._role = role
         self._process = os.getpid()
         self._interruption = interruption()
 
@@ -382,7 +403,7 @@ class _Transaction:
                 self._connection = connection = self._pool.getconn(self._wait_s)
                 try:
                     self._restedness.check(connection)
-                    connection.begin_anew(self._limit_ms)
+                    connection.begin_anew(self._limit_ms, self._role)
                 except BaseException as error:
                     connection.close()
                     self._pool.putconn(connection)

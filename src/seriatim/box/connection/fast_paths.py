@@ -192,7 +192,9 @@ SINGLE_ROUND_TRIP = FastPath[PublishCall](
         "the publish is a transaction by itself": lambda case: case.is_transaction,
         "one statement takes all messages in": lambda case: case.portions == 1,
         "the box's own connection, without a transaction": lambda case: case.own is not None and is_idle(case.own),
-        "no pooler": lambda case: case.own is not None and not case.own.is_pooled,
+        "its transactions begin without settings": lambda case: (
+            case.own is not None and not case.own.begins_with_settings
+        ),
         "no subscription wants failures": lambda case: not case.tells_failures,
     },
 )

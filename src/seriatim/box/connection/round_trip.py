@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, TypeGuard
 
 import psycopg
-from psycopg import abc, errors
+from psycopg import abc, errors, sql
 from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
@@ -99,6 +99,8 @@ class OwnConnection(PreparingConnection):
         self.refused = 0
         #: PostgreSQL closes the connection when it idles inside a transaction for this long; None: never.
         self.turn_limit_ms: int | None = None
+        #: The role as which each of its transactions runs; None: the role that has connected.
+        self.role: str | None = None
         self._process = os.getpid()
         #: Whether a session has it.
         self._is_lent = False
@@ -118,6 +120,11 @@ class OwnConnection(PreparingConnection):
         self.prepare_threshold = None
 
     @property
+    def begins_with_settings(self) -> bool:
+        """Whether each transaction makes settings of its own first: behind a pooler, or as another role."""
+        return self.is_pooled or self.role is not None
+
+    @property
     def server_pid(self) -> int:
         """The number of the server process that runs its transaction."""
         if not self.is_pooled:
@@ -125,8 +132,9 @@ class OwnConnection(PreparingConnection):
         with self.cursor(row_factory=tuple_row) as cursor:
             return int(cursor.execute("SELECT pg_backend_pid()").fetchall()[0][0])
 
-    def begin_anew(self, limit_ms: int | None = None) -> None:
+    def begin_anew(self, limit_ms: int | None = None, role: str | None = None) -> None:
         """Reset all settings of the previous user."""
+        self.role = role
         self.in_hand = self._committed = None
         self._is_lent = False
         if self.autocommit:
@@ -152,6 +160,8 @@ class OwnConnection(PreparingConnection):
             yield from self._exec_command(
                 settings_of(self.turn_limit_ms, self.info.server_version, local=True).as_bytes(self)
             )
+        if begins and self.role is not None:
+            yield from self._exec_command(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(self.role)).as_bytes(self))
 
     def given_back(self) -> None:
         """Note that no session uses the connection any more."""
@@ -317,7 +327,7 @@ def is_between(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:
     pgconn = connection.pgconn
     return (
         isinstance(connection, OwnConnection)
-        and not connection.is_pooled
+        and not connection.begins_with_settings
         and pgconn.transaction_status == TransactionStatus.INTRANS
         and pgconn.pipeline_status == PipelineStatus.OFF
     )
@@ -330,7 +340,7 @@ def is_unbegun(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:
     pgconn = connection.pgconn
     return (
         isinstance(connection, OwnConnection)
-        and not (connection.is_pooled or connection.autocommit)
+        and not (connection.begins_with_settings or connection.autocommit)
         and pgconn.transaction_status == TransactionStatus.IDLE
         and pgconn.pipeline_status == PipelineStatus.OFF
         and begins_as_set(connection)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, LostTurn, note_lost
-from seriatim.box.faults.lease import expired_in
+from seriatim.box.faults.lease import ExpiredLease, expired_in
 from seriatim.kernel.operators.fault import FaultKind
 
 if TYPE_CHECKING:
@@ -32,12 +32,22 @@ def reap(transaction: Transaction, queue: BoxQueue, apart: Begin) -> int:
                     "drop_lease", of_queue=queue.queue_id, of_token=lease.token, expired=True, patience_ms=50
                 )
             continue
-        error = f"the lease {lease.token} of {lease.worker} ran out: its process is gone or frozen, or couldn't reach the box"
-        fault = Fault(FaultKind.POISON, "LeaseExpired", error, lease.worker)
-        lost = LostTurn(queue.declared.name, lease.group, lease.entry_id, lease.token, has_expired=True)
+        fault = _fault_of(lease)
+        lost = LostTurn(queue.declared.name, lease.group, lease.entry_id, lease.token, True, lease.attempt)
         with apart() as own:
             result = note_lost(own, lost, fault, _PATIENCE_S)
         if result is not None:
             taken += 1
             FAILURES.tell(lost.queue, lost.group, fault, result)
     return taken
+
+
+def _fault_of(lease: ExpiredLease) -> Fault:
+    """What is counted: what the holder said, or that the lease ran out."""
+    if lease.told is not None:
+        said = lease.told
+        return Fault(FaultKind(said["kind"]), "Failed", said["error"], lease.worker, retry_after=said["retry_after_us"])
+    error = (
+        f"the lease {lease.token} of {lease.worker} ran out: its process is gone or frozen, or couldn't reach the box"
+    )
+    return Fault(FaultKind.POISON, "LeaseExpired", error, lease.worker)

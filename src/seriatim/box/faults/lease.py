@@ -9,10 +9,10 @@ complete the messages, under a lock that all of them need. All times are the dat
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from seriatim.box.connection.in_hand import Event
 from seriatim.box.definitions.definition import BoxQueue
@@ -36,6 +36,7 @@ __all__ = [
     "fence_off",
     "give_back",
     "renew",
+    "untried",
 ]
 
 #: How long the removal of a lease waits for a completion that is just committing.
@@ -100,7 +101,7 @@ class HeldLease:
             self.lost.set()
             raise self.error()
         self.is_ending = ends or count >= self.left
-        transaction.do("complete", **self._ends.between(self.done, self.done + count).done())
+        transaction.do("complete_entries", **self._ends.between(self.done, self.done + count).done())
 
     def settled(self, count: int) -> None:
         """Note that the completion was committed."""
@@ -115,7 +116,7 @@ class HeldLease:
 
         def end_after(count: int) -> None:
             if count:
-                transaction.do("complete", **self._ends.between(begin, begin + count).done())
+                transaction.do("complete_entries", **self._ends.between(begin, begin + count).done())
             if self.delivery.group is not None and begin + count < self._size:
                 transaction.do("put_back", **self._ends.between(begin + count, self._size).back())
 
@@ -135,6 +136,9 @@ class ExpiredLease:
     entry_id: int
     worker: str
     is_of_turn: bool
+    #: How its holder said that it failed; None: it ran out.
+    told: Mapping[str, Any] | None = None
+    attempt: int | None = None
 
 
 def claim(
@@ -152,6 +156,14 @@ def claim(
     delivery.happens(Event.TAKEN_OVER)  # from here on the lease's end is the delivery's
     delivery.early_ends = None
     return HeldLease(transaction.access, token, queue, delivery, size, incarnation or 0)
+
+
+def untried(messages: Sequence[Received]) -> int:
+    """The number of messages for one turn: a message that failed before gets its own turn."""
+    return next(
+        (at for at in range(1, len(messages)) if messages[at - 1].attempt > 1 or messages[at].attempt > 1),
+        len(messages),
+    )
 
 
 def check_leasable(queue: BoxQueue, *, is_led: bool) -> None:
@@ -209,5 +221,6 @@ def expired_in(transaction: Transaction, queue: BoxQueue) -> list[ExpiredLease]:
     """The expired leases of a queue."""
     rows = transaction.rows("expired_leases", of_queue=queue.queue_id)
     return [
-        ExpiredLease(token, group, entry_id, worker, of_turn) for token, group, entry_id, worker, _, of_turn in rows
+        ExpiredLease(row.token, row.group_key, row.entry_id, row.worker, row.of_turn, row.told, row.attempt)
+        for row in rows
     ]

@@ -17,7 +17,7 @@ from seriatim.kernel.operators.fault import FaultKind
 if TYPE_CHECKING:
     from seriatim.box.connection.access import Begin, Transaction
 
-__all__ = ["next_trial"]
+__all__ = ["count_rollbacks", "next_trial"]
 
 #: The present holder of the group has found the same, and ends soon.
 _PATIENCE_S = 10.0
@@ -41,3 +41,19 @@ def next_trial(transaction: Transaction, queue: BoxQueue, apart: Begin) -> tuple
         if result is not None:
             FAILURES.tell(lost.queue, lost.group, fault, result)
     return None
+
+
+def count_rollbacks(transaction: Transaction, queue: BoxQueue, apart: Begin) -> int:
+    """Put groups on trial whose last transaction was rolled back, for receivers that don't: those in SQL. A message that was on trial alone
+    when that happened has failed once. Return how many groups had such a mark.
+    """
+    marked = transaction.rows("rolled_back_groups", of_queue=queue.queue_id) if queue.has_groups else []
+    for group, entry_id in marked:
+        if entry_id is None:
+            continue
+        fault = Fault(FaultKind.POISON, "RolledBack", "its transaction was rolled back while it was tried alone", "SQL")
+        with apart() as own:
+            result = note_lost(own, LostTurn(queue.declared.name, group, entry_id), fault, _PATIENCE_S)
+        if result is not None:
+            FAILURES.tell(queue.declared.name, group, fault, result)
+    return len(marked)

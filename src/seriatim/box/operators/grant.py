@@ -97,6 +97,11 @@ def grant(transaction: Transaction, role: str, rights: Rights, id_space: str | N
     checked_text(role, "a role's name")
     if id_space is not None and (not isinstance(id_space, str) or not fits_text(id_space) or len(id_space) > _LONGEST):
         raise UsageError(f"{shown(id_space)} is no id space", remedy=f"at most {_LONGEST} characters, without NUL")
+    if "/" in (role if id_space is None else id_space):
+        raise UsageError(
+            f"the id space {shown(role if id_space is None else id_space)} has a slash, which separates the parts of a space",
+            remedy="say which the role has: grant(box, …, id_space=…), or --id-space",
+        )
     if rights.types:
         transaction.do("lock_definitions")
     named = _named(transaction, rights)

@@ -12,10 +12,12 @@ import psycopg
 from psycopg import errors
 
 from seriatim.errors import (
+    ActionRefused,
     BoxDisabled,
     BoxMigrated,
     EnvironmentProblem,
     InvariantBroken,
+    LeaseLost,
     SchemaMismatch,
     SeriatimError,
     Unavailable,
@@ -24,8 +26,8 @@ from seriatim.errors import (
 
 __all__ = ["ChangedResult", "KnownVersion", "is_out_of_step", "migrated", "reached", "translated", "watch_version"]
 
-#: The SQLSTATE of the schema's functions in a disabled box.
-_DISABLED = "SQ003"
+#: Errors of the schema's own functions, by their SQLSTATEs; the hint is the remedy: of a disabled box, and of leases.
+_OWN: Mapping[str, type[SeriatimError]] = {"SQ003": BoxDisabled, "SQ005": LeaseLost, "SQ006": ActionRefused}
 _AGAIN = "roll back and repeat the transaction"
 _BACK = "repeat the transaction once the server is back"
 
@@ -137,8 +139,8 @@ class translated:  # noqa: N801 -- a context manager, as those of contextlib; a 
             return
         if is_out_of_step(error):
             raise Unavailable(_said(error), where=self._place, remedy=_BACK) from error
-        if error.sqlstate == _DISABLED:
-            raise BoxDisabled(_said(error), where=self._place, remedy=error.diag.message_hint or "") from error
+        if (own := _OWN.get(error.sqlstate or "")) is not None:
+            raise own(_said(error), where=self._place, remedy=error.diag.message_hint or "") from error
         if (newer := migrated(error, self._place)) is not None:
             raise newer from error
         for kinds, ours, remedy in _ROWS:

@@ -17,12 +17,17 @@ __all__ = ["Destinations", "Published"]
 Destinations = tuple[Sequence[str], Entries, Definitions]
 
 
-def _queues_of(ids: Sequence[str], entries: Entries, definitions: Definitions) -> dict[str, tuple[str, ...]]:
-    """The names of the queues of each message, sorted."""
+def _queues_of(
+    ids: Sequence[str], entries: Entries, definitions: Definitions, *, own: bool = False
+) -> dict[str, tuple[str, ...]]:
+    """The names of the queues of each message, sorted. `own`: without those to which only subscriptions of roles lead."""
+    router = router_of(definitions)
     names = {queue.queue_id: name for name, queue in definitions.queues.items()}
     queues_by_id: dict[str, list[str]] = {id_: [] for id_ in ids}
-    for place, queue_id, problem in zip(entries.places, entries.queue_ids, entries.problems, strict=True):
-        if problem is None and place < len(ids):
+    for place, queue_id, problem, by in zip(
+        entries.places, entries.queue_ids, entries.problems, entries.subscriptions, strict=True
+    ):
+        if problem is None and place < len(ids) and not (own and router.is_roles_own(by)):
             queues_by_id[ids[place]].append(names[queue_id])
     return {id_: tuple(sorted(queues)) for id_, queues in queues_by_id.items()}
 
@@ -92,6 +97,15 @@ class Published(list[str]):
                 id_: queues for destination in self._destinations for id_, queues in _queues_of(*destination).items()
             }
         return self._queues
+
+    def directed(self) -> set[str]:
+        """The names of the queues to which the publisher needs a right: not those to which only subscriptions of roles lead."""
+        return {
+            queue
+            for destination in self._destinations
+            for queues in _queues_of(*destination, own=True).values()
+            for queue in queues
+        }
 
     @property
     def invalid(self) -> Mapping[str, Mapping[str, str]]:

@@ -57,7 +57,7 @@ class DeliveryEnds(NamedTuple):
         }  # fmt: skip
 
     def done(self) -> dict[str, Any]:
-        """The parameters of ``complete``."""
+        """The parameters of ``complete_entries``."""
         return {
             "of_queue": self.queue_id, "entry_ids": self.entry_ids, "ordinals": self.ordinals, "lates": self.lates,
             "of_incarnation": self.incarnation, "keep": self.keep,
@@ -69,6 +69,6 @@ class DeliveryEnds(NamedTuple):
             return Completion("complete_one", {"of_queue": self.queue_id, "of_entry": self.entry_ids[0]})
         # At a gate the results of late messages are flagged.
         if self.keep != "nothing" or any(self.lates):
-            return Completion("complete", self.done())
+            return Completion("complete_entries", self.done())
         # The history, which records the others, gets none of them.
-        return Completion("complete", self.done() | {"ordinals": None, "lates": None, "of_incarnation": 0})
+        return Completion("complete_entries", self.done() | {"ordinals": None, "lates": None, "of_incarnation": 0})

@@ -1,4 +1,4 @@
-"""Listen for messages of several queues at once, on one connection: for all waiting coroutines of a process.
+"""Listen for messages of several queues at once, on one connection: for all waiting coroutines of a process, of any role.
 
 PostgreSQL says that somebody called, not for which queue. Behind a connection pooler notifications don't work.
 """
@@ -6,7 +6,7 @@ PostgreSQL says that somebody called, not for which queue. Behind a connection p
 from __future__ import annotations
 
 import select
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 import psycopg
@@ -26,8 +26,8 @@ class Listener:
         self._transaction = transaction
         self._channel = f"seriatim_{transaction.connection.info.backend_pid}"
         self._is_deaf = isinstance(transaction.connection, OwnConnection) and transaction.connection.is_pooled
-        #: The number of the waiter of each queue, as it was registered last.
-        self._waiters: dict[int, int] = {}
+        #: The number of the waiter of each role and queue, as it was registered last.
+        self._waiters: dict[tuple[str | None, int], int] = {}
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -43,24 +43,33 @@ class Listener:
             self._give_up()
             raise
 
-    def ask(self, queue_ids: Collection[int], *, anew: bool) -> float | None:
-        """Register for notifications of these queues, and no others. A look for messages after this can be followed by a wait."""
-        left = [queue for queue in self._waiters if queue not in queue_ids]
-        asks = [not self._is_deaf and (anew or queue not in self._waiters) for queue in queue_ids]
-        if not queue_ids and not left:
-            return None
+    def ask(self, queues: Collection[tuple[str | None, int]], *, anew: bool) -> float | None:
+        """Register for notifications of these queues, each with the role that receives from it, and no others; return the seconds until
+        the next timer is due. A look for messages after this can be followed by a wait.
+        """
+        roles = {role for role, _ in (*queues, *self._waiters)}
+        dues = [self._ask(role, [queue for of, queue in queues if of == role], anew=anew) for role in roles]
+        return min((due_s for due_s in dues if due_s is not None), default=None)
+
+    def _ask(self, role: str | None, queue_ids: Sequence[int], *, anew: bool) -> float | None:
+        """The same for the queues of one role."""
+        connection, known = self._transaction.connection, self._waiters
+        left = [queue for of, queue in known if of == role and queue not in queue_ids]
+        asks = [not self._is_deaf and (anew or (role, queue) not in known) for queue in queue_ids]
+        if isinstance(connection, OwnConnection):
+            connection.role = role
         rows = self._transaction.rows(
             "ask_to_be_called",
             queue_ids=[*queue_ids, *(0 for _ in left)],
             waiters=[
-                *(self._waiters.get(queue, 0) if is_asked else 0 for queue, is_asked in zip(queue_ids, asks, strict=True)),
-                *(self._waiters.pop(queue) for queue in left),
+                *(known.get((role, queue), 0) if is_asked else 0 for queue, is_asked in zip(queue_ids, asks, strict=True)),
+                *(known.pop((role, queue)) for queue in left),
             ],
             asks=[*asks, *(False for _ in left)],
         )  # fmt: skip
-        self._transaction.connection.commit()
+        connection.commit()
         self._waiters |= {
-            queue: row.waiter for queue, row in zip(queue_ids, rows, strict=False) if row.waiter is not None
+            (role, queue): row.waiter for queue, row in zip(queue_ids, rows, strict=False) if row.waiter is not None
         }
         return min((row.due_s for row in rows if row.due_s is not None), default=None)
 

@@ -41,7 +41,7 @@ class Waiter:
         self._ends = ends
         self._queue_id = queue_id
         self._channel = f"seriatim_{self._connection.info.backend_pid}"
-        self._is_deaf = self._connection.is_pooled
+        self._is_deaf = self._connection.begins_with_settings
         self._is_listening = False
         #: The number under which it is registered for a notification; None: it isn't, or was notified.
         self._waiter: int | None = None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -42,6 +43,25 @@ __all__ = ["serve"]
     help="Tend the two regions that this file declares: copy what one has and the other lacks, and report to their journal.",
 )  # fmt: skip
 @receive_ports
+@click.option("--http", metavar="HOST:PORT", help="Answer callers over HTTP at this address, such as 127.0.0.1:8472.")
+@click.option("--http-prefix", default="", metavar="PATH", help="Path below which a proxy shows it, such as /seriatim.")
+@click.option(
+    "--http-certificate", metavar="FILE", help="Certificate for --http and its chain, PEM; without it a proxy does TLS."
+)
+@click.option("--http-key", metavar="FILE", help="Its private key, PEM.")
+@click.option(
+    "--http-connections",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 100),
+    metavar="N",
+    help="Answer so many requests at once, each on a connection to PostgreSQL; callers that wait need none.",
+)
+@click.option(
+    "--no-readers",
+    is_flag=True,
+    help="Start no readers: only answer callers over HTTP, and judge for receivers in SQL.",
+)
 @worker_options
 @which_box
 def serve(
@@ -55,6 +75,12 @@ def serve(
     authority: str | None,
     regions_file: str | None,
     ports: tuple[str, ...],
+    http: str | None,
+    http_prefix: str,
+    http_certificate: str | None,
+    http_key: str | None,
+    http_connections: int,
+    no_readers: bool,
     transient: tuple[str, ...],
     business: tuple[str, ...],
     log_level: str,
@@ -66,6 +92,7 @@ def serve(
 ) -> None:
     """Serve the queues that have an activation: start and stop their readers as the load requires.
 
+    With --http it also answers callers with tokens, in any language: `seriatim docs http`.
     Ctrl-C (or SIGTERM) stops it after the current turns; a second one stops it at once. Nothing is lost either way.
     Queues that are defined, or turned on or off, in the meantime are followed within seconds.
     """
@@ -75,6 +102,10 @@ def serve(
         raise UsageError("certificates are for --listen", remedy="add --listen HOST:PORT, or leave them out")
     if listen is not None and missing:
         raise UsageError(f"--listen needs {', '.join(missing)}", remedy="paths of PEM files")
+    if http is None and (no_readers or http_certificate or http_key or http_prefix):
+        raise UsageError("there would be nothing to serve over HTTP", remedy="add --http HOST:PORT")
+    if no_readers and (queues or listen is not None):
+        raise UsageError("--no-readers serves callers over HTTP only", remedy="leave --queue and --listen out")
     log_to_stderr(log_level, log_format)
     limits = Limits(1, pace=Pace(run_length, turn_limit=turn_limit))
     with opened_patiently(dsn, schema, waits=not no_wait) as box, _regions(regions_file, box) as regions:
@@ -85,6 +116,14 @@ def serve(
             if listen is None
             else LinkServer(box, listen, certificate=str(certificate), key=str(key), authority=str(authority))
         )
+        doors: list[Any] = [] if links is None else [links]
+        if http is not None:
+            # The faces don't import each other: this one starts the other by its name, as it would start a program.
+            face = import_module("seriatim.http.serving").HttpServer(
+                box, http, prefix=http_prefix, certificate=http_certificate, key=http_key, connections=http_connections,
+                regions=regions,
+            )  # fmt: skip
+            doors.append(face)
         serving = Serve(
             box,
             queues,
@@ -92,18 +131,23 @@ def serve(
             faults=FaultKinds(transient, business),
             log_level=log_level.upper(),
             log_format=log_format,
-            links=links,
+            doors=doors,
             regions=regions,
             ports=ports_of(box, ports),
+            reads=not no_readers,
         )
-        found = queues or [one.queue for one in activations(box)]
+        found = () if no_readers else queues or [one.queue for one in activations(box)]
         what = (
-            f"serving {', '.join(found)}"
+            "answering callers over HTTP"
+            if no_readers
+            else f"serving {', '.join(found)}"
             if found
             else "no queue has an activation yet; queues that get one will be served"
         )
         if links is not None:
             click.echo(f"other boxes find this one at {links.address}", err=True)
+        if http is not None:
+            click.echo(f"callers over HTTP find it at {face.address}", err=True)
         click.echo(f"{what}; Ctrl-C stops it", err=True)
         if serving.ports:
             click.echo(f"receiving through {', '.join(one.name for one in serving.ports)}", err=True)

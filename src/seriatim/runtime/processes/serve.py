@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from typing import Protocol
+from uuid import uuid4
 
 from seriatim.box.box import MessageBox
 from seriatim.box.measures import Snapshot
+from seriatim.box.workers.heartbeat import Process
 from seriatim.box.workers.reader_slots import Slots
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.pipeline.declared.error_class import FaultKinds
@@ -16,7 +21,6 @@ from seriatim.pipeline.declared.work_limits import Limits
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.regions.regions import Regions
 from seriatim.runtime.ports.receive_port import ReceivePort
-from seriatim.runtime.processes.link_server import LinkServer
 from seriatim.runtime.processes.reader_pool import ReaderPool
 from seriatim.runtime.processes.receiving import Receiving
 from seriatim.runtime.processes.schedule_clock import ScheduleClock
@@ -24,6 +28,7 @@ from seriatim.runtime.processes.transmitter import TransmitterThread
 from seriatim.runtime.regional.tending import TendingThread
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.chores import Chores
+from seriatim.runtime.workers.judge import judging
 from seriatim.runtime.workers.scoreboard import Work
 
 __all__ = ["Serve"]
@@ -33,6 +38,26 @@ _LOOK_S = 0.5
 _WAIT_S = 0.1
 #: While it ends; see `Slots`.
 _KEEP_S = 1.0
+
+
+class Door(Protocol):
+    """A part that listens for others: boxes, or callers over HTTP."""
+
+    def start(self) -> None:
+        """Begin to listen, in a thread."""
+
+    def close(self) -> None:
+        """Stop."""
+
+
+class _Part(Protocol):
+    """Work beside the readers, in a thread of its own."""
+
+    def look(self) -> None:
+        """Begin it, or begin it again."""
+
+    def end(self) -> None:
+        """End it."""
 
 
 class Serve:
@@ -48,9 +73,10 @@ class Serve:
         faults: FaultKinds | None = None,
         log_level: str = "INFO",
         log_format: str = "text",
-        links: LinkServer | None = None,
+        doors: Sequence[Door] = (),
         regions: Regions | None = None,
         ports: Sequence[ReceivePort] = (),
+        reads: bool = True,
     ) -> None:
         definitions = box.definitions()
         for queue in queues:
@@ -71,8 +97,10 @@ class Serve:
         #: The least level of the readers' log: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
         self._log_level = log_level
         self._log_format = log_format
-        #: The door for other boxes; it is started and closed here. None: there is none.
-        self._links = links
+        #: They are started and closed here.
+        self._doors = doors
+        #: Whether there are readers, schedules and links; False: only doors, and a judge.
+        self._reads = reads
         self._tending = None if regions is None else TendingThread(regions)
         #: The ports through which messages come in beside the work of readers.
         self.ports = tuple(ports)
@@ -87,32 +115,37 @@ class Serve:
     def run(self) -> None:
         """Serve until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; a second signal ends it at once."""
         self._box.access.check_enabled()
-        chores, schedules, links = Chores(self._box), ScheduleClock(self._box), TransmitterThread(self._box)
-        with self._stop.listening(), Slots(self._box) as slots:
+        process = Process(uuid4(), f"{socket.gethostname()}:{os.getpid()}", socket.gethostname(), os.getpid())
+        parts: list[_Part] = [] if self._tending is None else [self._tending]
+        if self._reads:
+            parts += [Chores(self._box), ScheduleClock(self._box), TransmitterThread(self._box)]
+        with (
+            self._stop.listening(),
+            judging(self._box, process),
+            Slots(self._box) if self._reads else nullcontext() as slots,
+        ):
             try:
-                if self._links is not None:
-                    self._links.start()
+                for door in self._doors:
+                    door.start()
                 if self._receiving is not None:
                     self._receiving.begin()
                 while not self._stop.requested:
-                    self._look(slots)
-                    chores.look()
-                    schedules.look()
-                    links.look()
-                    if self._tending is not None:
-                        self._tending.look()
+                    if slots is not None:
+                        self._look(slots)
+                    else:
+                        self.looked = time.monotonic()
+                    for part in parts:
+                        part.look()
                     self._stop.wait(_LOOK_S)
             finally:
                 if self._receiving is not None:
                     self._receiving.end()
-                self._end(slots)
-                chores.end()
-                schedules.end()
-                links.end()
-                if self._tending is not None:
-                    self._tending.end()
-                if self._links is not None:
-                    self._links.close()
+                if slots is not None:
+                    self._end(slots)
+                for part in parts:
+                    part.end()
+                for door in self._doors:
+                    door.close()
 
     def stop(self) -> None:
         """End `run` after the turns under way. Thread-safe."""

@@ -23,6 +23,7 @@ from seriatim.box.views.clocks import ahead_s, apart
 from seriatim.box.workers.heartbeat import Process, Report, WorkerOrders, beat, forget
 from seriatim.errors import SeriatimError, Unavailable
 from seriatim.pipeline.text.log_fields import fields
+from seriatim.runtime.workers.judge import judging
 from seriatim.runtime.workers.scoreboard import Scoreboard
 
 __all__ = ["Heartbeat", "Member", "Reporting"]
@@ -90,12 +91,13 @@ class Heartbeat:
 
     def _run(self) -> None:
         rest_s = 0.0
-        while True:
-            self._wakes.wait(rest_s)
-            self._wakes.clear()
-            if self._thread is not threading.current_thread():
-                break
-            rest_s = self._beat()
+        with judging(self._box, self.process):
+            while True:
+                self._wakes.wait(rest_s)
+                self._wakes.clear()
+                if self._thread is not threading.current_thread():
+                    break
+                rest_s = self._beat()
         with suppress(Exception):  # another process sees that it is dead, and removes it
             if self._thread is None:
                 with self._box.access.transaction() as transaction:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, LostTurn, fail
-from seriatim.box.faults.lease import HeldLease, claim, give_back
+from seriatim.box.faults.lease import HeldLease, claim, give_back, untried
 from seriatim.box.faults.postpone import postpone, postponement_us
 from seriatim.box.postgres.translate import migrated, translated
 from seriatim.box.traces import TRACES, TurnTrace
@@ -29,7 +29,7 @@ from seriatim.runtime.workers.late_turn import LateTurn
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
 from seriatim.runtime.workers.raised import fault_of
 from seriatim.runtime.workers.scoreboard import Slot
-from seriatim.runtime.workers.turn import LONG_S, measure, untried
+from seriatim.runtime.workers.turn import LONG_S, measure
 from seriatim.runtime.workers.turns_with_leases import TurnsWithLeases
 
 __all__ = ["LeasedTurns"]

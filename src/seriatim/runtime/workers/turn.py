@@ -17,7 +17,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.connection.misuse import Misuse
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, FaultResult, LostTurn, fail, note_lost
-from seriatim.box.faults.lease import fence, give_back
+from seriatim.box.faults.lease import fence, give_back, untried
 from seriatim.box.faults.postpone import postpone, postponement_us
 from seriatim.box.measures import MEASURES, Measure
 from seriatim.box.postgres.translate import migrated, translated
@@ -27,7 +27,7 @@ from seriatim.box.turns.delivery import Delivery
 from seriatim.box.workers.steps import Steps, TurnEnded, end_backend, ending_setting, refusal
 from seriatim.errors import BoxMigrated, Postpone, SeriatimError, Unavailable, UsageError
 from seriatim.kernel.operators.fault import ErrorClasses, FaultKind
-from seriatim.pipeline.types.message import Message, Received
+from seriatim.pipeline.types.message import Message
 from seriatim.runtime.workers.answers import Answers, AnswersRefused
 from seriatim.runtime.workers.coroutines import HandlerStopped
 from seriatim.runtime.workers.dialog_ends import end_sides
@@ -40,7 +40,7 @@ from seriatim.runtime.workers.scoreboard import Slot
 from seriatim.runtime.workers.tuning import Tuning
 from seriatim.runtime.workers.turn_size import TurnSize
 
-__all__ = ["LONG_S", "PATIENCE_S", "TransactionalTurns", "measure", "untried"]
+__all__ = ["LONG_S", "PATIENCE_S", "TransactionalTurns", "measure"]
 
 #: After this time a turn begins no further message: its transaction holds back vacuum, seconds.
 LONG_S = 1.0
@@ -472,12 +472,6 @@ def _refused(error: SeriatimError, turn: _Turn) -> BaseException | None:
     if isinstance(error, AnswersRefused):
         return error.__cause__
     return None if isinstance(error, TurnEnded) or turn.steps.is_lost else refusal(error)
-
-
-def untried(messages: Sequence[Received]) -> int:
-    """The number of messages for one turn: a message that failed before gets its own turn."""
-    return next((at for at in range(1, len(messages)) if messages[at - 1].attempt > 1 or messages[at].attempt > 1),
-                len(messages))  # fmt: skip
 
 
 def measure(queue: str, delivery: Delivery) -> None:

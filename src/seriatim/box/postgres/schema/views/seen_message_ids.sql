@@ -1,3 +1,3 @@
 CREATE OR REPLACE VIEW {schema}.seen_message_ids WITH (
     security_barrier
-) AS SELECT * FROM {schema}.message_ids WHERE FALSE;
+) AS SELECT * FROM {schema}.message_ids WHERE {schema}.is_own_space(id_space);

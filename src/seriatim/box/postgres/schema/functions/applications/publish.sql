@@ -1,10 +1,12 @@
 -- Take a message in, within the caller's transaction: for triggers, procedures and other languages. It gets its ticket
 -- when the transaction commits, and is then routed by the next process that routes. Return its id. A message whose id
--- was published before in the caller's id space is left out. docs/how-to/publish-from-sql.md describes it.
+-- was published before in the caller's id space is left out. It is handed out after `delay`, or from `visible_at` on.
+-- docs/how-to/publish-from-sql.md describes it.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.publish(
     type text, body bytea, context jsonb DEFAULT '{}', message_id text DEFAULT NULL, content_type text DEFAULT NULL,
-    location text DEFAULT 'box', parts {schema}.part[] DEFAULT NULL
+    location text DEFAULT 'box', parts {schema}.part[] DEFAULT NULL, delay interval DEFAULT NULL,
+    visible_at timestamptz DEFAULT NULL, "unique" text DEFAULT NULL, unrouted text DEFAULT NULL
 ) RETURNS text
 AS $function$
 #variable_conflict use_variable
@@ -14,6 +16,7 @@ DECLARE
     permitted integer[];
     arrival bigint;
     space text := {schema}.id_space();
+    seen_from timestamptz := coalesce(visible_at, clock_timestamp() + delay);
 BEGIN
     PERFORM {schema}.permit('publish', ARRAY[]::integer[]);
     wrong := CASE
@@ -29,6 +32,16 @@ BEGIN
         WHEN coalesce(length(location), 0) NOT BETWEEN 1 AND 128 THEN 'the name of a location has 1 to 128 characters'
         WHEN location <> 'box' AND context -> 'location' <> to_jsonb(location) THEN
             'the location is given twice: as an argument, and as a property'
+        WHEN delay < interval '0' THEN 'a delay can''t be negative'
+        WHEN delay IS NOT NULL AND visible_at IS NOT NULL THEN
+            'delay and visible_at can''t be combined: give one of them'
+        WHEN octet_length("unique") NOT BETWEEN 1 AND 1024 THEN 'unique has 1 to 1024 bytes'
+        WHEN context -> 'unique_key' <> to_jsonb("unique") THEN
+            'the unique key is given twice: as an argument, and as a property'
+        WHEN unrouted = 'refuse' THEN
+            'SQL can''t refuse a message that reaches no queue, because it is routed after the commit: use ''keep'''
+        WHEN unrouted <> 'keep' THEN 'unrouted can only be ''keep'''
+        ELSE {schema}.wrong_moment(seen_from)
     END;
     IF wrong IS NULL AND context <> '{}' THEN
         SELECT format('the property "%s" %s', left(property.key, 128), looked.problem) INTO wrong
@@ -76,6 +89,9 @@ BEGIN
             ERRCODE = 'configuration_limit_exceeded',
             HINT = 'publish the message again later';
     END IF;
+    IF "unique" IS NOT NULL THEN
+        context := context || jsonb_build_object('unique_key', "unique");
+    END IF;
     IF location <> 'box' THEN
         context := context || jsonb_build_object('location', location);
     END IF;
@@ -85,8 +101,10 @@ BEGIN
     INSERT INTO {schema}.arrivals (location, count, queue_ids, publisher, permitted)
     VALUES (coalesce(context ->> 'location', location), 1, '{0}', {schema}.caller(), permitted)
     RETURNING arrival_id INTO arrival;
-    INSERT INTO {schema}.spool (arrival_id, position, message_id, type, content_type, context, body, parts, id_space)
-    VALUES (arrival, 0, id, type, content_type, context, body, nullif(cardinality(parts), 0), space);
+    INSERT INTO {schema}.spool (
+        arrival_id, position, message_id, type, content_type, context, body, parts, id_space, visible_at
+    )
+    VALUES (arrival, 0, id, type, content_type, context, body, nullif(cardinality(parts), 0), space, seen_from);
     IF cardinality(parts) > 0 THEN
         INSERT INTO {schema}.message_parts (arrival_id, position, number, name, content_type, body)
         SELECT arrival, 0, part.number, part.name, part.content_type, part.body

@@ -1,5 +1,5 @@
 -- Make a lease of the first `how_many` messages that were handed out, and put all of them back. The caller has locked
--- them, and commits. A message without a group is hidden meanwhile.
+-- them, and commits. `period` NULL: it has no end yet. A message without a group is hidden meanwhile.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.claim_lease(
     of_queue integer, of_group text, of_entries bigint[], ordinals bigint[], lates boolean[], how_many integer,
@@ -19,7 +19,7 @@ BEGIN
         );
     END IF;
     INSERT INTO {schema}.leases AS lease (queue_id, group_key, entry_ids, worker, expires_at)
-    VALUES (of_queue, of_group, of_entries[:how_many], of_worker, clock_timestamp() + period)
+    VALUES (of_queue, of_group, of_entries[:how_many], of_worker, coalesce(clock_timestamp() + period, 'infinity'))
     RETURNING lease.token INTO token;
 END
 $function$;

@@ -1,5 +1,5 @@
 -- Return the id space of a role that isn't the owner: its own; or that of a role which it is a member of and which
--- may publish, the first by name; or its name.
+-- may publish, the first by name; or its name. A transaction may choose a part of it, which follows a slash.
 -- is: stable
 CREATE OR REPLACE FUNCTION {schema}.space_of_role(who name) RETURNS text
 AS $function$
@@ -18,6 +18,6 @@ BEGIN
             ORDER BY known.id_space LIMIT 1
         );
     END IF;
-    RETURN coalesce(space, who);
+    RETURN coalesce(space, who) || coalesce('/' || nullif(current_setting('seriatim.id_space', TRUE), ''), '');
 END
 $function$;

@@ -37,7 +37,7 @@ BEGIN
             WHERE entry.entry_id = ANY (one.entry_ids[:one.done]) AND entry.queue_id = of_queue
                 AND entry.status = 'queued';
             IF done.ids IS NOT NULL THEN
-                PERFORM {schema}.complete(of_queue, done.ids, done.ordinals, done.lates, (
+                PERFORM {schema}.complete_entries(of_queue, done.ids, done.ordinals, done.lates, (
                     SELECT known.incarnation FROM {schema}.known_groups AS known
                     WHERE known.queue_id = of_queue AND known.group_key = one.group_key
                 ), keep);

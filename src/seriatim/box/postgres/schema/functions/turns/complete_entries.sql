@@ -4,7 +4,7 @@
 -- were handed out; the places of late ones are late at their gate, too. The caller has the group of the entries, or
 -- the entries, in hand.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
-CREATE OR REPLACE FUNCTION {schema}.complete(
+CREATE OR REPLACE FUNCTION {schema}.complete_entries(
     of_queue integer, entry_ids bigint[], ordinals bigint[], lates boolean[], of_incarnation integer, keep text
 ) RETURNS void
 AS $function$

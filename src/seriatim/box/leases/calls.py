@@ -1,0 +1,292 @@
+"""The calls on a lease: each is one transaction that locks the lease, finds out whether it was made before, and notes its answer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+from uuid import UUID
+
+from seriatim.box.connection.access import Access, Transaction
+from seriatim.box.faults.failure_log import FAILURES
+from seriatim.box.faults.faults import Fault, FaultResult, fail
+from seriatim.box.faults.lease import HeldLease
+from seriatim.box.faults.postpone import postpone, postponement_us
+from seriatim.box.leases.taken import LeaseAnswer, LeasedMessage, Principal, Result, leased_message
+from seriatim.box.publishing.publish_result import Published
+from seriatim.box.publishing.publisher import Publisher
+from seriatim.box.turns.causes import causes_of
+from seriatim.box.turns.deliveries import Deliveries
+from seriatim.box.turns.delivery import Delivery
+from seriatim.box.turns.turn_result import HandedMessages
+from seriatim.errors import UsageError, shown
+from seriatim.kernel.operators.fault import FaultKind
+from seriatim.kernel.values.time import micros
+from seriatim.pipeline.types.answer import Answer
+from seriatim.pipeline.types.message import Message, Received
+
+__all__ = ["LeaseCalls", "period_of"]
+
+#: The longest lease, microseconds: a day.
+_LONGEST_US = 86_400 * 10**6
+#: What a call does with the part of a delivery that isn't done: it ends it, and returns what to tell.
+_Ending = Callable[[Transaction, Delivery], LeaseAnswer]
+
+
+class Handle(Protocol):
+    """A `TakenLease`, as its calls change it."""
+
+    id: UUID
+    token: int
+    queue: str
+    group: str | None
+    messages: Sequence[LeasedMessage]
+    done: int
+    until: datetime | None
+
+
+def period_of(lease: float | str | timedelta) -> timedelta:
+    """The time of a lease."""
+    period_us = lease // timedelta(microseconds=1) if isinstance(lease, timedelta) else micros(lease)
+    if not 0 < period_us <= _LONGEST_US:
+        raise UsageError(
+            f"a lease can't last {shown(lease)}", remedy="more than 0 and at most 1 day, such as 30s", argument="lease"
+        )
+    return timedelta(microseconds=period_us)
+
+
+class LeaseCalls:
+    """The calls of one principal on its leases."""
+
+    def __init__(self, access: Access, principal: Principal | None) -> None:
+        self._access = access
+        self.principal = principal or Principal()
+
+    def read(self, lease: Handle) -> None:
+        """As of `TakenLease.read`."""
+        with self.transaction() as transaction:
+            row = self.row(transaction, lease.id, "read")
+            self.fill(transaction, lease, row, row.done)
+
+    def complete(
+        self,
+        lease: Handle,
+        through: int | None,
+        publish: Iterable[Result],
+        check: Callable[[Published], None] | None = None,
+    ) -> LeaseAnswer:
+        """As of `TakenLease.complete`; `check` raises where the caller may not publish something."""
+        through = None if through is None else _checked_position(through)
+        results = [_checked_result(result) for result in ((publish,) if isinstance(publish, Message) else publish)]
+        said = _digest(results)
+        with self.transaction() as transaction:
+            told: dict[str, Any] = {}
+            if results:
+                row = self.row(transaction, lease.id, "complete", through, said)
+                if row.answer is not None:
+                    return self._told(lease, row.answer)
+                published = self._published(transaction, row, results)
+                if check is not None:
+                    check(published)
+                told = {"published": list(published), "left_out": published.left_out}
+            answer = transaction.value(
+                "complete", delivery=lease.id, through=through, holder=self.principal.name, said=said, answer=json.dumps(told)
+            )  # fmt: skip
+        return self._told(lease, answer)
+
+    def fail(
+        self, lease: Handle, at: int, kind: str, error: str, retry_after: float | str | timedelta | None
+    ) -> LeaseAnswer:
+        """As of `TakenLease.fail`."""
+        if kind not in set(FaultKind):
+            raise UsageError(f"{shown(kind)} is no kind of failure", remedy=", ".join(FaultKind), argument="kind")
+        after_us = None if retry_after is None else postponement_us(retry_after)
+        return self._failed(lease, "fail", at, Fault(FaultKind(kind), "Failed", error, "", retry_after=after_us))
+
+    def dead_letter(self, lease: Handle, at: int, reason: str) -> LeaseAnswer:
+        """As of `TakenLease.dead_letter`."""
+        if not isinstance(reason, str) or not reason.strip():
+            raise UsageError(f"{shown(reason)} is no reason", remedy="say in words why the message is set aside")
+        return self._failed(lease, "dead_letter", at, Fault(FaultKind.BUSINESS, "DeadLetter", reason, "", is_dead=True))
+
+    def postpone(self, lease: Handle, at: int, delay: float | str | timedelta) -> LeaseAnswer:
+        """As of `TakenLease.postpone`."""
+        delay_us = postponement_us(delay)
+
+        def end(transaction: Transaction, row: Any, delivery: Delivery, size: int) -> None:
+            postpone(transaction, delivery, row.at - 1 - row.done, delay_us, size)
+
+        return self._ended(lease, "postpone", at, str(delay_us), end)
+
+    def renew(self, lease: Handle, period: float | str | timedelta | None) -> datetime:
+        """As of `TakenLease.renew`."""
+        with self.transaction() as transaction:
+            until = transaction.value(
+                "renew", delivery=lease.id, lease=None if period is None else period_of(period), holder=self.principal.name
+            )  # fmt: skip
+        lease.until = until
+        return until
+
+    def give_back(self, lease: Handle) -> LeaseAnswer:
+        """As of `TakenLease.give_back`."""
+        with self.transaction() as transaction:
+            answer = transaction.value("give_back", delivery=lease.id, holder=self.principal.name)
+        return self._told(lease, answer)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """A transaction of its own, with the principal's role."""
+        with self._access.transaction() as transaction:
+            self.take_role(transaction)
+            yield transaction
+
+    def take_role(self, transaction: Transaction) -> None:
+        """Take the principal's role until the transaction ends."""
+        if self.principal.role is not None:
+            transaction.one("change_role", role=self.principal.role)
+
+    def row(self, transaction: Transaction, of_lease: UUID, verb: str, at: int | None = None, said: str = "") -> Any:
+        """Lock a lease for a call; see the function ``at_lease``."""
+        named = {"of_lease": of_lease, "of_holder": self.principal.name, "verb": verb}
+        return transaction.one("at_lease", **named, at=at, said=said)
+
+    def fill(self, transaction: Transaction, lease: Handle, row: Any, begin: int) -> None:
+        """Put what the box knows of a lease into its handle, with the messages from an index on."""
+        lease.token, lease.queue, lease.group = row.token, row.queue, row.group_key
+        lease.done, lease.until = row.done, row.until
+        delivery = self._part(transaction, row, begin, len(row.entry_ids))
+        read = [leased_message(message, at) for at, message in enumerate(delivery.messages, begin + 1)]
+        lease.messages = (*lease.messages[:begin], *read)
+
+    def _part(self, transaction: Transaction, row: Any, begin: int, end: int) -> Delivery:
+        """The messages of a lease from an index to another one, as they were handed out."""
+        definitions = self._access.known.current(transaction)
+        ids = row.entry_ids[begin:end]
+        rows = transaction.rows("handed", of_queue=row.queue_id, of_entries=ids) if ids else []
+        sequences = [one.sequence for one in rows]
+        handed = HandedMessages(
+            row.group_key, row.incarnation, ids, sequences, row.ordinals[begin:end], row.lates[begin:end]
+        )
+        return Deliveries(transaction).of(definitions.queue(row.queue), handed, rows, definitions)
+
+    def _published(
+        self, transaction: Transaction, row: Any, results: Sequence[tuple[int | None, Message]]
+    ) -> Published:
+        """Publish the results of the messages that the call completes."""
+        definitions = self._access.known.current(transaction)
+        messages: list[Message] = [message for _, message in results]
+        wrong = next((at for at, _ in results if at is not None and not row.done < at <= row.at), None)
+        if wrong is not None:
+            raise UsageError(
+                f"position {wrong} can't be the cause: the call completes {row.done + 1} to {row.at}",
+                where=f"queue {row.queue!r}",
+                remedy="name a message that this call completes",
+            )
+        causes = None
+        if row.queue in definitions.ways:
+            part = self._part(transaction, row, row.done, row.at)
+            causes = causes_of(row.queue, row.group_key, row.incarnation, part.messages, definitions)
+            if causes is not None:
+                named = [
+                    message if at is None else Answer(part.messages[at - row.done - 1], message)
+                    for at, message in results
+                ]
+                messages = causes.stamped(named, None)
+        # A full queue refuses at once: the lease runs on.
+        return Publisher(
+            self._access, messages, delay=None, visible_at=None, wait=0.0, own=False, carried=causes is not None,
+            in_hand=() if causes is None else row.entry_ids[row.done : row.at],
+        ).publish(transaction)  # fmt: skip
+
+    def _failed(self, lease: Handle, verb: str, at: int, fault: Fault) -> LeaseAnswer:
+        if not isinstance(fault.error, str):
+            raise UsageError(f"{shown(fault.error)} is no text", remedy="say in words what was wrong", argument="error")
+        result: FaultResult | None = None
+
+        def end(transaction: Transaction, row: Any, delivery: Delivery, size: int) -> dict[str, Any]:
+            nonlocal result, fault
+            fault = Fault(
+                fault.kind,
+                fault.error_class,
+                fault.error,
+                row.worker,
+                retry_after=fault.retry_after,
+                is_dead=fault.is_dead,
+            )
+            result = fail(transaction, delivery, row.at - 1 - row.done, size, fault)
+            return {"then": result.then}
+
+        said = "\n".join([fault.kind, fault.error, str(fault.retry_after)])
+        answer = self._ended(
+            lease, verb, at, hashlib.md5(said.encode(errors="replace"), usedforsecurity=False).hexdigest(), end
+        )
+        if result is not None:
+            FAILURES.tell(lease.queue, lease.group, fault, result)
+        return answer
+
+    def _ended(
+        self, lease: Handle, verb: str, at: int, said: str,
+        end: Callable[[Transaction, Any, Delivery, int], dict[str, Any] | None],
+    ) -> LeaseAnswer:  # fmt: skip
+        """End a lease at a position: complete what is before it, and leave it and the rest to `end`."""
+        with self.transaction() as transaction:
+            row = self.row(transaction, lease.id, verb, _checked_position(at), said)
+            if row.answer is not None:
+                return self._told(lease, row.answer)
+            part = self._part(transaction, row, row.done, len(row.entry_ids))
+            queue = self._access.known.definitions.queue(row.queue)
+            held = HeldLease(self._access, row.token, queue, part, len(part), row.incarnation)
+            size = len(part) if row.is_set else 1
+            told = end(transaction, row, held.take_back(transaction), size) or {}
+            lease.queue, lease.group = row.queue, row.group_key
+            answer = transaction.value(
+                "note_answer", of_lease=lease.id, of_holder=self.principal.name, verb=verb, at=row.at, said=said,
+                answer=json.dumps(told), through=row.at - 1, ends=True,
+            )  # fmt: skip
+        return self._told(lease, answer)
+
+    def _told(self, lease: Handle, answer: dict[str, Any]) -> LeaseAnswer:
+        lease.done = max(lease.done, answer["done"])
+        listed = {name: tuple(answer.get(name, ())) for name in ("published", "left_out")}
+        return LeaseAnswer(**{**answer, **listed})
+
+
+def _checked_position(at: object) -> int:
+    if isinstance(at, bool) or not isinstance(at, int) or at < 1:
+        raise UsageError(f"{shown(at)} is no position", remedy="positions of a delivery count from 1")
+    return at
+
+
+def _checked_result(result: object) -> tuple[int | None, Message]:
+    """A result with the position of its cause."""
+    if isinstance(result, tuple) and len(result) == 2:
+        at, message = result
+        if isinstance(message, Message):
+            return _checked_position(at), message
+    elif isinstance(result, Answer):
+        if isinstance(result.cause, LeasedMessage):
+            return result.cause.position, result
+    elif isinstance(result, Message) and not isinstance(result, Received):
+        return None, result
+    raise UsageError(
+        f"{shown(result, 80)} can't be published",
+        remedy="a seriatim.Message, (position, message), or seriatim.Answer(lease.messages[0], message)",
+        argument="publish",
+    )
+
+
+def _digest(results: Sequence[tuple[int | None, Message]]) -> str:
+    """What a call publishes, as a fingerprint, apart from ids: a caller that repeats it may make new ones."""
+    if not results:
+        return ""
+    seen = hashlib.sha256()
+    for at, message in results:
+        parts = [(part.name, part.content_type, part.body) for part in message.parts]
+        context = sorted(message.context.items())
+        seen.update(
+            repr((at, message.type, message.content_type, context, message.body, parts)).encode(errors="replace")
+        )
+    return seen.hexdigest()

@@ -1,0 +1,23 @@
+-- At the commit of a transaction that received in SQL: what it hasn't completed is a lease from now on. Of what it has
+-- completed nothing stays, for nobody else has seen it. In the queue of a service nothing may be left.
+-- is: definer, no seqscan
+CREATE OR REPLACE FUNCTION {schema}.lease_at_commit() RETURNS trigger
+AS $function$
+BEGIN
+    DELETE FROM {schema}.deliveries WHERE delivery_id = NEW.delivery_id AND ended_at IS NOT NULL;
+    IF FOUND THEN
+        RETURN NULL;
+    END IF;
+    PERFORM FROM {schema}.services WHERE queue_id = NEW.queue_id;
+    IF FOUND THEN
+        RAISE EXCEPTION 'messages of a service''s queue can''t stay in hand beyond the transaction' USING
+            ERRCODE = 'SQ006',
+            HINT = 'complete all of them before COMMIT, or give_back the delivery; hand what takes long to another queue';
+    END IF;
+    UPDATE {schema}.leases AS lease SET
+        claimed_at = clock_timestamp(), renewed_at = clock_timestamp(), expires_at = clock_timestamp() + one.period
+    FROM {schema}.deliveries AS one
+    WHERE one.delivery_id = NEW.delivery_id AND lease.token = NEW.token AND lease.expires_at = 'infinity';
+    RETURN NULL;
+END
+$function$;

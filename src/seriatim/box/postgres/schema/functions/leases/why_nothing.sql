@@ -1,0 +1,27 @@
+-- Return why a receiver in SQL gets nothing, and wake the processes that judge where they can change that. A caller that
+-- listens on its channel is called when a message comes.
+-- is: no seqscan
+CREATE OR REPLACE FUNCTION {schema}.why_nothing(of_queue integer, channel text) RETURNS text
+AS $function$
+DECLARE
+    moment_us bigint := {schema}.now_us();
+BEGIN
+    IF channel = ANY (ARRAY(SELECT pg_listening_channels())) THEN
+        DELETE FROM {schema}.waiters AS one WHERE one.queue_id = of_queue AND one.channel = why_nothing.channel;
+        PERFORM {schema}.register(of_queue);
+    END IF;
+    IF NOT {schema}.is_judged() THEN
+        RETURN 'nobody judges this box: start seriatim serve';
+    END IF;
+    IF NOT EXISTS (SELECT FROM {schema}.to_route)
+        AND NOT EXISTS (SELECT FROM {schema}.entries WHERE queue_id = of_queue AND status = 'arrived')
+        AND NOT EXISTS (SELECT FROM {schema}.known_groups WHERE queue_id = of_queue AND due_at <= moment_us)
+        AND NOT EXISTS (SELECT FROM {schema}.requests WHERE queue_id = of_queue)
+        AND NOT EXISTS (SELECT FROM {schema}.leases WHERE queue_id = of_queue AND expires_at <= clock_timestamp())
+        AND NOT EXISTS (SELECT FROM {schema}.endpoints WHERE due_at <= clock_timestamp()) THEN
+        RETURN 'empty';
+    END IF;
+    PERFORM {schema}.call_judges(of_queue);
+    RETURN 'judging';
+END
+$function$;

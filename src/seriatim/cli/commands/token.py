@@ -1,0 +1,68 @@
+"""``seriatim token``: the tokens of callers over HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.which import on_box
+from seriatim.cli.shown.table import Column, Table, json_option
+from seriatim.operations import tokens as operations
+
+if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
+    from seriatim.box.operators.tokens import Token
+
+__all__ = ["TOKENS", "token"]
+
+TOKENS: Table[Token] = Table(
+    "A token of callers over HTTP",
+    Column("name", "TOKEN"),
+    Column("role", "ROLE"),
+    Column("publish", "PUBLISH"),
+    Column("receive", "RECEIVE"),
+    Column("server", "SERVER"),
+    Column("expires_at", "EXPIRES"),
+    Column("created_at", "CREATED"),
+    Column("created_by", "BY"),
+    row="seriatim.box.operators.tokens:Token",
+    nothing="there are no tokens",
+)
+
+
+@click.group("token", cls=Commands)
+def token() -> None:
+    """Create, list and revoke the tokens by which `seriatim serve --http` knows its callers."""
+
+
+@token.command("create")
+@click.argument("name")
+@click.option("--role", required=True, help="Run requests as this role of the database, which isn't the box's owner.")
+@click.option("--publish", multiple=True, metavar="QUEUE", help="Publish to this queue; may be repeated.")
+@click.option("--receive", multiple=True, metavar="QUEUE", help="Receive from this queue; may be repeated.")
+@click.option("--expires", metavar="TIME", help="Make it invalid after a time such as 90d (default: never).")
+@click.option(
+    "--server", metavar="ROLE", help="Role with which serve --http connects (default: the role of this command)."
+)
+@on_box
+def create(box: MessageBox, *, name: str, **given: Any) -> None:
+    """Create a token, and print it. It isn't kept, so it can't be printed again."""
+    click.echo(operations.create_token(box, name, **given))
+
+
+@token.command("list")
+@on_box
+@json_option("Print a JSON list.", TOKENS)
+def list_(box: MessageBox, *, json_: bool) -> None:
+    """List the tokens, with their roles and rights."""
+    TOKENS.print(operations.tokens(box), json_=json_)
+
+
+@token.command("revoke")
+@click.argument("name")
+@on_box
+def revoke(box: MessageBox, *, name: str) -> None:
+    """Make a token invalid, also for callers that wait."""
+    operations.revoke_token(box, name)

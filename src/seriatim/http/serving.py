@@ -1,0 +1,126 @@
+"""`HttpServer`: the face over HTTP as a part of a process, with TLS or behind a proxy."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from pathlib import Path
+
+from seriatim.aio.message_box import AsyncMessageBox
+from seriatim.box.box import MessageBox
+from seriatim.errors import EnvironmentProblem, UsageError
+from seriatim.http.app import create_app
+from seriatim.listening.address import host_and_port, is_loopback, listening, url_of
+from seriatim.listening.limits import ListenLimits
+from seriatim.listening.seldom import tell
+from seriatim.listening.server import Server
+from seriatim.pipeline.text.log_fields import fields
+from seriatim.regions.regions import Regions
+
+__all__ = ["HttpServer"]
+
+_LOG = logging.getLogger("seriatim.http")
+_NAME, _OPTION = "callers over HTTP", "--http"
+#: A caller that waits for messages holds its connection; its proxy may have those of all callers.
+_LIMITS = ListenLimits(connections=2048, of_address=1024, idle_s=75.0)
+#: Connections to PostgreSQL that answer requests; one more listens for all that wait, and one is the judge's.
+CONNECTIONS = 1
+
+
+class HttpServer:
+    """Answers callers over HTTP until it is closed. ``seriatim serve --http`` has one.
+
+    Args:
+        box: an open box; further connections of it are used.
+        listen: ``HOST:PORT``.
+        prefix: the path below which a proxy shows it, if the proxy doesn't strip it.
+        certificate: a file with the certificate of this side and its chain, PEM; None: without TLS.
+        key: a file with its private key, PEM. Replaced files are read again.
+        connections: the connections to PostgreSQL that answer requests.
+        regions: the two regions for whose queues it takes messages; None: it refuses them.
+    """
+
+    def __init__(
+        self,
+        box: MessageBox,
+        listen: str,
+        *,
+        prefix: str = "",
+        certificate: str | None = None,
+        key: str | None = None,
+        connections: int = CONNECTIONS,
+        regions: Regions | None = None,
+        limits: ListenLimits = _LIMITS,
+    ) -> None:
+        if (certificate is None) != (key is None):
+            raise UsageError("TLS needs a certificate and its key", remedy="--http-certificate FILE --http-key FILE")
+        self._files = None if certificate is None or key is None else _Files(certificate, key)
+        host, port = host_and_port(listen, "127.0.0.1:8472")
+        listener = listening(host, port, _OPTION)
+        self._box = AsyncMessageBox(box.more(connections), owns=True)
+        try:
+            app = create_app(self._box, prefix=prefix, regions=regions)
+        except BaseException:
+            listener.close()
+            raise
+        self.address = url_of(listener, "http" if self._files is None else "https") + prefix
+        if self._files is None and not is_loopback(host):
+            _LOG.warning(
+                "tokens are sent without TLS at %s: only a proxy on the way may be able to read them", self.address,
+                extra=fields("http_without_tls", address=self.address),
+            )  # fmt: skip
+        self._server = Server(
+            app, _NAME, listener, limits=limits, health=app.state.health, lifespan=True,
+            tls=None if self._files is None else self._files.context,
+        )  # fmt: skip
+
+    def start(self) -> None:
+        """Begin to answer, in a thread."""
+        self._server.start()
+        _LOG.info("answering callers at %s", self.address, extra=fields("http_listening", address=self.address))
+
+    def close(self) -> None:
+        """Stop. Requests in hand are answered first, if that takes only a few seconds; callers that wait are told to come again."""
+        self._box.stop_receiving()
+        self._server.close()
+        self._box._close()  # noqa: SLF001 -- here is no event loop
+
+
+class _Files:
+    """The files of TLS."""
+
+    def __init__(self, certificate: str, key: str) -> None:
+        self._paths = certificate, key
+        self._stamp, self._context = self._present(), self._read()
+
+    def context(self) -> ssl.SSLContext:
+        """TLS by the files as they are now; if they can't be used, as they were."""
+        if (stamp := self._present()) != self._stamp:
+            self._stamp = stamp
+            try:
+                self._context = self._read()
+            except EnvironmentProblem as error:
+                tell(_NAME, f"certificates were replaced, and can't be used: {error}")
+        return self._context
+
+    def _present(self) -> list[object]:
+        found: list[object] = []
+        for path in self._paths:
+            try:
+                status = Path(path).stat()
+                found.append((status.st_mtime_ns, status.st_size, status.st_ino))
+            except (OSError, ValueError):
+                found.append(None)
+        return found
+
+    def _read(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_cert_chain(*self._paths)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
+            raise EnvironmentProblem(
+                f"cannot use {' and '.join(self._paths)}: {why}", remedy="PEM files: a certificate, and its private key"
+            ) from None
+        return context

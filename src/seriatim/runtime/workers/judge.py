@@ -1,0 +1,162 @@
+"""The judge of a process: a thread that does for receivers in SQL what they can't do, and tells the box that it is there."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+import psycopg
+
+from seriatim.box.box import MessageBox
+from seriatim.box.connection.access import Access, Transaction
+from seriatim.box.connection.round_trip import OwnConnection
+from seriatim.box.postgres.translate import translated
+from seriatim.box.tick import judge
+from seriatim.box.workers.chore import ChoreTaken, alone
+from seriatim.box.workers.heartbeat import Process
+from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable
+from seriatim.pipeline.text.log_fields import fields
+
+__all__ = ["judging"]
+
+_LOG = logging.getLogger("seriatim.judge")
+#: How often it tells that it is there, and looks again at queues that were asked for lately; how long these are, seconds.
+_BEAT_S, _LATELY_S = 5.0, 600.0
+#: How often it looks at all queues behind a pooler; and its pause after a failure, seconds.
+_PAUSE_S = 1.0
+
+
+@contextmanager
+def judging(box: MessageBox, process: Process) -> Iterator[None]:
+    """Judge while the block runs, on a connection of its own; not by a role that may not route."""
+    heard, told = os.pipe()  # closing the one makes the other readable
+    ends = threading.Event()
+    thread = threading.Thread(target=_run, args=(box, process, ends, heard), name="seriatim-judge", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        os.close(told)
+        thread.join(2 * _BEAT_S)
+
+
+def _run(box: MessageBox, process: Process, ends: threading.Event, heard: int) -> None:
+    try:
+        _judge(box, process, ends, heard)
+    finally:
+        os.close(heard)
+
+
+def _judge(box: MessageBox, process: Process, ends: threading.Event, heard: int) -> None:
+    told = ""
+    while not ends.is_set():
+        try:
+            with box.more(1) as own, own.access.connect() as connection:
+                _Judge(own.access, connection, process, ends, heard).run()
+        except EnvironmentProblem as error:  # the role may not route, as a rule
+            _LOG.info("this process doesn't judge for receivers in SQL: %s", error, extra=fields("judging_not_allowed"))
+            return
+        except Unavailable:  # the threads that need the database report it
+            ends.wait(_PAUSE_S)
+        except SeriatimError as error:
+            if str(error) != told and not ends.is_set():
+                _LOG.warning("judging is interrupted: %s", error, extra=fields("judging_interrupted", error=str(error)))
+            told = str(error)
+            ends.wait(_PAUSE_S)
+        except Exception:
+            _LOG.exception("judging failed", extra=fields("judging_interrupted", error=""))
+            ends.wait(_PAUSE_S)
+
+
+class _Judge:
+    """Judging on one connection."""
+
+    def __init__(
+        self, access: Access, connection: psycopg.Connection, process: Process, ends: threading.Event, heard: int
+    ) -> None:
+        self._connection = connection
+        self._process = process
+        self._ends = ends
+        #: A file that becomes readable when the process ends.
+        self._heard = heard
+        self._is_deaf = isinstance(connection, OwnConnection) and connection.is_pooled
+        #: When each queue was asked for last; on the monotonic clock.
+        self._asked: dict[int, float] = {}
+
+        @contextmanager
+        def connect() -> Iterator[psycopg.Connection]:
+            try:
+                yield connection
+                connection.commit()
+            except BaseException:
+                if not connection.closed:
+                    connection.rollback()
+                raise
+
+        self._access = replace(access, connect=connect)
+
+    def run(self) -> None:
+        """Judge the queues that receivers ask for, until the process ends."""
+        channel, due = f"seriatim_judges_{self._access.schema}", 0.0
+        with translated(self._access.place):
+            if not self._is_deaf:
+                self._connection.execute(f'LISTEN "{channel}"'.encode())
+                self._connection.commit()
+            try:
+                while not self._ends.is_set():
+                    if is_due := time.monotonic() >= due:
+                        self._beat()
+                        due = time.monotonic() + _BEAT_S
+                    for queue_id in self._called(due - time.monotonic(), is_due=is_due):
+                        with suppress(ChoreTaken):
+                            judge(alone(self._access, f"judge {queue_id}"), queue_id)
+            finally:
+                with suppress(psycopg.Error, SeriatimError):
+                    self._leave(channel)
+
+    def _called(self, rest_s: float, *, is_due: bool) -> list[int]:
+        """The queues to look at: those that are asked for, and from time to time those that were; behind a pooler all, once a second."""
+        called: set[int] = set()
+        if self._is_deaf:
+            self._wait(_PAUSE_S)
+            with self._access.transaction() as transaction:
+                called = {queue.queue_id for queue in self._access.known.current(transaction).queues.values()}
+            return sorted(called)
+        calls = list(self._connection.notifies(timeout=0))
+        if not (calls or (is_due and self._asked)):
+            self._wait(rest_s, self._connection.fileno())
+            calls = list(self._connection.notifies(timeout=0))
+        called.update(int(call.payload) for call in calls)
+        now = time.monotonic()
+        self._asked = {queue: at for queue, at in self._asked.items() if now - at < _LATELY_S} | dict.fromkeys(
+            called, now
+        )
+        return sorted(self._asked if is_due else called)
+
+    def _wait(self, seconds: float, *files: int) -> None:
+        polling = select.poll()
+        for file in (self._heard, *files):
+            polling.register(file, select.POLLIN | select.POLLHUP)
+        polling.poll(max(seconds, 0.0) * 1000)
+
+    def _beat(self) -> None:
+        process = self._process
+        with self._access.transaction() as transaction:
+            transaction.do(
+                "judge", of_process=process.process_id, its_name=process.name, its_host=process.host, its_pid=process.pid,
+                its_backend=None if self._is_deaf else self._connection.info.backend_pid,
+            )  # fmt: skip
+
+    def _leave(self, channel: str) -> None:
+        self._connection.rollback()
+        Transaction(self._access, self._connection).do("forget_judge", of_process=self._process.process_id)
+        if not self._is_deaf:
+            self._connection.execute(f'UNLISTEN "{channel}"'.encode())
+        self._connection.commit()

@@ -1,0 +1,151 @@
+"""Receiving in SQL: one transaction, or a lease from its commit on."""
+
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+import seriatim as sq
+from seriatim.box.tick import judge
+from seriatim.box.workers.heartbeat import Process
+from seriatim.runtime.workers.judge import judging
+from tests.box.leases.test_door import defined, order
+
+
+@pytest.fixture
+def sql(box):
+    with psycopg.connect(box.dsn, autocommit=True) as connection:
+        connection.execute(f"SET search_path TO {box.schema}")
+        yield connection
+
+
+def queue_id(box, name="orders"):
+    return box.definitions().queue(name).queue_id
+
+
+def received(sql, queue="orders", more=""):
+    with sql.cursor(row_factory=psycopg.rows.namedtuple_row) as cursor:
+        return cursor.execute(f"SELECT * FROM receive(%s{more})", [queue]).fetchall()
+
+
+def test_a_transaction_completes_what_it_received_with_its_own_rows(box, sql):
+    defined(box)
+    box.publish([order("a", n) for n in range(5)])
+    sql.execute("CREATE TABLE done (message_id text, position integer)")
+    with sql.transaction():
+        rows = received(sql, more=", 3")
+        assert [(row.position, row.message_id, row.attempt, row.late) for row in rows] == [
+            (1, "a-0", 1, False), (2, "a-1", 1, False), (3, "a-2", 1, False),
+        ]  # fmt: skip
+        assert box.lease("orders") is None  # the group is locked, and nobody sees a lease
+        sql.execute("INSERT INTO done SELECT %s, 1", [rows[0].message_id])
+        answer = sql.execute("SELECT complete(%s, 3)", [rows[0].delivery]).fetchone()[0]
+        assert answer == {"done": 3, "over": True}
+    assert sql.execute("SELECT count(*) FROM leases").fetchone() == (0,)
+    assert sql.execute("SELECT count(*) FROM deliveries").fetchone() == (0,)
+    assert [m.message_id for m in box.lease("orders").messages] == ["a-3", "a-4"]
+
+
+def test_what_isnt_completed_at_the_commit_is_a_lease(box, sql):
+    defined(box)
+    box.publish([order("a", n) for n in range(3)])
+    rows = received(sql, more=", lease => '20s', attempt_id => 'x'")
+    left = sql.execute("SELECT extract(epoch FROM expires_at - clock_timestamp()) FROM leases").fetchone()[0]
+    assert 10 < left <= 20
+    sql.execute("SELECT complete(%s, 1)", [rows[0].delivery])
+    again = received(sql, more=", attempt_id => 'x'")
+    assert [row.position for row in again] == [2, 3]
+    assert again[0].delivery == rows[0].delivery
+    with pytest.raises(psycopg.Error) as refused:
+        sql.execute("SELECT complete(%s, 1, said => 'else')", [rows[0].delivery])
+    assert refused.value.sqlstate == "SQ006"
+    assert sql.execute("SELECT renew(%s, '1 minute') > clock_timestamp()", [rows[0].delivery]).fetchone() == (True,)
+    sql.execute("SELECT give_back(%s)", [rows[0].delivery])
+    with pytest.raises(psycopg.Error) as lost:
+        sql.execute("SELECT renew(%s)", [rows[0].delivery])
+    assert lost.value.sqlstate == "SQ005"
+    assert [row.message_id for row in received(sql)] == ["a-1", "a-2"]
+
+
+def test_a_rollback_gives_all_back_and_a_failure_is_counted(box, sql):
+    defined(box, retry=sq.Retry(attempts=2, delay="0s"), errors="continue")
+    box.publish([order("a", n) for n in range(3)])
+    with box.session() as tx:
+        tx.receive("orders")  # so the group is known
+    with pytest.raises(ZeroDivisionError), sql.transaction():
+        rows = received(sql)
+        sql.execute("SELECT complete(%s, 2)", [rows[0].delivery])
+        raise ZeroDivisionError
+    judge(box.access, queue_id(box))
+    rows = received(sql)
+    assert [(row.message_id, row.attempt) for row in rows] == [("a-0", 1)]  # after a rollback one at a time
+    answer = sql.execute("SELECT fail(%s, 1, 'transient', 'away')", [rows[0].delivery]).fetchone()[0]
+    assert answer == {"done": 0, "over": True, "then": "judged"}
+    box.tick()
+    lease = box.lease("orders")
+    assert [(m.message_id, m.attempt) for m in lease.messages] == [("a-0", 2)]
+    sql.execute("SELECT 1")
+    lease.fail(1, "transient", "away")
+    assert [m.message_id for m in box.lease("orders").messages] == ["a-1"]
+
+
+def test_what_is_rolled_back_alone_counts_as_an_attempt(box, sql):
+    defined(box, retry=sq.Retry(attempts=3, delay="0s"), errors="continue")
+    box.publish([order("a", n) for n in range(2)])
+    with box.session() as tx:
+        tx.receive("orders")  # so the group is known
+    attempts = []
+    for _ in range(4):
+        with sql.transaction(force_rollback=True):
+            rows = received(sql)
+            attempts.append([(row.message_id, row.attempt) for row in rows])
+        judge(box.access, queue_id(box))
+    assert attempts == [[("a-0", 1), ("a-1", 1)], [("a-0", 1)], [("a-0", 2)], [("a-0", 3)]]
+    assert [row.message_id for row in received(sql)] == ["a-1"]
+
+
+def test_a_queue_that_judges_needs_a_judge(box, sql):
+    defined(box, policy=sq.Standard(), sequence="n")
+    box.publish([order("a", n) for n in (2, 1)])
+    (row,) = received(sql)
+    assert row.reason == "nobody judges this box: start seriatim serve"
+    process = Process(uuid4(), "here", "host", 1)
+    with judging(box, process):
+        sql.execute(f'LISTEN "{row.channel}"')
+        while (row := received(sql)[0]).reason:
+            assert row.reason in ("judging", "nobody judges this box: start seriatim serve")
+            list(sql.notifies(timeout=1, stop_after=1))
+        assert row.message_id == "a-1"
+        assert received(sql)[0].reason == "empty"
+    assert received(sql)[0].reason == "nobody judges this box: start seriatim serve"
+
+
+def test_what_it_doesnt_hand_out(box, sql):
+    defined(box)
+    with pytest.raises(psycopg.Error, match="READ COMMITTED"), sql.transaction():
+        sql.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        received(sql)
+    for call in ("receive('none')", "receive('orders', 0)", "receive('orders', lease => '2 days')", "receive('orders', attempt_id => '')"):
+        with pytest.raises(psycopg.errors.InvalidParameterValue):
+            sql.execute(f"SELECT * FROM {call}")
+
+
+def test_unordered_messages_and_sets(box, sql):
+    box.define(
+        sq.MessageType("order", properties={"customer": "string", "n": "long"}),
+        sq.Queue("sets", policy=sq.UnitOfWork(size=3), group="customer", sequence="n"),
+        sq.Queue("orders", policy=sq.Unordered()),
+        sq.Subscription("sets", where="type = 'order'", to="sets"),
+        sq.Subscription("any", where="type = 'order'", to="orders"),
+    )
+    box.publish([order("a", n) for n in (2, 3, 1)])
+    rows = received(sql, more=", 2")
+    assert len(rows) == 2
+    sql.execute("SELECT complete(%s)", [rows[0].delivery])
+    assert len(received(sql)) == 1
+    box.tick()
+    rows = received(sql, "sets", ", 1")
+    assert [row.sequence for row in rows] == [1, 2, 3]
+    with pytest.raises(psycopg.errors.InvalidParameterValue):
+        sql.execute("SELECT complete(%s, 1)", [rows[0].delivery])
+    sql.execute("SELECT complete(%s, 3)", [rows[0].delivery])
