@@ -1,6 +1,7 @@
 """The meaning of an entry's number, where that isn't plain: the column `meaning` of entries.
 
-Four numbers, and in the first message of a partial set what it lacks, as runs, see the migration. The bits are those of ``kernel/groups/numbers.py`` and the ones here:
+Four numbers: bits, the last number that it covers, its epoch (of a part whose key may be used again, once it has left: the ordinal
+of the last part of its set), and the fingerprint of a part's content. And in the first message of a partial set what it lacks, as runs, see the migration. The bits are those of ``kernel/groups/numbers.py`` and the ones here:
 its number, and the last that it covers, are those through all turns; it has numbers that have left before; its set isn't
 complete.
 """
@@ -40,6 +41,15 @@ class Meaning(NamedTuple):
         bits = (0 if read.size == NOT_SAID else read.size) | (0 if read.weight else VOID)
         plain = not bits and read.epoch is None and read.through == read.number and not content
         return None if plain else cls(bits, read.through, read.epoch or 0, content)
+
+    @classmethod
+    def with_contents(
+        cls, texts: Sequence[str | None] | None, numbers: Sequence[int | None], contents: Sequence[int]
+    ) -> list[str | None]:
+        """The meanings of parts that are compared. A void is compared with nothing."""
+        said = texts or [None] * len(numbers)
+        own = (cls(0, number or 0, 0, content) for number, content in zip(numbers, contents, strict=True))
+        return [text or one.written() for text, one in zip(said, own, strict=True)]
 
     def written(self, lacks: Iterable[int] = ()) -> str:
         """As PostgreSQL writes an array."""

@@ -561,6 +561,8 @@ class Router:
         sizes: list[int | None] = [None] * n
         if isinstance(one.policy, UnitOfWork):
             sizes = self._sizes(one.name, one.policy, found, rows, sequences)
+            if not one.policy.once and (contents := _fingerprints(one.compare, found, rows, messages)) is not None:
+                meanings = Meaning.with_contents(meanings, sequences, contents)
         else:
             its = self._stays.get(one.name)
             bits = None if its is None else self._bits(its, found, rows)
