@@ -20,7 +20,19 @@ from typing import Any
 import numpy as np
 import psycopg
 
-from seriatim import BestEffort, Group, Keep, Message, MessageBox, MessageType, Queue, Sequence, Sequencer, UnitOfWork, Unordered
+from seriatim import (
+    BestEffort,
+    Group,
+    Keep,
+    Message,
+    MessageBox,
+    MessageType,
+    Queue,
+    Sequence,
+    Sequencer,
+    UnitOfWork,
+    Unordered,
+)
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.definitions.known import Known
 from seriatim.box.definitions.meaning import OVERLAPS
@@ -57,9 +69,7 @@ _TYPE = MessageType(
         "message": "long",
         "content": "string",
         **dict.fromkeys(("through", "previous", "life"), "long"),
-        **dict.fromkeys(
-            ("base", "base_only", "restarts", "unnumbered", "leaves_nothing", "fill", "void"), "boolean"
-        ),
+        **dict.fromkeys(("base", "base_only", "restarts", "unnumbered", "leaves_nothing", "fill", "void"), "boolean"),
     },
 )
 #: The properties of messages, by their names in a case: a box has an epoch of its own.

@@ -101,9 +101,8 @@ def test_sets_of_one_key_come_one_after_another(box):
     box.publish([part(nr, text) for nr, text in ((2, "a"), (1, "b"), (1, "b"), (1, "c"), (2, "d"), (1, "e"), (1, "c"))])
     with box.session() as tx:
         assert [message.context["text"] for message in tx.receive("sets")] == ["b", "a"]
-    with pytest.raises(ZeroDivisionError), box.session() as tx:
-        for _ in tx.receive("sets"):
-            raise ZeroDivisionError
+    with box.session() as tx:
+        tx.receive("sets")  # isn't completed, and so is put back
     box.publish([part(2, "f")])
     for texts in (["c", "d"], ["e", "f"]):
         with box.session() as tx:
@@ -121,9 +120,8 @@ def test_a_partial_set_says_what_it_lacks(box):
     )
     box.publish([part(3, "c"), part(1, "a")])
     box.tick()
-    with pytest.raises(ZeroDivisionError), box.session() as tx:
-        for _ in tx.receive("sets"):
-            raise ZeroDivisionError
+    with box.session() as tx:
+        tx.receive("sets")  # isn't completed, and so is put back
     with box.session() as tx:
         delivery = list(tx.receive("sets"))
     assert [(one.sequence, one.partial, one.missing) for one in delivery] == [(1, True, (2, 4)), (3, True, (2, 4))]

@@ -1,9 +1,9 @@
 """The meaning of an entry's number, where that isn't plain: the column `meaning` of entries.
 
-Four numbers: bits, the last number that it covers, its epoch (of a part whose key may be used again, once it has left: the ordinal
-of the last part of its set), and the fingerprint of a part's content. And in the first message of a partial set what it lacks, as runs, see the migration. The bits are those of ``kernel/groups/numbers.py`` and the ones here:
-its number, and the last that it covers, are those through all turns; it has numbers that have left before; its set isn't
-complete.
+Four numbers: bits, the last number that it covers, its epoch, and the fingerprint of a part's content; and in the first message of a
+partial set what that lacks, as runs. Of a part whose key may be used again the epoch is, once it has left, the ordinal of the last part
+of its set. The bits are those of ``kernel/groups/numbers.py`` and the ones here: its number, and the last that it covers, are those through
+all turns; it has numbers that have left before; its set isn't complete.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Meanings(Columns):
     content: Ints
 
     @classmethod
-    def of(cls, texts: Sequence[str | None] | None, sequences: Ints) -> Meanings:
+    def of(cls, texts: Iterable[str | None] | None, sequences: Ints) -> Meanings:
         """Those of entries, from PostgreSQL's text; a plain number covers itself."""
         none = np.zeros(len(sequences), np.int64)
         table = np.stack([none, sequences, none, none])

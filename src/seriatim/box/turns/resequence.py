@@ -741,7 +741,7 @@ def _rest(waited: Ints) -> Ints:
 
 def _flags_of(reason: Ints) -> Ints:
     """The bits that say why messages are flagged."""
-    return np.where(reason == Reason.OVERLAPS, OVERLAPS, 0) | np.where(reason == Reason.PARTIAL, PARTIAL, 0)
+    return np.where(reason == Reason.OVERLAPS, OVERLAPS, np.where(reason == Reason.PARTIAL, PARTIAL, 0))
 
 
 def _kept_back(groups: Groups) -> Bools:

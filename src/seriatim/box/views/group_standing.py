@@ -283,17 +283,21 @@ def _what_stops(
             return f"the handler failed for good: {view.error}" if view.error else "the handler failed for good"
         case GroupState.LOCKED:
             return _who_has(view)
-        case GroupState.WAITING if view.unopened:
-            due = "" if view.due_at is None else f"; what waits is late at {_moment(view.due_at)}"
-            return f"it is not opened: it waits for a message that opens it{due}"
-        case GroupState.WAITING if view.gathers is not None:
-            return f"it {view.gathering}: until then it doesn't know its first number"
+        case GroupState.WAITING if view.unopened or view.gathers is not None:
+            return _what_begins(view)
         case GroupState.TIMED_OUT | GroupState.WAITING:
             missing = f"{view.next}" if view.next == view.hole_through else f"{view.next}..{view.hole_through}"
             over = ", and its time is over" if view.state is GroupState.TIMED_OUT else ""
             over += f"; {view.clock_was_ahead}" if view.clock_was_ahead else ""
             return f"{missing} {'is' if view.next == view.hole_through else 'are'} missing{over}"
     assert_never(state)
+
+
+def _what_begins(view: GroupView) -> str:
+    if view.gathers is not None:
+        return f"it {view.gathering}: until then it doesn't know its first number"
+    due = "" if view.due_at is None else f"; what waits is late at {_moment(view.due_at)}"
+    return f"it is not opened: it waits for a message that opens it{due}"
 
 
 def _who_has(view: GroupView) -> str:

@@ -21,9 +21,9 @@ __all__ = [
     "RESTARTS",
     "UNNUMBERED",
     "VOID",
-    "not_on_spark",
     "Field",
     "Sequence",
+    "not_on_spark",
     "with_numbers",
 ]
 
