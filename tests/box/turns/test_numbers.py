@@ -330,3 +330,10 @@ def test_declared_in_a_file(box, tmp_path):
     assert box.apply(file) == []
     declared = box.definitions().queue("book").declared
     assert declared.sequence == sq.Sequence("first", through="last", base="snapshot")
+
+
+def test_the_group_shows_the_producers_number_beside(feeds):
+    published(feeds, "rtp", 65535, 1)
+    assert left(feeds, "rtp") == [65535]
+    standing = groups.standing(feeds, "rtp", "f")
+    assert (standing.why, standing.following.sequence, standing.following.given) == ("65536 is missing", 65537, 1)
