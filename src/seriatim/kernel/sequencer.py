@@ -630,7 +630,7 @@ def _numbered(policy: Policy, sequence: Sequence | None, *, together: bool) -> P
         raise UsageError(f"sequence can't be {shown(sequence)}", remedy="such as Sequence(modulus=65536)")
     if not together:
         return with_numbers(policy, sequence)
-    if sequence is not None or (isinstance(policy, Standard) and policy.start in ("lowest", "told")):
+    if sequence is not None or (isinstance(policy, Standard) and policy.gathers):
         raise PolicyError(
             "what numbers mean, and how a first number is found, can't be said together with opens, closes or region",
             remedy="leave one of them out",

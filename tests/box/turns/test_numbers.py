@@ -165,6 +165,20 @@ def test_an_epoch_ends_where_the_next_begins(feeds):
     assert [(one.kind, one.first, one.last) for one in events.events(feeds, "births")] == [("hole_skipped", 2, 2)]
 
 
+def test_a_late_message_of_the_epoch_before_stops_its_group_and_says_so(box):
+    box.define(TICK, sq.Queue("lives", sq.Standard(late="suspend"), "feed", sq.Sequence("first", epoch="life")))
+    published(box, "lives", (1, None, 1), (3, None, 1), (1, None, 2))
+    assert left(box, "lives") == [1, 3, 1]
+    published(box, "lives", (2, None, 1), (2, None, 2))
+    assert left(box, "lives") == []
+    found = view(box, "lives")
+    assert (found.state, found.late, found.held) == ("suspended", 1, 2)
+    assert found.reason == 'a late message, sequence 2 (late="suspend"): its number was skipped before'
+    groups.skip_message(box, "lives", "f", **BY)
+    assert left(box, "lives") == [2]
+    assert aside(box) == [("dead", 2)]
+
+
 def test_state_outlives_the_process(feeds):
     published(feeds, "births", *((n, None, 1) for n in range(1, 251)), (252, None, 1))
     assert len(left(feeds, "births")) == 250
@@ -337,3 +351,22 @@ def test_the_group_shows_the_producers_number_beside(feeds):
     assert left(feeds, "rtp") == [65535]
     standing = groups.standing(feeds, "rtp", "f")
     assert (standing.why, standing.following.sequence, standing.following.given) == ("65536 is missing", 65537, 1)
+
+
+def test_faults_in_a_file_name_their_line(box, tmp_path):
+    file = tmp_path / "box.yaml"
+    file.write_text(
+        "types: {tick: {properties: {feed: string, first: long, last: long}}}\n"
+        "queues:\n"
+        "  a: {policy: standard, group: feed, sequence: {by: first, through: lst}}\n"
+        "  b: {policy: standard, group: feed, sequence: {by: first, base: 'last +'}}\n"
+        "  c: {policy: standard, group: feed, sequence: {by: first, epoch: feed}}\n"
+    )
+    with pytest.raises(sq.SeriatimError) as raised:
+        box.apply(file)
+    for place in (
+        "3:71: queues.a.sequence.through: no message type declares 'lst'",
+        "4:66: queues.b.sequence.base: 1:7 of the filter",
+        "5:67: queues.c.sequence.epoch: 'feed' is string, but has to be long",
+    ):
+        assert f"box.yaml:{place}" in str(raised.value)

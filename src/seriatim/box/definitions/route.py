@@ -374,7 +374,8 @@ class Router:
                 else set()
             )
         names |= {each.name for last in self._lasts.values() for each in properties(last)}
-        filters = [one for its in (*self._stays.values(), *self._meaning.values()) for _, one in its]
+        filters = [one for its in self._stays.values() for _, one in its]
+        filters += [one for its in self._meaning.values() for _, one in its]
         names |= {each.name for one in filters for each in properties(one)}
         return {name: self._types.properties[name] for name in names if name in self._types.properties}
 
