@@ -263,11 +263,14 @@ def test_published_through_sql(feeds):
 
 def test_a_role_that_publishes(feeds):
     rows(feeds, "CREATE ROLE feeder LOGIN")
-    grant(feeds, "feeder", publish=["fix"])
+    grant(feeds, "feeder", publish=["fix", "hl7"])
     with sq.MessageBox.open(feeds.dsn.replace("seriatim@", "feeder@"), schema=feeds.schema) as own:
         published(own, "fix", (1, 3), (5, 6))
         published(own, "fix", (4, 4))
+        published(own, "hl7", 1, tick("hl7", 0, status=True))
+        published(own, "hl7", tick("hl7", -1, begins=True))
     assert left(feeds, "fix") == [1, 4, 5]
+    assert left(feeds, "hl7") == [1, 0, -1]
 
 
 def test_types_have_policies_of_their_own(box):
