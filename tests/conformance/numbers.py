@@ -184,7 +184,13 @@ OF_A_POLICY = (
         "spans: a late one stops its group, and leaves flagged",
         "numbers 1",
         Standard(hole_timeout=10, on_hole="skip", late="suspend"),
-        (at(0, "g", 1, span(5, 6)), later(20), at(21, "g", span(2, 3), 7), Act("resume", "g", 22), at(23, "g", 3, span(4, 4))),
+        (
+            at(0, "g", 1, span(5, 6)),
+            later(20),
+            at(21, "g", span(2, 3), 7),
+            Act("resume", "g", 22),
+            at(23, "g", 3, span(4, 4)),
+        ),
         numbers=_SPANS,
         released={"g": [1, 5, Late(2), 7], **CLOCK},
         duplicate={"g": [3]},
@@ -208,7 +214,11 @@ OF_A_POLICY = (
         "spans: as many as are remembered are compared",
         "numbers 1",
         Standard(remember=1),
-        (at(0, "g", of(1, "a", through=2)), at(1, "g", of(3, "b", through=4)), at(2, "g", of(1, "x", through=2), of(3, "x", through=4))),
+        (
+            at(0, "g", of(1, "a", through=2)),
+            at(1, "g", of(3, "b", through=4)),
+            at(2, "g", of(1, "x", through=2), of(3, "x", through=4)),
+        ),
         numbers=_SPANS,
         released={"g": [1, 3]},
         duplicate={"g": [1, 3]},
@@ -683,4 +693,18 @@ AGAIN = (
     ),
 )
 
-NUMBERS = SPANS + VOIDS_BY_FILTER + GAPS + OF_A_POLICY + TURN_OVERS + EPOCHS + MARKERS + BARE + BEGINNINGS + BASES + SETS + PARTIAL + AGAIN
+NUMBERS = (
+    SPANS
+    + VOIDS_BY_FILTER
+    + GAPS
+    + OF_A_POLICY
+    + TURN_OVERS
+    + EPOCHS
+    + MARKERS
+    + BARE
+    + BEGINNINGS
+    + BASES
+    + SETS
+    + PARTIAL
+    + AGAIN
+)

@@ -151,7 +151,10 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: sq.Sequencer(sq.UnitOfWork(size=2, once=False)), "tells parts that come again by their content"),
     (lambda: sq.Sequencer(sq.UnitOfWork(size=2), compare="a"), "compare requires the policy Standard"),
     (lambda: sq.Queue("q", sq.BestEffort(by="position"), "g", "n"), "isn't there yet"),
-    (lambda: sq.Queue("q", sq.UnitOfWork(size=2, once=False), "g", "n"), "tells parts that come again by their content"),
+    (
+        lambda: sq.Queue("q", sq.UnitOfWork(size=2, once=False), "g", "n"),
+        "tells parts that come again by their content",
+    ),
 ]
 
 

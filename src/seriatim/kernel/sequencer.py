@@ -64,7 +64,8 @@ class Released(NamedTuple):
     """A released message. `ordinal` counts the messages released in its group; `late`: it left out of order.
 
     `sequence`: where numbers turn over, the number through all turns. `overlaps`: it has numbers that have left before. `partial`: its set
-    isn't complete, and `missing` are the numbers that it lacks, 10,000 at most; the events `incomplete` have all. `epoch`: its epoch, if its queue has epochs.
+    isn't complete, and `missing` are the numbers that it lacks, 10,000 at most; the events `incomplete` have all. `epoch`: its epoch, if
+    its queue has epochs.
     """
 
     group: Key
@@ -165,7 +166,8 @@ class Sequencer:
         policy: how groups are ordered.
         start_from: first numbers of single groups, in place of the policy's `start`.
         compare: of which part of a value two messages with one number are compared, with the policy `Standard`: a key of it, a
-            list of keys, or a function of it; None: the value itself. With ``UnitOfWork(once=False)`` it has to be given. A body that is neither bytes, text nor JSON-like isn't compared.
+            list of keys, or a function of it; None: the value itself. With ``UnitOfWork(once=False)`` it has to be given. A
+            body that is neither bytes, text nor JSON-like isn't compared.
         opens: for `Fifo` and `Standard`: a function of the value that says whether the message opens its group. A group that isn't open
             holds its messages, and no clock runs.
         closes: likewise: whether the message closes its group. It does so when it is released.
@@ -628,7 +630,7 @@ def _numbered(policy: Policy, sequence: Sequence | None, *, together: bool) -> P
         raise UsageError(f"sequence can't be {shown(sequence)}", remedy="such as Sequence(modulus=65536)")
     if not together:
         return with_numbers(policy, sequence)
-    if sequence is not None or (isinstance(policy, Standard) and policy.start in ("lowest", "told")):
+    if sequence is not None or (isinstance(policy, Standard) and policy.gathers):
         raise PolicyError(
             "what numbers mean, and how a first number is found, can't be said together with opens, closes or region",
             remedy="leave one of them out",

@@ -142,10 +142,8 @@ class GroupView:
             return self.error
         if self.is_postponed:
             return self.postponement
-        if self.unopened and self.state is GroupState.WAITING:
-            return "not opened"
-        if self.gathers is not None and self.state is GroupState.WAITING:
-            return self.gathering
+        if self.state is GroupState.WAITING and (self.unopened or self.gathers is not None):
+            return "not opened" if self.unopened else self.gathering
         return self.clock_was_ahead or self.restart
 
     @property

@@ -21,9 +21,9 @@ __all__ = [
     "RESTARTS",
     "UNNUMBERED",
     "VOID",
-    "not_on_spark",
     "Field",
     "Sequence",
+    "not_on_spark",
     "with_numbers",
 ]
 
@@ -176,7 +176,7 @@ def with_numbers(policy: Policy, sequence: Sequence | None) -> Policy:
         raise PolicyError('BestEffort(by="position") isn\'t there yet', remedy="leave it out", argument="by")
     if isinstance(policy, BestEffort):
         return policy if sequence.modulus is None else BestEffortNumbers(**_its(policy), modulus=sequence.modulus)
-    if not isinstance(policy, Standard) or not (policy.start in ("lowest", "told") or set(said) - {"void"}):
+    if not isinstance(policy, Standard) or not (policy.gathers or set(said) - {"void"}):
         return policy
     return StandardNumbers(
         **_its(policy), modulus=sequence.modulus, spans=sequence.through is not None, epochs=sequence.epoch is not None

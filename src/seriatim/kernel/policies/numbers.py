@@ -118,7 +118,7 @@ def _other_epoch(policy: StandardNumbers, state: State, arrivals: Arrivals) -> B
 
 def _gathering(policy: StandardNumbers, state: State) -> Bools:
     """The groups that don't know their first number, and hold everything until they do."""
-    if policy.start not in ("lowest", "told"):
+    if not policy.gathers:
         return np.zeros(len(state), np.bool_)
     return ~state.groups.has(Flag.BEGUN)
 

@@ -72,7 +72,7 @@ def shown_states(policy: Policy, state: State) -> tuple[Ints, Bools, Ints]:
 def _gathers(policy: Standard, state: State) -> Bools:
     """The groups that hold messages, and don't know yet where they begin."""
     found = np.zeros(len(state), np.bool_)
-    if policy.start in ("lowest", "told"):
+    if policy.gathers:
         found[state.held.messages().group] = True
         found &= ~state.groups.has(Flag.BEGUN)
     return found

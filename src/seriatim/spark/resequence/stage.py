@@ -101,6 +101,12 @@ def resequence(
     )
 
 
+def _check_policies(chosen: Sequence[Queue]) -> None:
+    for one in (policy for queue in chosen for policy in queue.all_policies()):
+        if (refused := numbers.not_on_spark(one)) is not None:
+            raise refused
+
+
 def put_in_order(df: DataFrame, ordering: Ordering) -> DataFrame:
     """Put a frame in order; see `resequence` for its result and its errors."""
     chosen, clock, time, output = ordering.queues, ordering.clock, ordering.time, ordering.output
@@ -112,9 +118,7 @@ def put_in_order(df: DataFrame, ordering: Ordering) -> DataFrame:
     _check_clock(clock, time)
     forgets = any(queue.group.expire_to == "nothing" for queue in chosen)
     judged = tuple(queue.policy_of(None) for queue in chosen)
-    for one in (policy for queue in chosen for policy in queue.all_policies()):
-        if (refused := numbers.not_on_spark(one)) is not None:
-            raise refused
+    _check_policies(chosen)
     names = ("_overlaps", "_unwrapped") if ordering.packed else ("overlaps", "unwrapped")
     has_them = (any(getattr(one, its, None) for one in judged) for its in ("spans", "modulus"))
     of_numbers = tuple(name if has else None for name, has in zip(names, has_them, strict=True))
