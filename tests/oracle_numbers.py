@@ -504,6 +504,8 @@ class NumberedGroup(StandardGroup):
                 break
             one = min(ready, key=lambda message: (message.number, message.arrival))
             self.held.remove(one)
+            if one.through >= self.next and self.begun_by_first_arrival:
+                self.first = min(self.first, one.number)  # type: ignore[type-var]
             if one.through < self.next:
                 if not one.void:
                     out.duplicates.append(one)

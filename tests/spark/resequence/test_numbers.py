@@ -25,7 +25,12 @@ from seriatim import (
     UnitOfWork,
     UsageError,
 )
+from seriatim.kernel.groups.verbs import Action
+from seriatim.kernel.values.time import micros
+from seriatim.operations.pipelines.groups import Group as Group_
 from seriatim.spark import held, merge, resequence
+from tests.conformance.case import Case, at
+from tests.conformance.on_bucket import OnBucket
 from tests.spark.resequence.test_resequence import put, run_until, stream_of
 
 _QUEUES = [
@@ -202,6 +207,28 @@ def test_a_column_of_voids_and_a_filter_go_together(spark: SparkSession) -> None
     assert [(row.n, row.disposition) for row in sorted(found, key=lambda row: row.n)] == [
         (1, "released"), (2, "void"), (3, "void"), (4, "released"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        (
+            Standard(start="lowest", settle=10),
+            "settles until 1970-01-01 00:00:13.000000Z, and then begins at the lowest number",
+        ),
+        (Standard(start="told"), "waits for the base, or for an operator's reset, that says where its group begins"),
+    ],
+    ids=["lowest", "told"],
+)
+def test_a_group_says_why_it_waits_for_its_beginning(policy: Standard, told: str) -> None:
+    engine = OnBucket(Case("a group", "", policy, (at(3.0, "g", 5, 4),)))
+    engine.call(range(2), micros(3))
+    (view,) = engine.report["stopped"]["first"]
+    found = Group_.of(view)
+    assert found.reason.startswith(told)
+    assert (str(found.state), found.next, found.held, found.missing_first) == ("waiting", None, 2, None)
+    assert found.allows(Action.RESET)
+    assert not found.allows(Action.SKIP_HOLE)
 
 
 def test_a_set_that_begins_at_0_says_what_it_misses(spark: SparkSession) -> None:

@@ -412,6 +412,12 @@ def release(
         free &= moment < cut[group]
     following = groups.next.copy()
     following[group[free]] = sequence[free] + step * at.span[free]  # ascends: the highest stays
+    begins = groups.first
+    if (
+        held.through is not None and policy.finds_start
+    ):  # what it has of numbers below the first isn't late when it comes again
+        begins, passed = begins.copy(), free & (at.row >= 0) & (at.span > 0)
+        np.minimum.at(begins, group[passed], held.sequence[at.row[passed]])
 
     message = at.weight > 0
     leaves = free & (message if held.through is None else at.messages)
@@ -456,7 +462,13 @@ def release(
     kept[at.row[free & (at.row >= 0)]] = False
     after = state.having(
         groups.with_columns(
-            flags=flags, next=following, last=last, ordinal=groups.ordinal + counts, since=since, reports=reports
+            flags=flags,
+            first=begins,
+            next=following,
+            last=last,
+            ordinal=groups.ordinal + counts,
+            since=since,
+            reports=reports,
         ),
         held.take(kept),
         state.skipped.kept(following) if len(state.skipped) else state.skipped,
