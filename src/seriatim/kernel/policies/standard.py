@@ -16,7 +16,7 @@ from seriatim.kernel.groups.state import Flag, Held, Remembered, State
 from seriatim.kernel.policies import copies, restarts
 from seriatim.kernel.policies.closing import OVER, late_repeats, shut_out
 from seriatim.kernel.policies.conflicts import Likeness, compared, conflicts
-from seriatim.kernel.policies.holes import due, fire, passed_voids, taken
+from seriatim.kernel.policies.holes import Taken, due, fire, passed_voids, taken
 from seriatim.kernel.policies.late import free_late
 from seriatim.kernel.values.columns import (
     Bools,
@@ -412,12 +412,6 @@ def release(
         free &= moment < cut[group]
     following = groups.next.copy()
     following[group[free]] = sequence[free] + step * at.span[free]  # ascends: the highest stays
-    begins = groups.first
-    if (
-        held.through is not None and policy.finds_start
-    ):  # what it has of numbers below the first isn't late when it comes again
-        begins, passed = begins.copy(), free & (at.row >= 0) & (at.span > 0)
-        np.minimum.at(begins, group[passed], held.sequence[at.row[passed]])
 
     message = at.weight > 0
     leaves = free & (message if held.through is None else at.messages)
@@ -463,7 +457,7 @@ def release(
     after = state.having(
         groups.with_columns(
             flags=flags,
-            first=begins,
+            first=_first_of(policy, state, at, free),
             next=following,
             last=last,
             ordinal=groups.ordinal + counts,
@@ -482,6 +476,16 @@ def release(
         after, covered = _without_left(policy, after, leaving), at.covered(held, free, moment)
     leaving, covered = (_caused(one, arrivals, now) for one in (leaving, covered))
     return after, leaving, restarts.Passage(at, free, moment, covered)
+
+
+def _first_of(policy: Standard, state: State, at: Taken, free: Bools) -> Ints:
+    """The first number of each group after the rows `free` have passed: what one has of lower numbers isn't late when it comes again."""
+    held, first = state.held, state.groups.first
+    if held.through is None or not policy.finds_start:
+        return first
+    first, passed = first.copy(), free & (at.row >= 0) & (at.span > 0)
+    np.minimum.at(first, at.group[passed], held.sequence[at.row[passed]])
+    return first
 
 
 def _caused(decided: Decided, arrivals: Arrivals, now: Ints | None) -> Decided:
