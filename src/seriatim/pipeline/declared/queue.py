@@ -182,7 +182,11 @@ class Queue(Declaration):
                 "policy be unordered",
             )
         for policy in self.all_policies():
-            if self.numbered_by is None and not isinstance(policy, Fifo | Unordered):
+            if (
+                self.numbered_by is None
+                and not isinstance(policy, Fifo | Unordered)
+                and not isinstance(self.says.by, tuple)
+            ):
                 raise self._wrong(
                     ("sequence", "policy"), f"{policy.name} needs a sequence", "name the column of the number"
                 )
