@@ -137,9 +137,8 @@ def _warn_of_one_way(transaction: Transaction, queues: Sequence[str]) -> None:
     for link in transaction.value("ways_missing", of_links=sorted(links)):
         if transaction.access.told.is_first(("request", link, "")):
             _LOG.warning(
-                "a request goes over link %r, by which the other box may send to no queue here: no reply can come back"
-                " (seriatim link accept %s --queue QUEUE, and a remote queue there); this process logs it once",
-                link,
+                "a request goes over link %r, by which the other box may send to no queue here, so no reply can come back"
+                " (name a queue for the replies in the queues of the Link); this process logs it once",
                 link,
                 extra=fields("request_one_way", link=link),
             )
