@@ -53,6 +53,7 @@ __all__ = [
     "is_idle",
     "is_in_transaction",
     "is_unbegun",
+    "rows_alone",
     "transact",
 ]
 
@@ -362,6 +363,12 @@ def transact(connection: OwnConnection, request: Asked, *, flush: bool = False) 
     answer = execute_alone(connection, sent)
     value = answer.get_value(0, 0)
     return _BOOLEANS[value] if value in _BOOLEANS else value_of(connection, answer)
+
+
+def rows_alone(connection: OwnConnection, request: Asked) -> list[tuple[Any, ...]]:
+    """The rows of one statement that is a transaction by itself."""
+    sent = as_sent(connection.adapter(), request)
+    return rows_of(connection, execute_alone(connection, [sent]), sent.text)
 
 
 def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list[tuple[Any, ...]]:
