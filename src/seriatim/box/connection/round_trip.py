@@ -47,6 +47,7 @@ __all__ = [
     "can_flush",
     "commit_alone",
     "commit_between",
+    "commit_last",
     "commit_with",
     "has_pooler",
     "is_between",
@@ -428,6 +429,16 @@ def commit_with(connection: OwnConnection, request: Asked, *, ahead: bytes | Non
             raise error
         connection.forget()
         connection.rollback()
+
+
+def commit_last(connection: OwnConnection, last: Asked) -> Any:
+    """Execute the last statement of a transaction that has done something, and commit, in one round trip. Unlike `commit_with` it never
+    begins anew: its statement has no name that the server may have forgotten.
+    """
+    results, failed = exchange(connection, [as_sent(connection.adapter(), last, kept=False), _COMMIT_LAST])
+    if failed is not None:
+        raise errors.error_from_result(failed, connection.info.encoding)
+    return value_of(connection, next(result for result in results if result.status == ExecStatus.TUPLES_OK))
 
 
 def _command(text: bytes) -> Sent:

@@ -12,7 +12,7 @@ from typing import Any
 from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.connection.handling import is_handling
 from seriatim.box.connection.misuse import Misuse
-from seriatim.box.connection.round_trip import OwnConnection, commit_with, is_idle, rows_alone
+from seriatim.box.connection.round_trip import OwnConnection, commit_last, is_idle, rows_alone
 from seriatim.box.connection.wait_time import patience
 from seriatim.box.messages.received import context_of
 from seriatim.box.postgres.array_text import written
@@ -148,7 +148,7 @@ class Request:
             "keep": f"{self._keep_us} microseconds", "is_new": not published.left_out, "of_asker": self._asker,
         }  # fmt: skip
         if by_itself and isinstance(own, OwnConnection) and not own.is_pooled:
-            row = commit_with(own, (statement("ask", transaction.schema, *given), given))
+            row = commit_last(own, (statement("ask", transaction.schema, *given), given))
         else:
             row = transaction.value("ask", **given)
         if row is None:
