@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from seriatim.box.box import MessageBox
 from seriatim.console.pipelines import Pipelines
@@ -187,7 +187,8 @@ class Looks:
 
     def recount(self) -> None:
         """Count the queues and look for findings anew for the next page: something was done."""
-        for look in (self._counts, self._found, *self._standing.values()):
+        looks: list[Look[Any]] = [self._counts, self._found, *self._standing.values()]
+        for look in looks:
             look.again()
 
     def _find(self) -> list[Finding]:
