@@ -20,7 +20,7 @@ __all__ = ["PAGE"]
 _FILTERS = [
     replace(one, choices=("all", *one.choices)) if one.name == "state" else one for one in fields_of(groups.groups)
 ]
-_FIELDS = (*_FILTERS, Field("all", "With holes that have just opened", ("yes",)))
+_FIELDS = (*_FILTERS, Field("all", "With groups that have just begun to wait", ("yes",)))
 
 
 def _read(asked: Asked) -> Answer:
