@@ -158,7 +158,9 @@ def with_open_holes(transaction: Transaction, chosen: EventFilter) -> list[Event
     holes = [one for one in map(open_hole_of, groups_of(transaction, where, keys)) if one is not None]
     found = events_of(transaction, chosen)
     known = {(one.queue, one.group, one.at) for one in found if one.kind == EventKind.HOLE_OPENED.word}
-    holes = [one for one in holes if (one.queue, one.group, one.at) not in known]
+    holes = [one for one in holes if (one.queue, one.group, one.at) not in known][
+        : max(chosen.limit - 1, 0 if found else 1)
+    ]
     is_full = len(found) + len(holes) >= chosen.limit
     found = found[: chosen.limit - len(holes)]
     # A page that is full goes on behind its last event, which therefore stays last.
