@@ -214,7 +214,7 @@ class GroupFilter(Listing):
     )
     standing: bool = listing.flag(
         "Only groups that stand still: suspended or faulted ones, and holes from their time-out on, or without one after a minute.",
-        label="Without holes that have just opened",
+        label="Without groups that have just begun to wait",
     )
     key: str | None = listing.key("groups with a key that matches")
     error_class: str | None = listing.error_class("groups that an error of this class has stopped")

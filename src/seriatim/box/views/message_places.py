@@ -124,7 +124,7 @@ class PlaceFilter(Listing):
     _: KW_ONLY
     queue: str | None = listing.queue("messages in this queue")
     group: str | None = listing.group("messages of groups with this key")
-    status: str | None = listing.choice("messages in this status", STATUSES, "a status")
+    status: str | None = listing.choice("messages in this status", STATUSES, "a status", aliases={"failed": "faulted"})
     message_type: str | None = listing.text("messages of this type", noun="a message's type", name="type")
     error: str | None = listing.error("messages with this text in their reason, or in the last error of their handler")
     since: When | None = listing.since("messages published", label="Published since")
