@@ -47,5 +47,7 @@ def _fault_of(lease: ExpiredLease) -> Fault:
     if lease.told is not None:
         said = lease.told
         return Fault(FaultKind(said["kind"]), "Failed", said["error"], lease.worker, retry_after=said["retry_after_us"])
-    error = f"the lease {lease.token} of {lease.worker} ran out: its process is gone or frozen, or couldn't reach the box"
+    error = (
+        f"the lease {lease.token} of {lease.worker} ran out: its process is gone or frozen, or couldn't reach the box"
+    )
     return Fault(FaultKind.POISON, "LeaseExpired", error, lease.worker)

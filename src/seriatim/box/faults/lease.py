@@ -161,7 +161,8 @@ def claim(
 def untried(messages: Sequence[Received]) -> int:
     """The number of messages for one turn: a message that failed before gets its own turn."""
     return next(
-        (at for at in range(1, len(messages)) if messages[at - 1].attempt > 1 or messages[at].attempt > 1), len(messages)
+        (at for at in range(1, len(messages)) if messages[at - 1].attempt > 1 or messages[at].attempt > 1),
+        len(messages),
     )
 
 
@@ -220,5 +221,6 @@ def expired_in(transaction: Transaction, queue: BoxQueue) -> list[ExpiredLease]:
     """The expired leases of a queue."""
     rows = transaction.rows("expired_leases", of_queue=queue.queue_id)
     return [
-        ExpiredLease(row.token, row.group_key, row.entry_id, row.worker, row.of_turn, row.told, row.attempt) for row in rows
+        ExpiredLease(row.token, row.group_key, row.entry_id, row.worker, row.of_turn, row.told, row.attempt)
+        for row in rows
     ]

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from seriatim.box.connection.access import Access, Transaction
-from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, FaultResult, fail
 from seriatim.box.faults.lease import HeldLease
@@ -33,8 +32,6 @@ __all__ = ["LeaseCalls", "period_of"]
 
 #: The longest lease, microseconds: a day.
 _LONGEST_US = 86_400 * 10**6
-#: What a call does with the part of a delivery that isn't done: it ends it, and returns what to tell.
-_Ending = Callable[[Transaction, Delivery], LeaseAnswer]
 
 
 class Handle(Protocol):
@@ -201,12 +198,21 @@ class LeaseCalls:
 
         def end(transaction: Transaction, row: Any, delivery: Delivery, size: int) -> dict[str, Any]:
             nonlocal result, fault
-            fault = Fault(fault.kind, fault.error_class, fault.error, row.worker, retry_after=fault.retry_after, is_dead=fault.is_dead)
+            fault = Fault(
+                fault.kind,
+                fault.error_class,
+                fault.error,
+                row.worker,
+                retry_after=fault.retry_after,
+                is_dead=fault.is_dead,
+            )
             result = fail(transaction, delivery, row.at - 1 - row.done, size, fault)
             return {"then": result.then}
 
         said = "\n".join([fault.kind, fault.error, str(fault.retry_after)])
-        answer = self._ended(lease, verb, at, hashlib.md5(said.encode(errors="replace"), usedforsecurity=False).hexdigest(), end)
+        answer = self._ended(
+            lease, verb, at, hashlib.md5(said.encode(errors="replace"), usedforsecurity=False).hexdigest(), end
+        )
         if result is not None:
             FAILURES.tell(lease.queue, lease.group, fault, result)
         return answer
@@ -270,5 +276,7 @@ def _digest(results: Sequence[tuple[int | None, Message]]) -> str:
     for at, message in results:
         parts = [(part.name, part.content_type, part.body) for part in message.parts]
         context = sorted(message.context.items())
-        seen.update(repr((at, message.type, message.content_type, context, message.body, parts)).encode(errors="replace"))
+        seen.update(
+            repr((at, message.type, message.content_type, context, message.body, parts)).encode(errors="replace")
+        )
     return seen.hexdigest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -83,8 +83,7 @@ class Door:
         if wanted.attempt_id is not None:
             self._access.attempts[place] = wanted
         try:
-            with suppress(Superseded):
-                yield
+            yield
         finally:
             if self._access.attempts.get(place) is wanted:
                 del self._access.attempts[place]
@@ -120,7 +119,11 @@ class Door:
         self._calls.take_role(transaction)
         with translated(self._access.place):
             queue = self._access.known.current(transaction).queue(wanted.queue)
-            named = {"of_queue": queue.queue_id, "of_holder": self._calls.principal.name, "of_attempt": wanted.attempt_id}
+            named = {
+                "of_queue": queue.queue_id,
+                "of_holder": self._calls.principal.name,
+                "of_attempt": wanted.attempt_id,
+            }
             found = transaction.value("lease_of_attempt", **named)
             if found is None:
                 return None

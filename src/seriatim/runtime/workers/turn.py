@@ -27,7 +27,7 @@ from seriatim.box.turns.delivery import Delivery
 from seriatim.box.workers.steps import Steps, TurnEnded, end_backend, ending_setting, refusal
 from seriatim.errors import BoxMigrated, Postpone, SeriatimError, Unavailable, UsageError
 from seriatim.kernel.operators.fault import ErrorClasses, FaultKind
-from seriatim.pipeline.types.message import Message, Received
+from seriatim.pipeline.types.message import Message
 from seriatim.runtime.workers.answers import Answers, AnswersRefused
 from seriatim.runtime.workers.coroutines import HandlerStopped
 from seriatim.runtime.workers.dialog_ends import end_sides

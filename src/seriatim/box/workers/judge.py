@@ -70,7 +70,7 @@ def _judge(box: MessageBox, process: Process, ends: threading.Event, heard: int)
                 _LOG.warning("judging is interrupted: %s", error, extra=fields("judging_interrupted", error=str(error)))
             told = str(error)
             ends.wait(_PAUSE_S)
-        except Exception:
+        except Exception:  # noqa: BLE001 -- whatever it is, the next look may do
             _LOG.exception("judging failed", extra=fields("judging_interrupted", error=""))
             ends.wait(_PAUSE_S)
 
@@ -135,7 +135,9 @@ class _Judge:
             calls = list(self._connection.notifies(timeout=0))
         called.update(int(call.payload) for call in calls)
         now = time.monotonic()
-        self._asked = {queue: at for queue, at in self._asked.items() if now - at < _LATELY_S} | dict.fromkeys(called, now)
+        self._asked = {queue: at for queue, at in self._asked.items() if now - at < _LATELY_S} | dict.fromkeys(
+            called, now
+        )
         return sorted(self._asked if is_due else called)
 
     def _wait(self, seconds: float, *files: int) -> None:
