@@ -44,11 +44,9 @@ def test_hundreds_wait_on_three_connections_and_those_that_leave_get_nothing(fac
         ) as client:
             calls = [asyncio.create_task(client.post(ORDERS, json={"wait": 60})) for _ in range(CALLERS)]
             await until(lambda: waiters(face) == CALLERS)
-            print("waiting", time.monotonic() - begun)
             used = await asyncio.to_thread(connections, face.box)
             await asyncio.to_thread(face.box.publish, [order(1, f"c{n}") for n in range(20)])
-            await until(lambda: sum(call.done() for call in calls) == 20)
-            print("answered", time.monotonic() - begun)
+            await until(lambda: sum(call.done() for call in calls) >= 20)
             answers = [call.result() for call in calls if call.done()]
             for call in calls:
                 call.cancel()

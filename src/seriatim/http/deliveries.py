@@ -63,23 +63,18 @@ async def _taken(asked: Asked, caller: Caller, wanted: Wanted, wait_s: float) ->
         box.lines.place(wanted.queue, is_particular=wanted.group is not None, box=box.sync) as place,
     ):
         while True:
-            await asked.room.take(MOST_BYTES)
-            size = 0
-            try:
+            async with asked.looks:
+                await asked.room.has(MOST_BYTES)
                 lease = await _looked(asked, caller, door, wanted)
                 if lease is not None:
-                    size = min(sum(len(one.body) for one in lease.messages), MOST_BYTES)
-            finally:
-                asked.room.give_back(MOST_BYTES - size)
-            if lease is not None:
-                asked.keep_room(size)
-                return lease
+                    asked.keep_room(min(sum(len(one.body) for one in lease.messages), MOST_BYTES))
+                    return lease
             if box.lines.is_ending:
                 raise Problem(503, "the server is ending", headers=_ENDING)
             if (left_s := until - loop.time()) <= 0:
                 return None
             await place.turn(left_s)
-    return None  # a later call has the attempt
+    return None  # type: ignore[unreachable] # a later call has the attempt: the block ended with it
 
 
 async def _looked(asked: Asked, caller: Caller, door: Door, wanted: Wanted) -> TakenLease | None:

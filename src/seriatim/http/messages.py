@@ -17,11 +17,12 @@ from seriatim.box.views.message_status import MessageState, MessageStatus
 from seriatim.http.answers import Answer, json_answer
 from seriatim.http.asked import Asked
 from seriatim.http.callers import Caller
-from seriatim.http.declared import BATCH_TYPE, EVENT_TYPE
+from seriatim.http.declared import BATCH_TYPE, EVENT_TYPE, LONGEST_WAIT_S
 from seriatim.http.events import Event, binary_event, is_binary, json_event, media_type, structured_event
 from seriatim.http.problems import Problem
 from seriatim.http.reading import Member, as_text, checked, items, json_of, members, moment_of
 from seriatim.pipeline.types.message import Message
+from seriatim.regions.regions import Regions
 
 __all__ = ["plain_message", "publish", "status"]
 
@@ -59,7 +60,7 @@ async def publish(asked: Asked, caller: Caller) -> Answer:
     given, is_batch = await _given(asked, caller.token.name)
     if not given:
         return json_answer(200, {"messages": []})
-    taken = await _in_session(caller, given, options)
+    taken = await _in_session(asked, caller, given, options)
     found = {one.result for one in taken}
     status = 201 if "new" in found else 202 if "unrouted" in found else 200
     if is_batch:
@@ -70,7 +71,9 @@ async def publish(asked: Asked, caller: Caller) -> Answer:
     return json_answer(status, taken[0].told(), headers)
 
 
-async def _in_session(caller: Caller, given: Sequence[_Given], options: Mapping[str, Any]) -> list[_Taken]:
+async def _in_session(
+    asked: Asked, caller: Caller, given: Sequence[_Given], options: Mapping[str, Any]
+) -> list[_Taken]:
     def publish(session: Session) -> list[_Taken]:
         taken: list[_Taken] = []
         declared: Mapping[str, Collection[str]] = {}
@@ -86,11 +89,46 @@ async def _in_session(caller: Caller, given: Sequence[_Given], options: Mapping[
             ]
             published = session.publish(messages, wait=0, **options)
             caller.check_published(published)
+            _check_regions(session, published, messages, asked.regions)
             taken += _taken(published)
         return taken
 
-    async with caller.box.session() as session:
-        return await session.run(publish)
+    try:
+        async with caller.box.session() as session:
+            return await session.run(publish)
+    except _OfRegions as found:
+        if len(found.messages) < len(given) or options:
+            raise Problem(
+                422, "messages for a queue of two regions are published alone, without parameters",
+                remedy="send them in a request of their own",
+            ) from None  # fmt: skip
+        regions, messages = found.regions, found.messages
+        await caller.box.run(lambda _: regions.publish(messages))
+        return [_Taken(message.message_id, "new", [found.queue], {}, None) for message in messages]
+
+
+class _OfRegions(Exception):
+    """Messages that both regions take; what one box has taken in of them is rolled back."""
+
+    def __init__(self, regions: Regions, queue: str, messages: Sequence[Message]) -> None:
+        super().__init__(queue)
+        self.regions, self.queue, self.messages = regions, queue, messages
+
+
+def _check_regions(
+    session: Session, published: Published, messages: Sequence[Message], regions: Regions | None
+) -> None:
+    """Find messages for a queue of two regions: one box alone can't number them."""
+    queues = session.access.known.definitions.queues
+    queue = next((name for name in sorted(published.directed()) if queues[name].regions is not None), None)
+    if queue is None:
+        return
+    if regions is None:
+        raise Problem(
+            422, f"queue {queue!r} is one of the regions {queues[queue].regions!r}, which number its messages together",
+            remedy="serve it with the file of the regions: seriatim serve --http … --regions FILE", code="usage",
+        )  # fmt: skip
+    raise _OfRegions(regions, queue, messages)
 
 
 def _taken(published: Published) -> list[_Taken]:
@@ -189,7 +227,8 @@ async def status(asked: Asked, caller: Caller) -> Answer:
     """The state of a message, in the queues of the token."""
     id_, source = asked.parameters["id"], asked.parameters.get("source")
     space = None if source is None else f"{caller.token.id_space}/{_space_of(source)}"
-    found = await asked.while_there(caller.box.status_of(id_, wait=asked.parameters.get("wait"), id_space=space))
+    wait_s = min(asked.parameters.get("wait", 0.0), LONGEST_WAIT_S)
+    found = await asked.while_there(caller.box.status_of(id_, wait=wait_s, id_space=space))
     told = _told(found, {*caller.token.publish, *caller.token.receive})
     if found.state is MessageState.UNKNOWN:
         raise Problem(404, f"there is no message {id_!r:.80}", code="not-found", state=found.state.value)
