@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import ssl
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import httpx
@@ -18,6 +20,7 @@ from tests.command import command, environment
 from tests.databases import box_with
 from tests.http.conftest import fill
 from tests.http.test_deliveries import ORDERS, order
+from tests.soak import sized
 
 filled = box_with(fill)
 
@@ -41,7 +44,7 @@ def served(box, *words):
         else:
             pytest.fail("".join(said))
         try:
-            yield line.split()[-1]
+            yield line.split()[-1], process.pid
         finally:
             os.kill(process.pid, signal.SIGTERM)
             process.communicate(timeout=60)
@@ -74,7 +77,7 @@ def test_the_command_answers_alone_with_tls_and_a_prefix(filled, tmp_path):
         files.certificate,
         "--http-key",
         files.key,
-    ) as address:
+    ) as (address, _):
         assert address.startswith("https://")
         assert address.endswith("/seriatim")
         trust = ssl.create_default_context(cafile=authority.certificate)
@@ -93,3 +96,35 @@ def test_the_command_answers_alone_with_tls_and_a_prefix(filled, tmp_path):
 )  # fmt: skip
 def test_options_that_contradict_each_other_are_refused(filled, words):
     assert invoked(filled, "serve", *words).exit_code == 2
+
+
+def held_mib(pid):
+    """The most memory that a process has held so far."""
+    with open(f"/proc/{pid}/status") as file:  # noqa: PTH123
+        return int(re.search(r"VmHWM:\s+(\d+)", file.read())[1]) // 1024
+
+
+@pytest.mark.soak
+def test_what_all_callers_get_takes_limited_room_in_memory(filled, figures):
+    callers, body = sized(500, 60, 25), b"x" * 2**20
+    token = invoked(filled, "token", "create", "shop", "--role", "app", "--receive", "orders").stdout.strip()
+    for n in range(callers):
+        filled.publish([order(at, f"c{n}", body=body) for at in range(sized(50, 9, 8))])
+    with served(filled, "--no-readers") as (address, pid):
+        before, done = held_mib(pid), []
+
+        def take():
+            with httpx.Client(base_url=address, headers={"Authorization": f"Bearer {token}"}, timeout=600) as client:
+                while True:
+                    answer = client.post(ORDERS, json={"wait": 30, "lease": "600s"})
+                    if answer.status_code != 503:
+                        break
+                done.append(len(answer.json()["messages"]))
+
+        with ThreadPoolExecutor(callers) as pool:
+            for one in [pool.submit(take) for _ in range(callers)]:
+                one.result()
+        grown = held_mib(pid) - before
+    figures(f"{callers} callers get {sum(done)} MiB of bodies together; the server grows by {grown} MiB at most")
+    assert set(done) == {8}  # a run ends before it is larger
+    assert grown < 500

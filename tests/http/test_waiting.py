@@ -109,22 +109,3 @@ def test_a_caller_that_left_before_the_hand_out_is_committed_gets_no_lease(face)
     raw.close()
     face.box.publish(order(1))
     assert [one.message_id for one in face.received()] == ["c1-1"]
-
-
-def test_what_all_callers_get_takes_limited_room_in_memory(face, figures):
-    import resource
-
-    size = sized(2**20, 2**18, 2**17)
-    face.box.publish([order(n, f"c{n // 10}", body=b"x" * size) for n in range(100)])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    connected = [sent(face, {"wait": 5}) for _ in range(20)]  # they read nothing yet
-    time.sleep(0)
-    total = 0
-    for raw in connected:
-        raw.settimeout(30)
-        head = raw.recv(65536)
-        total += b" 200 " in head[:16]
-        raw.close()
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
-    figures(f"20 callers that don't read, 10 of {size // 1024} KiB each: the process grows by {grown} MiB")
-    assert total == 10
