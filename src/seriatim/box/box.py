@@ -286,7 +286,7 @@ class MessageBox(OnlyWith, Closing):
         # Made first: the generator of the messages may need a connection itself.
         publisher = Publisher(
             self._access, messages, delay=delay, visible_at=visible_at, wait=wait, unique=unique, unrouted=unrouted,
-            own=True, once=True,
+            own=True, once=True, here=True,
         )  # fmt: skip
         with self._transaction() as transaction:
             return publisher.publish(transaction)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from seriatim.box.definitions.definition import QueueOfRegions
 from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.publish_result import Published
 from seriatim.box.session import Session
@@ -22,7 +23,6 @@ from seriatim.http.events import Event, binary_event, is_binary, json_event, med
 from seriatim.http.problems import Problem
 from seriatim.http.reading import Member, as_text, checked, items, json_of, members, moment_of
 from seriatim.pipeline.types.message import Message
-from seriatim.regions.regions import Regions
 
 __all__ = ["plain_message", "publish", "status"]
 
@@ -89,46 +89,24 @@ async def _in_session(
             ]
             published = session.publish(messages, wait=0, **options)
             caller.check_published(published)
-            _check_regions(session, published, messages, asked.regions)
             taken += _taken(published)
         return taken
 
     try:
         async with caller.box.session() as session:
             return await session.run(publish)
-    except _OfRegions as found:
-        if len(found.messages) < len(given) or options:
+    except QueueOfRegions as found:
+        if (regions := asked.regions) is None:
+            raise
+        caller.check("publish", found.where)
+        messages = [one.message for one in given if isinstance(one.message, Message)]
+        if len(messages) < len(given) or options:
             raise Problem(
-                422, "messages for a queue of two regions are published alone, without parameters",
+                422, "messages for a queue of two regions are plain JSON, without parameters",
                 remedy="send them in a request of their own",
             ) from None  # fmt: skip
-        regions, messages = found.regions, found.messages
         await caller.box.run(lambda _: regions.publish(messages))
-        return [_Taken(message.message_id, "new", [found.queue], {}, None) for message in messages]
-
-
-class _OfRegions(Exception):
-    """Messages that both regions take; what one box has taken in of them is rolled back."""
-
-    def __init__(self, regions: Regions, queue: str, messages: Sequence[Message]) -> None:
-        super().__init__(queue)
-        self.regions, self.queue, self.messages = regions, queue, messages
-
-
-def _check_regions(
-    session: Session, published: Published, messages: Sequence[Message], regions: Regions | None
-) -> None:
-    """Find messages for a queue of two regions: one box alone can't number them."""
-    queues = session.access.known.definitions.queues
-    queue = next((name for name in sorted(published.directed()) if queues[name].regions is not None), None)
-    if queue is None:
-        return
-    if regions is None:
-        raise Problem(
-            422, f"queue {queue!r} is one of the regions {queues[queue].regions!r}, which number its messages together",
-            remedy="serve it with the file of the regions: seriatim serve --http … --regions FILE", code="usage",
-        )  # fmt: skip
-    raise _OfRegions(regions, queue, messages)
+        return [_Taken(message.message_id, "new", [found.where], {}, None) for message in messages]
 
 
 def _taken(published: Published) -> list[_Taken]:
