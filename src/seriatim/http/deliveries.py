@@ -13,10 +13,9 @@ from datetime import UTC
 from typing import Any, cast
 
 from seriatim.aio.lease import AsyncTakenLease
-from seriatim.aio.session import BegunSession
 from seriatim.box.box import MessageBox
 from seriatim.box.leases.calls import LeaseCalls
-from seriatim.box.leases.door import Door, Wanted
+from seriatim.box.leases.door import Door, Superseded, Wanted
 from seriatim.box.leases.taken import LeaseAnswer, LeasedMessage, Principal, TakenLease
 from seriatim.box.operators.tokens import find
 from seriatim.box.postgres.translate import translated
@@ -50,7 +49,10 @@ async def receive(asked: Asked, caller: Caller) -> Answer:
         queue, wanted.get("limit", 50), period_of("lease", wanted.get("lease", "30s")), wanted.get("group"),
         wanted.get("attempt_id"), wanted.get("max_bytes", MOST_BYTES),
     )  # fmt: skip
-    lease = await asked.while_there(_taken(asked, caller, options, wait_s))
+    try:
+        lease = await asked.while_there(_taken(asked, caller, options, wait_s))
+    except Superseded:  # a later call has the attempt, and its place
+        lease = None
     return Answer(204) if lease is None else Answer(200, _told(asked, lease))
 
 
@@ -74,7 +76,6 @@ async def _taken(asked: Asked, caller: Caller, wanted: Wanted, wait_s: float) ->
             if (left_s := until - loop.time()) <= 0:
                 return None
             await place.turn(left_s)
-    return None  # type: ignore[unreachable] # a later call has the attempt: the block ended with it
 
 
 async def _looked(asked: Asked, caller: Caller, door: Door, wanted: Wanted) -> TakenLease | None:
@@ -85,7 +86,7 @@ async def _looked(asked: Asked, caller: Caller, door: Door, wanted: Wanted) -> T
                 raise Problem(401, "the token isn't valid any more", code="token")
         return lease
 
-    async with cast("BegunSession", caller.box.session()) as session:
+    async with caller.box.session() as session:
         lease = await session.run(look)
         if lease is not None and asked.has_left():
             raise Gone  # and the transaction is rolled back
