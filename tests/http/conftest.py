@@ -30,11 +30,21 @@ def fill(box):
         sq.Subscription("few", "type = 'few'", "few"),
         sq.Subscription("other", "type = 'other'", "other"),
     )
+
+
+emptied = box_with(fill)
+
+
+def with_roles(box):
+    """The box with a role for callers, and one for the server. Roles go with a test."""
     make(box, "app", "srv")
     grants.grant(box, "app", publish=[*QUEUES, "other"], receive=QUEUES, see=QUEUES)
+    return box
 
 
-filled = box_with(fill)
+@pytest.fixture
+def filled(emptied):
+    return with_roles(emptied)
 
 
 class Face:
@@ -96,5 +106,5 @@ def waiting(box, count):
 @pytest.fixture(scope="module")
 def face_to_refuse(databases):
     """A face that only refuses, for all tests of a module."""
-    with fresh_box(databases, fill) as box, serving(box) as found:
+    with fresh_box(databases, fill) as box, serving(with_roles(box)) as found:
         yield found

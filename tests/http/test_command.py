@@ -17,12 +17,8 @@ from click.testing import CliRunner
 from seriatim.cli.main import main
 from tests.certificates import Authority
 from tests.command import command, environment
-from tests.databases import box_with
-from tests.http.conftest import fill
 from tests.http.test_deliveries import ORDERS, order
 from tests.soak import sized
-
-filled = box_with(fill)
 
 
 def invoked(box, *words):

@@ -43,6 +43,8 @@ class WaitingCoroutine:
         #: Whether not every message of the queue is for it.
         self.is_particular = is_particular
         self.is_looking = False
+        #: False: others wait here for the same, have found nothing, and would be called before it; so it may wait without a look.
+        self.needs_look = True
         self._lines = lines
         self._loop = asyncio.get_running_loop()
         self._turn = asyncio.Event()
@@ -87,6 +89,11 @@ class _Line:
         self._has_turn: WaitingCoroutine | None = None
         self._round: deque[WaitingCoroutine] = deque()
         self._again = False
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether coroutines wait, all of which have found nothing since the last notification."""
+        return self.is_asked and bool(self.places) and self._has_turn is None and not self._again
 
     def call(self) -> None:
         """Handle a notification: one coroutine looks."""
@@ -151,6 +158,7 @@ class WaitingLines:
         with self._lock:
             line = self._lines.get(place.line)
             if line is not None and line.is_asked:
+                place.needs_look = not line.is_quiet
                 line.places[place] = None
 
     def wait(self, place: WaitingCoroutine) -> None:

@@ -64,18 +64,27 @@ async def _taken(asked: Asked, caller: Caller, wanted: Wanted, wait_s: float) ->
         door.attempt(wanted),
         box.lines.place(wanted.queue, is_particular=wanted.group is not None, box=box.sync) as place,
     ):
+        looks = place.needs_look or wanted.attempt_id is not None or not wait_s
         while True:
-            async with asked.looks:
-                await asked.room.has(MOST_BYTES)
-                lease = await _looked(asked, caller, door, wanted)
-                if lease is not None:
-                    asked.keep_room(min(sum(len(one.body) for one in lease.messages), MOST_BYTES))
-                    return lease
+            lease = await _room_and_look(asked, caller, door, wanted) if looks else None
+            if lease is not None:
+                return lease
+            looks = True
             if box.lines.is_ending:
                 raise Problem(503, "the server is ending", headers=_ENDING)
             if (left_s := until - loop.time()) <= 0:
                 return None
             await place.turn(left_s)
+
+
+async def _room_and_look(asked: Asked, caller: Caller, door: Door, wanted: Wanted) -> TakenLease | None:
+    """Look when there is room in memory, and keep the room that the run takes until it is sent."""
+    async with asked.looks:
+        await asked.room.has(MOST_BYTES)
+        lease = await _looked(asked, caller, door, wanted)
+        if lease is not None:
+            asked.keep_room(min(sum(len(one.body) for one in lease.messages), MOST_BYTES))
+        return lease
 
 
 async def _looked(asked: Asked, caller: Caller, door: Door, wanted: Wanted) -> TakenLease | None:

@@ -22,11 +22,19 @@ def define(box):
         sq.Queue("bills", policy=sq.Fifo(), group="customer_id"),
         sq.Subscription("orders", "type = 'order'", "orders"),
     )
-    make(box, "app", "srv")
-    grants.grant(box, "app", publish=["orders"], receive=["orders"])
 
 
-shop = box_with(define)
+defined = box_with(define)
+
+
+@pytest.fixture
+def shop(defined):
+    """The box with a role for callers, and one for the server."""
+    make(defined, "app", "srv")
+    grants.grant(defined, "app", publish=["orders"], receive=["orders"])
+    return defined
+
+
 ORDER = sq.Message(type="order", context={"customer_id": "c1"}, message_id="m1")
 
 
