@@ -73,7 +73,7 @@ class Callers:
             return self._caller(found[0], secret)
         if (look := self._looks.get(secret)) is None:  # requests with one token share a look at it
             look = self._looks[secret] = asyncio.ensure_future(self._looked(secret))
-            look.add_done_callback(lambda _: self._looks.pop(secret))
+            look.add_done_callback(lambda done: self._looks.pop(secret) and (done.cancelled() or done.exception()))
         return await asyncio.shield(look)
 
     async def _looked(self, secret: str) -> Caller:
