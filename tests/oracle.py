@@ -142,7 +142,7 @@ class Oracle:
 
     def content(self, message: Message) -> Any:
         """What is compared of a message; None: nothing."""
-        if message.void or not isinstance(self.policy, Standard):
+        if message.void or not (isinstance(self.policy, Standard) or not getattr(self.policy, "once", True)):
             return None
         found = message.value if self.compare is None else [message.value.get(self.compare)]
         return None if isinstance(message.value.get("content"), complex) else found
@@ -247,6 +247,8 @@ class Oracle:
 
     def act(self, action: str, key: Any, now: float | None, *arguments: Any) -> Outcome:
         self.clock_to(now)
+        if action in ("suspend", "reset") and key_bytes(key) not in self.groups:
+            self.groups[key_bytes(key)] = self.new_group(key)
         group, out = self.known(key), Outcome()
         group.clock = max(group.clock, self.now)
         before, was, life = group.hole(), group.view().next, getattr(group, "life", 0)

@@ -925,6 +925,7 @@ class UnitOfWorkGroup(Group):
         self.complete = False
         self.since: int | None = None
         self.taken_out: set[int] = set()
+        self.before: dict[int, Any] = {}  # the numbers and contents of the set before
 
     def take_away(self, messages: list[Message], out: Outcome) -> None:
         super().take_away(messages, out)
@@ -955,6 +956,9 @@ class UnitOfWorkGroup(Group):
             return
         if self.turns_away(number):
             out.late.append(message)
+            return
+        if not self.policy.once and self.comes_again(message):
+            out.duplicates.append(message)
             return
         place = number - self.policy.start + 1
         if place < 1:
@@ -1000,9 +1004,40 @@ class UnitOfWorkGroup(Group):
             return
         for message in sorted(self.held, key=lambda message: message.number):
             self.leave(message, now, out)
-        self.held = []
-        self.closed = self.complete = True
-        out.events.append(("closed", self.key, None, None))
+        self.end_set(out, complete=True)
+
+    def end_set(self, out: Outcome, *, complete: bool) -> None:
+        """The key is closed, or begins a new set."""
+        before, self.held = self.held, []
+        if self.policy.once:
+            self.closed, self.complete = True, complete
+            out.events.append(("closed", self.key, None, None))
+            return
+        self.before = {message.number: message.content for message in before}
+        self.size = self.policy.size if isinstance(self.policy.size, int) else None
+        self.since, self.taken_out = None, set()
+
+    def comes_again(self, message: Message) -> bool:
+        """Whether it is a part of the set before."""
+        if message.number not in self.before:
+            return False
+        own, its = message.content, self.before[message.number]
+        return own == its if own is not None and its is not None else not self.held
+
+    def leave_partial(self, now: int, out: Outcome) -> None:
+        """What there is of the set leaves, with what it lacks."""
+        has = sorted(message.number for message in self.held)
+        first, last = self.policy.start, max(has) if self.size is None else self.size + self.policy.start - 1
+        missing = [number for number in range(first, last + 1) if number not in has]
+        for number in missing:
+            if number - 1 in missing:
+                continue
+            end = next(one for one in range(number, last + 1) if one + 1 not in missing)
+            out.events.append(("incomplete", self.key, number, end))
+        for message in sorted(self.held, key=lambda message: message.number):
+            self.leave(message, now, out)
+            if not message.void:
+                out.released[-1] = (*out.released[-1], False, True, tuple(missing))
 
     def due(self) -> int | None:
         if self.since is None or self.closed or not self.policy.timeout:
@@ -1010,8 +1045,10 @@ class UnitOfWorkGroup(Group):
         return self.since + micros(self.policy.timeout)
 
     def fire(self, now: int, out: Outcome) -> None:
-        out.dead += self.messages()
-        self.held = []
-        self.closed = True
-        self.closing = False
-        out.events.append(("closed", self.key, None, None))
+        if self.policy.on_timeout == "deliver":
+            self.leave_partial(now, out)
+        else:
+            out.dead += self.messages()
+        self.end_set(out, complete=False)
+        if self.closed:
+            self.closing = False

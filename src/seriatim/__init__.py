@@ -31,6 +31,7 @@ from seriatim.errors import (
     Postpone,
     QueryFailed,
     QueueFull,
+    RequestFailed,
     SchemaMismatch,
     SeriatimError,
     Transient,
@@ -71,12 +72,14 @@ if TYPE_CHECKING:
     from seriatim.box.instances.instances import Instance
     from seriatim.box.leases.taken import LeaseAnswer, LeasedMessage, Principal, TakenLease
     from seriatim.box.publishing.tickets import Tickets
+    from seriatim.box.requests.requests import Pending, Reply
     from seriatim.box.session import Session
     from seriatim.box.turns.delivery import Delivery
     from seriatim.pipeline.types.message_type import MessageType
     from seriatim.regions.handler_transaction import HandlerTransaction
     from seriatim.regions.regional_queue import RegionalQueue
     from seriatim.regions.regions import Regions
+    from seriatim.runtime.ports.receive_port import ReceivePort
     from seriatim.runtime.processes.transmitter import Transmitter
     from seriatim.runtime.regional.worker import RegionalWorker
     from seriatim.runtime.workers.async_worker import AsyncWorker
@@ -144,6 +147,7 @@ __all__ = [
     "Outcome",
     "Pace",
     "Part",
+    "Pending",
     "Policy",
     "PolicyError",
     "Postpone",
@@ -151,6 +155,7 @@ __all__ = [
     "QueryFailed",
     "Queue",
     "QueueFull",
+    "ReceivePort",
     "Received",
     "Recover",
     "RegionalQueue",
@@ -158,6 +163,8 @@ __all__ = [
     "Regions",
     "Released",
     "Remote",
+    "Reply",
+    "RequestFailed",
     "Retry",
     "Schedule",
     "SchemaMismatch",
@@ -204,7 +211,10 @@ _LATER = {
     "RegionalWorker": "seriatim.runtime.regional.worker",
     "Regions": "seriatim.regions.regions",
     "Session": "seriatim.box.session",
+    "ReceivePort": "seriatim.runtime.ports.receive_port",
     "Consumed": "seriatim.runtime.workers.handlers",
+    "Pending": "seriatim.box.requests.requests",
+    "Reply": "seriatim.box.requests.requests",
     "Principal": "seriatim.box.leases.taken",
     "TakenLease": "seriatim.box.leases.taken",
     "Tickets": "seriatim.box.publishing.tickets",

@@ -24,6 +24,7 @@
     ├── Unavailable             nobody: a retry may succeed
     │   ├── QueueFull           ... a queue is full
     │   └── LeaseLost           ... the lease of a handler is lost: another worker gets its message
+    ├── RequestFailed           an operator: a request was set aside, and nobody replies to it
     ├── Transient               nobody: a handler raises it, and gets the message again
     ├── Postpone                nobody: a handler raises it, and gets the message later, without an attempt
     ├── Business                an operator: a handler raises it; the queue's `errors` decides, by default the group stops
@@ -62,6 +63,7 @@ __all__ = [
     "Postpone",
     "QueryFailed",
     "QueueFull",
+    "RequestFailed",
     "SchemaMismatch",
     "SeriatimError",
     "Transient",
@@ -295,6 +297,30 @@ class LeaseLost(Unavailable):
     """A lease ran out, was ended or taken away, or is another principal's: nothing was changed, and a handler's writes are rolled back."""
 
     code = "lease-lost"
+
+
+class RequestFailed(SeriatimError):
+    """A request was set aside, as a dead letter or by its queue's rules: no reply comes, unless an operator puts it back.
+
+    Args:
+        what: the error; it has the reason why the request was set aside, such as the fault of its handler.
+        where: the queue.
+        remedy: what to do about it.
+        request_id: the attribute ``id``: the id of the request, under which `MessageBox.reply` finds a reply that comes after all.
+    """
+
+    code = "request-failed"
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "", request_id: str = "") -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.id = request_id
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild_request_failed, (self.what, self.where, self.remedy, self.id))
+
+
+def _rebuild_request_failed(what: str, where: str, remedy: str, request_id: str) -> RequestFailed:
+    return RequestFailed(what, where=where, remedy=remedy, request_id=request_id)
 
 
 class Transient(SeriatimError):

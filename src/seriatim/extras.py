@@ -21,6 +21,8 @@ EXTRAS = {
     "http": ("starlette",),
     "metrics": ("prometheus_client",),
     "otel": ("opentelemetry.trace",),
+    "rabbitmq": ("pika",),
+    "kafka": ("confluent_kafka",),
 }
 _PARTS = {
     "spark": "the part for pipelines and Spark DataFrames",
@@ -29,6 +31,8 @@ _PARTS = {
     "http": "the face over HTTP",
     "metrics": "the part that tells metrics",
     "otel": "the part that makes traces",
+    "rabbitmq": "the ports to RabbitMQ",
+    "kafka": "the ports to Kafka",
 }
 
 

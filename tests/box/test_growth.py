@@ -29,6 +29,9 @@ SPARE = 500
 #: What is counted; rows and entries of indexes together, because a small table is read as a whole.
 KINDS = {"calls": ("calls of ",), "reads": ("rows of ", "entries of ")}
 PATIENCE_S = 60.0
+#: Looks for the head of a queue go by the clock, so that a slow machine has more of them: each second at most one of a process
+#: (`Heads`), each ten seconds one of a transaction (`reach`). Each may read all that this index has.
+LOOKED, LOOK_S = "entries of entries_arrived", 10.0
 BY = {"actor": "ann", "reason": "a test"}
 NUMBERS = itertools.count()
 JOB = sq.MessageType("job", properties={"key": "string", "n": "long"})
@@ -257,15 +260,22 @@ def counted(box, many, prepare, act, pair=None):
             owner.execute("ANALYZE")
         before = figures(owners, places)
         dsn = make_conninfo(box.dsn, application_name=name, options="-c track_functions=all")
+        began = time.monotonic()
         with sq.MessageBox.open(dsn, schema=box.schema) as other:
             act(other, many)
+        turns_of_the_clock = (time.monotonic() - began) // LOOK_S
         deadline = time.monotonic() + PATIENCE_S
         for owner, (_, _, column, value) in zip(owners, places, strict=True):
             query = f"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND {column} = %s)"
             while owner.execute(query, [value]).fetchone()[0]:  # connections tell what they have read when they end
                 assert time.monotonic() < deadline
         after = figures(owners, places)
-    return {name: int(number - before.get(name, 0)) for name, number in after.items()}
+        table = f"{box.schema}.entries"
+        size = owners[0].execute("SELECT pg_stat_get_live_tuples(%s::regclass) + pg_stat_get_dead_tuples(%s::regclass)", [table] * 2)
+        found = {name: int(number - before.get(name, 0)) for name, number in after.items()}
+        looks = found.get("calls of head_of", 0) + 2 * turns_of_the_clock
+        found[LOOKED] = max(0, found[LOOKED] - int(looks * size.fetchone()[0]))
+    return found
 
 
 def figures(owners, places):

@@ -137,6 +137,34 @@ def test_what_is_invalid_is_resubmitted(box, call):
     assert "there is no queue 'shp'" in call("resubmit", "--queue", "shp", code=2).stderr
 
 
+def test_the_message_that_stops_its_group_is_faulted(box, call):
+    """It is found by its status, and `retry --all` retries its group; the others of the group are queued."""
+    define(box)
+    failed, behind = publish(box, 1, 2)
+    other = publish(box, 1, group="c2")[0]
+    received(box, "c2")
+    assert call("list", "--status", "faulted").stdout == "there are none\n"
+    failing(box)
+    (row,) = json.loads(call("list", "--status", "faulted", "--json").stdout)
+    assert (row["message_id"], row["error"]) == (failed, "ValueError: no such customer")
+    (row,) = json.loads(call("list", "--status", "queued", "--json").stdout)
+    assert row["message_id"] == behind
+    assert "shop, group c1: faulted" in call("show", failed).stdout
+    assert other not in call("list").stdout
+    found = message_operations.page(box, status="faulted")
+    assert [one.message_id for one in found.rows] == [failed]
+    exported = call("export", "--state", "faulted").stdout.splitlines()
+    assert [json.loads(one)["message_id"] for one in exported] == [failed]
+    rows(box, "WITH gone AS (DELETE FROM {schema}.faults RETURNING 1) SELECT count(*) FROM gone")
+    (row,) = json.loads(call("list", "--status", "faulted", "--json").stdout)
+    assert row["message_id"] == failed
+    assert "retry would be done to 1 message" in call("retry", "--all", "--dry-run").stdout
+    assert call("retry", "--all", "--yes", *WHY).stdout == "retried 1 message\n"
+    assert actions(box) == ["retry"]
+    assert call("list", "--status", "faulted").stdout == "there are none\n"
+    assert received(box) == [1, 2]
+
+
 @pytest.fixture
 def late(box):
     """The ids of two late messages and of a duplicate, of one group."""

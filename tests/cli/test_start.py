@@ -111,6 +111,24 @@ def test_help_lists_every_noun_once_and_what_helps_first():
         ("set-aside list orders.yaml", "set-aside list orders.yaml"),
         ("set-aside resubmit orders.yaml", "set-aside resubmit orders.yaml"),
         ("set-aside --help", "set-aside --help"),
+        ("bulk", "bulk list"),
+        ("bulk list --json", "bulk list --json"),
+        ("bulk show 7", "bulk show 7"),
+        ("bulk --help", "bulk --help"),
+        ("pipeline", "pipeline list"),
+        ("pipelines --json", "pipeline list --json"),
+        ("pipeline orders.yaml", "pipeline show orders.yaml"),
+        ("link", "link status"),
+        ("links list", "link status"),
+        ("link remove there", "link remove there"),
+        ("region", "regions list"),
+        ("regions both.yaml --json", "regions status both.yaml --json"),
+        ("regions run both.yaml", "regions run both.yaml"),
+        ("journal --busy", "journal list --busy"),
+        ("journal regions NAME", "journal regions NAME"),
+        ("box", "box status"),
+        ("box --json", "box status --json"),
+        ("box migrate", "box migrate"),
     ],
 )
 def test_a_noun_may_be_in_either_number_and_lists_without_a_verb(typed, meant):
@@ -120,7 +138,8 @@ def test_a_noun_may_be_in_either_number_and_lists_without_a_verb(typed, meant):
 
 def test_the_other_number_reaches_the_command(box):
     where = ["--dsn", box.dsn, "--schema", box.schema]
-    for typed in ("queue", "queue list", "queues", "message", "messages list", "group list", "fault list", "type"):
+    plural = ("queue", "queue list", "queues", "message", "messages list", "group list", "fault list", "type")
+    for typed in (*plural, "bulk", "link", "links", "regions"):
         told = CliRunner().invoke(main, [*typed.split(), *where])
         assert told.exit_code == 0, typed
         assert told.stdout.startswith("there are no"), typed

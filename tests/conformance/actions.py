@@ -9,6 +9,24 @@ _RULE = "group states and actions"
 
 ACTIONS = (
     Case(
+        "a group can be suspended before its first message",
+        _RULE,
+        Standard(),
+        (Act("suspend", "g", 0), at(1, "g", 1, 2, leaves={}), Act("resume", "g", 2), at(3, "g", 3, leaves={"g": [3]})),
+        released={"g": [1, 2, 3]},
+        reports=(("suspended", "g", None, None), ("resumed", "g", None, None)),
+        states={"g": "ready"},
+    ),
+    Case(
+        "a group can be reset before its first message",
+        _RULE,
+        Standard(),
+        (Act("reset", "g", 0, {"next": 7}), at(1, "g", 8, leaves={}), at(2, "g", 7, 3, leaves={"g": [7, 8]})),
+        released={"g": [7, 8]},
+        late={"g": [3]},
+        states={"g": "ready"},
+    ),
+    Case(
         "suspended: taken in, nothing leaves; resumed: the run leaves",
         _RULE,
         Standard(),

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from seriatim.kernel.groups.numbers import Sequence, only_in_memory
+from seriatim.kernel.groups.numbers import Sequence
 from seriatim.kernel.groups.policy import BestEffort, Policy, Unordered
 
 DISPOSITIONS = ("released", "held", "late", "duplicate", "invalid", "rejected", "dead", "void", "copy")
@@ -29,6 +29,7 @@ REPORTS = (
     "restart_suspected",
     "void",
     "hole_covered",
+    "incomplete",
 )
 
 
@@ -98,7 +99,7 @@ class Case:
     step, by its number. `unwatched`: nobody looks
     before all has arrived; then there is one look, at the latest message's time. `opens`, `closes`: whether messages with the property
     of that name open their group, or close it. `numbers`: what their numbers mean, and `overlaps`: those that leave and have numbers that have
-    left before. `regions`: two regions send the messages, see `by`; `horizon`: for how long `Fifo` knows their ids.
+    left before. `lacks`: of partial sets the numbers that they lack. `regions`: two regions send the messages, see `by`; `horizon`: for how long `Fifo` knows their ids.
     """
 
     name: str
@@ -129,12 +130,7 @@ class Case:
     horizon: float | None = None
     numbers: Sequence | None = None
     overlaps: Mapping[Any, list[Any]] | None = None
-
-    @property
-    def only_in_memory(self) -> str | None:
-        """Why only engines in memory run it so far; None: all do."""
-        refused = only_in_memory(self.policy, self.numbers)
-        return None if refused is None else refused.what
+    lacks: Mapping[Any, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def merging(self) -> dict[str, Any]:
@@ -195,13 +191,14 @@ def is_number(value: Any, kind: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of a message; `message` is its position in `Case.messages`. `overlaps` is None where an engine can't tell."""
+    """What became of a message; `message` is its position in `Case.messages`. `overlaps` and `lacks` are None where an engine can't tell."""
 
     message: int
     disposition: str
     ordinal: int | None = None
     late: bool = False
     overlaps: bool | None = None
+    lacks: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +286,9 @@ def check(case: Case, result: Result) -> None:
     if case.overlaps is not None and all(fate.overlaps is not None for fate in released):
         overlap = [replace(fate, late=False) for fate in released if fate.overlaps]
         same("overlaps", by_group(messages, overlap), with_late(case.overlaps))
+    found = {messages[fate.message].group: fate.lacks for fate in released if fate.lacks}
+    if all(fate.lacks is not None for fate in released):
+        same("lacks", found, dict(case.lacks))
     if result.left_by_step is not None:
         check_steps(case, result.left_by_step)
     if result.reports is not None and case.reports is not None:

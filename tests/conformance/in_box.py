@@ -9,7 +9,9 @@ completed, and what became of the others is read from the tables.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from collections.abc import Sequence as List
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from operator import itemgetter
@@ -18,15 +20,17 @@ from typing import Any
 import numpy as np
 import psycopg
 
-from seriatim import BestEffort, Group, Keep, Message, MessageBox, MessageType, Queue, Sequencer, Unordered
+from seriatim import BestEffort, Group, Keep, Message, MessageBox, MessageType, Queue, Sequence, Sequencer, Unordered
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.definitions.known import Known
+from seriatim.box.definitions.meaning import OVERLAPS
 from seriatim.box.operators import actions
 from seriatim.box.operators.actions import ActionRequest
 from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupView, group_of
 from seriatim.errors import ActionRefused
 from seriatim.kernel import resequence as kernel
+from seriatim.kernel.groups.numbers import VOID
 from seriatim.kernel.groups.verbs import Action
 from seriatim.kernel.values.columns import Ints
 from seriatim.kernel.values.outcome import Disposition, Events
@@ -51,16 +55,18 @@ _TYPE = MessageType(
         "opens": "boolean",
         "closes": "boolean",
         "message": "long",
+        **dict.fromkeys(("through", "previous", "life"), "long"),
+        **dict.fromkeys(
+            ("base", "base_only", "restarts", "unnumbered", "leaves_nothing", "fill", "void"), "boolean"
+        ),
     },
 )
+#: The properties of messages, by their names in a case: a box has an epoch of its own.
+_NAMES = {name: name for name in _TYPE.types()} | {"epoch": "life"}
 
 
 def cannot_run(case: Case) -> str | None:
     """Why a case doesn't apply to a box; None: it does."""
-    if case.only_in_memory is not None:
-        return case.only_in_memory
-    if case.has_voids:
-        return "no message of a box is a void yet"
     if case.regions:
         return "the messages of a box come from one region"
     if not case.plain:
@@ -82,9 +88,17 @@ def queue_of(case: Case) -> Queue:
             closes="closes" if case.closes else None,
             unopened_timeout=case.unopened_timeout,
         ),
-        sequence="moment" if by_time else "number",
+        sequence=_sequence_of(case, "moment" if by_time else "number"),
         keep=Keep(events="all"),
     )
+
+
+def _sequence_of(case: Case, by: str) -> str | Sequence:
+    """What the numbers of a case mean; its voids are told by a filter."""
+    says = Sequence(void="void") if case.numbers is None and case.has_voids else case.numbers
+    if says is None:
+        return by
+    return replace(says, by=by if says.previous is None else None, epoch=None if says.epoch is None else "life")
 
 
 class InBox:
@@ -97,7 +111,7 @@ class InBox:
         straight: whether what arrived leaves without a turn where no rule has to be asked.
     """
 
-    def __init__(self, box: MessageBox, cases: Sequence[Case], limit: int = 50, *, straight: bool = True) -> None:
+    def __init__(self, box: MessageBox, cases: List[Case], limit: int = 50, *, straight: bool = True) -> None:
         self.name = f"in a message box, by {limit}" + (", straight" if straight else "")
         self.box = box
         self.limit = limit
@@ -133,7 +147,8 @@ class _Run:
         fates = list(self.released.values())
         aborted = self._aborted()
         fates += [Fate(n, disposition) for n, disposition in self._aside() if n not in aborted]
-        fates += [Fate(n, "held") for n in self._entries("held")]
+        voids = set(self._entries("held", voids=True))
+        fates += [Fate(n, "void" if n in voids else "held") for n in self._entries("held")]
         fates += [Fate(n, "invalid") for n in self.refused]
         assert self._entries("arrived") == [], "all that arrived is judged"
         self._check(fates)
@@ -189,7 +204,7 @@ class _Run:
             fates += self._turns(moment)
         return fates
 
-    def _publish(self, numbers: Sequence[int]) -> None:
+    def _publish(self, numbers: List[int]) -> None:
         """Commits what comes, the messages that no publisher can make left out."""
         for n in numbers:
             if "\0" in (self.case.messages[n].group or ""):
@@ -199,7 +214,7 @@ class _Run:
         with self.box.session() as tx:
             self._arrive(tx.connection, numbers)
 
-    def _arrive(self, connection: psycopg.Connection, numbers: Sequence[int]) -> None:
+    def _arrive(self, connection: psycopg.Connection, numbers: List[int]) -> None:
         """Has messages arrive at the times of the case."""
         connection.execute(
             f"UPDATE {self.box.schema}.entries AS entry SET arrived_us = came.at_us"
@@ -218,11 +233,7 @@ class _Run:
             "moment" if by_time else "number": message.sequence,
             "message": number,
             "to": self.case.name,
-            **{
-                name: message.properties[name]
-                for name in ("size", "is_last", "opens", "closes")
-                if name in message.properties
-            },
+            **{_NAMES[name]: value for name, value in message.properties.items() if name in _NAMES},
         }
         if by_time and message.sequence is not None:
             context["moment"] = _EPOCH + timedelta(seconds=message.sequence)
@@ -291,14 +302,19 @@ class _Run:
 
     def _new(self, fates: list[Fate]) -> list[Fate]:
         """Those not seen before; the others have to be the same."""
-        for fate in fates:
-            same("released before as", self.released.get(fate.message, fate), fate)
+        known: dict[int, Fate] = {}
+        for fate in fates:  # what it lacks is seen when it is handed out
+            before = self.released.get(fate.message, fate)
+            same("released before as", replace(before, lacks=None), replace(fate, lacks=None))
+            if before.lacks is None and fate.lacks is not None:
+                known |= {fate.message: fate}
         new = [fate for fate in fates if fate.message not in self.released]
+        self.released |= {number: fate for number, fate in known.items() if number in self.released}
         self.released |= {fate.message: fate for fate in new}
         return new
 
     @staticmethod
-    def _heard(keys: Sequence[str], events: Events) -> Iterator[tuple[int, _Event]]:
+    def _heard(keys: List[str], events: Events) -> Iterator[tuple[int, _Event]]:
         """The events of some groups, each with its time."""
         for one in events.rows():
             yield one.at, (one.kind.word, keys[one.group], one.first, one.last)
@@ -309,20 +325,21 @@ class _Run:
         """What is released and not handed out, in the order in which it will be."""
         with self.box.session() as tx:
             rows = tx.connection.execute(
-                f"SELECT (context ->> 'message')::integer, ordinal, late FROM {self.box.schema}.entries"
+                f"SELECT (context ->> 'message')::integer, ordinal, late, coalesce(meaning[1] & {OVERLAPS} <> 0, FALSE)"
+                f" FROM {self.box.schema}.entries"
                 f" JOIN {self.box.schema}.spool USING (arrival_id, position)"
                 " WHERE queue_id = %s AND status = 'queued' ORDER BY group_key, ordinal",
                 [self.queue.queue_id],
             )
-            return [Fate(n, "released", ordinal, late) for n, ordinal, late in rows]
+            return [Fate(n, "released", ordinal, late, overlaps) for n, ordinal, late, overlaps in rows]
 
-    def _entries(self, status: str) -> list[int]:
+    def _entries(self, status: str, *, voids: bool = False) -> list[int]:
         with self.box.session() as tx:
             rows = tx.connection.execute(
                 f"SELECT (context ->> 'message')::integer FROM {self.box.schema}.entries"
                 f" JOIN {self.box.schema}.spool USING (arrival_id, position)"
-                " WHERE queue_id = %s AND status = %s ORDER BY 1",
-                [self.queue.queue_id, status],
+                " WHERE queue_id = %s AND status = %s AND (NOT %s OR meaning[1] & %s <> 0) ORDER BY 1",
+                [self.queue.queue_id, status, voids, VOID],
             )
             return [n for (n,) in rows]
 
@@ -345,7 +362,7 @@ class _Run:
         with self.box.session() as tx:
             return group_of(tx.transaction, self.case.name, group)
 
-    def _check_groups(self, reports: Sequence[_Event]) -> None:
+    def _check_groups(self, reports: List[_Event]) -> None:
         """What is shown of each group is what is shown in memory, and so are its events."""
         sequencer = Sequencer(self.case.policy, **beginning(self.case))
         told: list[_Event] = []
@@ -359,9 +376,10 @@ class _Run:
             there, here = sequencer.group(group), self._view(group)
             same(f"{group!r} shows", str(here.state), there.state)
             since = None if here.hole_since is None else here.hole_since.timestamp()
+            waiting = self._voids_held(group)  # in a box a void waits like a message
             same(
                 f"{group!r}",
-                (here.next, here.held, since, here.ordinal, here.closing),
+                (here.next, here.held - waiting, since, here.ordinal, here.closing),
                 (there.next, there.held, there.hole_since, there.ordinal, there.closing),
             )
             last = there.last_released
@@ -369,7 +387,11 @@ class _Run:
             same(f"last of {group!r}", here.last_released, micros(last) if by_time and last is not None else last)
             assert not here.locked
 
-    def _check(self, fates: Sequence[Fate]) -> None:
+    def _voids_held(self, group: str) -> int:
+        held = self._entries("held", voids=True)
+        return sum(self.case.messages[n].group == group for n in held)
+
+    def _check(self, fates: List[Fate]) -> None:
         """What holds of every queue: the laws of conservation, and that what left did so once and in order."""
         counts = Counter(fate.disposition for fate in fates)
         with self.box.session() as tx:
@@ -377,10 +399,12 @@ class _Run:
                 f"SELECT group_key, decided, arrivals FROM {self.box.schema}.known_groups WHERE queue_id = %s",
                 [self.queue.queue_id],
             ).fetchall()
-        decided: Ints = np.array([row[1] for row in rows], np.int64).reshape(-1, Disposition.VOID).sum(axis=0)
+        padded = [(*row[1], 0)[: Disposition.COPY] for row in rows]
+        decided: Ints = np.array(padded, np.int64).reshape(-1, Disposition.COPY).sum(axis=0)
+        counts["void"] -= len(self._entries("held", voids=True))
         taken = sum(row[2] for row in rows)
         at_the_door = len(fates) - taken
-        for disposition in (one for one in Disposition if one not in (Disposition.VOID, Disposition.COPY)):
+        for disposition in (one for one in Disposition if one is not Disposition.COPY):
             expected = counts[disposition.word] - at_the_door * (disposition is Disposition.INVALID)
             same(
                 f"groups' {disposition.word}", int(decided[disposition]), 0 if disposition.word == "held" else expected
@@ -399,4 +423,4 @@ class _Run:
 def _left(message: Received) -> Fate:
     number = message.context["message"]
     assert isinstance(number, int)
-    return Fate(number, "released", message.ordinal, message.late)
+    return Fate(number, "released", message.ordinal, message.late, message.overlaps, message.missing)

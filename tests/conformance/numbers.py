@@ -97,7 +97,7 @@ SPANS = (
     Case(
         "spans: only messages with both ends in common are compared",
         "numbers 1",
-        Standard(),
+        Standard(remember=8),
         (at(0, "g", of(1, "a", through=3), of(1, "b", through=3), of(1, "b", through=2), of(1, "a", through=3)),),
         numbers=_SPANS,
         released={"g": [1]},
@@ -176,6 +176,54 @@ GAPS = (
         duplicate={"s": [5, 6, 7]},
         void={"s": [2]},
         reports=(("void", "s", 2, 7),),
+    ),
+)
+
+OF_A_POLICY = (
+    Case(
+        "spans: a late one stops its group, and leaves flagged",
+        "numbers 1",
+        Standard(hole_timeout=10, on_hole="skip", late="suspend"),
+        (at(0, "g", 1, span(5, 6)), later(20), at(21, "g", span(2, 3), 7), Act("resume", "g", 22), at(23, "g", 3, span(4, 4))),
+        numbers=_SPANS,
+        released={"g": [1, 5, Late(2), 7], **CLOCK},
+        duplicate={"g": [3]},
+        held={"g": [4]},
+        states={"g": "suspended"},
+    ),
+    Case(
+        "epochs: a late one of the epoch before stops its group, and leaves flagged",
+        "numbers 4",
+        Standard(late="suspend"),
+        (
+            at(0, "g", *in_epoch(1, 1, 3), *in_epoch(2, 1), *in_epoch(1, 2), *in_epoch(2, 2)),
+            Act("resume", "g", 1),
+            at(2, "g", *in_epoch(1, 2), *in_epoch(2, 3)),
+        ),
+        numbers=_EPOCHS,
+        released={"g": [1, 3, 1, Late(2), 2, 3]},
+        duplicate={"g": [2]},
+    ),
+    Case(
+        "spans: as many as are remembered are compared",
+        "numbers 1",
+        Standard(remember=1),
+        (at(0, "g", of(1, "a", through=2)), at(1, "g", of(3, "b", through=4)), at(2, "g", of(1, "x", through=2), of(3, "x", through=4))),
+        numbers=_SPANS,
+        released={"g": [1, 3]},
+        duplicate={"g": [1, 3]},
+        conflicts=(("g", 3),),
+    ),
+    Case(
+        "turn-over: numbers of before that count for a suspected restart",
+        "numbers 3",
+        Standard(start="first", restart_after=2, on_restart="suspend"),
+        (at(0, "g", of(6, "a"), of(7, "b"), of(0, "c"), of(1, "d")), at(1, "g", of(7, "x"), of(0, "x"), of(2, "e"))),
+        numbers=Sequence(modulus=8),
+        released={"g": [6, 7, 0, 1]},
+        duplicate={"g": [7]},
+        held={"g": [0, 2]},
+        states={"g": "suspended"},
     ),
 )
 
@@ -556,4 +604,83 @@ SETS = (
     ),
 )
 
-NUMBERS = SPANS + VOIDS_BY_FILTER + GAPS + TURN_OVERS + EPOCHS + MARKERS + BARE + BEGINNINGS + BASES + SETS
+PARTIAL = (
+    Case(
+        "sets: what there is of one whose time is over leaves as a whole, with what is missing",
+        "numbers 10",
+        UnitOfWork(size=5, timeout=10, on_timeout="deliver"),
+        (at(0, "g", 4, 1, 1), later(20), at(21, "g", 2, 4)),
+        released={"g": [1, 4]},
+        duplicate={"g": [1]},
+        late={"g": [2, 4]},
+        held={"clock": [1]},
+        lacks={"g": (2, 3, 5)},
+        states={"g": "closed"},
+        reports=(("incomplete", "g", 2, 3), ("incomplete", "g", 5, 5), ("closed", "g", None, None)),
+    ),
+    Case(
+        "sets: of unknown size it lacks what is below the highest number",
+        "numbers 10",
+        UnitOfWork(last="is_last", start=0, timeout=10, on_timeout="deliver"),
+        (at(0, "g", 2, 3), later(20)),
+        released={"g": [2, 3]},
+        held={"clock": [1]},
+        lacks={"g": (0, 1)},
+    ),
+    Case(
+        "sets: a suspended one waits, and its time begins anew",
+        "numbers 10",
+        UnitOfWork(size=2, timeout=10, on_timeout="deliver"),
+        (at(0, "g", 2), Act("suspend", "g", 1), later(20), Act("resume", "g", 21), later(25), later(40)),
+        released={"g": [2], "clock": [1]},
+        duplicate={"clock": [1]},
+        late={"clock": [1]},
+        lacks={"g": (1,), "clock": (2,)},
+    ),
+)
+
+_AGAIN = UnitOfWork(size=2, timeout=10, once=False)
+
+AGAIN = (
+    Case(
+        "sets: a key that is used again begins a new one; what comes again of the set before is a duplicate",
+        "numbers 10",
+        _AGAIN,
+        (
+            at(0, "g", of(2, "a"), of(1, "b"), of(1, "b"), of(1, "c"), of(2, "a"), of(2, "d"), of(1, "c")),
+            at(1, "g", of(1, "b"), of(2, "a")),
+        ),
+        note="NMEA: the parts of a sentence have a number from 0 to 9 in common, which is used again",
+        released={"g": [1, 2, 1, 2, 1, 2]},
+        duplicate={"g": [1, 2, 1]},
+        labels={"g": ["b", "a", "c", "d", "b", "a"]},
+    ),
+    Case(
+        "sets: a key whose set was not complete in time begins a new one",
+        "numbers 10",
+        _AGAIN,
+        (at(0, "g", of(1, "a")), later(20), at(21, "g", of(1, "a"), of(2, "b"), of(1, "c"))),
+        released={"g": [1, 2]},
+        duplicate={"g": [1]},
+        held={"clock": [1]},
+        dead={"g": [1]},
+        labels={"g": ["c", "b"]},
+    ),
+    Case(
+        "sets: of a key that is used again, delivered as they are",
+        "numbers 10",
+        UnitOfWork(last="is_last", timeout=10, once=False, on_timeout="deliver"),
+        (
+            at(0, "g", of(1, "a"), of(3, "c", is_last=True)),
+            later(20),
+            at(21, "g", of(2, "b"), of(3, "c", is_last=True), of(1, "x"), of(3, "y", is_last=True)),
+        ),
+        released={"g": [1, 3, 1, 2, 3]},
+        duplicate={"g": [3]},
+        held={"clock": [1]},
+        reports=(("incomplete", "g", 2, 2),),
+        lacks={"g": (2,)},
+    ),
+)
+
+NUMBERS = SPANS + VOIDS_BY_FILTER + GAPS + OF_A_POLICY + TURN_OVERS + EPOCHS + MARKERS + BARE + BEGINNINGS + BASES + SETS + PARTIAL + AGAIN

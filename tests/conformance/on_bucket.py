@@ -15,10 +15,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from seriatim.kernel.groups.arrivals import NOT_SAID
+from seriatim.kernel.groups.number_reader import NumberReader, Read
 from seriatim.kernel.groups.policy import BestEffort, Fifo, UnitOfWork, Unordered
 from seriatim.kernel.policies.copies import region_bit
 from seriatim.kernel.policies.stays import CLOSES, OPENS
 from seriatim.kernel.values.fingerprint import of_value
+from seriatim.kernel.values.outcome import Reason
 from seriatim.kernel.values.time import FOREVER, NEVER, micros
 from seriatim.spark.control.commands import Command
 from seriatim.spark.resequence import bucket as names
@@ -59,6 +62,7 @@ class OnBucket:
             fingerprint="of this test",
             buckets=1,
             region="region" if case.regions else None,
+            numbers=("overlaps", "unwrapped"),
         )
         index = Index(self.plan.fingerprint)
         if case.start_from:
@@ -100,7 +104,9 @@ def run_acted(case: Case) -> Result:
             assert (answer["result"] == "refused") is step.refused, answer
         else:
             rows = engine.call(numbers, max(micros(case.messages[n].at) for n in numbers))
-        fates += [Fate(row["message"], row["disposition"], row["ordinal"], row["late"]) for row in rows]
+        fates += [
+            Fate(row["message"], row["disposition"], row["ordinal"], row["late"], row["overlaps"]) for row in rows
+        ]
         told += engine.report.get("events", [])
     fates += [Fate(n, "held") for n in sorted(set(range(len(case.messages))) - {fate.message for fate in fates})]
     reports = [(one["event"], one["group"], one["first"], one["last"]) for one in told if one["event"] in REPORTS]
@@ -150,7 +156,7 @@ def run(case: Case, calls: Sequence[tuple[range, int]], *, by_step: bool = False
         rows = engine.call(numbers, watermark)
         if not calls and engine.due <= watermark:
             calls.append((range(0), watermark))  # as a timer does
-        mine = [Fate(row["message"], row["disposition"], row["ordinal"], row["late"]) for row in rows]
+        mine = [Fate(row["message"], row["disposition"], row["ordinal"], row["late"], row["overlaps"]) for row in rows]
         if len(numbers):
             left.append(tuple(fate for fate in mine if fate.disposition == "released"))
         told += on_spark.conflicts_in(case, rows)
@@ -162,26 +168,36 @@ def run(case: Case, calls: Sequence[tuple[range, int]], *, by_step: bool = False
 
 def _packet(case: Case, numbers: range) -> pa.Table:
     some = [(n, case.messages[n]) for n in numbers]
+    said = [_said(case, one) for _, one in some]
     columns = {
         "message": pa.array([n for n, _ in some], pa.int64()),
         "key": pa.array([one.group for _, one in some], pa.string()),
         "message_id": pa.array([str(n) for n, _ in some], pa.string()),
         "region": pa.array([one.properties.get("region") for _, one in some], pa.string()),
         names.KEY: pa.array([None if one.group is None else one.group.encode() for _, one in some], pa.binary()),
-        names.SEQUENCE: pa.array([_number(case, one) for _, one in some], pa.int64()),
+        names.SEQUENCE: pa.array([None if one.reason else one.number for one in said], pa.int64()),
+        names.PROBLEM: pa.array([int(one.reason) for one in said], pa.int32()),
+        names.THROUGH: pa.array([one.through for one in said], pa.int64()),
+        names.EPOCH: pa.array([one.epoch or 0 for one in said], pa.int64()),
         names.TIME: pa.array([micros(one.at) for _, one in some], pa.int64()),
-        names.SIZE: pa.array([_size(case, one) for _, one in some], pa.int64()),
-        names.VOID: pa.array([one.is_void or None for _, one in some], pa.bool_()),
+        names.SIZE: pa.array([None if one.size == NOT_SAID else one.size for one in said], pa.int64()),
+        names.VOID: pa.array([not one.weight for one in said], pa.bool_()),
         names.FINGERPRINT: pa.array([_fingerprint(case, one) for _, one in some], pa.int64()),
     }
     return pa.table(columns)
 
 
-def _number(case: Case, one: Message) -> int | None:
+def _said(case: Case, one: Message) -> Read:
+    """What a message says of its number."""
+    if case.numbers is not None:
+        policy = on_spark.queue_of(case).policy_of(None)
+        return NumberReader(policy, case.numbers).read(one.sequence, one.properties, void=one.is_void)
     by_time = isinstance(case.policy, BestEffort) and case.policy.by == "time"
+    size = _size(case, one)
+    bits, weight = NOT_SAID if size is None else size, 0 if one.is_void else 1
     if one.sequence is None or isinstance(case.policy, Fifo | Unordered):
-        return None
-    return micros(one.sequence) if by_time else int(one.sequence)
+        return Read(Reason.SEQUENCE_MISSING, 0, bits, weight)
+    return Read(Reason.NONE, micros(one.sequence) if by_time else int(one.sequence), bits, weight)
 
 
 def _fingerprint(case: Case, one: Message) -> int | None:
@@ -199,7 +215,7 @@ def _size(case: Case, one: Message) -> int | None:
     if not isinstance(case.policy, UnitOfWork):
         return None
     if case.policy.last is not None:
-        return one.sequence if one.properties.get("is_last") else None
+        return one.sequence - case.policy.start + 1 if one.properties.get("is_last") else None
     size = one.properties.get("size") if isinstance(case.policy.size, str) else None
     return None if size is None else max(size, 0)
 

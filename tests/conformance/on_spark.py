@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Sequence as List
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,13 +20,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from seriatim import BestEffort, Fifo, Group, Queue, Standard, Unordered
+from seriatim import BestEffort, Fifo, Group, Queue, Sequence, Standard, Unordered
 from seriatim.spark import resequence
 from tests.conformance.case import Arrive, Case, Fate, Message, Result
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FAR_BEHIND_S = 1_000_000
 _STEP, _END = "a step", "the end"
+
+#: The properties by which the cases say what numbers mean: a filter that is the name of one.
+FILTERS = ("base", "base_only", "restarts", "unnumbered", "leaves_nothing", "fill")
 
 SCHEMA = pa.schema(
     [
@@ -42,6 +47,8 @@ SCHEMA = pa.schema(
         ("content", pa.string()),
         ("region", pa.string()),
         ("id", pa.string()),
+        *((name, pa.int64()) for name in ("through", "previous", "epoch")),
+        *((name, pa.bool_()) for name in FILTERS),
     ]
 )
 
@@ -49,7 +56,6 @@ SCHEMA = pa.schema(
 def cannot_run(case: Case) -> str | None:
     """Why a case doesn't apply to a frame; None: it does."""
     whys = (
-        (case.only_in_memory is not None, "only a sequencer knows what its numbers mean so far"),
         (case.has_actions, "an operator acts on it, which a frame can't see"),
         (not case.plain, "its keys, sequences or sizes have no column type in common"),
         (case.unwatched, "a batch looks at what it takes in"),
@@ -69,9 +75,14 @@ def queue_of(case: Case) -> Queue:
             closes="closes" if case.closes else None,
             unopened_timeout=case.unopened_timeout,
         ),
-        sequence="moment" if by_time else "number",
+        sequence="moment" if by_time else "number" if case.numbers is None else by_column(case.numbers),
         compare="content" if isinstance(case.policy, Standard) and not case.regions else None,
     )
+
+
+def by_column(numbers: Sequence) -> Sequence:
+    """What numbers mean, where the number of a message is in a column."""
+    return numbers if numbers.previous is not None else replace(numbers, by="number")
 
 
 def conflicts_in(case: Case, rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, int]]:
@@ -83,7 +94,7 @@ def conflicts_in(case: Case, rows: Iterable[Mapping[str, Any]]) -> list[tuple[st
     return list(found.items())
 
 
-def run_static(spark: SparkSession, cases: Sequence[Case], **regions: Any) -> dict[str, Result]:
+def run_static(spark: SparkSession, cases: List[Case], **regions: Any) -> dict[str, Result]:
     """All cases in one frame that ends; `regions`: what says the regions of messages, if two send them."""
     end = max(case.last_time for case in cases)
     rows = [row for case in cases for number in range(len(case.messages)) for row in [_row(case, number, end)]]
@@ -104,7 +115,7 @@ def run_static(spark: SparkSession, cases: Sequence[Case], **regions: Any) -> di
     return {case.name: Result(tuple(_in_order(case, fates.get(case.name, [])))) for case in cases}
 
 
-def run_streaming(spark: SparkSession, cases: Sequence[Case], folder: Path, **regions: Any) -> dict[str, Result]:
+def run_streaming(spark: SparkSession, cases: List[Case], folder: Path, **regions: Any) -> dict[str, Result]:
     """All cases in one query, a step of each a micro-batch; what is in no batch is held. `regions`: as for `run_static`."""
     end = max(case.last_time for case in cases)
     _write_steps(cases, end, folder / "in")
@@ -187,14 +198,14 @@ class _Batches:
 
 
 def _has_timers(case: Case) -> bool:
-    periods = [getattr(case.policy, name, None) for name in ("hole_timeout", "window", "timeout")]
+    periods = [getattr(case.policy, name, None) for name in ("hole_timeout", "window", "timeout", "settle")]
     return any(one is not None for one in (*periods, case.unopened_timeout))
 
 
 def _fates(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Fate]]:
     fates: dict[str, list[Fate]] = {}
     for row in rows:
-        fate = Fate(row["message"], row["disposition"], row["ordinal"], row["late"])
+        fate = Fate(row["message"], row["disposition"], row["ordinal"], row["late"], row.get("overlaps"))
         fates.setdefault(row["destination"], []).append(fate)
     return fates
 
@@ -222,6 +233,7 @@ def _row(case: Case, number: int, end: float) -> dict[str, Any]:
         "content": message.label,
         "region": message.properties.get("region"),
         "id": message.properties.get("id"),
+        **{name: message.properties.get(name) for name in ("through", "previous", "epoch", *FILTERS)},
     }
 
 
@@ -229,7 +241,7 @@ def _moment(seconds: float) -> datetime:
     return _EPOCH + timedelta(seconds=seconds)
 
 
-def _write_steps(cases: Sequence[Case], end: float, folder: Path) -> None:
+def _write_steps(cases: List[Case], end: float, folder: Path) -> None:
     """A file a step, and one more whose time moves the watermark to the end."""
     steps = [list(_rows_by_step(case, end)) for case in cases]
     folder.mkdir(parents=True)
@@ -265,7 +277,7 @@ def _rows_by_step(case: Case, end: float) -> Iterator[list[dict[str, Any]]]:
         start += len(step.messages)
 
 
-def _first_numbers(spark: SparkSession, cases: Sequence[Case]) -> DataFrame | None:
+def _first_numbers(spark: SparkSession, cases: List[Case]) -> DataFrame | None:
     rows = [(case.name, group, number) for case in cases for group, number in case.start_from.items()]
     return spark.createDataFrame(rows, "destination string, group string, next long") if rows else None
 

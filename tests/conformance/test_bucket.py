@@ -21,11 +21,7 @@ RESTING = [case for case in STEPPED if not isinstance(case.policy, Unordered)]
 ACTED = [
     case
     for case in CASES
-    if case.has_actions
-    and case.plain
-    and not case.unwatched
-    and not isinstance(case.policy, Unordered)
-    and case.only_in_memory is None
+    if case.has_actions and case.plain and not case.unwatched and not isinstance(case.policy, Unordered)
 ]
 #: Rounds without a window are judged once a call.
 CUT = [case for case in STEPPED if not case.per_call]

@@ -136,7 +136,7 @@ def test_a_slow_count_is_shown_with_its_age_and_not_repeated_at_once(filled, mon
     assert looks.counted().rows == first.rows
     queues.turn_off(filled, "shop", actor="ann", reason="r")
     assert [one.enabled for one in looks.counted().rows if one.queue == "shop"] == [False]
-    looks._counted_at -= 3600
+    looks._counts.at -= 3600
     client = Client(filled)
     assert "Counted" not in client.get("/").text
 

@@ -251,3 +251,52 @@ def test_what_cannot_be_is_refused(given, told):
     with pytest.raises(sq.UsageError, match=told) as error:
         HttpPort(**{"url": "http://host/x"} | given)
     assert "hush" not in str(error.value)
+
+
+def test_what_is_answered_is_published_once_in_the_transaction_of_the_message(box, receiver):
+    """A worker that dies between the answer and the commit posts again with the same key; one answer is published."""
+    define(box, retry=sq.Retry(10, delay=0.01, factor=1))
+    box.define(
+        sq.Queue("answers", sq.Fifo(), group="correlation_id"), sq.Subscription("a", where="type = 'a'", to="answers")
+    )
+    box.publish([
+        sq.Message(type="order", message_id=f"m{n}", context={"customer": "c1", "version": n, "correlation_id": "c"})
+        for n in (1, 2)
+    ])  # fmt: skip
+    headers = {"Content-Type": "text/x-answer", "ETag": "7"}
+    receiver.answers = [(200, headers), (200, headers), (503, {}), (404, {})]
+    dies = [True]
+    with closing(HttpPort(receiver.url, response="a", response_headers={"etag": "tag"}, refused="answer")) as port:
+
+        def handle(message, tx):
+            answers = port(message, tx)
+            if dies.pop() if dies else False:
+                raise sq.Transient("between the answer and the commit")
+            return answers
+
+        handle.run_length = port.run_length
+        assert work(box, handle) == 4
+    keys = [headers["Idempotency-Key"] for headers, _ in receiver.got]
+    assert keys[0] == keys[1]
+    assert keys[2] == keys[3] != keys[0]
+    with box.session() as tx:
+        answers = list(tx.receive("answers", limit=10))
+    assert [(one.body, one.content_type, one.context) for one in answers] == [
+        (receiver.said, "text/x-answer", {"status": 200, "tag": "7", "parent_id": "m1", "correlation_id": "c"}),
+        (receiver.said, None, {"status": 404, "parent_id": "m2", "correlation_id": "c"}),
+    ]
+
+
+def test_answers_that_are_too_long_or_refused_are_faults(box, receiver):
+    define(box, errors="continue")
+    publish(box, 1, 2)
+    receiver.answers = [(200, {}), (404, {})]
+    with closing(HttpPort(receiver.url, response="a", response_bytes=5)) as port:
+        work(box, port)
+    assert [(one.kind, one.error[:32]) for one in faults(box)] == [
+        ("business", "the answer has more than 5 bytes"), ("business", "the answer was 404: that's the a"),
+    ]  # fmt: skip
+    for wrong in ({"refused": "answer"}, {"response": ""}, {"response": "a", "response_bytes": -1},
+                  {"response": "a", "refused": "no"}, {"response": "a", "response_headers": {"ETag": "status"}}):  # fmt: skip
+        with pytest.raises(sq.UsageError):
+            HttpPort(receiver.url, **wrong)

@@ -69,7 +69,13 @@ units_of_work = st.one_of(
     st.builds(UnitOfWork, size=st.integers(1, 4), timeout=_timeouts, start=_starts),
     st.builds(UnitOfWork, size=st.just("size"), timeout=_timeouts, start=_starts),
     st.builds(UnitOfWork, last=st.just("last"), timeout=_timeouts, start=_starts),
-)
+    st.builds(
+        UnitOfWork, size=st.integers(1, 4), timeout=st.sampled_from([2, 5]), start=_starts,
+        on_timeout=st.just("deliver"), once=st.booleans(),
+    ),
+    st.builds(UnitOfWork, size=st.just("size"), timeout=_timeouts, once=st.just(False)),
+    st.builds(UnitOfWork, last=st.just("last"), timeout=_timeouts, start=_starts, once=st.just(False)),
+)  # fmt: skip
 by_arrival = st.sampled_from([Fifo(), Unordered()])
 
 ALL_POLICIES: dict[str, st.SearchStrategy[Policy]] = {

@@ -110,7 +110,7 @@ def test_numbers_that_turned_over_are_told_through_all_turns() -> None:
 
 WAITS = [
     (sq.Standard(start="lowest", settle="1s"), "waits until its group has settled where it begins"),
-    (sq.Standard(start="told"), "waits for a base, or for an operator's reset, that says where its group begins"),
+    (sq.Standard(start="told"), "waits for the base, or for an operator's reset, that says where its group begins"),
 ]
 
 
@@ -148,12 +148,10 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: sq.Sequencer(sq.Standard(), sequence=sq.Sequence(epoch="e"), opens=bool), "can't be said together"),
     (lambda: sq.Sequencer(sq.Standard(), sequence="n"), "sequence can't be 'n'"),  # type: ignore[arg-type]
     (lambda: sq.Sequencer(sq.BestEffort(by="position")), "isn't there yet"),
-    (lambda: sq.Sequencer(sq.UnitOfWork(size=2, once=False)), "isn't there yet"),
-    (lambda: sq.Sequencer(sq.UnitOfWork(size=2, timeout=1, on_timeout="deliver")), "isn't there yet"),
-    (lambda: sq.Queue("q", sq.Standard(), "g", sq.Sequence("n", modulus=9)), "by no message box or pipeline yet"),  # type: ignore[arg-type]
-    (lambda: sq.Queue("q", sq.Standard(start="told"), "g", "n"), "by no message box or pipeline yet"),
-    (lambda: sq.Queue("q", sq.BestEffort(by="position"), "g", "n"), "by no message box or pipeline yet"),
-    (lambda: sq.Queue("q", sq.UnitOfWork(size=2, once=False), "g", "n"), "by no message box or pipeline yet"),
+    (lambda: sq.Sequencer(sq.UnitOfWork(size=2, once=False)), "tells parts that come again by their content"),
+    (lambda: sq.Sequencer(sq.UnitOfWork(size=2), compare="a"), "compare requires the policy Standard"),
+    (lambda: sq.Queue("q", sq.BestEffort(by="position"), "g", "n"), "isn't there yet"),
+    (lambda: sq.Queue("q", sq.UnitOfWork(size=2, once=False), "g", "n"), "tells parts that come again by their content"),
 ]
 
 

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from seriatim import Policy, Sequencer, Standard, Unordered
+from tests.conformance.in_memory import comparing
 from tests.kernel import strategies
 from tests.kernel.comparison import Call, check_replay, check_script, join, numbered, released, view
 from tests.kernel.corpus import check_one_merge
@@ -71,7 +72,7 @@ def test_cutting_into_batches_changes_nothing(kind: str) -> None:
         messages = numbered(offered)
         cuts = sorted(data.draw(st.lists(st.integers(0, len(messages)), max_size=5)))
         edges = [0, *cuts, len(messages)]
-        whole, cut = Sequencer(policy), Sequencer(policy)
+        whole, cut = Sequencer(policy, **comparing(policy)), Sequencer(policy, **comparing(policy))
         at_once = [whole.offer(messages, now=1.0)]
         in_parts = [cut.offer(messages[a:b], now=1.0) for a, b in pairwise(edges)]
         assert [row for o in at_once for row in released(o)] == [row for o in in_parts for row in released(o)]
@@ -93,7 +94,7 @@ def test_cutting_into_batches_changes_nothing(kind: str) -> None:
 )
 def test_one_advance_equals_many(policy: Policy, before: list[Any], after: list[Any], steps: list[float]) -> None:
     first, second = numbered(before), numbered(after, len(before))
-    once, often = Sequencer(policy), Sequencer(policy)
+    once, often = Sequencer(policy, **comparing(policy)), Sequencer(policy, **comparing(policy))
     moments = [1.0 + sum(steps[: place + 1]) for place in range(len(steps))]
     outcomes_once = [once.offer(first, now=1.0), once.advance(moments[-1])]
     outcomes_often = [often.offer(first, now=1.0), *(often.advance(moment) for moment in moments)]
@@ -106,7 +107,7 @@ def test_one_advance_equals_many(policy: Policy, before: list[Any], after: list[
 @given(policy=TIMED_POLICIES, first=strategies.items(), second=strategies.items(), back=st.floats(0, 5))
 def test_an_earlier_now_counts_as_the_latest(policy: Policy, first: list[Any], second: list[Any], back: float) -> None:
     first, second = numbered(first), numbered(second, len(first))
-    straight, backwards = Sequencer(policy), Sequencer(policy)
+    straight, backwards = Sequencer(policy, **comparing(policy)), Sequencer(policy, **comparing(policy))
     expected = [straight.offer(first, now=5.0), straight.offer(second, now=5.0), straight.advance(8.0)]
     found = [backwards.offer(first, now=5.0), backwards.offer(second, now=5.0 - back)]
     assert join([backwards.advance(5.0 - back)]) == join([straight.advance(5.0)])
@@ -130,7 +131,7 @@ def test_a_replay_may_be_cut_anywhere(policy: Policy, timed: list[Any], data: st
     messages = sorted(numbered(timed), key=lambda message: message[3])
     cuts = sorted(data.draw(st.lists(st.integers(0, len(messages)), max_size=5)))
     edges = [0, *cuts, len(messages)]
-    whole, cut = Sequencer(policy), Sequencer(policy)
+    whole, cut = Sequencer(policy, **comparing(policy)), Sequencer(policy, **comparing(policy))
     at_once = [whole.replay(messages, watermark=30.0)]
     in_parts = [cut.replay(messages[a:b]) for a, b in pairwise(edges)]
     in_parts.append(cut.replay([], watermark=30.0))

@@ -197,7 +197,7 @@ def test_a_run_is_told():
     watch = RunWatch("orders")
     assert watch.late() == ["the query hasn't begun yet"]
     watch.looked()
-    counts = dict.fromkeys(("late", "duplicate", "copy", "invalid", "rejected", "dead"), 0)
+    counts = dict.fromkeys(("late", "duplicate", "copy", "void", "invalid", "rejected", "dead"), 0)
     account = Given(destination="a", held=2, arrived=5, released=3, **counts)
     waiting = Given(destination="b", rows=7, batches=1, since="", reason="refused", stands_by=False)
     watch.lease(LeaseState("active", "a"))

@@ -34,4 +34,4 @@ def promised(name: str) -> object:
 
 
 def test_all_examples_of_this_kind_are_there() -> None:
-    assert NAMES == ["changes", "orders", "shipments", "split-and-gather", "topic"]
+    assert NAMES == ["changes", "feeds", "orders", "shipments", "split-and-gather", "topic"]

@@ -56,3 +56,8 @@ def test_a_process_that_knew_the_queue_before_is_refused_too(two: Two) -> None:
         two.regions.define(plain)
         with other.session() as tx, pytest.raises(sq.ActionRefused, match="journal says"):
             tx.receive("late")
+
+
+def test_it_takes_no_requests(two: Two) -> None:
+    with pytest.raises(sq.UsageError, match=r"one of the regions .* takes no requests"):
+        two.first.request(message("s", 1), reply="answer")

@@ -124,6 +124,7 @@ def filled(dsn: str) -> Iterator[sq.MessageBox]:
         _leave_over(box, numbers)
         queues.set_queue(box, "fifo", workers=2, in_flight=3, rate=100, run_length=5, **_BY)
         _act_on_many(box)
+        _ask(box, numbers)
         _beat(box)
         with _waiting(box):
             yield box
@@ -133,6 +134,12 @@ def _act_on_many(box: sq.MessageBox) -> None:
     """A bulk operation that waits to be begun."""
     views = groups.groups(box, "failing", state="faulted")
     bulk_operations.gather(box, groups.Action.RETRY, views, chosen_by={"queue": "failing"}, **_BY)
+
+
+def _ask(box: sq.MessageBox, numbers: _Numbers) -> None:
+    """A request that has a reply."""
+    pending = box.request(numbers.order("loose", "asks", 1), reply="answer")
+    box.publish(sq.Message(type="answer", context={"correlation_id": pending.id}))
 
 
 def make_roles(connection: psycopg.Connection) -> None:

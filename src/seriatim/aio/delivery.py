@@ -69,6 +69,8 @@ class AsyncDelivery:
             if causes is not None:
                 causes.at_work = message
             yield message
+        if causes is not None:
+            causes.iterated()
         await self.done()
 
     done = counterpart(Delivery.done)

@@ -9,9 +9,6 @@ thousand waiting ones cost nothing but their memory.
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
-import threading
 import time
 from collections import deque
 from contextlib import suppress
@@ -19,20 +16,14 @@ from types import TracebackType
 from typing import Self
 
 from seriatim.box.box import MessageBox
-from seriatim.box.postgres.translate import translated
+from seriatim.box.connection.access import Transaction
 from seriatim.box.turns.listener import Listener
-from seriatim.errors import SeriatimError
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.box.turns.listening_thread import IDLE_S, LOOK_S, ListeningThread
 
 __all__ = ["WaitingCoroutine", "WaitingLines"]
 
-_LOG = logging.getLogger("seriatim.aio")
-#: Like waiting threads: a notification may be missed, and a group may become free without one; seconds.
-_LOOK_S = 1.0
 #: A due timer is being fired by another process; the pause before the next look, seconds.
 _SHORT_S = 0.05
-#: How long the thread stays after the last coroutine has gone: others may come; seconds.
-_IDLE_S = 15.0
 
 
 class WaitingCoroutine:
@@ -135,19 +126,17 @@ class _Line:
                 return
 
 
-class WaitingLines:
+class WaitingLines(ListeningThread):
     """All lines of a box."""
 
     def __init__(self, box: MessageBox) -> None:
+        super().__init__(lambda: box.more(1))
         self._box = box
-        self._lock = threading.Lock()
         self._lines: dict[tuple[MessageBox, str], _Line] = {}
-        self._thread: threading.Thread | None = None
-        #: A pipe that tells the thread of a change.
-        self._heard, self._told = os.pipe()
-        os.set_blocking(self._heard, False)
-        os.set_blocking(self._told, False)
-        self._is_closed = False
+
+    @property
+    def _is_needed(self) -> bool:
+        return bool(self._lines)
 
     def place(self, queue: str, *, is_particular: bool, box: MessageBox | None = None) -> WaitingCoroutine:
         """A place for a coroutine; arguments as of `WaitingCoroutine`."""
@@ -174,10 +163,7 @@ class WaitingLines:
                 place.call()
                 return
             line.blind.append(place)
-            self._stir()
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="seriatim-listens", daemon=True)
-                self._thread.start()
+            self._begin()
 
     def leave(self, place: WaitingCoroutine) -> None:
         """A coroutine waits no more: it has a message, its time is over, or it was cancelled."""
@@ -201,44 +187,6 @@ class WaitingLines:
         """Have all coroutines look once more; from any thread."""
         self._call_all()
 
-    def close(self) -> None:
-        """End the thread. All coroutines look once more, and find the box closed."""
-        with self._lock:
-            self._is_closed = True
-            thread = self._thread
-            self._stir()
-        if thread is not None:
-            thread.join()
-        self._call_all()
-
-    def __del__(self) -> None:
-        os.close(self._told)
-        os.close(self._heard)
-
-    def _stir(self) -> None:
-        with suppress(BlockingIOError):  # it is full of the same notifications
-            os.write(self._told, b".")
-
-    def _run(self) -> None:
-        while True:
-            try:
-                with self._box.more(1) as box, box.session() as session, translated(session.access.place):
-                    listener = Listener(session.transaction)
-                    with listener.listening():
-                        self._listen(listener)
-            except SeriatimError as error:
-                _LOG.warning(
-                    "listening for messages failed, and is tried again: %s",
-                    error,
-                    extra=fields("listening_retried", error=str(error)),
-                )
-                self._call_all()  # the next lookers get the error
-                time.sleep(_LOOK_S)
-            with self._lock:
-                if self._is_closed or not self._lines:
-                    self._thread = None
-                    return
-
     def _call_all(self) -> None:
         with self._lock:
             for line in self._lines.values():
@@ -246,12 +194,11 @@ class WaitingLines:
                 for place in line.places:
                     place.call()
 
-    def _listen(self, listener: Listener) -> None:
+    def _listen(self, listener: Listener, _transaction: Transaction) -> None:
         """Call coroutines until none has waited for a while."""
-        is_called, look_at = False, time.monotonic() + _LOOK_S
+        is_called, look_at = False, time.monotonic() + LOOK_S
         while not self._is_closed:
-            with suppress(BlockingIOError):
-                os.read(self._heard, 65536)
+            self._stirred()
             with self._lock:
                 lines = {
                     (box.access.role, known[name].queue_id): line
@@ -268,7 +215,7 @@ class WaitingLines:
                     line.asked()
                 is_idle = not self._lines
             now = time.monotonic()
-            until = now + _IDLE_S if is_idle else look_at if due_s is None else min(look_at, now + max(due_s, _SHORT_S))
+            until = now + IDLE_S if is_idle else look_at if due_s is None else min(look_at, now + max(due_s, _SHORT_S))
             is_called = listener.wait(until - now, self._heard)
             if is_called or time.monotonic() < until:
                 continue
@@ -277,4 +224,4 @@ class WaitingLines:
                     return
                 for line in self._lines.values():
                     line.call()
-            look_at = time.monotonic() + _LOOK_S
+            look_at = time.monotonic() + LOOK_S

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from datetime import timedelta
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar
@@ -28,10 +28,21 @@ from seriatim.box.definitions.change import Change
 from seriatim.box.leases.door import Door, Superseded, Wanted
 from seriatim.box.leases.taken import Principal
 from seriatim.box.postgres.migrate import Migration
+from seriatim.box.requests.requests import (
+    KEEP,
+    Pending,
+    Reply,
+    checked_count,
+    patience_of_asker,
+    replies_now,
+    reply_now,
+)
+from seriatim.box.requests.waiting import RepliesThread
 from seriatim.box.views.box_status import BoxStatus
 from seriatim.box.views.message_status import MessageStatus
 from seriatim.errors import UsageError
 from seriatim.pipeline.declared.box_settings import Unroutable
+from seriatim.pipeline.types.message import Message
 
 __all__ = ["AsyncMessageBox"]
 
@@ -61,6 +72,7 @@ class AsyncMessageBox(OnlyAsyncWith):
         self._threads = ThreadPoolExecutor(box.connections, thread_name_prefix="seriatim-aio")
         self._slots = Slots(box.connections, box.access.place)
         self._lines = WaitingLines(box)
+        self._replies = RepliesThread(lambda: box.more(1))
         self._shares = False
 
     def _be(self, box: MessageBox, process: int, *, owns: bool) -> None:
@@ -177,7 +189,8 @@ class AsyncMessageBox(OnlyAsyncWith):
         """Open the same box as another role; arguments and errors are those of `MessageBox.as_role`. Both share connections and threads."""
         own = object.__new__(type(self))
         own._be(self.sync.as_role(role), self._process, owns=True)
-        own._threads, own._slots, own._lines, own._shares = self._threads, self._slots, self._lines, True
+        own._threads, own._slots, own._lines, own._replies = self._threads, self._slots, self._lines, self._replies
+        own._shares = True
         return own
 
     def session(self, connection: ApplicationConnection | None = None) -> AbstractAsyncContextManager[AsyncSession]:
@@ -271,6 +284,53 @@ class AsyncMessageBox(OnlyAsyncWith):
             await asyncio.sleep(min(pause_s, left))
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
+    async def request(
+        self, message: Message, *, reply: str, wait: float | str | None = None, keep: float | str = KEEP
+    ) -> Reply | Pending:
+        """Publish a request, and wait for its reply; arguments, result and errors are those of `MessageBox.request`.
+
+        A coroutine that waits holds no thread and no connection.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + patience_of_asker(wait)
+        pending = await self._do(lambda box: _asked(box, message, reply, keep))
+        await self._await_replies(pending.id, 1, until)
+        return await self.reply(pending.id, wait=max(until - loop.time(), 0.0))
+
+    async def reply(self, request_id: str, *, wait: float | str | None = None) -> Reply | Pending:
+        """The first reply to a request; arguments, result and errors are those of `MessageBox.reply`.
+
+        A coroutine that waits holds no thread and no connection.
+        """
+        until = asyncio.get_running_loop().time() + patience_of_asker(wait)
+        while True:
+            answer = await self._do(lambda box: reply_now(box.access, request_id))
+            if isinstance(answer, Reply) or not await self._await_replies(request_id, 1, until):
+                return answer
+
+    async def replies(
+        self, request_id: str, count: int | None = None, *, wait: float | str | None = None
+    ) -> list[Reply]:
+        """The replies to a request; arguments, result and errors are those of `MessageBox.replies`.
+
+        A coroutine that waits holds no thread and no connection.
+        """
+        until = asyncio.get_running_loop().time() + patience_of_asker(wait)
+        most = checked_count(count)
+        while True:
+            replies, is_failed = await self._do(lambda box: replies_now(box.access, request_id, most))
+            if is_failed or len(replies) >= most or not await self._await_replies(request_id, most, until):
+                return replies
+
+    async def _await_replies(self, request_id: str, count: int, until: float) -> bool:
+        """Wait until it is worth to look for replies; False: the time is over before it began."""
+        if (left_s := until - asyncio.get_running_loop().time()) <= 0:
+            return False
+        with self._replies.waiting(request_id, count) as caller, suppress(TimeoutError):
+            async with asyncio.timeout(left_s):
+                await asyncio.wrap_future(caller)
+        return True
+
     publish = counterpart(MessageBox.publish)
     define = counterpart(MessageBox.define)
     apply = counterpart(MessageBox.apply)
@@ -294,6 +354,7 @@ class AsyncMessageBox(OnlyAsyncWith):
         if not self._shares:
             self._threads.shutdown(wait=False)
             self._lines.close()
+            self._replies.close()
         if self._is_owner:
             self.sync.close()
 
@@ -307,6 +368,12 @@ class AsyncMessageBox(OnlyAsyncWith):
 
     def __repr__(self) -> str:
         return f"<AsyncMessageBox {self.sync.access.place}>"
+
+
+def _asked(box: MessageBox, message: Message, reply: str, keep: float | str) -> Pending:
+    """Publish a request, without a look for its reply."""
+    with box.session() as tx:
+        return tx.request(message, reply=reply, keep=keep)
 
 
 def _close_opened(opening: asyncio.Future[MessageBox]) -> None:

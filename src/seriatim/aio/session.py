@@ -143,6 +143,7 @@ class AsyncSession(ABC):
         return await self._do(lambda session: session.next_group(queue, wait=wait))
 
     publish = counterpart(Session.publish)
+    request = counterpart(Session.request)
     dispense = counterpart(Session.dispense)
     close_group = counterpart(Session.close_group)
     save_instance = counterpart(Session.save_instance)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Self
@@ -29,6 +31,16 @@ from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.publish_result import Published
 from seriatim.box.publishing.publisher import PATIENCE_S, Publisher
+from seriatim.box.requests.requests import (
+    KEEP,
+    Pending,
+    Reply,
+    checked_count,
+    patience_of_asker,
+    replies_now,
+    reply_now,
+)
+from seriatim.box.requests.waiting import RepliesThread
 from seriatim.box.session import Session, SessionBlock, Sessions, checked_connection
 from seriatim.box.tick import Tick, tick
 from seriatim.box.views.box_status import BoxStatus, read_status
@@ -53,6 +65,8 @@ class MessageBox(OnlyWith, Closing):
         self._transaction = self._access.transaction
         self._schema = self._access.schema
         self._place = self._access.place
+        self._lock = threading.Lock()
+        self._replies_thread: RepliesThread | None = None
 
     @classmethod
     def open(
@@ -291,6 +305,86 @@ class MessageBox(OnlyWith, Closing):
         with self._transaction() as transaction:
             return publisher.publish(transaction)
 
+    def request(
+        self, message: Message, *, reply: str, wait: float | str | None = None, keep: float | str = KEEP
+    ) -> Reply | Pending:
+        """Publish a request in a separate transaction, and wait for the first message of a type that answers it.
+
+        A caller that waits has no connection and no transaction. Errors are also those of `Session.request`.
+
+        Args:
+            message: the message, without a ``correlation_id``; see `Session.request`.
+            reply: the type of the replies.
+            keep: seconds (or ``"1d"``) for which the request is open, and its replies are kept; at most 30 days.
+            wait: seconds (or ``"20s"``) to wait for the reply; None: don't wait. A handler may not wait.
+
+        Returns:
+            the reply; or a `Pending` when the time is over before. Its id finds the reply until `keep` is over.
+
+        Raises:
+            RequestFailed: the request was set aside, as a dead letter or by its queue's rules.
+            Unavailable: as from `publish`. The request may be made or not; requesting the same message again is safe.
+        """
+        until = time.monotonic() + patience_of_asker(wait)
+        with self._session(None) as tx:
+            pending = tx.request(message, reply=reply, keep=keep)
+        self._await_replies(pending.id, 1, until)
+        return self.reply(pending.id, wait=max(until - time.monotonic(), 0.0))
+
+    def reply(self, request_id: str, *, wait: float | str | None = None) -> Reply | Pending:
+        """The first reply to a request of this role: the same each time, until its `keep` is over.
+
+        Args:
+            request_id: the id of a `Pending`.
+            wait: seconds (or ``"20s"``) to wait for it; None: don't wait. A handler may not wait.
+
+        Returns:
+            the reply; or a `Pending`, if there is none when the time is over.
+
+        Raises:
+            NotFound: there is no such request: it is over, another role's, or not committed.
+            RequestFailed: the request was set aside.
+            UsageError: an argument is invalid.
+            Unavailable: the database is away.
+        """
+        until = time.monotonic() + patience_of_asker(wait)
+        while True:
+            answer = reply_now(self._access, request_id)
+            if isinstance(answer, Reply) or not self._await_replies(request_id, 1, until):
+                return answer
+
+    def replies(self, request_id: str, count: int | None = None, *, wait: float | str | None = None) -> list[Reply]:
+        """The replies to a request, in the order in which they were committed: of a message that several queues get.
+
+        Errors are those of `reply`; a request that was set aside has the replies that have come nevertheless.
+
+        Args:
+            request_id: the id of a `Pending`.
+            count: how many to wait for, and to return at most; None: all that have come when the time is over.
+            wait: seconds (or ``"20s"``) to wait for them; None: don't wait. A handler may not wait.
+        """
+        until, most = time.monotonic() + patience_of_asker(wait), checked_count(count)
+        while True:
+            replies, is_failed = replies_now(self._access, request_id, most)
+            if is_failed or len(replies) >= most or not self._await_replies(request_id, most, until):
+                return replies
+
+    def _await_replies(self, request_id: str, count: int, until: float) -> bool:
+        """Wait until it is worth to look for replies; False: the time is over before it began."""
+        if (left_s := until - time.monotonic()) <= 0:
+            return False
+        with self._waiting.waiting(request_id, count) as caller, suppress(TimeoutError):
+            caller.result(left_s)
+        return True
+
+    @property
+    def _waiting(self) -> RepliesThread:
+        """Tells the callers of this process that it is worth to look for replies."""
+        with self._lock:
+            if self._replies_thread is None:
+                self._replies_thread = RepliesThread(lambda: self.more(1))
+            return self._replies_thread
+
     def define(self, *definitions: Definition) -> list[Change]:
         """Define locations, types, queues, subscriptions, contracts and services, all or none. A repeated call changes nothing.
 
@@ -409,6 +503,8 @@ class MessageBox(OnlyWith, Closing):
     def close(self) -> None:
         """Close the box; the embedded PostgreSQL stops with its last user. A second call does nothing."""
         self._access.ending.set()
+        if self._replies_thread is not None:
+            self._replies_thread.close()
         self._connections.close()
 
     def stop_receiving(self) -> None:

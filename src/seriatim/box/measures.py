@@ -34,6 +34,7 @@ class Measure(StrEnum):
     TURN = "turn"
     BATCH = "batch"
     ROWS = "rows"
+    PORT_MESSAGES = "port_messages"
 
 
 _SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)

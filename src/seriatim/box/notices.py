@@ -34,7 +34,8 @@ from seriatim.kernel.values.outcome import Disposition, EventKind
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.box_properties import TRACE
 from seriatim.pipeline.types.failure_message import FAILURE, Failed, failure_of
-from seriatim.pipeline.types.message import Message
+from seriatim.pipeline.types.message import Message, Part
+from seriatim.pipeline.types.taken_from import SOURCE
 
 __all__ = ["publish"]
 
@@ -68,10 +69,15 @@ def _publish(transaction: Transaction, failed: Sequence[MessageFailed]) -> None:
                 failure.what.error,
                 extra=fields("failure_of_failure", message_id=failure.message.message_id, error=failure.what.error),
             )
-    failures = [failure_of(failure.message, failure.what) for failure in failed if failure.message.type != FAILURE]
     definitions = transaction.access.known.definitions
+    whole = _with_bodies(transaction)
+    failures = [
+        failure_of(failure.message, failure.what, with_body=failure.what.queue in whole)
+        for failure in failed
+        if failure.message.type != FAILURE
+    ]
     if (declared := definitions.types.get(FAILURE)) is not None:  # then it has no other properties
-        known = {*declared.types(), "correlation_id", "location", "parent_id", *TRACE}
+        known = {*declared.types(), "correlation_id", "location", "parent_id", *TRACE, *SOURCE}
         failures = [
             replace(failure, context={name: value for name, value in failure.context.items() if name in known})
             for failure in failures
@@ -88,6 +94,12 @@ def _publish(transaction: Transaction, failed: Sequence[MessageFailed]) -> None:
         _LOG.error(
             "a failure couldn't be published: %s", error, extra=fields("failure_not_published", error=str(error))
         )
+
+
+def _with_bodies(transaction: Transaction) -> dict[str | None, int]:
+    """The queues whose failures have the bodies of the failed messages, with their ids."""
+    queues = transaction.access.known.definitions.queues
+    return {name: one.queue_id for name, one in queues.items() if one.declared.failures == "with_body"}
 
 
 def _failed(transaction: Transaction, notices: Sequence[Notice]) -> Iterable[list[MessageFailed]]:
@@ -116,18 +128,21 @@ def _failed(transaction: Transaction, notices: Sequence[Notice]) -> Iterable[lis
 def _kept_out(transaction: Transaction, notice: KeptOut) -> Iterable[list[MessageFailed]]:
     """Messages that the transaction has published: unrouted messages, and messages that a queue set aside as invalid."""
     queues = _names(transaction)
+    given = {"bodies_of": list(_with_bodies(transaction).values())}
     # A batch of a pipeline may be large; the messages of a call are in memory already.
     if notice.message_ids is None:
-        portions: Iterable[list[Any]] = transaction.portions("kept_out", _PORTION, message_ids=None)
+        portions: Iterable[list[Any]] = transaction.portions("kept_out", _PORTION, message_ids=None, **given)
     else:
-        portions = [transaction.rows("kept_out", message_ids=list(notice.message_ids))]
+        portions = [transaction.rows("kept_out", message_ids=list(notice.message_ids), **given)]
     for rows in portions:
         yield [
             MessageFailed(
-                _message(name, kind, context, types),
-                unrouted(why) if queue_id is None else invalid(queues.get(queue_id), group, why),
+                _message(row),
+                unrouted(row.problem)
+                if row.queue_id is None
+                else invalid(queues.get(row.queue_id), row.group_key, row.problem),
             )
-            for queue_id, group, name, kind, context, types, why in rows
+            for row in rows
         ]
 
 
@@ -135,30 +150,32 @@ def _names(transaction: Transaction) -> dict[int, str]:
     return {queue.queue_id: name for name, queue in transaction.access.known.definitions.queues.items()}
 
 
-def _message(name: str, kind: str, written: str, types: dict[str, str] | None) -> Message:
-    """A message without its body; its dialog is described by properties."""
-    context = context_of(written, types)
-    dialog = dialog_of(context, kind)
-    return Message(type=kind, message_id=name, context=context | ({} if dialog is None else dialog.properties()))
+def _message(row: Any) -> Message:
+    """A message, with its body where its queue wants that in failures; its dialog is described by properties."""
+    context = context_of(row.context, row.property_types)
+    dialog = dialog_of(context, row.type)
+    return Message(
+        type=row.type, message_id=row.message_id, context=context | ({} if dialog is None else dialog.properties()),
+        body=b"" if row.body is None else row.body, content_type=row.content_type,
+        parts=tuple(map(Part, row.part_names or (), row.part_content_types or (), row.part_bodies or ())),
+    )  # fmt: skip
 
 
 def _messages(transaction: Transaction, entry_ids: Sequence[int]) -> dict[int, MessageFailed]:
     """Return messages by their entries, if the role may see them, with the reason why they were set aside."""
     if not entry_ids:
         return {}
-    queues = _names(transaction)
+    queues, bodies_of = _names(transaction), list(_with_bodies(transaction).values())
     return {
-        entry_id: MessageFailed(
-            _message(name, kind, context, types),
+        row.entry_id: MessageFailed(
+            _message(row),
             replace(
-                _FAILURES.get(disposition, dead)(queues.get(queue_id), group, reason),
-                attempts=attempts,
-                ordinal=ordinal,
+                _FAILURES.get(row.disposition, dead)(queues.get(row.queue_id), row.group_key, row.reason),
+                attempts=row.attempt,
+                ordinal=row.ordinal,
             ),
         )
-        for entry_id, queue_id, group, name, kind, context, types, ordinal, attempts, disposition, reason in (
-            transaction.rows("failed_messages", of_entries=list(entry_ids))
-        )
+        for row in transaction.rows("failed_messages", of_entries=list(entry_ids), bodies_of=bodies_of)
     }
 
 

@@ -12,6 +12,7 @@ from seriatim.box.publishing.batch import listed
 from seriatim.box.publishing.publish_result import Published
 from seriatim.box.publishing.publisher import PATIENCE_S, Publisher, traced
 from seriatim.box.publishing.tickets import Tickets
+from seriatim.box.requests.requests import KEEP, Pending, Request
 from seriatim.box.turns.causes import checked_cause
 from seriatim.box.turns.delivery import Delivery
 from seriatim.errors import UsageError, shown
@@ -74,20 +75,53 @@ class PublishVerbs(ABC):
         """Publish messages to every queue with a matching subscription. The messages get their tickets at the commit. A message whose id
         was published before in the id space of the publisher's role is left out. So a publisher that doesn't know whether its commit
         reached the server can publish again. A message that matches no subscription, or doesn't fit its type, is kept as *unrouted*, with
-        the reason. While the session works on a message that is on the way to a gate, the messages carry its origin, and its id as
-        ``parent_id``; and as ``correlation_id`` that of the message, or its id, where they have none.
+        the reason. While the session works on a message, the messages carry its id as ``parent_id``; and as ``correlation_id`` that of the
+        message, of a dialog the conversation's id, or else its id: where they have none of their own. On the way to a gate they also carry
+        its origin.
         """
-        carried = False
-        if cause is not None or self._access.known.definitions.ways:
-            messages, carried = self._stamped(messages, cause)
+        messages, carried = self._stamped(messages, cause)
         return self._published(Publisher(
             self._access, messages, delay=delay, visible_at=visible_at, wait=wait, unique=unique, unrouted=unrouted,
             own=self._own, carried=carried, in_hand=self._on_way, here=True,
         ))  # fmt: skip
 
+    def request(
+        self, message: Message, *, reply: str, keep: float | str = KEEP, cause: Received | None = None
+    ) -> Pending:
+        """Publish a request: messages of the type `reply` that carry its correlation are kept as its replies. No reply can come before the
+        commit; after it `MessageBox.reply` finds the first one, and `MessageBox.replies` all of them.
+
+        The box draws the ``correlation_id``, and handlers pass it on by themselves. A request whose ``message_id`` was requested before is
+        not made again: the result is that of the first time.
+
+        Args:
+            message: the message, without a ``correlation_id``.
+            reply: the type of the replies.
+            keep: seconds (or ``"1d"``) for which the request is open, and its replies are kept; at most 30 days.
+            cause: as for `publish`.
+
+        Raises:
+            UsageError: the message has a ``correlation_id``, goes to a queue of two regions, or was published before without being
+                a request; or an argument is invalid.
+            Unrouted: no subscription matches it, or it is invalid in a queue.
+            QueueFull, Unavailable: as from `publish`.
+        """
+        request = Request(message, reply, keep)
+        stamped, carried = self._stamped([message], cause)
+        (asked,) = listed(stamped)
+        with translated(self._place):
+            transaction = self.transaction
+            published = Publisher(
+                self._access, request.stamped(asked), delay=None, visible_at=None, wait=PATIENCE_S, own=False,
+                unrouted="refuse", carried=carried, in_hand=self._on_way, is_request=True,
+            ).publish(transaction)  # fmt: skip
+            pending = request.record(transaction, published)
+            transaction.publish_notices()
+            return pending
+
     def answers(self, messages: Sequence[Message]) -> list[Message]:
         """Prepare messages that a handler has returned, to be published later by `publish_answers`. It has all that `publish` would give it
-        now: the origin of its cause, and the trace. The handler doesn't change it any more.
+        now: what it has of its cause, and the trace. The handler doesn't change it any more.
         """
         stamped = traced(listed(self._stamped(messages, None)[0]))
         return [
@@ -98,7 +132,7 @@ class PublishVerbs(ABC):
     def publish_answers(self, answers: Sequence[Message], wait_s: float) -> Published:
         """Publish the returned messages of a worker's handlers, like `publish`."""
         delivery = self._worked_on
-        carried = delivery is not None and delivery.causes is not None
+        carried = _leads_to_gate(delivery)
         return self._published(Publisher(
             self._access, answers, delay=None, visible_at=None, wait=wait_s, own=self._own, carried=carried,
             in_hand=self._on_way,
@@ -108,7 +142,7 @@ class PublishVerbs(ABC):
     def _on_way(self) -> Sequence[int]:
         """The entries in hand whose results go to a gate."""
         delivery = self._worked_on
-        return () if delivery is None or delivery.causes is None else delivery.entry_ids
+        return delivery.entry_ids if delivery is not None and _leads_to_gate(delivery) else ()
 
     def _published(self, publisher: Publisher) -> Published:
         with translated(self._place):
@@ -120,11 +154,11 @@ class PublishVerbs(ABC):
     def _stamped(
         self, messages: Message | Iterable[Message], cause: Received | None
     ) -> tuple[Message | Iterable[Message], bool]:
-        """Return messages with the origin of their causes, and whether they may carry one."""
+        """Return messages with what they have of their causes, and whether they may carry an origin."""
         delivery = self._worked_on
         if delivery is None:
             held = self._held
-            if held is not None and held.holder is not self and held.causes is not None and held.is_open:
+            if held is not None and held.holder is not self and _leads_to_gate(held) and held.is_open:
                 raise UsageError(
                     f"another session on this connection has a message of queue {held.queue!r} in hand, which leads to a gate",
                     where=self._place,
@@ -134,7 +168,12 @@ class PublishVerbs(ABC):
                 checked_cause(cause, (), None)
             return messages, False
         if delivery.causes is not None:
-            return delivery.causes.stamped(listed(messages), cause), True
+            return delivery.causes.stamped(listed(messages), cause), delivery.causes.lead_to_gate
         if cause is not None:
             checked_cause(cause, delivery.messages, delivery.queue)
         return messages, False
+
+
+def _leads_to_gate(delivery: Delivery | None) -> bool:
+    """Whether its messages are on the way to a gate."""
+    return delivery is not None and delivery.causes is not None and delivery.causes.lead_to_gate

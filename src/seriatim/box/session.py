@@ -363,10 +363,9 @@ class Session(PublishVerbs, DialogVerbs):
         its = delivery.queue, delivery.group
         self._in_a_row = its, len(delivery) + (self._in_a_row[1] if self._in_a_row[0] == its else 0)
         begin_unique(self.transaction, definitions, delivery)
-        if definitions.ways:
-            delivery.causes = causes_of(
-                delivery.queue, delivery.group, delivery.incarnation, delivery.messages, definitions
-            )
+        delivery.causes = causes_of(
+            delivery.queue, delivery.group, delivery.incarnation, delivery.messages, definitions
+        )
         return True
 
     #: What a delivery goes through before it is the caller's, in this order. Where a step keeps it, the next one is received.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from seriatim.box.box import MessageBox
+from seriatim.box.definitions.queue_settings import SETTINGS
 from seriatim.console.filters import QUEUE, check_values
 from seriatim.console.guard import Refusal
 from seriatim.console.pipelines import Pipelines
@@ -34,6 +35,8 @@ from seriatim.operations.bulk_operations import BulkOperation
 from seriatim.operations.places import BoxGroups, Groups
 from seriatim.operations.tables.bulk import BULK_OPERATIONS
 from seriatim.operations.tables.dead_letters import REQUEUED
+from seriatim.operations.tables.queues import SETTINGS as QUEUE_SETTINGS
+from seriatim.pipeline.declared.work_limits import rate_of
 from seriatim.pipeline.text.counted import counted
 
 __all__ = ["Done", "Lot", "Many", "Preview", "act", "gather", "lot_of", "many", "preview", "role_of", "told"]
@@ -192,6 +195,17 @@ def _resubmit(box: MessageBox, _: _Form, by: dict[str, Any]) -> Done:
     return Done(f"{done.routed:,} routed, {done.left:,} left", ("unrouted",), {})
 
 
+def _set_queue(box: MessageBox, form: _Form, by: dict[str, Any]) -> Done:
+    """Set how a queue is worked on: what a field has; an empty one unsets."""
+    name = form.get("name", "")
+    given: dict[str, Any] = {}
+    for one in SETTINGS:
+        text = form.get(one, "").strip()
+        given[one] = None if not text else rate_of(text) if one == "rate" else _number(one.replace("_", " "), text)
+    found = queues.set_queue(box, name, **given, **by)
+    return Done(f"queue {name}: {found}", ("queues", name), {}, QUEUE_SETTINGS.object_of(found))
+
+
 def _delete(box: MessageBox, number: int, **by: str) -> None:
     dead_letters.delete(box, [number], **by)
 
@@ -200,6 +214,7 @@ def _delete(box: MessageBox, number: int, **by: str) -> None:
 _NAMED: Mapping[str, tuple[str, Callable[..., Done]]] = {
     "queue.on": ("switch", _named(queues.turn_on, "queue {name!r} is on", "queues", "{name}")),
     "queue.off": ("switch", _named(queues.turn_off, "queue {name!r} is off", "queues", "{name}")),
+    "queue.set": ("switch", _set_queue),
     "subscription.start": ("switch", _named(subscriptions.start, "subscription {name!r}: start", "subscriptions")),
     "subscription.stop": ("switch", _named(subscriptions.stop, "subscription {name!r}: stop", "subscriptions")),
     "schedule.pause": ("switch", _named(schedules.pause, "schedule {name!r}: pause", "schedules")),
@@ -329,6 +344,7 @@ def _group_filter(box: MessageBox, given: dict[str, Any]) -> groups.GroupFilter:
     queue = given.pop("queue", None)
     if queue is not None:
         box.definitions().queue(queue)
+    given["standing"] = bool(given.get("standing"))
     if given.get("state") == "all":
         given["state"] = list(groups.GroupState)
     given.setdefault("state", groups.STOPPED)  # as the list, so that the number on a button is that of the list
@@ -375,7 +391,7 @@ def _delete_letters(box: MessageBox, found: list[Any], **by: str) -> None:
     dead_letters.delete(box, [one.entry_id for one in found], **by)
 
 
-_GROUP_FILTERS = ("queue", "state", "key", "older_than", "error_class", "error", "since", "until")
+_GROUP_FILTERS = ("queue", "state", "standing", "key", "older_than", "error_class", "error", "since", "until")
 _OF_MESSAGES = {"requeue": "mend", "delete": "discard"}
 _LOTS = {
     "groups": Lot(

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
 
 from seriatim.box.box import MessageBox
 from seriatim.kernel.groups.verbs import helping
 from seriatim.operations import groups
-from seriatim.operations.groups import STOPPED, Action, ErrorCount, GroupState
+from seriatim.operations.groups import Action, ErrorCount, GroupState
 
-__all__ = ["YOUNG", "actions_of", "causes_of", "failures_in", "filter_of"]
-
-#: A group that waits for a number for less isn't shown unless it is asked for: messages overtake each other all the time.
-YOUNG = timedelta(minutes=10)
+__all__ = ["actions_of", "causes_of", "failures_in", "filter_of"]
 
 
 def causes_of(box: MessageBox, queue: str | None = None) -> list[ErrorCount]:
-    """Return the causes that stop groups, of a queue or of all, the most frequent first, without groups that have waited for a moment."""
-    others = groups.groups_by_error(box, queue, state=STOPPED - {GroupState.WAITING})
-    old = groups.groups_by_error(box, queue, state=GroupState.WAITING, older_than=YOUNG.total_seconds())
-    return sorted([*others, *old], key=lambda one: (-one.count, one.error))
+    """Return the causes that stop groups, of a queue or of all, the most frequent first, without holes that have just opened."""
+    return groups.groups_by_error(box, queue, standing=True)
 
 
 def filter_of(one: ErrorCount, *, every: bool = False) -> dict[str, str]:
-    """The filter for the groups of a cause; `every`: also of those that have waited for a moment."""
+    """The filter for the groups of a cause; `every`: also of those whose holes have just opened."""
     if one.error == GroupState.WAITING and not every:
-        return {"state": one.error, "older_than": f"{YOUNG.total_seconds():.0f}s"}
+        return {"state": one.error, "standing": "yes"}
     return {"state": one.error} if one.error in list(GroupState) else {"error_class": one.error}
 
 

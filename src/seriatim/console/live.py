@@ -9,9 +9,11 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Generic, Self, TypeVar
 
 from seriatim.box.box import MessageBox
 from seriatim.console.pipelines import Pipelines
@@ -22,10 +24,13 @@ from seriatim.operations.doctor import findings_of
 from seriatim.operations.finding import Finding, State
 from seriatim.operations.invariants import Account, account_within, broken_within
 from seriatim.operations.looking import clock_ahead_s
+from seriatim.operations.queue_standing import QueueStanding, queue_standing
 from seriatim.operations.queues import QueueCounts
 from seriatim.pipeline.text.log_fields import fields
 
-__all__ = ["Counted", "Findings", "Law", "Looks", "Poller"]
+__all__ = ["Counted", "Law", "Look", "Looks", "Poller"]
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger("seriatim.console")
 #: Seconds between two questions for changes, two looks at the queues, two checks of the law, and two signs of life.
@@ -61,23 +66,64 @@ class Law:
         return bool(self.broken) or (self.account is not None and not self.account.is_even)
 
 
+class Look(Generic[T]):
+    """One look at a box, which is repeated in a thread when it is asked for: no page waits long for it.
+
+    Args:
+        read: looks.
+        pause: how long it isn't repeated, in seconds, after it has taken so many.
+        moved: called where pages have not waited for it.
+    """
+
+    def __init__(self, read: Callable[[], T], pause: Callable[[float], float], moved: Callable[[], None]) -> None:
+        self._read, self._pause, self._moved = read, pause, moved
+        self._lock, self._next = threading.Lock(), float("-inf")
+        #: What it saw last; None: nothing yet.
+        self.seen: T | None = None
+        #: Why it couldn't look since.
+        self.why = ""
+        self.at = float("-inf")
+
+    def now(self) -> Self:
+        """Look again if that is due, and wait a moment for it."""
+        if time.monotonic() >= self._next:
+            thread = threading.Thread(target=self._look, daemon=True)
+            thread.start()
+            thread.join(_PATIENCE_S)
+        return self
+
+    def again(self) -> None:
+        """Look anew for the next page: something was done."""
+        self._next = float("-inf")
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since it was seen."""
+        return time.monotonic() - self.at
+
+    def _look(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            return
+        began = time.monotonic()
+        try:
+            self.seen, self.why = self._read(), ""
+            self.at = time.monotonic()
+        except SeriatimError as error:
+            self.why = error.what
+        finally:
+            took = time.monotonic() - began
+            self._next = time.monotonic() + self._pause(took)
+            if took > _PATIENCE_S:
+                self._moved()
+            self._lock.release()
+
+
 @dataclass(frozen=True, slots=True)
 class Counted:
     """The counts of queues: `rows`; None: they haven't been counted yet; `age_s`, seconds since they were; `why` they couldn't be."""
 
     rows: list[QueueCounts] | None
     age_s: float = 0.0
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What `seriatim doctor` finds that isn't ok, what is wrong first: `rows`; None: it hasn't looked yet."""
-
-    rows: list[Finding] | None
-    #: Seconds since it looked.
-    age_s: float = 0.0
-    #: Why it couldn't.
     why: str = ""
 
 
@@ -90,19 +136,20 @@ class Looks:
 
     def __init__(self, box: MessageBox) -> None:
         self._box = box
-        self._lock, self._count_lock = threading.Lock(), threading.Lock()
         self._rates: dict[str, deque[float]] = {}
         self._released: tuple[float, dict[str, int]] | None = None
-        self._looked = self._checked = self._counted_at = float("-inf")
-        self._next_count = self._next_audit = float("-inf")
-        self._counts: list[QueueCounts] | None = None
-        self._find_lock, self._found_at, self._next_find = threading.Lock(), float("-inf"), float("-inf")
-        self._found: list[Finding] | None = None
-        self._why_none = ""
-        self._why_not = ""
-        self._law = Law(None, "it is being checked")
+        self._looked = self._next_audit = float("-inf")
+        self._audited = Law(None, "it is being checked")
         self._ahead, self._clock_read = timedelta(), float("-inf")
         self.number = 0
+        self._counts = Look(lambda: queues.queues(box), _seldom, self._moved)
+        self._law = Look(self._check, lambda took: max(_LAW_S, took * _SHARE), self._moved)
+        #: What `seriatim doctor` finds that isn't ok, what is wrong first.
+        self._found = Look(self._find, lambda took: max(_LOOK_S, took * _SHARE), self._moved)
+        self._standing: dict[str, Look[QueueStanding]] = {}
+
+    def _moved(self) -> None:
+        self.number += 1
 
     def now(self) -> datetime:
         """The time by the database's clock, by which a box goes; this machine's may be another."""
@@ -116,72 +163,36 @@ class Looks:
 
     @property
     def law(self) -> Law:
-        """The law, as it was when it was last checked: a minute ago at most in a box that isn't large; no page waits long for it."""
-        if time.monotonic() - self._checked >= _LAW_S:
-            check = threading.Thread(target=self._check, daemon=True)
-            check.start()
-            check.join(_PATIENCE_S)
-        return self._law
+        """The law, as it was when it was last checked: a minute ago at most in a box that isn't large."""
+        return self._law.now().seen or self._audited
 
     def counted(self) -> Counted:
-        """The counts of the queues; no page waits long for them. What is set for a queue is as it is now."""
-        if time.monotonic() >= self._next_count:
-            count = threading.Thread(target=self._count, daemon=True)
-            count.start()
-            count.join(_PATIENCE_S)
-        rows, at = self._counts, self._counted_at
-        if rows is None:
-            return Counted(None, why=self._why_not)
+        """The counts of the queues. What is set for a queue is as it is now."""
+        look = self._counts.now()
+        if look.seen is None:
+            return Counted(None, why=look.why)
         now = self._box.definitions().queues
-        there = [replace(one, enabled=now[one.queue].enabled) for one in rows if one.queue in now]
-        return Counted(there, time.monotonic() - at, self._why_not)
+        there = [replace(one, enabled=now[one.queue].enabled) for one in look.seen if one.queue in now]
+        return Counted(there, look.age_s, look.why)
+
+    def standing(self, queue: str) -> Look[QueueStanding]:
+        """How a queue stands."""
+        read = partial(queue_standing, self._box, queue)
+        look = Look(read, lambda took: took * _SHARE if took > _PATIENCE_S else 0.0, self._moved)
+        return self._standing.setdefault(queue, look).now()
+
+    def findings(self) -> Look[list[Finding]]:
+        """What the doctor finds in the box that isn't ok, what is wrong first."""
+        return self._found.now()
 
     def recount(self) -> None:
         """Count the queues and look for findings anew for the next page: something was done."""
-        self._next_count = self._next_find = float("-inf")
+        for look in (self._counts, self._found, *self._standing.values()):
+            look.again()
 
-    def findings(self) -> Findings:
-        """The findings of the doctor about the box; no page waits long for them."""
-        if time.monotonic() >= self._next_find:
-            look = threading.Thread(target=self._find, daemon=True)
-            look.start()
-            look.join(_PATIENCE_S)
-        if self._found is None:
-            return Findings(None, why=self._why_none)
-        return Findings(self._found, time.monotonic() - self._found_at, self._why_none)
-
-    def _find(self) -> None:
-        if not self._find_lock.acquire(blocking=False):
-            return
-        began = time.monotonic()
-        try:
-            there = [one for one in findings_of(self._box) if one.state is not State.OK]
-            self._found = sorted(there, key=lambda one: one.state is not State.WRONG)
-            self._found_at, self._why_none = time.monotonic(), ""
-        except SeriatimError as error:
-            self._why_none = error.what
-        finally:
-            took = time.monotonic() - began
-            self._next_find = time.monotonic() + max(_LOOK_S, took * _SHARE)
-            if took > _PATIENCE_S:
-                self.number += 1
-            self._find_lock.release()
-
-    def _count(self) -> None:
-        if not self._count_lock.acquire(blocking=False):
-            return
-        began = time.monotonic()
-        try:
-            self._counts, self._why_not = queues.queues(self._box), ""
-            self._counted_at = time.monotonic()
-        except SeriatimError as error:
-            self._why_not = error.what
-        finally:
-            took = time.monotonic() - began
-            self._next_count = time.monotonic() + (took * _SHARE if took > _QUICK_S else 0.0)
-            if took > _PATIENCE_S:
-                self.number += 1
-            self._count_lock.release()
+    def _find(self) -> list[Finding]:
+        there = [one for one in findings_of(self._box) if one.state is not State.OK]
+        return sorted(there, key=lambda one: one.state is not State.WRONG)
 
     def rates_of(self, queue: str) -> list[float]:
         """How many messages a second a queue's groups released, every ten seconds while somebody looked, oldest first."""
@@ -200,32 +211,30 @@ class Looks:
                     past = self._rates.setdefault(queue, deque(maxlen=_KEPT))
                     past.append(max(count - before[1].get(queue, 0), 0) / (now - before[0]))
 
-    def _check(self) -> None:
-        if time.monotonic() - self._checked < _LAW_S or not self._lock.acquire(blocking=False):
-            return
+    def _check(self) -> Law:
+        """The law by its numbers, and from time to time group by group."""
         began, account = time.monotonic(), None
         try:
             account = account_within(self._box, _LAW_LIMIT_S)  # a role that sees some queues has the numbers of these
             if began >= self._next_audit or (account is not None and not account.is_even):
                 self._audit()
-            self._law = replace(self._law, account=account)
         except SeriatimError as error:
-            self._law, self._next_audit = Law(None, error.what, account), float("-inf")
-        finally:
-            took = time.monotonic() - began
-            self._checked = time.monotonic() + max(took * _SHARE - _LAW_S, 0.0)
-            if took > _PATIENCE_S:
-                self.number += 1
-            self._lock.release()
+            self._next_audit = float("-inf")
+            return Law(None, error.what, account)
+        return replace(self._audited, account=account)
 
     def _audit(self) -> None:
         """Check the law group by group."""
         began = time.monotonic()
         found = broken_within(self._box, _LAW_LIMIT_S)
         why = "" if found is not None else "the box is large: seriatim doctor --audit checks it to the end"
-        self._law = Law(found, why, at=self.now())
+        self._audited = Law(found, why, at=self.now())
         took = time.monotonic() - began
         self._next_audit = time.monotonic() + took * (_SHARE if found else _AUDIT_SHARE)
+
+
+def _seldom(took: float) -> float:
+    return took * _SHARE if took > _QUICK_S else 0.0
 
 
 class Poller:

@@ -2,7 +2,8 @@
 
 from seriatim.endpoints.files import FilePort
 from seriatim.endpoints.http import HttpPort
+from seriatim.endpoints.mllp import MllpPort
 from seriatim.endpoints.queue import QueuePort
 from seriatim.endpoints.table import TablePort
 
-__all__ = ["FilePort", "HttpPort", "QueuePort", "TablePort"]
+__all__ = ["FilePort", "HttpPort", "MllpPort", "QueuePort", "TablePort"]

@@ -18,10 +18,10 @@ import httpx
 
 from seriatim.network import DeadlineNetwork
 
-__all__ = ["Broken", "Exchange", "HttpResponse", "NotSent"]
+__all__ = ["MOST_BYTES", "Broken", "Exchange", "HttpResponse", "NotSent"]
 
-#: The most bytes that are read of an answer.
-_MOST_BYTES = 65_536
+#: The most bytes that are read of an answer that is only shown.
+MOST_BYTES = 65_536
 #: An idle connection is closed after that.
 _IDLE_S = 5.0
 _OWN = {"Accept": "*/*", "User-Agent": "seriatim"}
@@ -30,7 +30,7 @@ _BREAKS = (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolEr
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """An answer: its status, its headers, and the first 64 KiB of its body."""
+    """An answer: its status, its headers, and the beginning of its body."""
 
     status: int
     headers: httpx.Headers
@@ -48,7 +48,9 @@ class NotSent(Exception):
 class Exchange:
     """Posts to one address. Threads share it, and its connections."""
 
-    def __init__(self, url: httpx.URL, deadline_s: float) -> None:
+    def __init__(self, url: httpx.URL, deadline_s: float, most_bytes: int = MOST_BYTES) -> None:
+        #: The most bytes that are read of an answer's body.
+        self._most_bytes = most_bytes
         #: Seconds for one exchange, from looking up the host to the last byte of the answer.
         self._deadline_s = deadline_s
         self._target = httpcore.URL(
@@ -77,7 +79,9 @@ class Exchange:
             with self._pool.stream(
                 "POST", self._target, headers=list(sent.items()), content=body, extensions={"timeout": by}
             ) as answer:
-                return HttpResponse(answer.status, httpx.Headers(answer.headers), _beginning(answer.iter_stream()))
+                return HttpResponse(
+                    answer.status, httpx.Headers(answer.headers), _beginning(answer.iter_stream(), self._most_bytes)
+                )
         except httpcore.LocalProtocolError as error:
             raise NotSent(type(error).__name__) from None
         except httpcore.TimeoutException as error:
@@ -90,11 +94,11 @@ class Exchange:
         self._pool.close()
 
 
-def _beginning(pieces: Iterable[bytes]) -> bytes:
+def _beginning(pieces: Iterable[bytes], most: int) -> bytes:
     """The first bytes of an answer; a short answer is read to its end, so that the connection can be used again."""
     body = bytearray()
     for piece in pieces:
         body += piece
-        if len(body) >= _MOST_BYTES:
+        if len(body) >= most:
             break
-    return bytes(body[:_MOST_BYTES])
+    return bytes(body[:most])

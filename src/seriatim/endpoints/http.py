@@ -1,4 +1,6 @@
-"""The HTTP port: posts each message as a CloudEvent, at least once, with an idempotency key for the receiver."""
+"""The HTTP port: posts each message as a CloudEvent, at least once, with an idempotency key for the receiver; what that answers may be
+published.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +9,24 @@ import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import Literal
 from urllib.parse import quote, urlsplit
 
 import httpx
 
 from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, idempotency_key, in_hand
-from seriatim.endpoints.exchange import Broken, Exchange, NotSent
+from seriatim.endpoints.exchange import MOST_BYTES, Broken, Exchange, HttpResponse, NotSent
 from seriatim.errors import Business, Transient, UsageError, shown
-from seriatim.pipeline.types.message import Property, Received
+from seriatim.pipeline.text.storable import fits_text
+from seriatim.pipeline.types.answer import Answer
+from seriatim.pipeline.types.message import Message, Property, Received
 
 __all__ = ["HttpPort"]
 
 #: Statuses after which a retry may succeed, besides 500 and above: time-out, too early, too many.
 _AGAIN = frozenset({408, 425, 429})
+#: The most bytes of an answer that can be published.
+_MOST_RESPONSE_BYTES = 100 * 2**20
 #: Characters of an answer that are shown.
 _SHOWN = 300
 _LONGEST_PAUSE_S = 86_400.0
@@ -39,7 +46,11 @@ _PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%
 
 
 class HttpPort:
-    """A handler that posts to an address. Threads share one, and its connections."""
+    """A handler that posts to an address. Threads share one, and its connections.
+
+    Attributes:
+        run_length: 1 where answers are published, so that an answer isn't received again because another message failed; None: any.
+    """
 
     def __init__(
         self,
@@ -49,6 +60,10 @@ class HttpPort:
         source: str | None = None,
         extensions: Mapping[str, str] | None = None,
         timeout: float = 10.0,
+        response: str | None = None,
+        response_headers: Mapping[str, str] | None = None,
+        response_bytes: int = 2**20,
+        refused: Literal["fault", "answer"] = "fault",
     ) -> None:
         try:
             self._url = httpx.URL(url)
@@ -72,6 +87,16 @@ class HttpPort:
             urlsplit(source or "")
         except (ValueError, AttributeError, TypeError):
             raise UsageError(f"source can't be {shown(source)}", remedy="a URI, such as https://shop.example") from None
+        _check_response(response, response_headers or {}, response_bytes, refused)
+        #: The type of the messages that are published with what was answered; None: nothing is published.
+        self._response = response
+        #: The properties of such a message, by the names of the headers that they have.
+        self._response_headers = dict(response_headers or {})
+        #: A longer answer is a fault.
+        self._response_bytes = response_bytes
+        #: Whether an answer from 400 to 499 is published, and no fault.
+        self._takes_refusals = refused == "answer"
+        self.run_length = None if response is None else 1
         #: Further attributes of the event, by their names (a-z and 0-9): the names of their properties.
         self._extensions = dict(extensions or {})
         #: The beginning of the event's ``source``, a URI; default: ``/queues/NAME``. The group follows it, ``/groups/GROUP``, because
@@ -86,11 +111,15 @@ class HttpPort:
         self._exchange: Exchange | None = None
         self._lock = threading.Lock()
 
-    def __call__(self, received: Received | Delivered, tx: Transaction) -> None:
-        """Post the given messages, one after another."""
+    def __call__(self, received: Received | Delivered, tx: Transaction) -> list[Message] | None:
+        """Post the given messages, one after another; return what was answered, if it is to be published."""
         delivered = in_hand(tx)
-        for message in given_messages(received):
-            self._post(delivered, message)
+        answers = [(message, self._post(delivered, message)) for message in given_messages(received)]
+        return (
+            None
+            if self._response is None
+            else [Answer(message, self._published(answer)) for message, answer in answers]
+        )
 
     def close(self) -> None:
         """Close its connections."""
@@ -99,7 +128,7 @@ class HttpPort:
         if exchange is not None:
             exchange.close()
 
-    def _post(self, delivered: Delivered, message: Received) -> None:
+    def _post(self, delivered: Delivered, message: Received) -> HttpResponse:
         try:
             answer = self._opened().post({**self._headers, **self._event(delivered, message)}, message.body)
         except NotSent:
@@ -108,18 +137,37 @@ class HttpPort:
             ) from None
         except Broken as error:
             raise Transient(f"{error} at {self.place}", where=self.place) from None
-        if 200 <= answer.status < 300:
-            return
+        if 200 <= answer.status < 300 or (
+            self._takes_refusals and 400 <= answer.status < 500 and answer.status not in _AGAIN
+        ):
+            return answer
         answer_text = _in_a_line(answer.body)
         problem = f"the answer was {answer.status}{f': {answer_text}' if answer_text else ''}"
         if answer.status in _AGAIN or answer.status >= 500:
             raise Transient(problem, where=self.place, retry_after=_retry_after(answer.headers))
         raise Business(problem, where=self.place)
 
+    def _published(self, answer: HttpResponse) -> Message:
+        """The message that has what was answered; headers that the box can't store are left out."""
+        if len(answer.body) > self._response_bytes:
+            raise Business(
+                f"the answer has more than {self._response_bytes:,} bytes",
+                where=self.place,
+                remedy="the receiver has taken the message; give the port more response_bytes",
+            )
+        known = {name: value for name, value in answer.headers.items() if value and fits_text(value)}
+        named = {property_: known.get(name.lower()) for name, property_ in self._response_headers.items()}
+        context: dict[str, Property] = {name: value for name, value in named.items() if value is not None}
+        return Message(
+            type=self._response or "", body=answer.body, content_type=known.get("content-type"),
+            context={**context, "status": answer.status},
+        )  # fmt: skip
+
     def _opened(self) -> Exchange:
         with self._lock:
             if self._exchange is None:
-                self._exchange = Exchange(self._url, self._timeout)
+                most = MOST_BYTES if self._response is None else self._response_bytes + 1
+                self._exchange = Exchange(self._url, self._timeout, most)
             return self._exchange
 
     def _event(self, delivered: Delivered, message: Received) -> dict[str, str]:
@@ -151,6 +199,28 @@ class HttpPort:
         again = f";incarnation={delivered.incarnation}" if delivered.incarnation else ""
         parts = urlsplit(source)
         return parts._replace(path=f"{parts.path.rstrip('/')}/groups/{quote(delivered.group, safe='')}{again}").geturl()
+
+
+def _check_response(response: object, headers: Mapping[str, str], most: object, refused: object) -> None:
+    """Check what is said of the messages with what was answered."""
+    if response is None and (headers or refused != "fault"):
+        raise UsageError(
+            "response is missing: the type of the messages with what was answered", remedy='such as response="price"'
+        )
+    if response is not None and (not isinstance(response, str) or not response or not fits_text(response)):
+        raise UsageError(f"{shown(response, 80)} can't be the type of a message", remedy='such as response="price"')
+    if isinstance(most, bool) or not isinstance(most, int) or not 0 <= most <= _MOST_RESPONSE_BYTES:
+        raise UsageError(
+            f"response_bytes can't be {shown(most)}", remedy=f"a whole number, at most {_MOST_RESPONSE_BYTES:,}"
+        )
+    if refused not in ("fault", "answer"):
+        raise UsageError(f"refused can't be {shown(refused)}", remedy="fault, or answer")
+    for name, property_ in headers.items():
+        if not (isinstance(name, str) and isinstance(property_, str) and name and property_) or property_ == "status":
+            raise UsageError(
+                f"the header {shown(name)} can't be the property {shown(property_)}",
+                remedy="header → property; status is the status itself",
+            )
 
 
 def _checked(headers: Mapping[str, str]) -> dict[str, str]:

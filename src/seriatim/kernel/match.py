@@ -85,7 +85,6 @@ class Matcher:
 
         Args:
             columns: at least `properties`, in the form for ``filter_eval.evaluate``.
-            n: the number of messages.
 
         Returns:
             A pair for each filter that is TRUE for a message: the message's row, from 0, and the filter's number, both

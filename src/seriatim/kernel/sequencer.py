@@ -32,13 +32,13 @@ from seriatim.kernel.groups.policy import (
 )
 from seriatim.kernel.groups.sequence import key_problem, position_reader
 from seriatim.kernel.groups.state import NOTHING, Flag, State
-from seriatim.kernel.groups.verbs import Action
+from seriatim.kernel.groups.verbs import VERBS, Action
 from seriatim.kernel.operators import actions
 from seriatim.kernel.policies.copies import region_bit
 from seriatim.kernel.policies.stays import CLOSES, OPENS
 from seriatim.kernel.values.columns import Ints
 from seriatim.kernel.values.fingerprint import of_value
-from seriatim.kernel.values.outcome import REASONS, Decided, Disposition, Events, Reason
+from seriatim.kernel.values.outcome import REASONS, Decided, Disposition, Events, Reason, numbers_in, runs_of
 from seriatim.kernel.values.reading import of_size, whole_number
 from seriatim.kernel.values.time import FOREVER, NEVER, micros, seconds
 
@@ -64,7 +64,7 @@ class Released(NamedTuple):
     """A released message. `ordinal` counts the messages released in its group; `late`: it left out of order.
 
     `sequence`: where numbers turn over, the number through all turns. `overlaps`: it has numbers that have left before. `partial`: its set
-    isn't complete, and `missing` are the numbers that it lacks. `epoch`: its epoch, if its queue has epochs.
+    isn't complete, and `missing` are the numbers that it lacks, 10,000 at most; the events `incomplete` have all. `epoch`: its epoch, if its queue has epochs.
     """
 
     group: Key
@@ -165,7 +165,7 @@ class Sequencer:
         policy: how groups are ordered.
         start_from: first numbers of single groups, in place of the policy's `start`.
         compare: of which part of a value two messages with one number are compared, with the policy `Standard`: a key of it, a
-            list of keys, or a function of it; None: the value itself. A body that is neither bytes, text nor JSON-like isn't compared.
+            list of keys, or a function of it; None: the value itself. With ``UnitOfWork(once=False)`` it has to be given. A body that is neither bytes, text nor JSON-like isn't compared.
         opens: for `Fifo` and `Standard`: a function of the value that says whether the message opens its group. A group that isn't open
             holds its messages, and no clock runs.
         closes: likewise: whether the message closes its group. It does so when it is released.
@@ -279,7 +279,7 @@ class Sequencer:
     # ---- the operator's hand
 
     def suspend(self, group: Key, now: float | None = None) -> Outcome:
-        """Suspends a group: it accepts messages, but releases none.
+        """Suspends a group: it accepts messages, but releases none; also a group of which no message has come yet.
 
         Raises:
             ActionRefused: the group is closed. Each action raises it in a state in which it isn't allowed.
@@ -319,7 +319,7 @@ class Sequencer:
         return self._act(Action.SKIP_HOLE, group, now, through=through)
 
     def reset(self, group: Key, next: int, now: float | None = None) -> Outcome:  # noqa: A002 - the word of the design
-        """Sets the next number of the group."""
+        """Sets the next number of the group, also of one of which no message has come yet."""
         return self._act(Action.RESET, group, now, next=next)
 
     def restart(self, group: Key, now: float | None = None) -> Outcome:
@@ -452,7 +452,7 @@ class Sequencer:
 
     def _fingerprint(self, value: Any) -> int:
         """The fingerprint of a value's content; 0 where nothing is compared."""
-        if value is VOID or not isinstance(self.policy, Standard | FifoMerged):
+        if value is VOID or not (isinstance(self.policy, Standard | FifoMerged) or _begins_again(self.policy)):
             return 0
         if self._message_id is None:
             return of_value(value if self._content is None else self._content(value))
@@ -521,8 +521,11 @@ class Sequencer:
         return self._settle(keys, kernel.advance(self.policy, state, now))
 
     def _act(self, action: Action, group: Key, now: float | None, **given: Any) -> Outcome:
-        state = self._known(group)
+        begins = VERBS[action].begins and key_problem(group) is Reason.NONE and _raw(group) not in self._groups
+        begins = begins and not isinstance(self.policy, Unordered)
+        state = kernel.new_state(self.policy, 1) if begins else self._known(group)
         acted = actions.apply(self.policy, state, self._move(now), str(group), action, given)
+        self._names.setdefault(_raw(group), group)
         return self._settle([_raw(group)], acted)
 
     def _settle(self, keys: list[Key], outcome: kernel.Outcome, arrived: tuple[Ints, Ints] | None = None) -> Outcome:
@@ -534,18 +537,20 @@ class Sequencer:
                 self._due[key] = moment
             else:
                 self._due.pop(key, None)
-        told = self._tell(_in_time(outcome.decided, arrived))
+        told = self._tell(_in_time(outcome.decided, arrived), _lacks(outcome))
         return replace(told, events=_events(self.policy, [self._names[key] for key in keys], outcome.events))
 
-    def _tell(self, decided: Decided) -> Outcome:
+    def _tell(self, decided: Decided, lacks: Mapping[tuple[int, int], tuple[int, ...]]) -> Outcome:
         outcome = Outcome()
-        for ref, number, what, why, ordinal, late in zip(
+        for ref, number, what, why, ordinal, late, group, cause in zip(
             decided.ref.tolist(),
             decided.sequence.tolist(),
             decided.disposition.tolist(),
             decided.reason.tolist(),
             decided.ordinal.tolist(),
             decided.late.tolist(),
+            decided.group.tolist(),
+            decided.cause.tolist(),
             strict=True,
         ):
             disposition = Disposition(what)
@@ -554,8 +559,9 @@ class Sequencer:
             epoch = self._epochs.pop(ref, None)
             self._counts[disposition] += 1
             if disposition is Disposition.RELEASED:
-                overlaps = why == Reason.OVERLAPS
-                outcome.released.append(Released(*message, ordinal, late, overlaps, epoch=epoch))
+                overlaps, partial = why == Reason.OVERLAPS, why == Reason.PARTIAL
+                missing = lacks.get((group, cause), ()) if partial else ()
+                outcome.released.append(Released(*message, ordinal, late, overlaps, partial, missing, epoch))
             else:
                 outcome.among(disposition).append(Item(*message, REASONS[Reason(why)]))
         return outcome
@@ -570,6 +576,14 @@ class Sequencer:
     def _bare(self, value: Any) -> bool:
         """Whether a message has no number."""
         return self._numbers is not None and self._numbers.is_bare(value)
+
+
+def _lacks(outcome: kernel.Outcome) -> dict[tuple[int, int], tuple[int, ...]]:
+    """The numbers that partial sets lack, by their groups and times."""
+    found: dict[tuple[int, int], tuple[int, ...]] = {}
+    for group, at, runs in runs_of(outcome.events):
+        found[group, at] = numbers_in(runs)
+    return found
 
 
 def _in_time(decided: Decided, arrived: tuple[Ints, Ints] | None) -> Decided:
@@ -625,9 +639,15 @@ def _numbered(policy: Policy, sequence: Sequence | None, *, together: bool) -> P
 
 def _content(policy: Policy, compare: str | Iterable[str] | Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
     """The function that gives the compared part of a value; None: all of it."""
+    if _begins_again(policy) and compare is None:
+        raise PolicyError(
+            "UnitOfWork(once=False) tells parts that come again by their content",
+            remedy="add compare",
+            argument=("once", "compare"),
+        )
     if compare is None:
         return None
-    if not isinstance(policy, Standard):
+    if not isinstance(policy, Standard) and not _begins_again(policy):
         raise UsageError("compare requires the policy Standard", remedy="leave it out: only its messages are compared")
     if callable(compare):
         return compare
@@ -635,6 +655,11 @@ def _content(policy: Policy, compare: str | Iterable[str] | Callable[[Any], Any]
     if not names or not all(isinstance(name, str) for name in names):
         raise UsageError(f"compare can't be {shown(compare)}", remedy="give a key, a list of keys, or a function")
     return lambda value: {name: value.get(name) for name in names} if isinstance(value, Mapping) else object()
+
+
+def _begins_again(policy: Policy) -> bool:
+    """Whether the sets of a key follow one another."""
+    return isinstance(policy, UnitOfWork) and not policy.once
 
 
 def _raw(key: Key) -> Key:

@@ -88,10 +88,10 @@ ALERTS: tuple[Alert, ...] = (
         _QUEUE,
     ),
     Alert(
-        "SeriatimHoleOpenForLong", "seriatim_hole_oldest_seconds > 3600", "5m", "warning",
-        "queue {{ $labels.queue }}: a number has been missing for {{ $value | humanizeDuration }}",
+        "SeriatimHoleOpenForLong", "seriatim_holes_standing > 0", "15m", "warning",
+        "queue {{ $labels.queue }}: {{ $value }} groups stand still, because a number is missing",
         "seriatim groups --queue {{ $labels.queue }} --state waiting; ask the sender, or seriatim group skip-hole",
-        {'seriatim_hole_oldest_seconds{queue="orders"}': "0+300x40"}, {'seriatim_hole_oldest_seconds{queue="orders"}': "10x40"}, _QUEUE,
+        {'seriatim_holes_standing{queue="orders"}': "0x5 2x35"}, {'seriatim_holes_standing{queue="orders"}': "0x40"}, _QUEUE,
     ),
     Alert(
         "SeriatimDeadLetters", 'increase(seriatim_set_aside_messages{disposition="dead"}[15m]) > 0', "0m", "warning",

@@ -74,6 +74,8 @@ METRICS: tuple[Metric, ...] = (
     Metric("seriatim_oldest_standing_seconds", _G, "How long the first of the groups in this state has stood still; absent if none does",
            Source.BOX, "standing_seconds", ("queue", "state"), "seconds"),
     Metric("seriatim_holes", _G, f"Groups in which a number is missing{_ESTIMATED}", Source.BOX, "holes", ("queue",), "groups"),
+    Metric("seriatim_holes_standing", _G, "How many of these holes stand still: from their time-out on, or without one after a minute"
+           f"{_ESTIMATED}", Source.BOX, "standing_holes", ("queue",), "groups"),
     Metric("seriatim_hole_oldest_seconds", _G, "How long the oldest of these holes has been open; absent if there is none",
            Source.BOX, "hole_seconds", ("queue",), "seconds"),
     Metric("seriatim_queue_enabled", _G, "1 if the queue hands messages out, 0 if it is off", Source.BOX, "queue_enabled", ("queue",)),
@@ -87,6 +89,8 @@ METRICS: tuple[Metric, ...] = (
     Metric("seriatim_queue_processes", _G, "Processes that work on the queue, by their heartbeats", Source.BOX, "processes", ("queue",)),
     Metric("seriatim_unrouted_messages", _G, "Messages that are in no queue, because no subscription matched or they are invalid; at most "
            "50,000 are counted", Source.BOX, "unrouted", (), "messages"),
+    Metric("seriatim_port_up", _G, "1 if a process reads the partition of the port and goes on, else 0", Source.BOX, "port_up",
+           ("port", "partition")),
     Metric("seriatim_published_total", _C, "Messages that were ever published at a location, by its tickets", Source.BOX, "published",
            ("location",), "messages"),
     Metric("seriatim_dispenser_next_number", _G, "The number of a location's next ticket", Source.BOX, "dispenser_next", ("location",)),
@@ -126,9 +130,12 @@ METRICS: tuple[Metric, ...] = (
            Source.ITSELF, "last_look", ("queue",), "seconds"),
     Metric("seriatim_processes_replaced_total", _C, f"Worker processes that died and were replaced, {_SINCE}", Source.PROCESS,
            Measure.REPLACED, ()),
+    Metric("seriatim_port_messages_total", _C, "Messages that a port has received, by what became of them: taken, left_out (it had come "
+           f"before), id_reused and refused (of those that were taken), {_SINCE}", Source.PROCESS, Measure.PORT_MESSAGES,
+           ("port", "outcome"), "messages"),
     Metric("seriatim_run_batch_seconds", _H, "The time of a batch with messages", Source.RUN, Measure.BATCH, ("pipeline",), "seconds"),
     Metric("seriatim_run_rows_total", _C, "Messages of a destination by what became of them: arrived, released, late, duplicate, invalid, "
-           f"rejected, dead, copy, {_SINCE}", Source.RUN, Measure.ROWS, ("destination", "disposition"), "rows"),
+           f"rejected, dead, void, copy, {_SINCE}", Source.RUN, Measure.ROWS, ("destination", "disposition"), "rows"),
     Metric("seriatim_run_held_messages", _G, "Messages that a destination's groups hold", Source.RUN, "held", ("destination",),
            "messages"),
     Metric("seriatim_run_holes", _G, "Groups in which a number is missing, of all destinations", Source.RUN, "holes", (), "groups"),

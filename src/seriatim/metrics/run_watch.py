@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # it imports Spark
 
 __all__ = ["RunWatch"]
 
-_DISPOSITIONS = ("arrived", "released", "late", "duplicate", "invalid", "rejected", "dead", "copy")
+_DISPOSITIONS = ("arrived", "released", "late", "duplicate", "invalid", "rejected", "dead", "void", "copy")
 
 
 class RunWatch:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from seriatim.box.box import MessageBox
 
-__all__ = ["Finding", "State", "examine", "findings_of", "is_project"]
+__all__ = ["Finding", "State", "examine", "findings_of", "findings_of_queue", "is_project"]
 
 _GIB = 2**30
 _LEAST_PYTHON = (3, 11)
@@ -226,6 +226,16 @@ def findings_of(box: MessageBox, *, audit: bool = False) -> Iterator[Finding]:
         yield _with_page(_tried(name, partial(look_at_work, work)))
     for name, look in (box_findings.CHECKS | ({"laws": box_findings.audit} if audit else {})).items():
         yield _with_page(_tried(name, partial(look, box)))
+
+
+def findings_of_queue(box: MessageBox, queue: str) -> list[Finding]:
+    """What needs a hand or a look in one queue, what is wrong first. Raises `UsageError` for an unknown name."""
+    from seriatim.operations import work_findings  # noqa: PLC0415 -- the driver, when it is needed
+
+    box.definitions().queue(queue)
+    work = work_findings.Work(box, queue)
+    found = [_with_page(_tried(name, partial(work_findings.CHECKS[name], work))) for name in work_findings.OF_QUEUE]
+    return sorted((one for one in found if one.state is not State.OK), key=lambda one: one.state is not State.WRONG)
 
 
 def _with_page(finding: Finding) -> Finding:

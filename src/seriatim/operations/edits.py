@@ -97,7 +97,9 @@ def _exported(box: MessageBox, chosen: PlaceFilter, states: frozenset[GroupState
                 break
             where = replace(where, after=(page[-1].queue, page[-1].group))
         if GroupState.FAULTED in states and chosen.status in (None, "faulted"):
-            yield from exported(transaction, replace(chosen, status="faulted"))  # those that stop themselves alone
+            for name, one in known.queues.items():  # those that stop themselves alone
+                if not one.has_groups and chosen.queue in (None, name):
+                    yield from exported(transaction, replace(chosen, queue=name, status="faulted"))
 
 
 def _retried_of(views: Iterable[GroupView]) -> dict[str, list[str]]:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
 from seriatim.box.postgres.translate import translated
-from seriatim.box.views.events import EventFilter, EventView, KindCount, events_of, read_events
+from seriatim.box.views.events import EventFilter, EventView, KindCount, read_events, with_open_holes
 from seriatim.box.views.events import events_by_kind as count_by_kind
 from seriatim.operations.listing import listed
 
@@ -16,8 +16,8 @@ __all__ = ["EventFilter", "EventView", "KindCount", "events", "events_after", "e
 
 @listed(EventFilter, without=("after",))
 def events(transaction: Transaction, chosen: EventFilter) -> list[EventView]:
-    """List the events of groups, newest first: holes that were overdue or skipped, suspensions, closings."""
-    return events_of(transaction, chosen)
+    """List the events of groups, newest first: holes that are open, or were overdue or skipped, suspensions, closings."""
+    return with_open_holes(transaction, chosen)
 
 
 @listed(EventFilter, without=("before", "after"))

@@ -20,7 +20,7 @@ from seriatim.box.operators.seen import seen_of
 from seriatim.box.postgres.translate import translated
 from seriatim.box.views.filters import ErrorCount
 from seriatim.box.views.group_standing import Head, OnWay, OpenPlace, Processed, Standing, standing_of
-from seriatim.box.views.groups import GroupFilter, GroupView, count_groups, group_of, groups_of
+from seriatim.box.views.groups import GroupFilter, GroupView, count_groups, group_of, groups_of, new_group
 from seriatim.box.views.operations_done import Logged
 from seriatim.errors import UsageError
 from seriatim.kernel.groups.states import STOPPED, GroupState
@@ -140,8 +140,10 @@ def only_group(box: MessageBox, group: str) -> str:
     return named(box, [group])[0].queue
 
 
-def named(box: MessageBox, keys: Sequence[str], queue: str | None = None) -> list[GroupView]:
+def named(box: MessageBox, keys: Sequence[str], queue: str | None = None, *, begins: bool = False) -> list[GroupView]:
     """The groups with these keys, in that order: of a queue, or of the only queue that has a group with the key.
+
+    `begins`: in a given queue also groups of which no message has come yet.
 
     Raises:
         UsageError: there is no such queue; it, or no queue, has a group with a key; or several queues have it.
@@ -154,6 +156,8 @@ def named(box: MessageBox, keys: Sequence[str], queue: str | None = None) -> lis
     for view in found:
         of.setdefault(view.group, []).append(view)
     for key in keys:
+        if begins and queue is not None and key not in of:
+            of[key] = [new_group(queue, key)]
         if len(of.get(key, ())) != 1:
             raise _ambiguous(key, of.get(key, []), queue)
     return [of[key][0] for key in dict.fromkeys(keys)]
@@ -165,7 +169,8 @@ def _ambiguous(key: str, found: Sequence[GroupView], queue: str | None) -> Usage
         return UsageError(f"several queues have a group {key!r}", remedy=f"name the queue: {queues}")
     has = "no queue has" if queue is None else f"queue {queue!r} does not have"
     return UsageError(
-        f"{has} a group {key!r}", remedy="no message of this group has arrived; see seriatim groups --all"
+        f"{has} a group {key!r}",
+        remedy="no message of this group has arrived; see seriatim groups --all; suspend and reset begin one with --queue",
     )
 
 
@@ -204,8 +209,10 @@ def act(
 def suspend(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
     """Suspend a group: it accepts messages, but hands none out. A locked group stops at the end of its turn.
 
+    The group can be one of which no message has come yet.
+
     Raises:
-        UsageError: there is no such queue or group, or the actor or the reason is missing.
+        UsageError: there is no such queue, or the actor or the reason is missing.
         ActionRefused: the group is closed. Each action raises it in a state in which it isn't allowed.
         Unavailable: the transaction has to be repeated.
     """

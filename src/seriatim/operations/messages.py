@@ -27,6 +27,8 @@ from seriatim.box.views.message_places import (
     places_page,
 )
 from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
+from seriatim.kernel.groups.verbs import Action
+from seriatim.operations import bulk, groups
 from seriatim.operations.bulk import Refused
 from seriatim.operations.listing import listed
 
@@ -175,11 +177,16 @@ def retry(
 def retry_each(box: MessageBox, found: Sequence[Placed], *, actor: str, reason: str) -> Iterator[Operation | Refused]:
     """Retry faulted messages, as `retry`, of one queue after another; yields for each message what was done, or why it wasn't.
 
-    A transaction retries up to 1,000 messages. What has changed meanwhile is refused; the others are retried, and nothing is undone.
+    A message that stops its group is retried with the group. A transaction retries up to 1,000 messages, or one group. What has
+    changed meanwhile is refused; the others are retried, and nothing is undone.
     """
     by = Operator(actor, reason)
     for queue, each in groupby(sorted(found, key=lambda one: str(one.queue)), key=lambda one: str(one.queue)):
         mine, declared = list(each), box.definitions().queue(queue)
+        if declared.has_groups:
+            views = [groups.group_view(box, queue, str(one.group)) for one in mine]
+            yield from bulk.each(box, Action.RETRY, views, actor=actor, reason=reason)
+            continue
         for begin in range(0, len(mine), _BATCH):
             some = {one.message_id: one for one in mine[begin : begin + _BATCH]}
             try:

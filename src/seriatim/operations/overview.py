@@ -25,6 +25,7 @@ class QueueOverview:
         faulted: groups, and messages that are stopped alone, that are faulted.
         suspended: groups that are suspended.
         missing: groups that wait for a missing number.
+        standing_holes: how many of these stand still: from the time-out of the hole on, or without one after a minute.
         dead: dead letters.
         ready_s: how long the first message that can be handed out has waited, in seconds; None: there is none.
         hole_s: how long the oldest hole has been open, in seconds; None: there is none.
@@ -40,6 +41,7 @@ class QueueOverview:
     faulted: int
     suspended: int
     missing: int
+    standing_holes: int
     dead: int
     ready_s: float | None
     hole_s: float | None
@@ -49,7 +51,7 @@ class QueueOverview:
     @property
     def needs_hand(self) -> bool:
         """Whether something in it waits for an operator."""
-        return bool(self.faulted or self.suspended or not self.enabled)
+        return bool(self.faulted or self.suspended or self.standing_holes or not self.enabled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,7 @@ def _queue(name: str, values: dict[tuple[str, str | None, str | None], float]) -
         count("groups", "faulted") + count("messages", "faulted"),
         count("groups", "suspended"),
         count("groups", "waiting") + count("groups", "timed_out"),
+        count("standing_holes"),
         count("set_aside", "dead"),
         values.get(("ready_seconds", name, None)),
         values.get(("hole_seconds", name, None)),

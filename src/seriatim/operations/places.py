@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from seriatim.box.box import MessageBox
-from seriatim.kernel.groups.verbs import Action
+from seriatim.kernel.groups.verbs import VERBS, Action
 from seriatim.operations import bulk, groups
 from seriatim.operations.tables import acted
 from seriatim.operations.tables.groups import GROUP
@@ -44,8 +44,8 @@ class Groups(Protocol):
     def chosen(self, action: Action, *, actor: str, **filters: Any) -> Sequence[InGroup]:
         """List the groups that match filters and whose state allows the action."""
 
-    def named(self, keys: Sequence[str], queue: str | None) -> Sequence[InGroup]:
-        """The groups with these keys."""
+    def named(self, action: Action, keys: Sequence[str], queue: str | None) -> Sequence[InGroup]:
+        """The groups with these keys, on which is to be acted."""
 
     def each(self, action: Action, found: Sequence[Any], *, at_once: bool, actor: str, reason: str) -> Iterator[Any]:
         """Perform an action on each of several groups; yields a result or a `Refused` for each."""
@@ -72,9 +72,9 @@ class BoxGroups:
             self.box.definitions().queue(where.queue)
         return bulk.chosen(self.box, action, where)
 
-    def named(self, keys: Sequence[str], queue: str | None) -> Sequence[groups.GroupView]:
+    def named(self, action: Action, keys: Sequence[str], queue: str | None) -> Sequence[groups.GroupView]:
         """As `groups.named`."""
-        return groups.named(self.box, keys, queue)
+        return groups.named(self.box, keys, queue, begins=VERBS[action].begins)
 
     def each(self, action: Action, found: Sequence[Any], **given: Any) -> Iterator[groups.Operation | bulk.Refused]:
         """As `bulk.each`."""

@@ -16,6 +16,7 @@ from seriatim.box.operators.queue_release import Released
 from seriatim.box.views.not_done import NotDone
 from seriatim.box.views.not_done import not_done as not_done_of
 from seriatim.box.views.queue_counts import QueueCounts, counts_of, released_of
+from seriatim.errors import EnvironmentProblem
 
 __all__ = [
     "Activated",
@@ -26,6 +27,7 @@ __all__ = [
     "activate",
     "activations",
     "deactivate",
+    "is_seen",
     "not_done",
     "queues",
     "release",
@@ -46,6 +48,16 @@ def queues(box: MessageBox) -> list[QueueCounts]:
     """
     with box.access.transaction() as transaction:
         return counts_of(transaction)
+
+
+def is_seen(box: MessageBox, queue: str) -> bool:
+    """Whether the box's role may look at a queue."""
+    with box.access.transaction() as transaction:
+        try:
+            transaction.check_sight("see", queue=queue)
+        except EnvironmentProblem:
+            return False
+    return True
 
 
 def released(box: MessageBox) -> dict[str, int]:

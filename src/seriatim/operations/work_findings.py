@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
+from typing import Protocol, TypeVar
 
 from seriatim.box.box import MessageBox
 from seriatim.box.views import needs
@@ -24,12 +25,13 @@ from seriatim.box.views.workers import WorkerFilter, WorkerView, judges_of, work
 from seriatim.operations.finding import Finding, State
 from seriatim.operations.groups import groups, groups_by_error, standing
 from seriatim.operations.period import period_of
+from seriatim.operations.ports import ports
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["CHECKS", "Work"]
+__all__ = ["CHECKS", "OF_QUEUE", "Work"]
 
-#: A hole without a time-out, and ready work at which nobody is seen, may be so young without a need for a hand.
+#: Ready work at which nobody is seen, may be so young without a need for a hand.
 PATIENCE_S = 30.0
 #: A transaction that is open for longer holds back vacuum for too long.
 LONG_TURN_S = 5.0
@@ -45,27 +47,41 @@ _LONGEST_ERROR = 120
 _SET_ASIDE = ("late", "invalid", "rejected")
 
 
+class _OfQueue(Protocol):
+    @property
+    def queue(self) -> str:
+        """The name of the queue that it is about."""
+
+
+_One = TypeVar("_One", bound=_OfQueue)
+
+
 class Work:
     """The work of a box at one moment; what several checks need is read once.
 
     Args:
         box: the box.
+        queue: only the work in this queue, for the checks in `OF_QUEUE`; None: in all.
     """
 
-    def __init__(self, box: MessageBox) -> None:
-        self.box = box
+    def __init__(self, box: MessageBox, queue: str | None = None) -> None:
+        self.box, self.queue = box, queue
+
+    def mine(self, found: Sequence[_One]) -> list[_One]:
+        """Those that are about the queue."""
+        return [one for one in found if self.queue in (None, one.queue)]
 
     @cached_property
     def counts(self) -> list[QueueCounts]:
         """The counts of all queues."""
         with self.box.access.transaction() as transaction:
-            return counts_of(transaction)
+            return counts_of(transaction, self.queue)
 
     @cached_property
     def stopped(self) -> list[StoppedGroups]:
         """The groups that are stopped, by queue and state."""
         with self.box.access.transaction() as transaction:
-            return needs.stopped_groups(transaction, PATIENCE_S)
+            return self.mine(needs.stopped_groups(transaction))
 
     @property
     def gates(self) -> set[str]:
@@ -76,7 +92,7 @@ class Work:
     def ready(self) -> dict[str, ReadyWork]:
         """The queues that have something to hand out."""
         with self.box.access.transaction() as transaction:
-            return ready_work(transaction)
+            return {one.queue: one for one in self.mine(list(ready_work(transaction).values()))}
 
 
 def _faulted(work: Work) -> Finding:
@@ -97,15 +113,13 @@ def _faulted_groups(work: Work) -> Finding:
     found = _stopped(work, "faulted", "no handler has stopped a group")
     if found.state is State.OK:
         return found
-    errors = groups_by_error(work.box, state="faulted")
+    errors = groups_by_error(work.box, work.queue, state="faulted")
     told = [f"{one.error} in {counted(one.count, 'group')}{_example(one.example)}" for one in errors[:_MOST_ERRORS]]
     more = len(errors) - len(told)
     said = f"{found.found}: {'; '.join(told)}{f'; and {more:,} more errors' if more else ''}"
     if not errors or errors[0].count == 1:
         return replace(found, found=said)
-    together = (
-        f"mend the cause, then {command('group', 'retry', '--all', error=errors[0].error)}; look first with --dry-run"
-    )
+    together = f"mend the cause, then {command('group', 'retry', '--all', error=errors[0].error, queue=work.queue)}; look with --dry-run"
     return replace(found, found=said, remedy=f"{together}; one alone: {found.remedy}")
 
 
@@ -117,7 +131,7 @@ def _example(text: str | None) -> str:
 
 def _unended(work: Work) -> Finding:
     with work.box.access.transaction() as transaction:
-        found = needs.unended_turns(transaction)
+        found = work.mine(needs.unended_turns(transaction))
     if not found:
         return Finding("unended", State.OK, "no message is handed out again and again without an end")
     told = [
@@ -146,7 +160,7 @@ def _gates(work: Work) -> Finding:
     late = [
         standing(work.box, view.queue, view.group)
         for gate in sorted(gates)
-        for view in groups(work.box, gate, state=("waiting", "timed_out"), older_than=PATIENCE_S, limit=_MOST)
+        for view in groups(work.box, gate, state=("waiting", "timed_out"), standing=True, limit=_MOST)
     ]
     places = [(one.view, one.place) for one in late if one.place is not None]
     if not places:
@@ -172,7 +186,11 @@ def _stopped(work: Work, name: str, none: str) -> Finding:
     ])  # fmt: skip
     needing = [one for one in found if one.needing]
     if not needing:
-        return Finding(name, State.OK, f"{told}; their time-outs run, or they have just begun to wait")
+        return Finding(
+            name,
+            State.OK,
+            f"{told}; none stands still: a hole does from its time-out on, or without one after a minute",
+        )
     first = needing[0]
     best = next(iter(standing(work.box, first.queue, first.group).commands), None)
     show = command("group", "show", of=first.group, queue=first.queue)
@@ -183,7 +201,7 @@ def _stopped(work: Work, name: str, none: str) -> Finding:
 def _turns(work: Work) -> Finding:
     """The groups at which turns fail, though the others of their queues go on."""
     with work.box.access.transaction() as transaction:
-        found = needs.groups_set_apart(transaction)
+        found = work.mine(needs.groups_set_apart(transaction))
     if not found:
         return Finding("turns", State.OK, "no turn of a group has failed within the minute")
     told = _listed([f"queue {one.queue!r}, group {one.group!r}{_example(one.error)}" for one in found])
@@ -195,7 +213,7 @@ def _turns(work: Work) -> Finding:
 
 def _restarts(work: Work) -> Finding:
     with work.box.access.transaction() as transaction:
-        found = needs.suspected_restarts(transaction)
+        found = work.mine(needs.suspected_restarts(transaction))
     if not found:
         return Finding("restarts", State.OK, "no producer seems to have begun anew")
     told = [
@@ -253,6 +271,18 @@ def _dialogs(work: Work) -> Finding:
         f"those that are there: seriatim dialogs cleanup --state DI, then --state ER"
     )
     return Finding("dialogs", State.WARNING, _listed(told), remedy)
+
+
+def _requests(work: Work) -> Finding:
+    with work.box.access.transaction() as transaction:
+        found = needs.unanswered_requests(transaction, OLD_S)
+    if not found:
+        return Finding("requests", State.OK, "no request has waited long for its reply")
+    told = [
+        f"{counted(one.requests, 'request')} for {one.reply!r} without a reply, the oldest since {_moment(one.since)}"
+        for one in found
+    ]
+    return Finding("requests", State.WARNING, _listed(told), command("trace", found[0].message_id))
 
 
 def _sessions(work: Work) -> Finding:
@@ -330,7 +360,7 @@ def _at_work(work: Work) -> Finding:
 
 def _workers(work: Work) -> Finding:
     with work.box.access.transaction() as transaction:
-        found = workers_of(transaction, WorkerFilter())
+        found = workers_of(transaction, WorkerFilter(work.queue))
     silent = [one for one in found if one.is_silent and not _has_ended(one)]
     if not silent:
         return Finding("workers", State.OK, "every process that works on a queue was heard of a moment ago")
@@ -375,7 +405,7 @@ def _has_ended(worker: WorkerView) -> bool:
 
 def _subscriptions(work: Work) -> Finding:
     with work.box.access.transaction() as transaction:
-        found = needs.stopped_subscriptions(transaction)
+        found = work.mine(needs.stopped_subscriptions(transaction))
     if not found:
         return Finding("subscriptions", State.OK, "all are started")
     told = [
@@ -423,7 +453,7 @@ def _transaction(one: OpenTransaction) -> str:
 
 def _pipelines(work: Work) -> Finding:
     with work.box.access.transaction() as transaction:
-        found = needs.pipeline_queues(transaction)
+        found = work.mine(needs.pipeline_queues(transaction))
     if not found:
         return Finding("pipelines", State.OK, "no queue belongs to a pipeline")
     told = [
@@ -470,6 +500,38 @@ def _moment(at: datetime | None) -> str:
 
 
 #: The checks by the names of their findings, in the order of the report.
+def _receive_ports(work: Work) -> Finding:
+    """The ports through which messages come in that stand still, or that nobody runs."""
+    known = ports(work.box)
+    if not known:
+        return Finding("receive ports", State.OK, "no message has come in through a port")
+    stopped = [one for one in known if one.is_held and one.problem is not None]
+    if stopped:
+        told = _listed([f"port {one.port!r}{_of_partition(one.partition)}: {one.problem}" for one in stopped])
+        return Finding("receive ports", State.WRONG, told, "mend what it names; the port goes on by itself")
+    left = [one for one in known if not one.is_held]
+    if left:
+        told = _listed(
+            [
+                f"port {one.port!r}{_of_partition(one.partition)}: nobody reads it since {_moment(one.seen_at)}"
+                for one in left
+            ]
+        )
+        remedy = f"start seriatim receive again; a port that is given up: {command('port', 'forget', of=left[0].port)}"
+        return Finding("receive ports", State.WARNING, told, remedy)
+    reused = [one for one in known if one.id_reused]
+    if reused:
+        told = _listed(
+            [f"port {one.port!r}: {counted(one.id_reused, 'message')} under an id with another body" for one in reused]
+        )
+        return Finding("receive ports", State.OK, f"all are read; {told} (property id_reused)")
+    return Finding("receive ports", State.OK, f"all {counted(len(known), 'partition is', 'partitions are')} read")
+
+
+def _of_partition(partition: str) -> str:
+    return f", {partition}" if partition else ""
+
+
 CHECKS: dict[str, Callable[[Work], Finding]] = {
     "faulted": _faulted,
     "unended": _unended,
@@ -482,6 +544,7 @@ CHECKS: dict[str, Callable[[Work], Finding]] = {
     "unrouted": _unrouted,
     "set aside": _set_aside,
     "dialogs": _dialogs,
+    "requests": _requests,
     "sessions": _sessions,
     "queues off": _off,
     "queues full": _full,
@@ -493,4 +556,10 @@ CHECKS: dict[str, Callable[[Work], Finding]] = {
     "transactions": _transactions,
     "pipelines": _pipelines,
     "bulk": _bulk_operations,
+    "receive ports": _receive_ports,
 }
+#: Those of one queue.
+OF_QUEUE = (
+    *("queues off", "queues full", "at work", "pipelines", "subscriptions", "faulted", "suspended", "waiting", "gates"),
+    *("turns", "restarts", "unended", "workers", "dead letters", "set aside"),
+)

@@ -241,10 +241,19 @@ CASES: dict[str, dict[str, Case]] = {
             SINGLE,
             (replace(FIFO, policy=sq.Unordered(), gate="out"), ALL, OUT),
         ),
+        "a plain number": Case(
+            in_turns(numbered(1)), (replace(STANDARD, sequence=sq.Sequence("version", epoch="version")), ALL)
+        ),
+        "no reply to a request": Case(
+            published([sq.Message(type="order", context={"customer": "c1", "version": 1, "correlation_id": "request-1"})])
+        ),
     },
     "a turn of the next numbers is judged without columns": {
         "": Case(in_turns(numbered(2, 1), numbered(3, 5), numbered(4)), (STANDARD, ALL)),
         "the group is Standard": Case(in_turns(numbered(2, 1)), (replace(STANDARD, policy=sq.BestEffort()), ALL)),
+        "its numbers are plain": Case(
+            in_turns(numbered(2, 1)), (replace(STANDARD, sequence=sq.Sequence("version", modulus=8)), ALL)
+        ),
         "the queue has no gate": Case(in_turns(numbered(1, 2)), (replace(STANDARD, gate="out"), ALL, OUT)),
         "messages have come, and all may leave at once": Case(in_turns(numbered(1, 2, 3), limit=2), (STANDARD, ALL)),
         "nothing else is to be done with them": Case(in_turns(numbered(2), numbered(1)), (STANDARD, ALL)),

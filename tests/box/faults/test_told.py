@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 
@@ -17,6 +18,7 @@ from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import dead_letters, invariants
 from seriatim.operations import messages as message_operations
 from seriatim.operations.messages import resubmit
+from seriatim.testing.work import work_off
 from tests.box.faults.test_failures import ask, by_itself, by_session, by_sql, failures, stray
 from tests.box.shop import define
 
@@ -42,6 +44,32 @@ def asked(monkeypatch):
 
 def short(found):
     return [tuple(one[key] for key in TOLD) for one in found]
+
+
+def test_failures_with_the_body(box):
+    """Of what a queue finds invalid, and of what its handler fails at; what reaches no queue is told as always."""
+    define(box, errors="continue", failures="with_body", retry=sq.Retry(attempts=1))
+    ask(box)
+    parts = [sq.Part("picture", "image/png", b"png")]
+    given = {"type": "order", "body": b"whole", "content_type": "text/plain", "parts": parts}
+    box.publish([
+        sq.Message(**given, message_id="invalid", context={"customer": "c1"}),
+        sq.Message(**given, message_id="fails", context={"customer": "c1", "version": 1}),
+        stray(message_id="stray"),
+    ])  # fmt: skip
+
+    def refuse(message, tx):
+        raise sq.Business("too much")
+
+    work_off(box, "shop", refuse, fails=True)
+    with box.session() as tx:
+        told = {one.context["parent_id"]: one for one in tx.receive("alarms", limit=10)}
+    assert json.loads(told.pop("stray").body)["message_id"] == "stray"
+    whole = {name: (one.body, one.content_type, list(one.parts)) for name, one in told.items()}
+    assert whole == dict.fromkeys(("invalid", "fails"), (b"whole", "text/plain", parts))
+    said = {name: (one.context["fault_kind"], one.context["error_text"]) for name, one in told.items()}
+    assert said == {"invalid": ("invalid", "the sequence is missing"), "fails": ("business", "too much")}
+    assert told["fails"].context["failed_ordinal"] == 1
 
 
 @pytest.mark.parametrize("how", [by_session, by_itself, by_sql])

@@ -181,7 +181,8 @@ def test_where_no_gate_is_an_answer_is_its_message(gated):
         with pytest.raises(sq.UsageError, match="not in hand"):
             tx.publish(order(), cause=result)
     (stored,) = rows(gated, "SELECT context, body FROM {schema}.spool WHERE message_id = 'm'")
-    assert (stored.context, bytes(stored.body)) == ({"location_key": "a", "unique_key": "k"}, b"x")
+    belongs = dict.fromkeys(("parent_id", "correlation_id"), message.message_id)
+    assert (stored.context, bytes(stored.body)) == ({"location_key": "a", "unique_key": "k", **belongs}, b"x")
     for wrong in (lambda: sq.Answer(out(), out()), lambda: sq.Answer(message, [out()])):
         with pytest.raises(sq.UsageError, match="is not a"):
             wrong()

@@ -213,6 +213,7 @@ def test_what_a_role_may_call_looks_by_itself_whether_it_may(team):
         "link_trace",
     }  # they answer everybody, and whom they don't know they tell nothing
     known |= {"find_token", "is_own_space"}  # of a token that one has; of one's own ids
+    known |= {"asked_for", "answered", "replies_of"}  # of requests whose ids nobody can guess, and of one's own
     known |= {"look_at_identity", "identity_shown", "why_disabled"}  # which box it is, and whether it is disabled
     of_dialogs = {"try_begin", "try_send", "try_send_run", "try_end", "try_set_timer", "try_move", "converse"}
     of_dialogs |= {"drop_ended", "fail_dialogs", "group_of", "history_of", "is_due", "fire_dialogs"}

@@ -91,7 +91,7 @@ def test_no_such_group_or_queue(q):
     with pytest.raises(sq.UsageError, match="no group 'x' in queue 'orders'"):
         groups.group_view(q, "orders", "x")
     with pytest.raises(sq.UsageError, match="no group 'x' in queue 'orders'"):
-        groups.suspend(q, "orders", "x", **BY)
+        groups.close(q, "orders", "x", **BY)
     with pytest.raises(sq.UsageError, match="no queue 'ordres'"):
         groups.suspend(q, "ordres", "x", **BY)
     assert logged(q) == []

@@ -232,7 +232,6 @@ SETTINGS = [case("unrouted", "nothing")]
 
 STANDARD = [
     case("start", "two"),
-    case("start", "told"),
     case("settle", "1s"),
     case("start", "1.5"),
     case("increment", "0"),
@@ -258,7 +257,6 @@ BEST_EFFORT = [
     case("late", "by"),
 ]  # fmt: skip
 UNIT_OF_WORK = [
-    case("start", "0", size="3"),
     case("once", "false", size="3"),
     case("on_timeout", "deliver", size="3", timeout="5s"),
     case("size", "0"),

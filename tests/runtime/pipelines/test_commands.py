@@ -112,7 +112,7 @@ def story(spark, tmp_path_factory):
         command("restart", "anew", "n"),
         command("skip_message", "out", "o", message="crm/a.json:9"),
         command("resume", "hole", "refused"),
-        command("suspend", "nobody", "unknown"),
+        command("abort", "nobody", "unknown"),
         command("skip_hole", "hole", "dry", dry_run=True),
     )
     same = command("skip_hole", "look-one", "same")
@@ -123,7 +123,7 @@ def story(spark, tmp_path_factory):
     of_b = [("hole", 3), ("stop", 2), ("reset", 4), ("abort", 1), ("abort", 2), ("close", 2), ("out", 1), ("out", 2)]
     put(folder, "b", of_b)
     ran(once=True)
-    told(folder, same, command("suspend", "x"), command("suspend", "x", dry_run=True))
+    told(folder, same, command("abort", "x"), command("abort", "x", dry_run=True))
     ran(once=True)
     seen.delivered = delivered(folder)
     seen.answers = answers(folder)

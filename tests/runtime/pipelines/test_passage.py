@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from seriatim.pipeline.files.pipeline_file import load
@@ -19,13 +21,14 @@ receive:
       at: {path: $.at, type: timestamp}
       weight: {path: $.weight, type: double}
       kind: $.kind
+      through: {path: $.through, type: long}
   - location: till
     source: {format: csv, path: IN, options: {header: 'true'}}
-    promote: {customer: customer, version: {path: version, type: long}, at: {path: at, type: timestamp}, kind: kind}
+    promote: {customer: customer, version: {path: version, type: long}, at: {path: at, type: timestamp}, kind: kind, through: {path: through, type: long}}
   - location: lines
     source: {format: json, path: IN}
     split: $.lines
-    promote: {customer: {path: $.customer, envelope: true}, version: {path: $.line, type: long}, at: {path: $.at, type: timestamp}}
+    promote: {customer: {path: $.customer, envelope: true}, version: {path: $.line, type: long}, at: {path: $.at, type: timestamp}, through: {path: $.t, type: long}}
 route:
   - to: ordered
     where: "kind IS NULL OR kind <> 'note'"
@@ -43,6 +46,13 @@ route:
     where: "kind = 'ticket'"
     resequence: {policy: standard, group: customer, sequence: ticket}
     deliver: {format: json, path: out/tickets}
+  - to: ranges
+    where: "kind = 'range' OR kind = 'snapshot' OR kind = 'status'"
+    resequence:
+      policy: standard
+      group: customer
+      sequence: {by: version, through: through, base: "kind = 'snapshot'", unnumbered: "kind = 'status'"}
+    deliver: {format: json, path: out/ranges}
   - to: notes
     where: "kind = 'note'"
     resequence: {policy: unordered}
@@ -102,6 +112,28 @@ def test_a_message_that_had_passed_goes_where_it_came_from(passage):
     # What somebody has edited counts before the body.
     by_hand = edited | {"version": 9}
     assert ways(passage, by_hand, anew=False, edited=("body", "version"), only="ordered") == [("ordered", "d", 9, None)]
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ({"kind": "range", "version": 3, "through": 5}, (3, None, {"through": 5, "epoch": None, "void": False})),
+        ({"kind": "snapshot", "version": 3, "through": 5}, (5, 16, {"through": 5, "epoch": None, "void": False})),
+        ({"kind": "status"}, (0, 64, {"through": 0, "epoch": None, "void": False})),
+        (
+            {"kind": "range", "version": 3, "through": 2},
+            "it is still invalid: the last number that it covers is below the first",
+        ),
+    ],
+)
+def test_what_its_number_means_goes_back_with_it(passage, body, wanted):
+    fields = LATE | {"body": json.dumps({"customer": "c", **body})}
+    (found,) = passage.ways([Request(fields, edited=("body",), only="ranges")])
+    if isinstance(wanted, str):
+        assert [str(one) for one in found] == [wanted]
+    else:
+        (entry,) = found
+        assert (entry.sequence, entry.size, entry.numbers) == wanted
 
 
 def test_its_columns_are_all_there(passage):

@@ -37,8 +37,15 @@ def command(verb: str, key: str, **more: Any) -> Command:
 
 def test_an_unknown_group_gets_no_state_and_a_dry_run_leaves_it_as_it_was() -> None:
     operator = Operator()
-    (answer,) = operator.run([command("suspend", "a")], [])
+    (answer,) = operator.run([command("abort", "a")], [])
     assert (answer["result"], answer["at"]) == ("unknown", AT + 1)
+    tried, refused = operator.run([command("suspend", "a", dry_run=True), command("resume", "a")], [])
+    assert (tried["result"], tried["before"], tried["after"]) == ("done", "ready", "suspended")
+    assert refused["result"] == "unknown"
+    (refused,) = operator.run([command("reset", "a")], [])
+    assert refused["result"] == "refused"
+    (nameless,) = operator.run([command("suspend", "")], [])
+    assert nameless["result"] == "unknown"
     assert operator.index() is None
     operator.run([], [packet([("a", 2, 1)])])
     before = operator.index()
@@ -54,13 +61,24 @@ def test_commands_are_obeyed_in_their_order_and_before_the_data_however_the_rows
         operator = Operator()
         operator.run([], [packet([("a", 2, 1), ("b", 1, 2)])])
         answers = operator.run(
-            [command("suspend", "a"), command("resume", "a"), command("skip_hole", "a"), command("suspend", "c")],
+            [command("suspend", "a"), command("resume", "a"), command("skip_hole", "a"), command("abort", "c")],
             [packet([("a", 1, 3), ("c", 1, 4)])],
             backwards=backwards,
         )
         assert [(one["verb"], one["result"]) for one in answers] == [
-            ("suspend", "done"), ("resume", "done"), ("skip_hole", "done"), ("suspend", "unknown"),
+            ("suspend", "done"), ("resume", "done"), ("skip_hole", "done"), ("abort", "unknown"),
         ]  # fmt: skip
+
+
+def test_a_group_begins_with_a_command_and_the_next_ones_find_it() -> None:
+    operator = Operator()
+    answers = operator.run([command("suspend", "a"), command("resume", "a"), command("suspend", "a")], [])
+    assert [(one["result"], one["after"]) for one in answers] == [
+        ("done", "suspended"), ("done", "ready"), ("done", "suspended"),
+    ]  # fmt: skip
+    operator.run([], [packet([("a", 1, 1)])])
+    (resumed,) = operator.run([command("resume", "a")], [])
+    assert (resumed["before"], resumed["after"], resumed["released"]) == ("suspended", "ready", 1)
 
 
 def test_a_bucket_remembers_the_last_commands_that_it_has_obeyed() -> None:
@@ -96,7 +114,7 @@ def test_what_follows_a_message_that_was_put_back_is_obeyed_behind_it(backwards:
     operator = OneBucket()
     assert released(operator.called(AT, [packet([("a", 1, 1), ("a", 4, 2)])])) == [("a", 1, False)]
     commands = [
-        command("suspend", "b"),
+        command("abort", "b"),
         put_back("a", 2),
         command("skip_hole", "a", arguments={"through": 3}),
         put_back("a", 3),
@@ -106,7 +124,7 @@ def test_what_follows_a_message_that_was_put_back_is_obeyed_behind_it(backwards:
     assert released(found) == [("a", 2, False), ("a", 4, False), ("a", 3, True), ("a", 5, False)]
     (report,) = map(json.loads, found["report"].dropna())
     assert [(one["verb"], one["result"]) for one in report["answers"]] == [
-        ("suspend", "unknown"), ("resubmit", "done"), ("skip_hole", "done"), ("resubmit", "done"), ("skip_hole", "unknown"),
+        ("abort", "unknown"), ("resubmit", "done"), ("skip_hole", "done"), ("resubmit", "done"), ("skip_hole", "unknown"),
     ]  # fmt: skip
     assert report["put_back"] == {"q": 2}
     again = operator.called(AT + 2, [], [commands[1], commands[2], commands[1]])

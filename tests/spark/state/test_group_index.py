@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from seriatim import CheckpointMismatch, Queue, Standard
+from seriatim import CheckpointMismatch, Queue, Sequence, Standard
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
-from seriatim.kernel.groups.policy import with_stays
-from seriatim.kernel.groups.state import State
+from seriatim.kernel.groups.numbers import with_numbers
+from seriatim.kernel.groups.policy import StandardNumbers, with_stays
+from seriatim.kernel.groups.state import NOTHING, State
 from seriatim.spark.resequence.bucket import KEY, SEQUENCE, Bucket, Plan
 from seriatim.spark.state import group_index
 from seriatim.spark.state.destination_history import DestinationHistory
@@ -90,6 +91,30 @@ def test_every_rule_has_its_place():
         assert again.queues[name].incarnation == one.incarnation
         assert again.queues[name].keys == KEYS
     assert again.to_bytes() == index.to_bytes()
+
+
+def test_what_numbers_mean_has_its_place():
+    """Ends of what is held and of what is remembered, epochs, lives, and what was skipped in the epoch before; beside plain numbers."""
+    policy = with_numbers(Standard(remember=2), Sequence("n", through="t", epoch="e"))
+    assert isinstance(policy, StandardNumbers)
+    came = arrivals((0, 1, 1, 5), (0, 5, 1, 6), (0, 1, 1, 7), (0, 4, 1, 8), (1, 2, 1, 0))
+    came = came.with_columns(through=came.sequence + np.array([2, 0, 1, 3, 0]), epoch=np.array([1, 1, 2, 2, 4]))
+    state = kernel.offer(policy, kernel.new_state(policy, 3), came).state
+    assert (state.held.through.tolist(), state.held.epoch.tolist(), state.remembered.through.tolist()) == (
+        [7, 2],
+        [2, 4],
+        [2],
+    )
+    assert state.known_lives.epoch.tolist()[:2] == [2, 4]
+    assert (state.ended.first.tolist(), state.ended.last.tolist()) == ([NOTHING + 1, 4, 6], [0, 4, 2**63 - 1])
+    index = index_of(odd=state, plain=state_of(PLAIN, (0, 1, 1, 0), (1, 2, 1, 0)), new=kernel.new_state(policy, 3))
+    again = Index.from_bytes(index.to_bytes(), "of this test")
+    for name, one in index.queues.items():
+        same(again.queues[name].state, one.state)
+    assert (again.queues["plain"].state.lives, again.queues["plain"].state.held.through) == (None, None)
+    assert again.to_bytes() == index.to_bytes()
+    plain = columns(index_of(plain=state_of(PLAIN, (0, 1, 1, 0), (1, 2, 1, 0))).to_bytes())
+    assert not [name for name in plain if name.startswith(("lives", "ended")) or name.endswith((".through", ".epoch"))]
 
 
 def test_a_rule_that_no_queue_uses_has_no_column():

@@ -101,7 +101,8 @@ class PublishCall(NamedTuple):
 class RoutedPart(NamedTuple):
     """Messages that one statement takes in. `messages`: the number of messages. `first`: the first message. `entries`: the number of their
     entries in queues. `problem`: the reason why the first entry is set aside. `has_keys`: whether messages of the call have unique keys.
-    `is_numbered`: whether it gets the number of its place at a gate when it comes in.
+    `is_numbered`: whether it gets the number of its place at a gate when it comes in. `means`: whether numbers of the call aren't plain.
+    `may_be_reply`: whether its correlation is one that the box has drawn for a request.
     """
 
     messages: int
@@ -110,6 +111,8 @@ class RoutedPart(NamedTuple):
     problem: str | None
     has_keys: bool
     is_numbered: bool = False
+    means: bool = False
+    may_be_reply: bool = False
 
 
 class GroupTurn(NamedTuple):
@@ -210,12 +213,15 @@ SINGLE_MESSAGE = FastPath[RoutedPart](
         "the entry is valid": lambda case: case.problem is None,
         "no unique key": lambda case: not case.has_keys,
         "no number of a place": lambda case: not case.is_numbered,
+        "a plain number": lambda case: not case.means,
+        "no reply to a request": lambda case: not case.may_be_reply,
     },
 )
 NEXT_NUMBERS = FastPath[GroupTurn](
     "a turn of the next numbers is judged without columns",
     {
         "the group is Standard": lambda case: isinstance(case.policy, Standard),
+        "its numbers are plain": lambda case: not case.queue.means,
         "the queue has no gate": lambda case: case.queue.gate_id is None,
         "messages have come, and all may leave at once": lambda case: (
             case.row.sequences is not None and 0 < len(case.row.sequences) <= case.at_most

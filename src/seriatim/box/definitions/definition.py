@@ -137,9 +137,15 @@ class BoxQueue:
         return self.has_gate and not self.has_groups
 
     @cached_property
+    def means(self) -> bool:
+        """Whether its numbers aren't plain: a `Sequence` says what they mean, or the first number of a group is found out."""
+        return self.declared.means
+
+    @cached_property
     def is_fifo(self) -> bool:
         """Whether all its groups are first in, first out, whatever their messages say."""
-        return isinstance(self.declared.policy, Fifo) and not self.declared.policies and not self.declared.has_stays
+        one = self.declared
+        return isinstance(one.policy, Fifo) and not one.policies and not one.has_stays and not self.means
 
     @cached_property
     def holds(self) -> bool:

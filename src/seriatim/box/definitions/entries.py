@@ -13,7 +13,8 @@ __all__ = ["Entries"]
 class Entries:
     """Entries of queues, as columns: a value for each. `places` are the rows of their messages.
 
-    `keys`: the unique keys of their messages, None for one without; None where no message of the batch has any.
+    `keys`: the unique keys of their messages, None for one without; None where no message of the batch has any. `meanings`: what their
+    numbers mean, as they are stored (``meaning.py``); likewise.
 
     Nobody changes them: the router gives the same to many.
     """
@@ -27,6 +28,7 @@ class Entries:
     problems: Sequence[str | None]
     subscriptions: Sequence[str]
     keys: Sequence[str | None] | None = None
+    meanings: Sequence[str | None] | None = None
 
     def take(self, kept: Sequence[int]) -> Entries:
         """Some of them: those at these positions, in this order."""

@@ -119,6 +119,8 @@ def _unfit_gate(gate: BoxQueue) -> Iterator[str]:
         ),
     )
     yield from (what for value, what in refused if value is not None)
+    if gate.means:
+        yield "it finds out its first number, and places begin at 1"
     if one.has_stays:
         yield "messages open or close its groups, and it takes what has a place"
 
@@ -148,6 +150,8 @@ def _check_through(after: Definitions, name: str, where: str) -> None:
         what = f"it is the gate of queue {after.gates[name].declared.name!r}"
     elif queue.serves:
         what = "it is the queue of a service"
+    elif queue.means:
+        what = "it says what its numbers mean"
     elif queue.owner is not None:
         what = f"it belongs to the pipeline {queue.owner!r}"
     if what is not None:

@@ -17,7 +17,8 @@ __all__ = ["frozen", "judged_by", "moves_timers", "named_by", "retyped"]
 #: By these a queue has judged its groups, and would have judged otherwise.
 _FROZEN_OF_QUEUE: Mapping[str, Callable[[Queue], object]] = {
     "group": lambda one: one.group.by,
-    "sequence": lambda one: one.sequence,
+    # Another filter is for messages that come, as below.
+    "sequence": lambda one: {name: name in one.says.filters or text for name, text in one.says.given().items()},
     "group.by_type": lambda one: one.group.by_type is None,
     # Groups are open or not; another filter is for messages that come.
     "group.opens": lambda one: one.group.opens is None,
@@ -26,10 +27,10 @@ _FROZEN_OF_QUEUE: Mapping[str, Callable[[Queue], object]] = {
 _FROZEN_OF_POLICY: Mapping[type[Policy], tuple[str, ...]] = {
     Standard: ("start", "increment"),
     BestEffort: ("by",),
-    UnitOfWork: ("size", "last"),
+    UnitOfWork: ("size", "last", "start", "once"),
 }
 #: By these it is told when a group has to be looked at.
-_TIMERS = ("hole_timeout", "hole_retries", "on_hole", "window", "buffer", "max_rows", "timeout")
+_TIMERS = ("hole_timeout", "hole_retries", "on_hole", "window", "buffer", "max_rows", "timeout", "settle")
 
 
 def frozen(old: Queue, new: Queue) -> list[str]:
@@ -76,12 +77,12 @@ def retyped(old: MessageType, new: MessageType) -> set[str]:
 def judged_by(queue: Queue) -> set[str]:
     """The properties whose values a queue has stored: groups, sequences and sizes."""
     sizes = [one.size for one in queue.all_policies() if isinstance(one, UnitOfWork)]
-    return {name for name in (queue.group.by, queue.sequence, *sizes) if isinstance(name, str)}
+    return {name for name in (queue.group.by, *queue.says.names, *sizes) if isinstance(name, str)}
 
 
 def named_by(queue: Queue) -> set[str]:
     """All properties that a queue names."""
     found = judged_by(queue) | ({queue.priority} if queue.priority else set()) | set(queue.compare or ())
     filters = [one.last for one in queue.all_policies() if isinstance(one, UnitOfWork)]
-    filters += [queue.group.opens, queue.group.closes]
+    filters += [queue.group.opens, queue.group.closes, *queue.says.filters.values()]
     return found.union(*(named(one) for one in filters if isinstance(one, str)))

@@ -20,11 +20,14 @@ from seriatim.box.definitions.entries import Entries
 from seriatim.box.definitions.fingerprint import of_content, plain
 from seriatim.box.definitions.gates import Gates
 from seriatim.box.definitions.marks import written
+from seriatim.box.definitions.meaning import Meaning
 from seriatim.box.definitions.unique import with_keys
 from seriatim.box.notice import MessageFailed, Notice, invalid, unrouted
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.filters.filter import Expression, Type
 from seriatim.kernel.filters.filter_eval import Values, evaluate
+from seriatim.kernel.groups.number_reader import NumberReader
+from seriatim.kernel.groups.numbers import VOID
 from seriatim.kernel.groups.policy import Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.kernel.groups.sequence import key_problem
 from seriatim.kernel.match import Matcher
@@ -47,8 +50,9 @@ from seriatim.pipeline.types.typed_message import MessageTypes, Typed
 __all__ = ["Entries", "Routed", "Router", "broken_in", "router_of"]
 
 _Columns: TypeAlias = tuple[
-    Sequence[str | None], Sequence[int | None], Sequence[int | None], Sequence[int], Sequence[str | None]
-]
+    Sequence[str | None], Sequence[int | None], Sequence[int | None], Sequence[int], Sequence[str | None],
+    Sequence[str | None] | None,
+]  # fmt: skip
 #: The group of messages in a queue that has none.
 _NO_GROUP = ""
 _MIDDLE = 5
@@ -75,7 +79,8 @@ class Routed:
 
     `numbered`: the queues of the box whose entries get a number when they are stored: a place, as `BoxQueue.numbers`, or their sequence
     from their tickets.
-    `gates`: the gates, if an entry is in a queue on the way to one, or in one.
+    `gates`: the gates, if an entry is in a queue on the way to one, or in one. `awaited`: the rows of messages that reach no queue, and
+    are kept as replies to requests.
     """
 
     version: int
@@ -83,6 +88,7 @@ class Routed:
     entries: Entries
     numbered: frozenset[int] = frozenset()
     gates: Gates | None = None
+    awaited: frozenset[int] = frozenset()
 
     @property
     def on_way(self) -> bool:
@@ -99,7 +105,7 @@ class Routed:
     def notices(self, definitions: Definitions, messages: Sequence[Message], *, again: bool = False) -> list[Notice]:
         """The notices for messages that were routed now, and are new to the box or to their queues."""
         entries, queues = self.entries, {one.queue_id: name for name, one in definitions.queues.items()}
-        wanted = set(entries.places)
+        wanted = self.awaited.union(entries.places)
         unwanted = [] if again else [row for row in range(len(messages)) if row not in wanted]
         refused = [
             (messages[place], queues.get(queue_id), group, problem)
@@ -163,6 +169,15 @@ class Router:
             ]
             for name, one in definitions.queues.items()
             if one.declared.has_stays and ("queue", name) not in self.unfit
+        }
+        #: By queue the filters that say what its numbers mean, with their texts.
+        self._meaning: dict[str, list[tuple[str, Expression]]] = {
+            name: [
+                (text, self._filter(text, f"queue {name!r}: {what}"))
+                for what, text in one.declared.says.filters.items()
+            ]
+            for name, one in definitions.queues.items()
+            if one.declared.says.says() and ("queue", name) not in self.unfit
         }
         self._needed = self._needed_properties()
         # Where one message goes, by its values of the properties that filters look at.
@@ -351,7 +366,7 @@ class Router:
             one = queue.declared
             sizes = [policy.size for policy in one.all_policies() if isinstance(policy, UnitOfWork)]
             kind = "type" if one.group.by_type is not None else None
-            named = (one.group.by, one.sequence, one.priority, kind, *sizes, *(one.compare or ()))
+            named = (one.group.by, *one.says.names, one.priority, kind, *sizes, *(one.compare or ()))
             names |= {name for name in named if isinstance(name, str)}
             names |= (
                 {str(one.group.by), *self._correlation.names[one.name]}
@@ -359,7 +374,8 @@ class Router:
                 else set()
             )
         names |= {each.name for last in self._lasts.values() for each in properties(last)}
-        names |= {each.name for its in self._stays.values() for _, one in its for each in properties(one)}
+        filters = [one for its in (*self._stays.values(), *self._meaning.values()) for _, one in its]
+        names |= {each.name for one in filters for each in properties(one)}
         return {name: self._types.properties[name] for name in names if name in self._types.properties}
 
     def _addressed(self, typed: Typed) -> list[tuple[int, int]]:
@@ -449,27 +465,30 @@ class Router:
             queue = self._destinations[number].declared
             if (wrong := self._problem_of(queue.name)) is not None:
                 n = len(rows)
-                made.append(([None] * n, [None] * n, [None] * n, [_MIDDLE] * n, [wrong] * n))
+                made.append(([None] * n, [None] * n, [None] * n, [_MIDDLE] * n, [wrong] * n, None))
                 continue
             columns_of = self._columns_by_type if queue.group.by_type is not None else self._columns_of
             made.append(columns_of(queue, found, rows, groups_led, messages))
             if queue.name in self._gates:
                 made[-1] = self._refused(queue.name, typed, rows, made[-1])
-        whole = made[0] if len(made) == 1 else _merged(made, [places for _, places, _ in bound.parts], len(bound.rows))
-        return Entries(bound.rows, bound.queue_ids, *whole, bound.subscriptions)
+        *whole, meanings = (
+            made[0] if len(made) == 1 else _merged(made, [places for _, places, _ in bound.parts], len(bound.rows))
+        )
+        return Entries(bound.rows, bound.queue_ids, *whole, bound.subscriptions, meanings=meanings)
 
     def _refused(self, queue: str, typed: Typed, rows: Sequence[int], made: _Columns) -> _Columns:
         """The columns of a gate, or of a queue that has one: messages that it doesn't take have a problem, and no group."""
         wrong = [self._gates.problem(queue, typed.contexts[row]) for row in rows]
         if not any(wrong):
             return made
-        groups, sequences, sizes, priorities, problems = made
+        groups, sequences, sizes, priorities, problems, meanings = made
         return (
             [None if why else key for key, why in zip(groups, wrong, strict=True)],
             sequences,
             sizes,
             priorities,
             [why or problem for why, problem in zip(wrong, problems, strict=True)],
+            meanings,
         )
 
     def _columns_by_type(
@@ -482,20 +501,21 @@ class Router:
     ) -> _Columns:
         """Like `_columns_of`, for a queue that orders each type by itself: its groups begin with the type."""
         kinds: list[str] = [str(kind) for kind in _picked(found, "type", rows)]
-        made: list[list[Any]] = [[None] * len(rows) for _ in range(5)]
+        made: list[list[Any]] = [[None] * len(rows) for _ in range(6)]
         for kind in dict.fromkeys(kinds):
             mine = [at for at, its in enumerate(kinds) if its == kind]
-            groups, *others, problems = self._columns_of(
+            groups, *others, problems, meanings = self._columns_of(
                 self._of_type(one, kind), found, [rows[at] for at in mine], None, messages
             )
+            others.append(meanings or [None] * len(mine))
             for at, inner, problem, *values in zip(mine, groups, problems, *others, strict=True):
                 whole, why = None if inner is None else group_of_type(kind, inner), problem
                 if whole is not None and why is None and (reason := key_problem(whole)):
                     whole, why = None, REASONS[reason]
                 for column, value in zip(made, (whole, *values, why), strict=True):
                     column[at] = value
-        groups, sequences, sizes, priorities, problems = made
-        return groups, sequences, sizes, priorities, problems
+        groups, sequences, sizes, priorities, meanings, problems = made
+        return groups, sequences, sizes, priorities, problems, meanings if any(meanings) else None
 
     def _of_type(self, one: Queue, kind: str) -> Queue:
         """A queue as it orders the messages of one type."""
@@ -520,7 +540,7 @@ class Router:
             levels = _picked(found, one.priority, rows)
             priorities = [_MIDDLE if level is None else min(max(level, 1), 10) for level in levels]
         if isinstance(one.policy, Unordered) and one.gate is None:
-            return [_NO_GROUP] * n, [None] * n, [None] * n, priorities, [None] * n
+            return [_NO_GROUP] * n, [None] * n, [None] * n, priorities, [None] * n, None
         keys = self._keys(str(one.group.by), found, rows)
         if led is not None:
             keys = [key if to is None else to.group for key, to in zip(keys, led, strict=True)]
@@ -530,11 +550,14 @@ class Router:
             reasons = [Reason.NONE] * n
         sequences: list[int | None] = [None] * n
         if not isinstance(one.policy, Fifo | Unordered) and not by_ticket(one):
-            sequences = _picked(found, one.sequence, rows)
+            sequences = _picked(found, one.numbered_by, rows)
             reasons = [
                 why or (Reason.SEQUENCE_MISSING if number is None else Reason.NONE)
                 for why, number in zip(reasons, sequences, strict=True)
             ]
+        meanings: Sequence[str | None] | None = None
+        if one.name in self._meaning:
+            sequences, reasons, meanings = self._meant(one, found, rows, sequences, reasons)
         sizes: list[int | None] = [None] * n
         if isinstance(one.policy, UnitOfWork):
             sizes = self._sizes(one.name, one.policy, found, rows, sequences)
@@ -550,7 +573,35 @@ class Router:
         if any(reasons):
             problems = [REASONS[why] if why else None for why in reasons]
             keys = [None if why in _UNKEPT else key for key, why in zip(keys, reasons, strict=True)]
-        return keys, sequences, sizes, priorities, problems
+        return keys, sequences, sizes, priorities, problems, meanings
+
+    def _meant(
+        self,
+        one: Queue,
+        found: Mapping[str, Column],
+        rows: Sequence[int],
+        sequences: list[int | None],
+        reasons: list[Reason],
+    ) -> tuple[list[int | None], list[Reason], Sequence[str | None] | None]:
+        """Numbers, problems and meanings of messages, by what the queue's numbers mean."""
+        says = one.says
+        columns_of = {name: _picked(found, name, rows) for name in says.names}
+        columns_of |= {text: self._holds(filter_, found, rows).tolist() for text, filter_ in self._meaning[one.name]}
+        reader, plain = NumberReader(one.policy_of(None), says), says.says() == ["void"]
+        numbers, whys = [*sequences], [*reasons]
+        texts: list[str | None] = []
+        for at, values in enumerate(zip(*columns_of.values(), strict=True)):
+            value = dict(zip(columns_of, values, strict=True))
+            if plain:
+                texts.append(Meaning(VOID, numbers[at] or 0).written() if reader.is_void(value) else None)
+                continue
+            read = reader.read(None, value, void=False)
+            numbers[at] = None if read.reason or reader.is_bare(value) else read.number
+            if whys[at] in (Reason.NONE, Reason.SEQUENCE_MISSING):
+                whys[at] = read.reason
+            means = None if read.reason else Meaning.of(read)
+            texts.append(None if means is None else means.written())
+        return numbers, whys, texts if any(texts) else None
 
     def _sizes(
         self,
@@ -562,10 +613,11 @@ class Router:
     ) -> list[int | None]:
         """The sizes of sets, for messages that contain the size."""
         if (last := self._lasts.get((name, policy))) is not None:
-            whole = len(found[str(self._queues[name].declared.sequence)].values)
-            given = _arrays(found, (each.name for each in properties(last)))
-            is_last = np.broadcast_to(evaluate(last, given, whole)[0], whole)[rows].tolist()
-            return [number if last else None for last, number in zip(is_last, sequences, strict=True)]
+            is_last = self._holds(last, found, rows).tolist()
+            return [
+                number - policy.start + 1 if last and number is not None else None
+                for last, number in zip(is_last, sequences, strict=True)
+            ]
         return _picked(found, policy.size, rows) if isinstance(policy.size, str) else [None] * len(rows)
 
     def _bits(
@@ -574,11 +626,15 @@ class Router:
         """Whether messages open their groups, and close them, as bits."""
         bits = np.zeros(len(rows), np.int64)
         for bit, expression in its:
-            names = [each.name for each in properties(expression)]
-            whole = max((len(found[name].values) for name in names), default=max(rows, default=0) + 1)
-            says = np.broadcast_to(evaluate(expression, _arrays(found, names), whole)[0], whole)[rows]
-            bits += bit * says
+            bits += bit * self._holds(expression, found, rows)
         return bits.tolist()
+
+    def _holds(self, expression: Expression, found: Mapping[str, Column], rows: Sequence[int]) -> Bools:
+        """Whether a filter holds for each of some messages."""
+        names = [each.name for each in properties(expression)]
+        whole = max((len(found[name].values) for name in names), default=max(rows, default=0) + 1)
+        holds: Bools = np.broadcast_to(evaluate(expression, _arrays(found, names), whole)[0], whole)[rows]
+        return holds
 
     def _keys(self, name: str | None, found: Mapping[str, Column], rows: Sequence[int]) -> list[str | None]:
         if name is None or name not in found:
@@ -610,10 +666,14 @@ def _merged(made: Sequence[_Columns], places: Sequence[Sequence[int]], size: int
     sizes: list[int | None] = [None] * size
     priorities = [_MIDDLE] * size
     problems: list[str | None] = [None] * size
-    for part, its in zip(made, places, strict=True):
+    meanings: list[str | None] | None = None if all(part[-1] is None for part in made) else [None] * size
+    for (*part, its_meanings), its in zip(made, places, strict=True):
         for place, *values in zip(its, *part, strict=True):
             groups[place], sequences[place], sizes[place], priorities[place], problems[place] = values
-    return groups, sequences, sizes, priorities, problems
+        if meanings is not None and its_meanings is not None:
+            for place, text in zip(its, its_meanings, strict=True):
+                meanings[place] = text
+    return groups, sequences, sizes, priorities, problems, meanings
 
 
 def _picked(found: Mapping[str, Column], name: str | None, rows: Sequence[int]) -> list[Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue, Definitions
+from seriatim.box.definitions.meaning import Shown
 from seriatim.box.messages.dialog import dialog_of
 from seriatim.pipeline.types.message import Part, Property, Received, Ticket
 
@@ -69,6 +70,7 @@ def received_of(
         ticket=Ticket(row.location, row.epoch, row.number),
         group=group,
         sequence=None if queue.declared.sequence is None else sequence,
+        **(Shown.of(row.meaning, epochs=queue.declared.says.epoch is not None) if queue.means else {}),
         ordinal=ordinal,
         late=late,
         attempt=row.attempt + 1,

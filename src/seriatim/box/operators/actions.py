@@ -34,8 +34,8 @@ from seriatim.box.operators.take_out import (
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.turn_result import ActionResult
 from seriatim.box.turns.turns import Turns
-from seriatim.box.views.groups import GroupView, group_of
-from seriatim.errors import ActionRefused, GroupChanged, Unavailable, UsageError, shown
+from seriatim.box.views.groups import GroupView, group_of, new_group
+from seriatim.errors import ActionRefused, GroupChanged, NotFound, Unavailable, UsageError, shown
 from seriatim.kernel.groups.policy import Policy, Standard
 from seriatim.kernel.groups.state import State
 from seriatim.kernel.groups.states import TRIED_AGAIN, GroupState
@@ -136,7 +136,7 @@ def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = Non
     locked = turns.lock(queue, 1, asked.group, _BRIEFLY_MS)
     if not locked.keys and asked.action is Action.ABORT and fence_off(transaction, queue, asked.group):
         locked = turns.lock(queue, 1, asked.group, _BRIEFLY_MS)
-    found = group_of(transaction, asked.queue, asked.group)
+    found = _found(transaction, queue, asked)
     _check_seen(asked, found)
     if not locked.keys:
         # Somebody had it a moment ago: a state that doesn't say so is younger than that, or stops the group as well.
@@ -150,9 +150,19 @@ def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = Non
                 where=f"queue {asked.queue!r}, group {asked.group!r}",
                 remedy="try again after that session has ended",
             )
-        found = group_of(transaction, asked.queue, asked.group)  # as that session has left it
+        found = _found(transaction, queue, asked)  # as that session has left it
         _check_seen(asked, found)
     return _done(transaction, turns, queue, locked, asked, found)
+
+
+def _found(transaction: Transaction, queue: BoxQueue, asked: ActionRequest) -> GroupView:
+    """The group; one of which no message has come yet, for an action with which it can begin."""
+    try:
+        return group_of(transaction, asked.queue, asked.group)
+    except NotFound:
+        if not (queue.has_groups and VERBS[asked.action].begins):
+            raise
+        return new_group(asked.queue, asked.group)
 
 
 def take_out(transaction: Transaction, queue: BoxQueue, message_id: str, by: Operator) -> Operation:
@@ -259,7 +269,7 @@ def require_of(found: GroupView, action: Action, *, named: bool = False) -> None
 def _requested(transaction: Transaction, queue: BoxQueue, asked: ActionRequest, found: GroupView) -> Operation:
     parameters = {"of_queue": queue.queue_id, "of_group": asked.group, "its_action": asked.action}
     transaction.do("request", **parameters)
-    after = group_of(transaction, asked.queue, asked.group).state
+    after = _found(transaction, queue, asked).state
     number = _log(transaction, asked, {"obeyed": False, "before": found.state})
     return Operation(number, asked.action, asked.queue, asked.group, False, found.state, after, released=0, set_aside=0)
 
@@ -391,7 +401,8 @@ def unlocked(view: GroupView) -> GroupState:
     """The state of a group apart from this transaction's own lock."""
     if view.state is not GroupState.LOCKED:
         return view.state
-    return GroupState.READY if view.hole_since is None and view.postponed_until is None else GroupState.WAITING
+    waits = view.hole_since is not None or view.postponed_until is not None or view.gathers is not None
+    return GroupState.WAITING if waits else GroupState.READY
 
 
 def _told(events: Events, group: str) -> tuple[Event, ...]:

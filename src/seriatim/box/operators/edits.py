@@ -315,7 +315,8 @@ def _fixed(definitions: Definitions, queue: BoxQueue) -> dict[str, str]:
     declared = queue.declared
     found = dict.fromkeys(OWN, "the box or its publisher says with it where the message is from")
     del found[_FREE]
-    for what, name in (("group", declared.group.by), ("sequence", declared.sequence), ("priority", declared.priority)):
+    numbers = [("sequence", name) for name in declared.says.names]
+    for what, name in (("group", declared.group.by), *numbers, ("priority", declared.priority)):
         if name is not None:
             found[name] = f"queue {declared.name!r} takes the {what} of messages from it"
     for policy in declared.all_policies():
@@ -326,6 +327,8 @@ def _fixed(definitions: Definitions, queue: BoxQueue) -> dict[str, str]:
     for what, text in (("opens", declared.group.opens), ("closes", declared.group.closes)):
         if text is not None:
             found |= dict.fromkeys(named(text), f"queue {declared.name!r} tells from it which message {what} its group")
+    for text in declared.says.filters.values():
+        found |= dict.fromkeys(named(text), f"queue {declared.name!r} tells from it what a number means")
     led = dict.fromkeys(router_of(definitions).leading(declared.name), "it leads to the instance of the message")
     return found | {name: why for name, why in led.items() if name not in found}
 

@@ -52,6 +52,7 @@ class Purged:
         history: entries of the history.
         days: partitions of the history that were dropped.
         message_ids: ids that are no longer recognised when they are published again.
+        requests: requests that are over, with their replies.
         region_numbers: numbers of sessions in two regions that are over, and of which it's forgotten whose they were.
         tickets: rows of dispensed numbers, or of numbers whose messages are gone.
         places: rows of place numbers of `Unordered` queues with a gate; of each group the newest row stays.
@@ -69,6 +70,7 @@ class Purged:
     history: int = 0
     days: int = 0
     message_ids: int = 0
+    requests: int = 0
     region_numbers: int = 0
     tickets: int = 0
     places: int = 0
@@ -191,6 +193,7 @@ class _CleanUp:
         steps: tuple[Callable[[], None], ...] = (
             lambda: self._days(befores, moment, only=queue is not None),
             lambda: self._history(befores),
+            lambda: self._requests(moment),
             self._messages,
             lambda: self._message_ids(moment - remembered),
             lambda: self._region_numbers(moment - remembered),
@@ -233,6 +236,13 @@ class _CleanUp:
             if ids < _BATCH:
                 return
             since = through
+
+    def _requests(self, before: datetime) -> None:
+        while self._goes_on():
+            (requests,) = self._row("purge_requests", before=before)
+            self._count(requests=requests)
+            if requests < _BATCH:
+                return
 
     def _region_numbers(self, before: datetime) -> None:
         while self._goes_on():

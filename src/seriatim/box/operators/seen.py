@@ -28,7 +28,8 @@ def seen_of(view: GroupView) -> str:
     elif view.hole_since is not None:
         facts += ["hole", view.hole_since, view.next, view.hole_through]
     else:
-        facts += ["unopened" if view.unopened else "postponed" if view.postponed_until is not None else "open"]
+        unopened = "unopened" if view.unopened else view.gathers
+        facts += [unopened or ("postponed" if view.postponed_until is not None else "open")]
     return digest_of(facts)
 
 

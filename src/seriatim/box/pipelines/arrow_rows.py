@@ -14,6 +14,7 @@ import pyarrow as pa
 from seriatim.box.messages.received import context_of
 from seriatim.pipeline.types.box_properties import OWN, TRACE
 from seriatim.pipeline.types.python_values import given_converter
+from seriatim.pipeline.types.taken_from import SOURCE
 
 __all__ = ["COLUMNS", "FETCHED", "ORDER_COLUMNS", "batches_of"]
 
@@ -130,4 +131,5 @@ def arrow_type(kind: str) -> pa.DataType:
 
 def own_names() -> frozenset[str]:
     """The reserved names, which no property's column can have."""
-    return frozenset({*COLUMNS, *ORDER_COLUMNS, *OWN} - {"to", "correlation_id", "parent_id", "part", "parts", *TRACE})
+    given = {"to", "correlation_id", "parent_id", "part", "parts", *TRACE, *SOURCE}
+    return frozenset({*COLUMNS, *ORDER_COLUMNS, *OWN} - given)

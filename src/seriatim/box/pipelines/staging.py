@@ -48,7 +48,7 @@ __all__ = ["StagedPart", "Staging"]
 
 _MESSAGE_TYPES = ("int8", "int8", "text", "text", "text", "text", "text", "text", "bytea", "int4", "text", "int4")
 _PART_TYPES = ("int8", "int8", "int8", "text", "text", "bytea")
-_ENTRY_TYPES = ("int8", "int8", "int4", "text", "int8", "int8", "int4", "text", "int4[]")
+_ENTRY_TYPES = ("int8", "int8", "int4", "text", "int8", "int8", "int8[]", "int4", "text", "int4[]")
 _PORTION = 5_000
 #: The namespace of the ids that are made from names.
 _MADE_UP = UUID("5e21a711-0000-5000-8000-000000000001")
@@ -258,7 +258,7 @@ class Staging(Closing):
         made = routed.entries
         entries = zip(
             [part_id] * len(made.places), [before + place for place in made.places], made.queue_ids, made.groups,
-            made.sequences, made.sizes, made.priorities, made.problems,
+            made.sequences, made.sizes, _meanings(made), made.priorities, made.problems,
             [_numbers(subscription) for subscription in made.subscriptions], strict=True,
         )  # fmt: skip
         self._copy(transaction, "stage_entries", _ENTRY_TYPES, entries)
@@ -316,6 +316,11 @@ class Staging(Closing):
                 f"queue {queue.name!r} puts each type in order by itself, and a pipeline has ordered already",
                 remedy="let it deliver to a queue without by_type, or route: box",
             )
+        if queue.means:
+            raise UsageError(
+                f"queue {queue.name!r} says what its producer's numbers mean, and a pipeline has ordered already",
+                remedy="let it deliver to a queue with a plain sequence, or route: box",
+            )
         policy = queue.policy
         # A gate takes none of them.
         if (isinstance(policy, Unordered) and queue.gate is None) or queue.name in definitions.gates:
@@ -349,6 +354,12 @@ class Staging(Closing):
 def _made_up(of_part: str, before: int, place: int) -> str:
     """Generate an id for the message at a place behind the earlier ones; for the same part it is always the same."""
     return str(uuid5(_MADE_UP, f"{of_part}\0{before + place}"))
+
+
+def _meanings(entries: Entries) -> Sequence[list[int] | None]:
+    if entries.meanings is None:
+        return [None] * len(entries.places)
+    return [None if one is None else _numbers(one) for one in entries.meanings]
 
 
 def _numbers(written: str) -> list[int]:

@@ -15,9 +15,10 @@ from importlib import resources
 
 from seriatim.errors import UsageError, shown
 from seriatim.kernel import dialog, streams
+from seriatim.kernel.groups import numbers
 from seriatim.kernel.groups.sequence import LAST_NUMBER, MAX_KEY_BYTES
 from seriatim.kernel.groups.state import NOTHING, STOPPING, Flag
-from seriatim.kernel.groups.states import FLAGGED, SHOWN, Fact
+from seriatim.kernel.groups.states import FLAGGED, SHOWN, STANDS_AFTER_S, Fact
 from seriatim.kernel.regions import claims
 from seriatim.kernel.values.outcome import Disposition
 from seriatim.kernel.values.time import FOREVER, NEVER
@@ -27,6 +28,7 @@ __all__ = ["checked_schema", "for_schema", "template", "with_constants"]
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
 _ENUMERATIONS: Mapping[str, Mapping[str, int]] = {
     "flag": Flag.__members__,
+    "number": {"OF_ENDED": numbers.OF_ENDED, "VOID": numbers.VOID},
     "decided": {disposition.name: disposition + 1 for disposition in Disposition},
     "batch": streams.BatchKind.__members__,
     "answer": streams.StreamAnswer.__members__,
@@ -117,6 +119,7 @@ _CONSTANTS: Mapping[str, str] = {
     "MOST_BOXES": str(streams.MOST_BOXES),
     # The time of the statement, in microseconds since 1970, by the database's clock.
     "STATEMENT_US": "CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)",
+    "STANDS_AFTER_S": str(STANDS_AFTER_S),
     "LIFETIME_CODE": str(dialog.LIFETIME_CODE),
     "INVALID_CODE": str(dialog.INVALID_CODE),
     "SHOWN_STATES": _shown_states(),

@@ -17,6 +17,7 @@ import numpy as np
 from seriatim.box.connection.fast_paths import SINGLE_MESSAGE, RoutedPart
 from seriatim.box.connection.misuse import Misuse
 from seriatim.box.definitions.route import Routed
+from seriatim.box.publishing.awaited import may_be_reply
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.values.reading import unwrapped
 from seriatim.pipeline.declared.location import DEFAULT_LOCATION, checked_location
@@ -157,6 +158,7 @@ def routing_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
         "entry_problems": entries.problems[own],
         "entry_subscriptions": entries.subscriptions[own],
         **({"numbered_queues": sorted(numbered)} if numbered else {}),
+        **({} if entries.meanings is None else {"entry_meanings": entries.meanings[own]}),
     }
 
 
@@ -185,7 +187,10 @@ def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | 
     message, entries, own = routed.typed.messages[begin], routed.entries, _entries_of(routed, begin, end)
     problem = entries.problems[own.start] if own.stop > own.start else None
     numbered = bool(routed.numbered) and not routed.numbered.isdisjoint(entries.queue_ids[own.start : own.stop])
-    part = RoutedPart(end - begin, message, own.stop - own.start, problem, entries.keys is not None, numbered)
+    part = RoutedPart(
+        end - begin, message, own.stop - own.start, problem, entries.keys is not None, numbered,
+        entries.meanings is not None, may_be_reply(message.context.get("correlation_id")),
+    )  # fmt: skip
     if not SINGLE_MESSAGE.applies(part):
         return None
     context = _context(routed, begin)

@@ -21,6 +21,7 @@ from seriatim.box.definitions.unique import check_keys
 from seriatim.box.notice import KeptOut
 from seriatim.box.postgres.array_text import written
 from seriatim.box.postgres.statements import statement
+from seriatim.box.publishing.awaited import with_awaited
 from seriatim.box.publishing.batch import (
     check_all,
     distinct,
@@ -90,6 +91,7 @@ class Publisher:
         carried: bool = False,
         in_hand: Sequence[int] = (),
         here: bool = False,
+        is_request: bool = False,
     ) -> None:
         self._access = access
         self._schema = access.schema
@@ -107,6 +109,7 @@ class Publisher:
         self._in_hand = in_hand
         #: Whether an application gives them to this box: a queue of two regions refuses that.
         self._here = here
+        self._is_request = is_request
         self._unrouted = access.unrouted if unrouted is None else checked_unrouted(unrouted)
 
     def publish(self, transaction: Transaction) -> Published:
@@ -251,11 +254,26 @@ class Publisher:
             for queue_id in routed.entries.queue_ids:
                 if (queue := definitions.regional.get(queue_id)) is not None:
                     raise queue.published_here()
-        # By the call, or the opening of the box; or by the settings of the box.
-        refuses = definitions.refuses if self._unrouted is None else self._unrouted == "refuse"
-        if refuses and has_slips(routed):
-            refuse_slips(routed, definitions)
+        if has_slips(routed):
+            routed = with_awaited(transaction, routed)
+            # By the call, or the opening of the box; or by the settings of the box.
+            refuses = definitions.refuses if self._unrouted is None else self._unrouted == "refuse"
+            if refuses and has_slips(routed):
+                refuse_slips(routed, definitions)
+        if self._is_request:
+            _refuse_regions(routed, definitions)
         return routed
+
+
+def _refuse_regions(routed: Routed, definitions: Definitions) -> None:
+    """Refuse a request to a queue of two regions: its reply may come in either of them."""
+    reached = set(routed.entries.queue_ids)
+    for name, queue in definitions.queues.items():
+        if queue.queue_id in reached and queue.regions is not None:
+            raise UsageError(
+                f"queue {name!r} is one of the regions {queue.regions!r}, and takes no requests",
+                remedy="request from a queue of this box alone",
+            )
 
 
 def _with_key(messages: Sequence[Message], unique: str) -> list[Message]:

@@ -52,9 +52,9 @@ class Slip:
 
 
 def has_slips(routed: Routed) -> bool:
-    """Whether some messages reach no queue, or are invalid in one."""
+    """Whether some messages reach no queue and answer no request, or are invalid in a queue."""
     places, problems = routed.entries.places, routed.entries.problems
-    return problems.count(None) < len(problems) or len(set(places)) < len(routed.typed.messages)
+    return problems.count(None) < len(problems) or len(routed.awaited.union(places)) < len(routed.typed.messages)
 
 
 def refuse_slips(routed: Routed, definitions: Definitions) -> None:
@@ -79,7 +79,7 @@ def log_slips(access: Access, routed: Routed, definitions: Definitions) -> None:
 def _slips(routed: Routed, definitions: Definitions) -> Iterator[Slip]:
     """The slips of a batch: first the messages that reach no queue."""
     typed, entries, router = routed.typed, routed.entries, router_of(definitions)
-    wanted = set(entries.places)
+    wanted = routed.awaited.union(entries.places)
     for row, message in enumerate(typed.messages):
         if row not in wanted:
             problem = typed.problems[row]
@@ -128,7 +128,7 @@ def _told(slip: Slip, definitions: Definitions, verb: str = "would be") -> tuple
 
 def _needed(queue: str, definitions: Definitions) -> str:
     declared = definitions.queues[queue].declared
-    names = [name for name in (declared.group.by, declared.sequence) if name is not None]
+    names = [name for name in (declared.group.by, *declared.says.names) if name is not None]
     if isinstance(declared.policy, Fifo):
         names = names[:1]
     return f"the queue goes by {' and '.join(map(repr, names))}" if names else "mend the queue's definition"

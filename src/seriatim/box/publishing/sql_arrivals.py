@@ -17,6 +17,7 @@ from seriatim.box.definitions.correlation import Look, looking
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.route import Routed, Router, router_of
 from seriatim.box.messages.received import context_of
+from seriatim.box.publishing.awaited import with_awaited
 from seriatim.box.publishing.batch import routing_of
 from seriatim.box.publishing.slips import has_slips, log_slips
 from seriatim.box.publishing.unrouted_range import where_unrouted
@@ -99,6 +100,8 @@ def _enter(transaction: Transaction, pending: Sequence[_Pending], definitions: D
     """Put messages into their queues; False if the definitions have changed."""
     routed = _permitted(_routed(router_of(definitions), pending, looking(transaction)), pending, definitions)
     refused: Sequence[_Pending] = ()
+    if has_slips(routed):
+        routed = with_awaited(transaction, routed)
     if routed.entries.keys is not None:
         pending, routed, refused = _claimed(transaction, pending, routed)
     done = transaction.value(
@@ -148,9 +151,10 @@ def _claimed(
         problems=[typed.problems[row] for row in rows],
         undeclared=[moved[row] for row in typed.undeclared if row in moved],
     )
+    awaited = frozenset(moved[row] for row in routed.awaited)
     return (
         [pending[row] for row in rows],
-        replace(routed, typed=typed, entries=left),
+        replace(routed, typed=typed, entries=left, awaited=awaited),
         [pending[row] for row in sorted(refused)],
     )
 

@@ -1,7 +1,7 @@
 """`Causes`: the message in hand that a published message is a result of.
 
-Only deliveries of queues whose messages are on the way to a gate have it. A result of a message takes the message's place
-at the gate, so it carries the message's origin.
+A result carries the id of its cause, and what both belong to. A result of a message on the way to a gate takes the
+message's place there, so it also carries the message's origin.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from seriatim.pipeline.types.box_properties import TRACE
 from seriatim.pipeline.types.message import Message, Received, with_context
 from seriatim.pipeline.types.origin import ORIGIN, Origin
 
-__all__ = ["Causes", "causes_of"]
+__all__ = ["Causes", "causes_of", "correlated"]
 
 _SAY_WHICH = "tx.publish(result, cause=message), or sq.Answer(message, result) for a handler's answer"
 
@@ -25,22 +25,33 @@ class Causes:
     """The messages in hand, and the one at work."""
 
     def __init__(
-        self, queue: str, messages: Sequence[Received], origin_of: Callable[[Received], Origin | None]
+        self, queue: str, messages: Sequence[Received], origin_of: Callable[[Received], Origin | None] | None = None
     ) -> None:
         self._queue = queue
         self._messages = messages
-        #: Returns the origin of a message; None: it has none.
+        #: Returns the origin of a message, which may be None; None: the queue doesn't lead to a gate.
         self._origin_of = origin_of
         #: The message that was given last; None: no single message was given.
         self.at_work: Received | None = None
         self.begin(messages)
 
+    @property
+    def lead_to_gate(self) -> bool:
+        """Whether the messages in hand are on the way to a gate."""
+        return self._origin_of is not None
+
     def begin(self, messages: Sequence[Received]) -> None:
         """These messages are given to a handler, alone or together."""
+        self._given = messages
         self.at_work = messages[0] if len(messages) == 1 else None
 
+    def iterated(self) -> None:
+        """All of them were given one by one. At a gate the last one stays the cause: there each result needs one."""
+        if not self.lead_to_gate:
+            self.begin(self._given)
+
     def stamped(self, results: Sequence[Message], cause: Received | None) -> list[Message]:
-        """Messages with the origin of their causes."""
+        """Messages with what they have of their causes."""
         return [
             # The publisher refuses a value that is no message.
             self._stamped(message, message.cause if isinstance(message, Answer) else cause)
@@ -52,33 +63,22 @@ class Causes:
     def _stamped(self, result: Message, named: Received | None) -> Message:
         cause = self.at_work if named is None else self.in_hand(named)
         if cause is None:
+            if not self.lead_to_gate:
+                return result
             raise UsageError(
                 f"message {result.message_id} results from one of {len(self._messages):,} messages in hand, and doesn't say from which",
                 where=f"queue {self._queue!r}, which leads to a gate",
                 remedy=_SAY_WHICH,
             )
-        stamp = self._stamp_of(cause)
-        if stamp is None:
-            return result
+        if (origin := None if self._origin_of is None else self._origin_of(cause)) is None:
+            return correlated(result, cause)
+        stamp = {**origin.properties(), **_belonging(cause)}
+        stamp |= {name: value for name in TRACE if (value := cause.context.get(name)) is not None}
         properties = result.context
         context = {**properties, **stamp}
         if len(context) < len(properties) + len(stamp) or not TRACE.keys().isdisjoint(properties):
             context = self._agreed(result, stamp)
         return with_context(result, context)
-
-    def _stamp_of(self, cause: Received) -> dict[str, Any] | None:
-        """Return the properties that a message gives to its results; None: it has no origin."""
-        origin = self._origin_of(cause)
-        if origin is None:
-            return None
-        context = cause.context
-        stamp = origin.properties()
-        stamp["parent_id"] = cause.message_id
-        stamp["correlation_id"] = context.get("correlation_id") or cause.message_id
-        for name in TRACE:
-            if (value := context.get(name)) is not None:
-                stamp[name] = value
-        return stamp
 
     def _agreed(self, result: Message, stamp: Mapping[str, Any]) -> dict[str, Any]:
         """Return the properties of a message that has some of its stamp's already: its own stay, an existing trace isn't completed, and its
@@ -105,6 +105,21 @@ class Causes:
         return checked_cause(cause, self._messages, self._queue)
 
 
+def correlated(result: Message, cause: Received) -> Message:
+    """Return a message with the id of its cause, and what both belong to, where it doesn't say so itself."""
+    properties, stamp = result.context, _belonging(cause)
+    context = {**stamp, **properties}
+    if len(context) < len(properties) + len(stamp):
+        context |= {name: value for name, value in stamp.items() if context[name] is None}
+    return with_context(result, context)
+
+
+def _belonging(cause: Received) -> dict[str, str]:
+    """The id of a message as that of a parent, and its correlation: of a message of a dialog that is its conversation."""
+    own = cause.context.get("correlation_id") if cause.dialog is None else str(cause.dialog.conversation_id)
+    return {"parent_id": cause.message_id, "correlation_id": str(own or cause.message_id)}
+
+
 def checked_cause(cause: object, messages: Sequence[Received], queue: str | None) -> Received:
     """Return the message in hand that is named as a cause. `queue`: the name of their queue; None: no message is in hand."""
     if isinstance(cause, Received):
@@ -125,11 +140,11 @@ def checked_cause(cause: object, messages: Sequence[Received], queue: str | None
 
 def causes_of(
     queue: str, group: str | None, incarnation: int, messages: Sequence[Received], definitions: Definitions
-) -> Causes | None:
-    """Return the causes of messages that are published while a delivery is in hand; None: it carries no origin."""
+) -> Causes:
+    """Return the causes of messages that are published while a delivery is in hand."""
     way = definitions.ways.get(queue)
     if way is None:
-        return None
+        return Causes(queue, messages)
     origin_queue = way.declared.name
     is_origin = origin_queue == queue
 
@@ -142,5 +157,5 @@ def causes_of(
         return Origin(origin_queue, key, incarnation, message.ordinal)
 
     if not is_origin and all(origin_of(message) is None for message in messages):
-        return None
+        return Causes(queue, messages)
     return Causes(queue, messages, origin_of)

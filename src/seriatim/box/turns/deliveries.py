@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from seriatim.box.connection.access import Transaction
@@ -48,6 +49,8 @@ class Deliveries:
                 rows, handed.entry_ids, groups, sequences, handed.ordinals, handed.late, strict=True
             )
         ]
+        if messages and messages[0].missing:  # of a partial set the first message has what it lacks
+            messages = [replace(one, missing=messages[0].missing) for one in messages]
         ends = DeliveryEnds.of(queue, handed, have_failed=any(row.attempt for row in rows))
         joined = None if isinstance(self._transaction.connection, OwnConnection) else self._joined(ends)
         return Delivery(

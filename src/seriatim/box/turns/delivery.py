@@ -73,7 +73,7 @@ class Delivery(InHand):
         is_marked: whether the last transaction that had it in hand was rolled back; not known of each queue.
         on_trial: whether its messages are handed out one at a time for that reason.
         holder: the session that received the delivery.
-        causes: which of the messages is at work, in a queue whose messages are on the way to a gate; None: nobody asks.
+        causes: which of the messages is at work; None: nobody asks.
         early_ends: what postpones and dead-letters; None for a part, whose handler tells the worker by an error.
     """
 
@@ -124,6 +124,7 @@ class Delivery(InHand):
             for message in self.messages:
                 self.causes.at_work = message
                 yield message
+            self.causes.iterated()
         self.done()
 
     def done(self) -> None:

@@ -21,7 +21,7 @@ from seriatim.box.postgres.array_text import numbers
 from seriatim.box.turns.gate_turn import ClosedPlaces
 from seriatim.box.turns.group_row import fresh_row
 from seriatim.box.turns.locked_groups import LockedGroups
-from seriatim.box.turns.turn_result import HandedMessages, TurnResult
+from seriatim.box.turns.turn_result import PLAIN, HandedMessages, TurnResult
 from seriatim.box.turns.turn_rows import GroupRow
 from seriatim.kernel.groups.policy import Policy, Standard
 from seriatim.kernel.policies.next_numbers import OneGroup, after_next_numbers
@@ -61,7 +61,7 @@ def judged_at_once(
     remembered, arrived = "", len(sequences) + len(voids)
     if policy.remember and not is_gate:
         remembered = _remembered(known.remembered, sequences, [row.sizes[at] for at in order], policy.remember)
-    changes: dict[str, list[Any]] = {
+    changes: dict[str, Any] = {
         "group_keys": [key],
         "remembered": [remembered],
         "states": list(after),
@@ -84,13 +84,13 @@ def judged_at_once(
 
 
 #: The parameters for messages that wait, are set aside, or were requested.
-_NOTHING_ELSE: dict[str, list[Any]] = {
+_NOTHING_ELSE: dict[str, Any] = {
     name: []
     for name in (
         "kept_ids", "kept_statuses", "kept_arrivals", "kept_ordinals", "kept_late", "kept_waits",
         "aside_ids", "aside_dispositions", "aside_reasons", "aside_ordinals", "aside_counted", "obeyed_ids",
     )
-}  # fmt: skip
+} | PLAIN  # fmt: skip
 
 
 def _known(row: Any, policy: Policy, key: str, incarnation: int) -> GroupRow:
@@ -98,7 +98,7 @@ def _known(row: Any, policy: Policy, key: str, incarnation: int) -> GroupRow:
     if not row.group_keys:
         return GroupRow(key, incarnation, _new(policy), "{}", 0, [0] * int(Disposition.VOID), "")
     (known,) = zip(
-        row.group_keys, row.incarnations, row.states, row.skipped, row.group_arrivals, row.decided, row.remembered,
+        row.group_keys, row.incarnations, row.states, row.skipped, row.group_arrivals, row.decided, row.remembered, row.lives,
         strict=True,
     )  # fmt: skip
     return GroupRow(*known)

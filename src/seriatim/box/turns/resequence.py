@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from seriatim.box.definitions import marks
+from seriatim.box.definitions.meaning import BARE, OVERLAPS, PARTIAL, TOLD, UNWRAPPED, Meanings
 from seriatim.box.postgres.array_text import numbers
 from seriatim.box.turns.group_row import state_rows
 from seriatim.box.turns.partial_reading import EVERYTHING, ArrivedNumbers, HeldPart, go_on
-from seriatim.box.turns.turn_result import ActedGroup, ActionResult, HandedMessages, TurnResult
+from seriatim.box.turns.turn_result import PLAIN, ActedGroup, ActionResult, HandedMessages, TurnResult
 from seriatim.box.turns.turn_rows import (
     ARRIVED,
     HELD,
@@ -24,6 +25,8 @@ from seriatim.box.turns.turn_rows import (
     QUEUED,
     Entries,
     TurnRows,
+    lives_of,
+    lives_written,
     pairs_of,
     remembered_of,
     written_down,
@@ -31,12 +34,22 @@ from seriatim.box.turns.turn_rows import (
 from seriatim.errors import ActionRefused
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
-from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, StandardStays, Stays, UnitOfWork
+from seriatim.kernel.groups.numbers import IN_LINE, OF_ENDED, VOID
+from seriatim.kernel.groups.policy import (
+    BestEffort,
+    Fifo,
+    Policy,
+    Standard,
+    StandardNumbers,
+    StandardStays,
+    Stays,
+    UnitOfWork,
+)
 from seriatim.kernel.groups.state import STOPPING, Flag, Groups, Held, Ranges, Remembered, State
 from seriatim.kernel.groups.verbs import Action
 from seriatim.kernel.operators import actions
 from seriatim.kernel.values.columns import Bools, Columns, Ints, first_per_group, order_by, rank_in_group, running_max
-from seriatim.kernel.values.outcome import REASONS, Decided, Disposition, Events, Reason
+from seriatim.kernel.values.outcome import REASONS, Decided, Disposition, Events, Reason, runs_of
 from seriatim.kernel.values.time import FOREVER, NEVER
 
 __all__ = ["Turn", "one_after"]
@@ -62,6 +75,35 @@ class _LeavingMessages(Columns):
     visible: Ints
 
 
+@dataclass(frozen=True, slots=True)
+class _NumbersNow:
+    """What is known of the numbers of entries after a turn, of which more than before, and what partial sets lack, by row."""
+
+    sequence: Ints
+    meanings: Meanings
+    changed: Bools
+    lacks: Mapping[int, Sequence[int]]
+
+    @property
+    def sequences(self) -> list[int | None]:
+        """Their numbers; None: it has none."""
+        return [
+            None if bits & BARE else number
+            for number, bits in zip(self.sequence.tolist(), self.meanings.bits.tolist(), strict=True)
+        ]
+
+    def of(self, what: str, rows: Ints) -> dict[str, list[Any]]:
+        """The parameters of ``decide`` for some rows: None for what stays."""
+        changed, sequences = self.changed[rows].tolist(), self.sequences
+        texts = self.meanings.take(rows).texts([self.lacks.get(row, ()) for row in rows.tolist()])
+        return {
+            f"{what}_sequences": [
+                sequences[row] if new else None for row, new in zip(rows.tolist(), changed, strict=True)
+            ],
+            f"{what}_meanings": [text if new else None for text, new in zip(texts, changed, strict=True)],
+        }
+
+
 class Turn:
     """Some groups of one queue, which the caller has locked, at one moment."""
 
@@ -76,11 +118,15 @@ class Turn:
         most_held: int = EVERYTHING,
         most_whole: int = EVERYTHING,
         is_all: bool = True,
+        means: bool = False,
     ) -> None:
         keys, entries = rows.keys, rows.entries
         self._policy = policy
-        #: Whether a long run may leave in several turns. Where messages open and close groups all held messages are read.
-        self._goes_in_parts = isinstance(policy, Standard) and not isinstance(policy, StandardStays)
+        #: Whether a long run may leave in several turns. Where messages open and close groups, or
+        #: numbers mean something, all held messages are read.
+        self._goes_in_parts = isinstance(policy, Standard) and not isinstance(policy, StandardStays) and not means
+        #: What numbers mean; None: they are plain.
+        self._meanings = Meanings.of(entries.meaning, entries.sequence) if means else None
         self._read = rows
         self._keys = keys
         self._known = {row.group_key: row for row in rows.known}
@@ -243,7 +289,28 @@ class Turn:
         sequence = refs if isinstance(self._policy, Fifo) else self._entries.sequence[rows]
         time, weight = self._entries.time[rows], self._weight(rows)
         size = self._bits(rows) if isinstance(self._policy, Stays) else self._entries.size[rows]
-        return Arrivals(self._entries.place[rows], sequence, refs, time, size, weight, self._fingerprints(rows))
+        come = Arrivals(self._entries.place[rows], sequence, refs, time, size, weight, self._fingerprints(rows))
+        return come if self._meanings is None else self._meant(come, rows, self._meanings.take(rows))
+
+    def _meant(self, come: Arrivals, rows: Ints, its: Meanings) -> Arrivals:
+        """Arrivals with what their numbers mean, as their producers gave them."""
+        if not isinstance(self._policy, StandardNumbers):
+            modulus = getattr(self._policy, "modulus", None)
+            turned = come.sequence if modulus is None else come.sequence % modulus
+            return come.with_columns(sequence=np.where(its.bits & UNWRAPPED != 0, turned, come.sequence))
+        bits, sequence, through = its.bits & TOLD, come.sequence, its.through
+        if self._policy.modulus is None:
+            through = np.maximum(sequence, through)
+        else:
+            again = its.bits & UNWRAPPED != 0
+            sequence = np.where(again, sequence % self._policy.modulus, sequence)
+            through = np.where(again, through % self._policy.modulus, through)
+        return come.with_columns(
+            sequence=sequence,
+            size=np.where(bits == 0, NOT_SAID, bits),
+            through=through if self._policy.spans else None,
+            epoch=its.epoch if self._policy.epochs else None,
+        )
 
     # ---- the rules of a gate: several messages of one number are one arrival (see ``gate_turn.py``)
 
@@ -253,7 +320,9 @@ class Turn:
 
     def _weight(self, rows: Ints) -> Ints:
         """Return how many messages each of these rows stands for."""
-        return np.ones(len(rows), np.int64)
+        if self._meanings is None:
+            return np.ones(len(rows), np.int64)
+        return (self._meanings.bits[rows] & VOID == 0).astype(np.int64)
 
     def _messages(self, decided: Decided) -> tuple[Decided, Ints]:
         """The messages of decided rows: a row for each, and its row among the entries."""
@@ -283,14 +352,15 @@ class Turn:
 
     @property
     def _kinds(self) -> int:
-        """How many dispositions are counted: only a gate has voids."""
-        return int(Disposition.VOID)
+        """How many dispositions are counted: only a gate has voids, and a queue whose numbers mean something."""
+        return int(Disposition.VOID) + (self._meanings is not None)
 
     def _fingerprints(self, rows: Ints) -> Ints:
         """The fingerprints of messages; 0 where nothing is compared."""
         if not isinstance(self._policy, Standard):
             return np.zeros(len(rows), np.int64)
-        return marks.fingerprints(self._entries.size[rows])
+        found = marks.fingerprints(self._entries.size[rows])
+        return found if self._meanings is None else np.where(self._meanings.bits[rows] & VOID, 0, found)
 
     def _bits(self, rows: Ints) -> Ints:
         """Whether messages open their groups, or close them."""
@@ -341,9 +411,15 @@ class Turn:
         refs = np.arange(self._held)
         sequence = refs if isinstance(self._policy, Fifo) else entries.sequence[rows]
         time, weight = entries.time[rows], self._weight(rows)
+        bits, through, epoch = self._bits(rows), None, None
+        if self._meanings is not None and isinstance(self._policy, StandardNumbers):
+            its = self._meanings.take(rows)
+            bits = its.bits & (TOLD | OF_ENDED | IN_LINE)
+            through = its.through if self._policy.spans else None
+            epoch = its.epoch if self._policy.epochs else None
         held = Held(
             entries.place[rows], sequence, refs, entries.late[rows], entries.waits[rows], time, weight,
-            self._fingerprints(rows), self._bits(rows),
+            self._fingerprints(rows), bits, through, epoch,
         )  # fmt: skip
         skipped = [
             (place, first, last)
@@ -352,12 +428,16 @@ class Turn:
         ]
         ranges = Ranges(*np.array(skipped, np.int64).reshape(-1, 3).T)
         left = remembered_of(at.tolist(), known) if isinstance(self._policy, Standard) else Remembered.empty()
-        return State(groups, held.take(order_by(held.group, held.sequence)), ranges, left)
+        state = State(groups, held.take(order_by(held.group, held.sequence)), ranges, left, lives=fresh.lives)
+        return lives_of(state, at.tolist(), known)
 
     # ---- columns to rows
 
     def _written(self, outcome: kernel.Outcome, *, empties: bool = False) -> TurnResult:
+        if self._meanings is not None:
+            outcome = self._with_voids(outcome)
         after, decided = outcome.state, outcome.decided
+        now = None if self._meanings is None else self._numbers_now(self._meanings, outcome)
         line = self._line(decided)
         dead = line.take(np.full(len(line), empties))
         line = line.take(np.full(len(line), not empties))
@@ -372,7 +452,10 @@ class Turn:
         ready = ~blocked & ~stopped[line.place]
         goes = ready & (rank_in_group(line.place) < self._at_most)
         stays = line.take(~goes)
-        kept = self._kept(after.held, stays.take(stays.fresh))
+        # What is found out about a number would be lost, if a message is put back that leaves at once.
+        kept = self._kept(
+            after.held, line.take(line.fresh & (~goes if now is None else ~goes | now.changed[line.row])), now
+        )
         aside, aside_rows = self._messages(decided.take(decided.disposition != Disposition.RELEASED))
         changes = (
             self._groups(after, decided)
@@ -388,10 +471,11 @@ class Turn:
                 "aside_counted": _counted(aside, after.groups.ordinal) + [None] * len(dead),
                 "obeyed_ids": [one.request_id for one in self._requests],
             }
+            | ({} if now is None else now.of("aside", np.concatenate([aside_rows, dead.row])))
         )
         return TurnResult(
             changes,
-            self._handed(line.take(goes)),
+            self._handed(line.take(goes), None if now is None else now.sequences),
             outcome.events,
             len(self._arrived),
             self._has_more(after),
@@ -462,6 +546,8 @@ class Turn:
         return {
             "group_keys": list(self._keys),
             "remembered": written_down(after.remembered, len(rows)),
+            **PLAIN,
+            "lives": lives_written(self._policy, after),
             "states": state_rows(groups).ravel().tolist(),
             "skipped": [numbers(each) for each in pairs],
             "arrivals": (self._arrivals + new - self._taken_back).tolist(),
@@ -485,11 +571,62 @@ class Turn:
                 due[place] = min(due[place], visible)
         return {"due_ats": [moment if moment < FOREVER else None for moment in due.tolist()], "ready_ranks": ranks}
 
-    def _kept(self, held: Held, queued: _LeavingMessages) -> dict[str, list[Any]]:
-        """Return the entries that change and stay: newly held or changed entries, and released entries that aren't handed out."""
+    def _with_voids(self, outcome: kernel.Outcome) -> kernel.Outcome:
+        """Return the outcome in which a void is decided when its number has passed, and held until then: it is a message of the box."""
+        voids = np.flatnonzero(self._weight(self._rows) == 0)
+        told = outcome.decided.take(outcome.decided.disposition == Disposition.VOID)
+        decided = outcome.decided.take(outcome.decided.disposition != Disposition.VOID)
+        number = self._entries.sequence[self._rows]
+        number[told.ref] = told.sequence
+        gone = np.setdiff1d(voids, np.concatenate([outcome.state.held.ref, decided.ref]))
+        place = self._entries.place[self._rows[gone]]
+        passed = Decided.of(place, number[gone], gone, Disposition.VOID, Reason.LEAVES_NOTHING, gone)
+        return kernel.Outcome(outcome.state, Decided.concat([decided, passed]), outcome.events)
+
+    def _numbers_now(self, was: Meanings, outcome: kernel.Outcome) -> _NumbersNow:
+        """What is known of the numbers of all entries after the turn."""
+        after, decided, events = outcome.state, outcome.decided, outcome.events
+        entries, policy = self._entries, self._policy
+        sequence, bits = entries.sequence.copy(), was.bits.copy()
+        modulus = getattr(policy, "modulus", None)
+        turned = 0 if modulus is None else UNWRAPPED
+        held, done = after.held, decided.take(decided.disposition != Disposition.INVALID)
+        waits = (
+            held.bits & (OF_ENDED | IN_LINE) if isinstance(policy, StandardNumbers) else np.zeros(len(held), np.int64)
+        )
+        for one, more in (
+            # In a line they are as their producer gave them.
+            (held, np.where(waits & IN_LINE, waits, waits | turned)),
+            (done, _flags_of(done.reason) | turned),
+        ):
+            rows = self._rows[one.ref]
+            bits[rows] = was.take(rows).of_turn(more)
+            if not isinstance(policy, Fifo):
+                sequence[rows] = one.sequence
+        through = was.through
+        if modulus is not None:
+            through = np.where(bits & UNWRAPPED, sequence + (through - entries.sequence) % modulus, through)
+        changed = (bits != was.bits) | (sequence != entries.sequence)
+        return _NumbersNow(sequence, was.with_columns(bits=bits, through=through), changed, self._lacks(done, events))
+
+    def _lacks(self, done: Decided, events: Events) -> dict[int, list[int]]:
+        """What partial sets lack, by the row of the first of their messages."""
+        found: dict[int, list[int]] = {}
+        for group, at, runs in runs_of(events):
+            refs = done.ref[(done.reason == Reason.PARTIAL) & (done.group == group) & (done.cause == at)]
+            if len(refs):
+                found[int(self._rows[refs[0]])] = [number for run in runs for number in run]
+        return found
+
+    def _kept(self, held: Held, queued: _LeavingMessages, now: _NumbersNow | None) -> dict[str, Any]:
+        """Return the entries that change and stay: newly held or changed entries, and released entries whose place changes, or whose
+        number is known better.
+        """
         entries = self._entries
         held, rows = self._stored(held)
         new = (held.ref >= self._held) | (held.late != entries.late[rows]) | (held.waits != entries.waits[rows])
+        if now is not None:
+            new |= now.changed[rows]
         held = held.take(new)
         kept = np.concatenate([rows[new], queued.row])
         return {
@@ -499,6 +636,7 @@ class Turn:
             "kept_ordinals": [None] * len(held) + queued.ordinal.tolist(),
             "kept_late": held.late.tolist() + queued.late.tolist(),
             "kept_waits": held.waits.tolist() + [False] * len(queued),
+            **({} if now is None else now.of("kept", kept)),
         }
 
     def _numbers(self) -> Ints:
@@ -509,12 +647,15 @@ class Turn:
         found[rows] = self._arrivals[place] + rank_in_group(place) + 1
         return found
 
-    def _handed(self, line: _LeavingMessages) -> list[HandedMessages]:
-        """Return the messages that leave, by group: those of a group are neighbours in the line."""
+    def _handed(self, line: _LeavingMessages, numbers: list[int | None] | None) -> list[HandedMessages]:
+        """Return the messages that leave, by group: those of a group are neighbours in the line. `numbers`: those of all entries, where
+        they aren't as stored.
+        """
         places, first = np.unique(line.place, return_index=True)
         bounds = [*first.tolist(), len(line)]
         entry_ids = self._entries.entry_id[line.row].tolist()
-        sequences = self._entries.sequence[line.row].tolist()
+        rows = line.row.tolist()
+        sequences = self._entries.sequence[line.row].tolist() if numbers is None else [numbers[row] for row in rows]
         ordinals, late = line.ordinal.tolist(), line.late.tolist()
         handed = []
         for place, begin, end in zip(places.tolist(), bounds, bounds[1:], strict=False):
@@ -555,6 +696,11 @@ def _rest(waited: Ints) -> Ints:
     queue has looked meanwhile.
     """
     return np.clip(waited // _REST_OF, _SHORTEST_REST, _LONGEST_REST)
+
+
+def _flags_of(reason: Ints) -> Ints:
+    """The bits that say why messages are flagged."""
+    return np.where(reason == Reason.OVERLAPS, OVERLAPS, 0) | np.where(reason == Reason.PARTIAL, PARTIAL, 0)
 
 
 def _kept_back(groups: Groups) -> Bools:

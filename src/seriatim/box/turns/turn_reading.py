@@ -145,7 +145,7 @@ def portion_of(
     calls = any(isinstance(policy, BestEffort) and policy.window is None for policy in queue.declared.all_policies())
     return {
         "most_arrived": ALL if calls or all_arrived else PORTION.arrived_of(groups, at_most, handed),
-        "most_held": ALL if all_held else PORTION.held,
+        "most_held": ALL if all_held or queue.means else PORTION.held,
         "most_whole": PORTION.together,
     }
 
@@ -159,7 +159,16 @@ def turn_of(
     queue: BoxQueue, locked: LockedGroups, row: Any, at_most: int, portion: dict[str, int], in_hand: Sequence[int] = ()
 ) -> TurnStart:
     """Return the turn of locked groups, from the row with all their data, without entries that are in hand."""
-    known = (row.group_keys, row.incarnations, row.states, row.skipped, row.group_arrivals, row.decided, row.remembered)
+    known = (
+        row.group_keys,
+        row.incarnations,
+        row.states,
+        row.skipped,
+        row.group_arrivals,
+        row.decided,
+        row.remembered,
+        row.lives,
+    )
     groups = [GroupRow(*values) for values in zip(*(each or () for each in known), strict=True)]
     columns = (row.request_places, row.request_ids, row.actions)
     requests = [Request(*values) for values in zip(*(each or () for each in columns), strict=True)]
@@ -172,5 +181,5 @@ def turn_of(
         if not portion["most_arrived"]:
             rows = rows._replace(entries=entries.take(entries.status != ARRIVED))
         return TurnStart(GateTurn(policy, rows, ClosedPlaces.of(row), locked.now_us, at_most), False)
-    turn = Turn(policy, rows, locked.now_us, at_most, **portion, is_all=not row.unrouted)
+    turn = Turn(policy, rows, locked.now_us, at_most, **portion, is_all=not row.unrouted, means=queue.means)
     return TurnStart(turn, row.unrouted)

@@ -13,9 +13,11 @@ from seriatim.box.notice import EntriesSetAside, HolePassed, Notice
 from seriatim.kernel.groups.states import GroupState
 from seriatim.kernel.values.outcome import Disposition, EventKind, Events, no_events
 
-__all__ = ["ActedGroup", "ActionResult", "HandedMessages", "TurnResult"]
+__all__ = ["PLAIN", "ActedGroup", "ActionResult", "HandedMessages", "TurnResult"]
 
 _HOLES = (EventKind.TIMED_OUT, EventKind.HOLE_SKIPPED)
+#: The parameters of ``decide`` that plain numbers don't need.
+PLAIN = dict.fromkeys(("lives", "kept_sequences", "kept_meanings", "aside_sequences", "aside_meanings"))
 _FINAL = (Disposition.DEAD.word, Disposition.INVALID.word)
 
 
@@ -37,7 +39,7 @@ class TurnResult:
     `more`: whether a group has messages for another turn at once. `conflicts`: of each group the entry of the first message that conflicts.
     """
 
-    changes: dict[str, list[Any]]
+    changes: dict[str, Any]
     handed: list[HandedMessages]
     events: Events
     arrived: int

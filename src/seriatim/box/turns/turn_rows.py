@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from seriatim.kernel.groups.arrivals import NOT_SAID
-from seriatim.kernel.groups.state import Remembered
+from seriatim.kernel.groups.policy import Policy, StandardNumbers
+from seriatim.kernel.groups.state import Lives, Ranges, Remembered, State
 from seriatim.kernel.values.columns import Bools, Columns, Ints, spans
 from seriatim.kernel.values.time import NEVER
 
 __all__ = [
-    "ARRIVED", "HELD", "LOOKED_UP", "QUEUED", "Entries", "GroupRow", "Request", "TurnRows", "pairs_of", "remembered_of",
-    "written_down",
+    "ARRIVED", "HELD", "LOOKED_UP", "QUEUED", "Entries", "GroupRow", "Request", "TurnRows", "lives_of", "lives_written", "pairs_of",
+    "remembered_of", "written_down",
 ]  # fmt: skip
 
 #: The statuses of entries; see `Entries`.
 ARRIVED, HELD, QUEUED, LOOKED_UP = 0, 1, 2, 3
 #: As a group's row has numbers and fingerprints.
 _STORED = np.dtype("<i8")
+_PAIR = 2
 
 
 class GroupRow(NamedTuple):
@@ -35,8 +38,10 @@ class GroupRow(NamedTuple):
     skipped: str
     arrivals: int
     decided: list[int]
-    #: In PostgreSQL's Base64: the last messages that left, a number and a fingerprint each.
+    #: In PostgreSQL's Base64: the last messages that left, a number and a fingerprint each; with spans also the last number.
     remembered: str
+    #: As PostgreSQL writes an array, see the table; None: its numbers are plain.
+    lives: str | None = None
 
 
 class Request(NamedTuple):
@@ -68,6 +73,8 @@ class Entries(Columns):
     late: Bools
     waits: Bools
     time: Ints
+    #: What their numbers mean, as PostgreSQL's text; None: they are plain.
+    meaning: NDArray[np.object_] | None = None
 
     @classmethod
     def of(cls, row: Any) -> Entries:
@@ -85,6 +92,7 @@ class Entries(Columns):
             np.array(row.late or (), np.bool_),
             np.array(row.waits or (), np.bool_),
             _ints(row.times, NEVER),
+            np.array(row.meanings, np.object_) if row.meanings is not None and any(row.meanings) else None,
         )
 
 
@@ -105,17 +113,55 @@ class TurnRows(NamedTuple):
 def remembered_of(places: Sequence[int], known: Sequence[GroupRow]) -> Remembered:
     """Return the last messages that left of known groups, which are at these places."""
     parts = [np.frombuffer(b64decode(row.remembered), _STORED) for row in known]
-    pairs = (parts[0] if len(parts) == 1 else np.concatenate(parts)).reshape(-1, 2)
-    group = np.repeat(np.array(places, np.int64), [len(part) // 2 for part in parts])
+    if any(row.lives is not None for row in known):
+        wide = [part.reshape(-1, width_of(row.lives)) for part, row in zip(parts, known, strict=True)]
+        group = np.repeat(np.array(places, np.int64), [len(part) for part in wide])
+        number, content, last = (np.concatenate([part[:, at] for part in wide]) for at in (0, 1, -1))
+        return Remembered(group, number, content, last if width_of(known[0].lives) > _PAIR else None)
+    pairs = (parts[0] if len(parts) == 1 else np.concatenate(parts)).reshape(-1, _PAIR)
+    group = np.repeat(np.array(places, np.int64), [len(part) // _PAIR for part in parts])
     return Remembered(group, pairs[:, 0], pairs[:, 1])
+
+
+def width_of(lives: str | None) -> int:
+    """How many numbers are remembered of each message that left: with spans the last one, too."""
+    return _PAIR if lives is None else _PAIR + numbers_of(lives)[len(Lives.__slots__)]
+
+
+def lives_of(state: State, places: Sequence[int], known: Sequence[GroupRow]) -> State:
+    """A state with what is known of the lives of its groups."""
+    if state.lives is None:
+        return state
+    rows = [(at, numbers_of(row.lives)) for at, row in zip(places, known, strict=True) if row.lives is not None]
+    if not rows:
+        return state
+    count = len(Lives.__slots__)
+    lives = state.lives.put(
+        np.array([at for at, _ in rows]), Lives(*np.array([its[:count] for _, its in rows], np.int64).T)
+    )
+    ended = [(at, *run) for at, its in rows for run in zip(its[count + 1 :: 2], its[count + 2 :: 2], strict=True)]
+    return replace(state, lives=lives, ended=Ranges(*np.array(ended, np.int64).reshape(-1, 3).T))
+
+
+def lives_written(policy: Policy, state: State) -> list[str] | None:
+    """The lives of groups, as they are stored; None: their numbers are plain."""
+    if state.lives is None:
+        return None
+    spans_too = int(isinstance(policy, StandardNumbers) and policy.spans)
+    rows = [[*row, spans_too] for row in zip(*state.lives.lists(), strict=True)]
+    for group, first, last in zip(*state.ended.lists(), strict=True):
+        rows[group] += (first, last)
+    return [f"{{{','.join(map(str, row))}}}" for row in rows]
 
 
 def written_down(left: Remembered, groups: int) -> list[str]:
     """For each group the last messages that left, in Base64."""
     if not len(left):
         return [""] * groups
-    pairs = np.empty((len(left), 2), _STORED)
+    pairs = np.empty((len(left), _PAIR + (left.through is not None)), _STORED)
     pairs[:, 0], pairs[:, 1] = left.sequence, left.fingerprint
+    if left.through is not None:
+        pairs[:, _PAIR] = left.through
     if groups == 1:
         return [b64encode(pairs.tobytes()).decode()]
     starts, ends = spans(left.group, groups)
@@ -127,8 +173,13 @@ def written_down(left: Remembered, groups: int) -> list[str]:
 
 def pairs_of(written: str) -> list[tuple[int, int]]:
     """The pairs of numbers in PostgreSQL's text of an array."""
-    numbers = [int(number) for number in written[1:-1].split(",") if number]
+    numbers = numbers_of(written)
     return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def numbers_of(written: str) -> list[int]:
+    """The numbers in PostgreSQL's text of an array."""
+    return [int(number) for number in written[1:-1].split(",") if number]
 
 
 def _ints(values: Sequence[int | None] | None, missing: int | None = None) -> Ints:

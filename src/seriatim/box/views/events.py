@@ -9,6 +9,7 @@ from datetime import datetime
 from seriatim.box.connection.access import Begin, Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.views import listing
+from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
 from seriatim.box.views.listing import Listing, When
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.values.outcome import EventKind
@@ -21,8 +22,10 @@ __all__ = [
     "events_by_kind",
     "events_of",
     "events_of_group",
+    "open_hole_of",
     "read_events",
     "skips_of",
+    "with_open_holes",
 ]
 
 #: The words of the kinds.
@@ -37,7 +40,8 @@ class EventView:
     """An event of a group.
 
     Args:
-        event_id: its number; of one group in the order in which they happened.
+        event_id: its number; of one group in the order in which they happened; None: a hole that is open now, of a queue that keeps
+            no such events.
         position: its place in the order in which `events_after` reads; None: nobody has read so far.
         queue: the queue's name; None if the queue was dropped.
         group: the group's key.
@@ -56,7 +60,7 @@ class EventView:
         reason: the actor's reason.
     """
 
-    event_id: int
+    event_id: int | None
     position: int | None
     queue: str | None
     group: str
@@ -131,6 +135,33 @@ class KindCount:
 def events_of(transaction: Transaction, chosen: EventFilter) -> list[EventView]:
     """List events, newest first."""
     return transaction.rows("events", EventView, **chosen.parameters())
+
+
+def open_hole_of(view: GroupView) -> EventView | None:
+    """The hole of a group that is open now, as an event."""
+    if view.hole_since is None or view.hole_through is None:
+        return None
+    facts = (view.next, view.hole_through, 1, view.hole_since, view.hole_since, None, None, None, None)
+    return EventView(None, None, view.queue, view.group, view.incarnation, EventKind.HOLE_OPENED.word, *facts)
+
+
+def with_open_holes(transaction: Transaction, chosen: EventFilter) -> list[EventView]:
+    """List events, newest first, and begin with the holes that are open now, unless they are among the events."""
+    kinds = chosen.parameters()["kinds"]
+    if chosen.before is not None or (kinds is not None and EventKind.HOLE_OPENED.word not in kinds):
+        return events_of(transaction, chosen)
+    keys = None if chosen.group is None else [chosen.group]
+    where = GroupFilter(
+        chosen.queue, key=chosen.key, since=chosen.since, until=chosen.until, state=("waiting", "timed_out"),
+        limit=max(chosen.limit // 2, 1),
+    )  # fmt: skip
+    holes = [one for one in map(open_hole_of, groups_of(transaction, where, keys)) if one is not None]
+    found = events_of(transaction, chosen)
+    known = {(one.queue, one.group, one.at) for one in found if one.kind == EventKind.HOLE_OPENED.word}
+    holes = [one for one in holes if (one.queue, one.group, one.at) not in known]
+    found = found[: chosen.limit - len(holes)] if found else []
+    # The page goes on behind its last event, which therefore stays last.
+    return [*sorted([*holes, *found[:-1]], key=lambda one: one.at, reverse=True), *found[-1:]]
 
 
 def events_of_group(transaction: Transaction, queue_id: int, group: str, limit: int) -> list[EventView]:

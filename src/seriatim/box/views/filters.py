@@ -17,7 +17,6 @@ class Page(Generic[_Row, _Place]):
     """A page of a list.
 
     Args:
-        rows: the rows.
         following: the place after which the next page begins; None: there are no more rows.
         read: how many rows were read at least, where few fit.
     """

@@ -286,6 +286,8 @@ def _what_stops(
         case GroupState.WAITING if view.unopened:
             due = "" if view.due_at is None else f"; what waits is late at {_moment(view.due_at)}"
             return f"it is not opened: it waits for a message that opens it{due}"
+        case GroupState.WAITING if view.gathers is not None:
+            return f"it {view.gathering}: until then it doesn't know its first number"
         case GroupState.TIMED_OUT | GroupState.WAITING:
             missing = f"{view.next}" if view.next == view.hole_through else f"{view.next}..{view.hole_through}"
             over = ", and its time is over" if view.state is GroupState.TIMED_OUT else ""
@@ -342,4 +344,6 @@ def _helping(view: GroupView, place: OpenPlace | None) -> tuple[Action, ...]:
     is_on_way = place is not None and place.waits_for and place.helps is None
     if is_on_way and view.state in (GroupState.TIMED_OUT, GroupState.WAITING):
         return ()
+    if view.gathers is not None and view.state is GroupState.WAITING:
+        return (Action.RESET,)
     return helping(view.state, holds=view.held > 0)

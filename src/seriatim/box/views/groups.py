@@ -16,10 +16,11 @@ from typing import Any
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views import listing
 from seriatim.box.views.listing import Listing, When
-from seriatim.errors import NotFound
-from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
+from seriatim.errors import NotFound, UsageError, shown
+from seriatim.kernel.groups.sequence import MAX_KEY_BYTES, key_problem
 from seriatim.kernel.groups.states import STOPPED, TRIED_AGAIN, GroupState
 from seriatim.kernel.groups.verbs import Action, Situation
+from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.storable import checked_text
 
@@ -75,7 +76,10 @@ class GroupView:
         open_places: of a gate: the number of places that are open, because a message of theirs is on the way to the gate.
         open_number: of a gate: the number of the first open place; None: none is open.
         open_since: of a gate: the time from which the first open place has its oldest message in the queue where that is.
+        stands: whether it stands still: suspended, faulted, or with a hole that is older than its time-out, or than a minute.
         regions: the name of the two regions whose journal decides what is over in its queue; None: this box decides.
+        gathers: what it waits for because it doesn't know its first number: ``"settling"`` (until `due_at`), ``"base"`` or ``"reset"``;
+            None: it knows it, or holds nothing.
     """
 
     queue: str
@@ -118,7 +122,9 @@ class GroupView:
     open_places: int | None = None
     open_number: int | None = None
     open_since: datetime | None = None
+    stands: bool = False
     regions: str | None = None
+    gathers: str | None = None
 
     @property
     def waiting(self) -> int:
@@ -138,7 +144,16 @@ class GroupView:
             return self.postponement
         if self.unopened and self.state is GroupState.WAITING:
             return "not opened"
+        if self.gathers is not None and self.state is GroupState.WAITING:
+            return self.gathering
         return self.clock_was_ahead or self.restart
+
+    @property
+    def gathering(self) -> str:
+        """What it waits for that says where it begins."""
+        if self.gathers == "settling" and self.due_at is not None:
+            return f"settles until {self.due_at.astimezone().isoformat(' ', 'milliseconds')}"
+        return f"waits for {'the base' if self.gathers == 'base' else 'a reset'}"
 
     @property
     def restart(self) -> str | None:
@@ -181,7 +196,7 @@ class GroupView:
             leased=self.leased_by is not None,
             in_turn=not self.obeyed,
             unopened=self.unopened,
-            postponed=self.is_postponed and self.hole_since is None,
+            postponed=(self.is_postponed and self.hole_since is None) or self.gathers is not None,
             regional=self.regions is not None,
         )
 
@@ -198,6 +213,10 @@ class GroupFilter(Listing):
     _: KW_ONLY
     state: GroupState | str | Iterable[GroupState | str] | None = listing.choice(
         "groups in this state", GroupState, "a state of groups", many=True
+    )
+    standing: bool = listing.flag(
+        "Only groups that stand still: suspended or faulted ones, and holes from their time-out on, or without one after a minute.",
+        label="Without holes that have just opened",
     )
     key: str | None = listing.key("groups with a key that matches")
     error_class: str | None = listing.error_class("groups that an error of this class has stopped")
@@ -236,6 +255,27 @@ def group_of(transaction: Transaction, queue: str, group: str) -> GroupView:
             f"there is no group {group!r} in queue {queue!r}", remedy="it has never received a message; see the groups"
         )
     return found[0]
+
+
+def new_group(queue: str, group: str) -> GroupView:
+    """A group of which no message has come yet. Raises `UsageError` for a key that no group can have."""
+    if (problem := key_problem(group)) is not Reason.NONE:
+        raise UsageError(
+            f"{shown(group, 60)} can't be the key of a group: {REASONS[problem]}", remedy="text of at most 1 KiB"
+        )
+    numbers = {"next": None, "arrived": 0, "held": 0, "queued": 0, "in_hand": 0, "ordinal": 0, "incarnation": 0}
+    facts = (
+        "since",
+        "locked_by",
+        "hole_since",
+        "hole_through",
+        "last_released",
+        "due_at",
+        "touched_at",
+        "suspended_by",
+    )
+    unknown = dict.fromkeys((*facts, "suspended_because", "error"))
+    return GroupView(queue, group, GroupState.READY, locked=False, **numbers, **unknown)  # type: ignore[arg-type]
 
 
 def groups_of(transaction: Transaction, chosen: GroupFilter, groups: Sequence[str] | None = None) -> list[GroupView]:

@@ -16,6 +16,7 @@ __all__ = [
     "StoppedGroups",
     "StoppedSubscription",
     "SuspectedRestarts",
+    "UnansweredRequests",
     "UnendedTurn",
     "Unrouted",
     "groups_set_apart",
@@ -25,6 +26,7 @@ __all__ = [
     "stopped_groups",
     "stopped_subscriptions",
     "suspected_restarts",
+    "unanswered_requests",
     "unended_turns",
     "unrouted",
 ]
@@ -43,6 +45,17 @@ class UnendedTurn:
     group: str | None
     message_id: str
     times: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnansweredRequests:
+    """Open requests that have no reply, by the type that they wait for."""
+
+    reply: str
+    requests: int
+    #: When the oldest was made, and the id of its message.
+    since: datetime
+    message_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +183,9 @@ class PipelineQueue:
     age_s: float | None
 
 
-def stopped_groups(transaction: Transaction, patience_s: float) -> list[StoppedGroups]:
-    """The stopped groups by queue and state. A hole without a time-out needs a hand if it is older than `patience_s`."""
-    return transaction.rows("stopped_by_state", StoppedGroups, patience_s=patience_s)
+def stopped_groups(transaction: Transaction) -> list[StoppedGroups]:
+    """The stopped groups by queue and state; those that stand still need a hand."""
+    return transaction.rows("stopped_by_state", StoppedGroups)
 
 
 def suspected_restarts(transaction: Transaction) -> list[SuspectedRestarts]:
@@ -193,6 +206,11 @@ def role_settings(transaction: Transaction) -> list[RoleSetting]:
 def unended_dialogs(transaction: Transaction, most: int = 100_000) -> list[UnendedDialogs]:
     """Count the dialogs that one side never ended, by service, among the `most` oldest sides."""
     return transaction.rows("unended_dialogs", UnendedDialogs, most=most)
+
+
+def unanswered_requests(transaction: Transaction, seconds: float) -> list[UnansweredRequests]:
+    """Count the open requests that nobody has answered for so long, by the type of their replies."""
+    return transaction.rows("unanswered_requests", UnansweredRequests, seconds=seconds)
 
 
 def remembered_sessions(transaction: Transaction, most: int) -> list[RememberedSessions]:

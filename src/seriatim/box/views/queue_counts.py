@@ -29,6 +29,7 @@ class QueueCounts:
         max_messages: the number of messages at which it is full; None: no limit.
         stopped: the number of its groups that are stopped: suspended or faulted.
         waiting_groups: the number of its groups that wait for a missing number.
+        standing_holes: how many of these stand still: from the time-out of the hole on, or without one after a minute.
         age_s: the age of its oldest message in seconds, by the database's clock; None if it is empty.
         processes: the number of processes that work on it, by their heartbeats.
         faulted: messages that failed for good and wait for an operator, in a queue where each stops itself alone.
@@ -55,6 +56,7 @@ class QueueCounts:
     max_messages: int | None
     stopped: int = 0
     waiting_groups: int = 0
+    standing_holes: int = 0
     age_s: float | None = None
     processes: int = 0
     faulted: int = 0

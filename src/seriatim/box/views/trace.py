@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
-from seriatim.box.views.events import EventView, events_of_group, skips_of
+from seriatim.box.views.events import EventView, events_of_group, open_hole_of, skips_of
 from seriatim.box.views.faults import FaultFilter, FaultView, faults_of
 from seriatim.box.views.groups import GroupView, group_of, postponement_of
 from seriatim.box.views.message_places import check_one_space
@@ -343,12 +343,10 @@ def _skips(
 
 def _open_hole(view: GroupView, happened: Sequence[EventView]) -> list[list[Step]]:
     """The hole that is open now, unless it is among the events."""
-    if view.hole_through is None or view.hole_since is None:
+    hole = open_hole_of(view)
+    if hole is None or any(event.kind == hole.kind and event.at == hole.at for event in happened):
         return []
-    if any(event.kind == EventKind.HOLE_OPENED.word and event.at == view.hole_since for event in happened):
-        return []
-    text = f"hole opened: {_numbers(view.next, view.hole_through)}"
-    return [[Step(view.hole_since, StepKind.EVENT, text, None, view.queue, view.group)]]
+    return [[_event(hole)]]
 
 
 def _event(event: EventView) -> Step:

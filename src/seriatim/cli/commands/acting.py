@@ -82,7 +82,7 @@ class GroupCommand:
                 )
                 Table.of(place.operation).tell(done, _line(done), json_=self.json_)
             else:
-                self._tell_all(place, self._each(place, place.named(self.keys, self.chosen["queue"])))
+                self._tell_all(place, self._each(place, place.named(self.action, self.keys, self.chosen["queue"])))
 
     @property
     def is_filtered(self) -> bool:

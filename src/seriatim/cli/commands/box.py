@@ -51,7 +51,9 @@ PURGEABLE: Table[Purgeable] = Table(
 )
 PURGED: Table[Purged] = Table(
     "Rows that a purge has deleted",
-    *json_only("messages", "message_bytes", "history", "days", "message_ids", "region_numbers", "tickets", "places"),
+    *json_only(
+        "messages", "message_bytes", "history", "days", "message_ids", "requests", "region_numbers", "tickets", "places"
+    ),
     *json_only("waiters", "arrivals", "groups", "faults", "events", "bulk_operations", "complete"),
     row="seriatim.box.operators.purge:Purged",
 )
@@ -191,6 +193,7 @@ def _gone(done: Purged) -> str:
         (done.history, _ENTRY),
         (done.days, ("day of it at once", "days of it at once")),
         (done.message_ids, ("message id",)),
+        (done.requests, ("request",)),
         (done.region_numbers, ("number of two regions", "numbers of two regions")),
         (done.tickets, ("run of tickets", "runs of tickets")),
         (done.places, ("run of place numbers", "runs of place numbers")),

@@ -1,15 +1,19 @@
-"""``seriatim check``: validate a pipeline file."""
+"""``seriatim check``: validate a pipeline file, or a port through which messages come in."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
+from seriatim.box.connection.connections import VARIABLE
+from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.shown.table import Column, Table, json_only, json_option
-from seriatim.errors import CheckpointMismatch, SeriatimError
+from seriatim.errors import CheckpointMismatch, SeriatimError, UsageError
+from seriatim.operations.box_here import is_here
 from seriatim.operations.unreadable_queues import unreadable_queues
 from seriatim.pipeline.declared.pipeline import BOX, DROP, TABLE, Deliver, Pipeline, Source
 from seriatim.pipeline.files import pipeline_file
@@ -18,7 +22,7 @@ from seriatim.pipeline.text.counted import counted
 from seriatim.runtime.pipelines.start_changes import Change
 from seriatim.runtime.pipelines.unread_files import InputFiles
 
-__all__ = ["CHECKED", "check"]
+__all__ = ["CHECKED", "PORT_CHECKED", "check"]
 
 _FAULT: Table[SeriatimError] = Table(
     "A fault of a file",
@@ -61,23 +65,61 @@ CHECKED: Table[dict[str, object]] = Table(
     Column("warnings", None, kind="list[str]", meaning="what is no fault, but needs somebody"),
 )
 
+PORT_CHECKED: Table[dict[str, object]] = Table(
+    "A checked port",
+    Column("kind", None, kind="str", meaning="`mllp`, `rabbitmq` or `kafka`"),
+    Column("name", None, kind="str", meaning="its name"),
+    Column("order", None, kind="str", meaning="in which order the source gives its messages"),
+    Column(
+        "keeps_order_over_a_crash",
+        None,
+        kind="bool",
+        meaning="whether that holds when the port, the source or PostgreSQL dies",
+    ),
+    Column("once", None, kind="bool", meaning="whether each message has an id; false: one without is at least once"),
+    Column("advice", None, kind="str", meaning="which policy fits"),
+    Column(
+        "warnings",
+        None,
+        kind="list[str]",
+        meaning="of a box: the queues whose policy inherits the disorder of the source",
+    ),
+)
+
 _EXACTLY_ONCE = "exactly once"
 _AT_LEAST_ONCE = "at least once"
 
 
 @click.command()
-@click.argument("file_", metavar="FILE", type=click.Path(path_type=Path))
-@json_option("Print one JSON object instead of lines.", CHECKED)
+@click.argument("file_", metavar="[FILE]", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--port", "port", metavar="PORT",
+    help="Say in which order this port takes messages in, and which policies fit, in place of a file's faults.",
+)  # fmt: skip
+@which_box
+@json_option("Print one JSON object instead of lines.", CHECKED, PORT_CHECKED)
 @click.pass_context
-def check(context: click.Context, file_: Path, *, json_: bool) -> None:
-    """Validate a pipeline file.
+def check(
+    context: click.Context, file_: Path | None, *, port: str | None, dsn: str | None, schema: str, json_: bool
+) -> None:
+    """Validate a pipeline file, or a port through which messages come in.
 
     Reports all faults of FILE at once, each with its line, and starts nothing. Exits with 2 if there are faults. Warns of
     folders that can't be written now, because messages for them would wait, of durations without a unit, and of input files
     that have changed since they were read, or are hidden. Where the
     message box can be reached, queues that a pipeline can't read are faults. If the pipeline has a checkpoint, what a start
-    would change is listed, and a change that it would refuse is a fault.
+    would change is listed, and a change that it would refuse is a fault. With --port and a box (--dsn), the queues whose
+    policy inherits the disorder of the source are named.
     """
+    if (port is None) == (file_ is None):
+        raise UsageError("check takes a FILE or a --port", remedy="give one of them")
+    if port is not None:
+        _check_port(port, dsn, schema, json_=json_)
+    elif file_ is not None:
+        _check_file(context, file_, json_=json_)
+
+
+def _check_file(context: click.Context, file_: Path, *, json_: bool) -> None:
     pipeline, found_faults = pipeline_file.examine(file_)
     faults: list[SeriatimError] = [*found_faults]
     if pipeline is not None and not faults and any(one.source.format == BOX for one in pipeline.receive):
@@ -109,6 +151,37 @@ def check(context: click.Context, file_: Path, *, json_: bool) -> None:
             click.echo(f"{click.style('warning', fg='yellow', bold=True)}: {line}", err=True)
     if faults:
         context.exit(2)
+
+
+def _check_port(text: str, dsn: str | None, schema: str, *, json_: bool) -> None:
+    """Say what a port promises, and which queues of the box don't fit."""
+    from seriatim.runtime.ports.port_text import source_of  # noqa: PLC0415 -- pipelines have none
+    from seriatim.runtime.ports.receive_port import disordered  # noqa: PLC0415
+
+    source = source_of(text)
+    warnings: list[str] = []
+    if dsn is not None or VARIABLE in os.environ or is_here(None):
+        with opened(dsn, schema) as box, box.access.transaction() as transaction:
+            warnings = disordered(source, box.access.known.current(transaction))
+    promise = source.promise
+    if json_:
+        found = {
+            "kind": source.kind, "name": source.name, "order": promise.order, "once": promise.is_once, "advice": promise.advice,
+            "keeps_order_over_a_crash": promise.keeps_order_over_a_crash, "warnings": warnings,
+        }  # fmt: skip
+        click.echo(json.dumps(PORT_CHECKED.object_of(found), indent=2))
+        return
+    click.echo(f"port {source.name}: ok")
+    click.echo(f"  order    {promise.order}")
+    kept = "kept" if promise.keeps_order_over_a_crash else "not kept"
+    click.echo(f"  crash    order is {kept} when the port, the source or PostgreSQL dies")
+    once = "each message comes into the box once"
+    click.echo(
+        f"  once     {once if promise.is_once else 'a message with an id comes into the box once, one without at least once'}"
+    )
+    click.echo(f"  policy   {promise.advice}")
+    for line in warnings:
+        click.echo(f"{click.style('warning', fg='yellow', bold=True)}: {line}", err=True)
 
 
 def _compared(pipeline: Pipeline) -> tuple[list[Change], list[SeriatimError]]:

@@ -228,11 +228,11 @@ def retry(
     box: MessageBox, message_ids: tuple[str, ...], *, all_: bool, queue: str | None, body: IO[bytes] | None, edits: IO[bytes] | None,
     dry_run: bool, yes: bool, why: Why, json_: bool, **chosen: Any,
 ) -> None:  # fmt: skip
-    """Retry messages that are faulted by themselves, or are postponed or wait for their next attempt: in unordered queues.
+    """Retry messages that are faulted, or in unordered queues are postponed or wait for their next attempt.
 
-    Give their IDs with --queue, or --all, or --edits FILE. In other queues a message stops its group: see `seriatim group
-    retry`. To mend many messages, write them with `seriatim messages export --status faulted`, edit the file, and give it with
-    --edits. To give a message up, see `seriatim messages delete`.
+    Give their IDs with --queue, or --all, or --edits FILE. In a queue with groups a message stops its group, which --all
+    retries; one alone by `seriatim group retry`. To mend many messages, write them with `seriatim messages export --status
+    faulted`, edit the file, and give it with --edits. To give a message up, see `seriatim messages delete`.
     """
     _check_retry(message_ids, all_, edits, queue, body, chosen)
     if edits is not None:

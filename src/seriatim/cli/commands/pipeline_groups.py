@@ -34,7 +34,7 @@ which_pipeline = click.option(
     help="Of this pipeline, in place of a message box: its name, or its file.",
 )
 #: Filters that only a box knows.
-_OF_A_BOX = ("error", "error_class", "since", "until", "properties")
+_OF_A_BOX = ("standing", "error", "error_class", "since", "until", "properties")
 
 
 def not_with_dsn(dsn: str | None) -> None:

@@ -13,10 +13,13 @@ from seriatim.cli.options.changes import changes
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, may_say_why, says_why
+from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Column, Table, json_only, json_option
 from seriatim.errors import UsageError
 from seriatim.operations import queues, workers
 from seriatim.operations.period import period_of
+from seriatim.operations.queue_standing import queue_standing
+from seriatim.operations.tables import queues as declared
 from seriatim.operations.tables.workers import ago
 from seriatim.pipeline.declared.work_limits import rate_of, rate_text
 from seriatim.pipeline.files.json_form import to_json
@@ -24,17 +27,12 @@ from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.box.definitions.change import Change
-    from seriatim.box.definitions.queue_settings import QueueSettings
     from seriatim.box.operators.queue_release import Released
 
 
 __all__ = ["QUEUE", "RELEASED", "SETTINGS", "queue"]
 
-SETTINGS: Table[QueueSettings] = Table(
-    "The settings of a queue",
-    *json_only("workers", "in_flight", "rate", "run_length", "set_by", "set_at"),
-    row="seriatim.box.definitions.queue_settings:QueueSettings",
-)
+SETTINGS = Table.of(declared.SETTINGS)
 QUEUE = COUNTS.extended(
     "A queue",
     Column("definition", None, kind="Mapping[str, Any]", meaning="its definition"),
@@ -71,23 +69,23 @@ def _show(box: MessageBox, name: str, *, json_: bool) -> None:
     each process obeys.
     """
     definitions = box.definitions()
-    declared = definitions.queue(name).declared
-    counts = next(one for one in queues.queues(box) if one.queue == name)
+    its = definitions.queue(name).declared
+    standing = queue_standing(box, name)
+    counts = standing.counts
     settings, at_work = queues.settings(box, name), workers.workers(box, name)
     activated = next((one for one in queues.activations(box) if one.queue == name), None)
-    helps = next((one.helps for one in workers.idle_queues(box) if one.queue == name), None)
     leading = {one.declared.name: one.state for one in definitions.subscriptions.values() if one.declared.to == name}
     if json_:
         QUEUE.print_object(
             counts,
-            definition=to_json(declared),
+            definition=to_json(its),
             subscriptions=leading,
             activated=None if activated is None else activated.activated,
             settings=settings,
             workers=at_work,
         )
         return
-    definition: dict[str, Any] = to_json(declared)
+    definition: dict[str, Any] = to_json(its)
     policy, activation = definition.pop("policy"), definition.pop("activation")
     shown = policy | {key: value for key, value in definition.items() if key not in ("version", "name", "enabled")}
     click.echo(f"{name}: {shown.pop('name')}, {'on' if counts.enabled else 'off'}")
@@ -118,8 +116,11 @@ def _show(box: MessageBox, name: str, *, json_: bool) -> None:
             f"process {one.pid} on {one.host}, seen {ago(one.silent_s)}: {counted(one.workers, 'worker')}, {one.threads:,} of them "
             f"running, rate {rate_text(one.rate)}, run length {one.run_length:,}, {one.busy:,} in hand"
         )
-    if helps is not None:
-        click.echo(f"nobody works on it, and there are messages: {helps}")
+    click.echo(in_line(f"state: {standing.words}"))
+    for finding in standing.findings:
+        click.echo(in_line(f"{finding.state}: {finding.found}"))
+    if standing.helps is not None:
+        click.echo(in_line(f"helps: {standing.helps}"))
 
 
 @queue.command("set")

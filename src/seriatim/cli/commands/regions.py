@@ -11,9 +11,11 @@ import click
 
 from seriatim.cli.commands.apply import CHANGE
 from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.listing import list_command
 from seriatim.cli.options.why import Why, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Column, Table, as_json_line, json_option
+from seriatim.operations import regions as operations
 from seriatim.operations.tables import regions as declared
 from seriatim.operations.tables.journal import SESSIONS
 from seriatim.regions.regions import Regions
@@ -24,11 +26,11 @@ from seriatim.runtime.stop_signal import Stop
 if TYPE_CHECKING:
     from seriatim.regions.outbox import Copied
 
-__all__ = ["APPLIED", "COPIED", "COUNTS", "DIFFERENCES", "FORGOTTEN", "REGION", "STANDING", "STATUS", "regions"]
+__all__ = ["APPLIED", "COPIED", "COUNTS", "DIFFERENCES", "FORGOTTEN", "HERE", "REGION", "STANDING", "STATUS", "regions"]
 
 STATUS, REGION, COUNTS = Table.of(declared.STATUS), Table.of(declared.REGION), Table.of(declared.COUNTS)
 DIFFERENCES, COPIED = Table.of(declared.DIFFERENCES), Table.of(declared.COPIED)
-FORGOTTEN = Table.of(declared.FORGOTTEN)
+FORGOTTEN, HERE = Table.of(declared.FORGOTTEN), Table.of(declared.HERE)
 STANDING = Table.of(SESSIONS)
 APPLIED: Table[dict[str, object]] = Table(
     "Applied definitions of two regions",
@@ -52,6 +54,9 @@ _FILE = click.argument("file_", metavar="FILE", type=click.Path(exists=True, dir
 @click.group("regions", cls=Commands)
 def regions() -> None:
     """See and define two regions that have the same sessions, and copy between them."""
+
+
+regions.add_command(list_command("list", operations.regions, HERE))
 
 
 @regions.command("apply")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from seriatim.cli.options.receive_ports import ports_of, receive_ports
 from seriatim.cli.options.which import opened_patiently, which_box
 from seriatim.cli.options.worker_options import worker_options
 from seriatim.cli.shown.telling import telling_work
@@ -41,6 +42,7 @@ __all__ = ["serve"]
     "--regions", "regions_file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
     help="Tend the two regions that this file declares: copy what one has and the other lacks, and report to their journal.",
 )  # fmt: skip
+@receive_ports
 @click.option("--http", metavar="HOST:PORT", help="Answer callers over HTTP at this address, such as 127.0.0.1:8472.")
 @click.option("--http-prefix", default="", metavar="PATH", help="Path below which a proxy shows it, such as /seriatim.")
 @click.option(
@@ -72,6 +74,7 @@ def serve(
     key: str | None,
     authority: str | None,
     regions_file: str | None,
+    ports: tuple[str, ...],
     http: str | None,
     http_prefix: str,
     http_certificate: str | None,
@@ -130,6 +133,7 @@ def serve(
             log_format=log_format,
             doors=doors,
             regions=regions,
+            ports=ports_of(box, ports),
             reads=not no_readers,
         )
         found = () if no_readers else queues or [one.queue for one in activations(box)]
@@ -145,6 +149,8 @@ def serve(
         if http is not None:
             click.echo(f"callers over HTTP find it at {face.address}", err=True)
         click.echo(f"{what}; Ctrl-C stops it", err=True)
+        if serving.ports:
+            click.echo(f"receiving through {', '.join(one.name for one in serving.ports)}", err=True)
         if regions is not None:
             click.echo(f"tending the regions {regions.name}", err=True)
         with telling_work(metrics, box, None, serving):

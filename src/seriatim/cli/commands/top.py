@@ -54,7 +54,7 @@ _QUEUES: Table[QueueOverview] = Table(
     Column("faulted"),
     Column("dead"),
     Column("processes"),
-    *json_only("is_estimated"),
+    *json_only("standing_holes", "is_estimated"),
     row="seriatim.operations.overview:QueueOverview",
     nothing="there are no queues",
 )

@@ -15,6 +15,7 @@ __all__ = ["LISTED", "VERBS", "brought_to_commands"]
 VERBS: Mapping[str, str] = {
     "connections": "connection",
     "groups": "group",
+    "ports": "port",
     "queues": "queue",
     "schedules": "schedule",
     "subscriptions": "subscription",
@@ -23,27 +24,48 @@ VERBS: Mapping[str, str] = {
 LISTED = ("dead-letters", "dialogs", "instances", "messages")
 #: Commands with verbs that list what is in a file, if it is named without a verb.
 _OF_FILES = ("set-aside",)
+#: The other commands with verbs: the verb by which each lists.
+_LISTS: Mapping[str, str] = {
+    "box": "status",
+    "bulk": "list",
+    "journal": "list",
+    "link": "status",
+    "pipeline": "list",
+    "regions": "list",
+}
+#: Those of which something is shown, if a file is named without a verb.
+_SHOWN_OF_FILES: Mapping[str, str] = {"pipeline": "show", "regions": "status"}
 #: Commands that list and have no verbs.
 _PLAIN = ("contracts", "events", "faults", "services", "types", "workers")
 
 _HELP = ("-h", "--help")
-_PLURALS = {plural[:-1]: plural for plural in (*VERBS, *LISTED, *_PLAIN)}
+_FILES = (".yaml", ".yml")
+_PLURALS = {plural[:-1]: plural for plural in (*VERBS, *LISTED, *_PLAIN, "regions")}
+_PLURALS |= {f"{one}s": one for one in ("link", "pipeline")}
 
 
 def brought_to_commands(words: Sequence[str], verbs_of: Callable[[str], Collection[str]]) -> list[str]:
     """The words of a command as it is named."""
     noun, rest = _PLURALS.get(words[0], words[0]), list(words[1:])
     first = rest[0] if rest else None
+    if first == "list" and noun in (*VERBS, *_PLAIN):
+        return [noun, *rest[1:]]
     if noun in VERBS:
-        if first == "list":
-            return [noun, *rest[1:]]
         is_verb = first is not None and get_close_matches(first, verbs_of(VERBS[noun]), n=1)  # or a verb mistyped
-        if is_verb or (first in _HELP and words[0] == VERBS[noun]):
-            return [VERBS[noun], *rest]
-        return [noun, *rest]
+        return [VERBS[noun] if is_verb or (first in _HELP and words[0] == VERBS[noun]) else noun, *rest]
     if noun in LISTED or noun in _OF_FILES:
         named = first in verbs_of(noun) if noun in _OF_FILES else first is not None and not first.startswith("-")
         return [noun, *rest] if named or first in _HELP else [noun, "list", *rest]
-    if noun in _PLAIN and first in ("list", "show"):
-        return [noun, *rest[1:]]
-    return [noun, *rest]
+    if noun in _LISTS:
+        return [noun, *_listing(noun, rest)]
+    return [noun, *rest[1:]] if noun in _PLAIN and first == "show" else [noun, *rest]
+
+
+def _listing(noun: str, rest: list[str]) -> list[str]:
+    """The words behind a noun of `_LISTS`, with its verb."""
+    first = rest[0] if rest else ""
+    if first == "list" or (first not in _HELP and (not first or first.startswith("-"))):
+        return [_LISTS[noun], *(rest[1:] if first == "list" else rest)]
+    if noun in _SHOWN_OF_FILES and first.endswith(_FILES):
+        return [_SHOWN_OF_FILES[noun], *rest]
+    return rest

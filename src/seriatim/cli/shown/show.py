@@ -68,6 +68,9 @@ ACCOUNTS: Table[Account] = Table(
     *(Column(one) for one in _DISPOSITIONS[:2]),
     *(Column(one, meaning=f"set aside as {one}") for one in _DISPOSITIONS[2:]),
     Column(
+        "void", meaning="messages that let the next number pass and left nothing; people see it where there are some"
+    ),
+    Column(
         "copy", meaning="copies of messages that the other of two regions had shown; people see it where there are some"
     ),
     row="seriatim.runtime.pipelines.progress:Account",
@@ -275,7 +278,8 @@ def accounts_table(accounts: Sequence[Account], console: Console | None = None) 
     console = console or Console(highlight=False)
     shown = [one for one in accounts if len(accounts) <= _MOST_ROWS or one.held_before or one.arrived]
     columns = ACCOUNTS if any(account.held_before for account in accounts) else ACCOUNTS.without("held before")
-    columns = columns if any(account.copy for account in accounts) else columns.without("copy")
+    for rare in ("void", "copy"):
+        columns = columns if any(getattr(account, rare) for account in accounts) else columns.without(rare)
     table = Lines(box=None, pad_edge=False, header_style="bold")
     for heading in columns.headings:
         table.add_column(heading, justify="left" if heading == "destination" else "right", no_wrap=True)

@@ -11,6 +11,7 @@ import click
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
     from seriatim.runtime.pipelines.progress import News, Progress, Report, Tell
+    from seriatim.runtime.processes.receiving import Receiving
     from seriatim.runtime.processes.serve import Serve
     from seriatim.runtime.processes.supervisor import Supervisor
 
@@ -19,7 +20,7 @@ __all__ = ["telling_run", "telling_work"]
 
 @contextmanager
 def telling_work(
-    address: str | None, box: MessageBox, queues: Sequence[str] | None, works: Supervisor | Serve
+    address: str | None, box: MessageBox, queues: Sequence[str] | None, works: Supervisor | Serve | Receiving
 ) -> Iterator[None]:
     """Within the block metrics and health of workers are told at an address; None: nothing is told."""
     if address is None:

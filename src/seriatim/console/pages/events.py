@@ -18,7 +18,8 @@ PAGE = list_page(
     about=Markup(
         "What happened to groups besides the delivery of their messages, newest first. Holes are missing numbers, a conflict is a number "
         "that came again with another content, and void is a number that passed without a message; "
-        "all words: <code>seriatim docs reference/events</code>."
+        "all words: <code>seriatim docs reference/events</code>. Failures of handlers are among the faults, and what operators did is in "
+        "the operator log."
     ),
     links=TO_GROUP,
     nothing="There are no events.",

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
-from seriatim.console.causes import YOUNG, causes_of, filter_of
+from seriatim.console.causes import filter_of
 from seriatim.console.filters import Field
 from seriatim.console.lists import TO_GROUP, fields_of, following, given, takes_of
 from seriatim.console.page import Answer, Asked, Page, Rows
 from seriatim.operations import groups
 from seriatim.operations.bulk import BULK
-from seriatim.operations.groups import STOPPED, GroupState, GroupView
+from seriatim.operations.groups import STOPPED, GroupState
 from seriatim.operations.tables.errors import ERRORS
 from seriatim.operations.tables.groups import GROUPS
 
@@ -21,28 +20,27 @@ __all__ = ["PAGE"]
 _FILTERS = [
     replace(one, choices=("all", *one.choices)) if one.name == "state" else one for one in fields_of(groups.groups)
 ]
-_FIELDS = (*_FILTERS, Field("all", "With groups that have waited for less than 10 minutes", ("yes",)))
+_FIELDS = (*_FILTERS, Field("all", "With holes that have just opened", ("yes",)))
 
 
 def _read(asked: Asked) -> Answer:
     arguments, named = given(asked, groups.groups), asked.text("state")
-    chosen = {name: one for name, one in arguments.items() if name not in ("state", "after", "limit")}
+    chosen = {name: one for name, one in arguments.items() if name not in ("state", "after", "limit", "standing")}
     state = tuple(GroupState) if named == "all" else named or STOPPED
     where = asked.chosen(*(one.name for one in _FILTERS))
+    every = bool(named or asked.text("all") or chosen.keys() - {"queue"})
+    standing = {"standing": not every or "standing" in arguments}
     if asked.query.get("by") == "error":
-        counts = groups.groups_by_error(asked.box, state=state, **chosen)
+        counts = groups.groups_by_error(asked.box, state=state, **chosen, standing="standing" in arguments)
         to_groups: dict[str, Any] = {
             "error": lambda one: ("groups", where | asked.chosen("all") | filter_of(one, every=True))
         }
         nothing = {"causes": [], "bulk": [], "where": {}, "every": True, "kept": {}}
         return Answer(ERRORS.objects_of(counts), listing=Rows(ERRORS, counts, "Causes", to_groups), values=nothing)
-    rows = groups.groups(asked.box, **arguments | {"state": state, "suspected": None if named else True})
-    every = bool(named or asked.text("all") or chosen.keys() - {"queue"})
-    now = asked.looks.now()
-    shown = rows if every else [one for one in rows if not _is_young(one, now)]
+    rows = groups.groups(asked.box, **arguments | standing | {"state": state, "suspected": None if named else True})
     listing = Rows(
         GROUPS.without("touched", "arrived"),
-        shown,
+        rows,
         "Groups that stand still",
         links={**TO_GROUP, "queue": lambda one: ("queues", one.queue)},
         nothing="No group stands still.",
@@ -50,22 +48,13 @@ def _read(asked: Asked) -> Answer:
     )
     causes = []
     if "after" not in arguments and (named is None or named in STOPPED):  # others may be any number
-        counts = (
-            groups.groups_by_error(asked.box, state=state, **chosen)
-            if every
-            else causes_of(asked.box, chosen.get("queue"))
-        )
+        counts = groups.groups_by_error(asked.box, state=state, **chosen, **standing)
         causes = [(one, where | filter_of(one, every=every)) for one in counts]
     return Answer(
-        GROUPS.objects_of(shown),
+        GROUPS.objects_of(rows),
         listing=listing,
         values={"causes": causes, "bulk": BULK, "where": where, "every": every, "kept": asked.chosen("all")},
     )
-
-
-def _is_young(one: GroupView, now: datetime) -> bool:
-    waits = one.state is GroupState.WAITING and not one.restart_suspected
-    return waits and one.since is not None and now - one.since < YOUNG
 
 
 PAGE = Page(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-
 from markupsafe import Markup
 
+from seriatim.console.findings import row
 from seriatim.console.html import sparkline
 from seriatim.console.page import Answer, Asked, Page
-from seriatim.operations.finding import Finding
 from seriatim.operations.tables.meanings import meanings
 from seriatim.operations.tables.queues import COUNTS
 
@@ -23,44 +20,12 @@ _MEANINGS = [
     ),
     (
         "stand still",
-        "groups that are suspended or faulted, or wait for a missing number; and messages that failed in a queue without groups",
+        "groups that are suspended or faulted, or have had a hole for its time-out, or for a minute; and messages that failed alone",
     ),
     *meanings(COUNTS.only("arrived", "held", "queued", "in hand", "oldest", "processes")),
     ("dead letters", "messages that were set aside because their handler failed, or an operator gave them up"),
     ("released/s", "messages a second that left the resequencer in the last ten seconds; the line shows 15 minutes"),
 ]
-
-
-#: Where a finding is mended, by its name: the parts of the address, with its query, and what the link says.
-_MENDED: Mapping[str, tuple[Sequence[str | Mapping[str, str]], str]] = {
-    "faulted": (("groups", {"state": "faulted"}), "Show them, and retry"),
-    "suspended": (("groups", {"state": "suspended"}), "Show them, and resume"),
-    "waiting": (("groups", {}), "Show them"),
-    "gates": (("groups", {}), "Show them"),
-    "restarts": (("groups", {}), "Show them"),
-    "dead letters": (("dead-letters",), "Show them, and requeue"),
-    "unrouted": (("unrouted",), "Show them, and route again"),
-    "unended": (("messages",), "Show the messages"),
-    "set aside": (("messages", {"status": "invalid"}), "Show what is invalid"),
-    "dialogs": (("dialogs",), "Show them"),
-    "oldest": (("messages",), "Show the messages"),
-    "at work": (("workers",), "Show the workers"),
-    "workers": (("workers",), "Show them"),
-    "leases": (("workers",), "Show the workers"),
-    "subscriptions": (("subscriptions",), "Show them, and start one"),
-    "transactions": (("connections",), "Show the connections, and end one"),
-    "links": (("links",), "Show them"),
-    "schedules": (("schedules",), "Show them"),
-    "bulk": (("bulk-operations",), "Show them"),
-    "faults": (("faults",), "Show them"),
-}
-
-
-def _row(asked: Asked, finding: Finding) -> tuple[Finding, Sequence[str | Mapping[str, str]] | None, str]:
-    """A finding with its link. Why a message is unrouted may name values of properties, which not all may see."""
-    if finding.name == "unrouted" and not asked.may("see-bodies"):
-        finding = replace(finding, found="there are messages that no queue has")
-    return (finding, *_MENDED.get(finding.name, (None, "")))
 
 
 def _read(asked: Asked) -> Answer:
@@ -79,7 +44,7 @@ def _read(asked: Asked) -> Answer:
     findings = asked.looks.findings()
     values = {
         "findings": findings,
-        "found": [_row(asked, one) for one in findings.rows or ()],
+        "found": [row(asked, one) for one in findings.seen or ()],
         "rows": rows,
         "names": names,
         "law": asked.looks.law,

@@ -50,7 +50,6 @@ def fold(
     """The result of a meaning for an expression.
 
     Args:
-        expression: the expression.
         meaning: the function for each kind of node.
         shared: expressions that are computed once, None until then; it is filled.
     """

@@ -5,7 +5,7 @@ The rules are on the page ``docs/reference/numbers.md``; they are computed in ``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from collections.abc import Sequence as List
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, Final, Literal
@@ -18,12 +18,12 @@ __all__ = [
     "BASE",
     "IN_LINE",
     "OF_ENDED",
-    "ONLY_IN_MEMORY",
     "RESTARTS",
     "UNNUMBERED",
+    "VOID",
+    "not_on_spark",
     "Field",
     "Sequence",
-    "only_in_memory",
     "with_numbers",
 ]
 
@@ -34,17 +34,8 @@ Field = str | Callable[[Any], Any]
 #: number;
 #: it is late, and of the epoch before; it waits in a line.
 BASE, RESTARTS, UNNUMBERED, OF_ENDED, IN_LINE = 16, 32, 64, 128, 256
-
-#: The parameters of policies that no message box or pipeline has yet: there they have their defaults.
-ONLY_IN_MEMORY: Final = {"standard": ("settle",), "unit_of_work": ("start", "once", "on_timeout")}
-
-#: Of each policy the parameters that no message box or pipeline has yet, with what they may be there; None: one of their words isn't
-#: known there.
-_NOT_YET: Final[Mapping[str, Mapping[str, Any]]] = {
-    "standard": {"start": None},
-    "best_effort": {"by": None},
-    "unit_of_work": {"start": 1, "once": True, "on_timeout": "dead"},
-}
+#: Where an engine stores bits and no weights: it is a void.
+VOID = 512
 
 _LEAST_MODULUS, _LARGEST_MODULUS = 3, 2**62
 #: The rules that are for contiguous numbers.
@@ -143,6 +134,21 @@ class Sequence:
         """The names of the rules that this one has, apart from `by`."""
         return [one.name for one in fields(self) if one.name != "by" and getattr(self, one.name) is not None]
 
+    def given(self) -> dict[str, Any]:
+        """The fields that are given, by their names."""
+        return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) is not None}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that are given, of properties or columns."""
+        by = self.by if isinstance(self.by, tuple) else (self.by,)
+        return tuple(one for one in (*by, self.through, self.previous, self.epoch) if isinstance(one, str))
+
+    @property
+    def filters(self) -> dict[str, Any]:
+        """The filters that are given, by their names."""
+        return {name: value for name in _FILTERS if (value := getattr(self, name)) is not None}
+
 
 def with_numbers(policy: Policy, sequence: Sequence | None) -> Policy:
     """The policy that keeps the rules of a sequence, and finds the first number of a group, if that is asked for.
@@ -152,6 +158,8 @@ def with_numbers(policy: Policy, sequence: Sequence | None) -> Policy:
     """
     sequence = Sequence() if sequence is None else sequence
     said = sequence.says()
+    if isinstance(policy, StandardNumbers | BestEffortNumbers):
+        return policy
     for name in said:
         kinds = _kinds_for(name)
         if not isinstance(policy, kinds) or (name == "modulus" and getattr(policy, "by", "number") != "number"):
@@ -164,7 +172,8 @@ def with_numbers(policy: Policy, sequence: Sequence | None) -> Policy:
             'Sequence: only BestEffort(by="position") orders by such a position',
             remedy="name one number, or take that policy", argument=(its, "policy"),
         )  # fmt: skip
-    _check_is_there(policy)
+    if by_position:
+        raise PolicyError('BestEffort(by="position") isn\'t there yet', remedy="leave it out", argument="by")
     if isinstance(policy, BestEffort):
         return policy if sequence.modulus is None else BestEffortNumbers(**_its(policy), modulus=sequence.modulus)
     if not isinstance(policy, Standard) or not (policy.start in ("lowest", "told") or set(said) - {"void"}):
@@ -174,20 +183,21 @@ def with_numbers(policy: Policy, sequence: Sequence | None) -> Policy:
     )
 
 
-def _check_is_there(policy: Policy) -> None:
-    """Check that the policy asks for nothing that no engine does yet."""
+def not_on_spark(policy: Policy) -> PolicyError | None:
+    """The error for a policy that Spark has none of yet: no column there says what a set lacks, or which set a part is of."""
     asked = ""
     match policy:
-        case BestEffort(by="position"):
-            asked = 'by="position"'
         case UnitOfWork(once=False):
             asked = "once=False"
         case UnitOfWork(on_timeout="deliver"):
             asked = 'on_timeout="deliver"'
-    if asked:
-        raise PolicyError(
-            f"{type(policy).__name__}({asked}) isn't there yet", remedy="leave it out", argument=asked.partition("=")[0]
-        )
+    if not asked:
+        return None
+    return PolicyError(
+        f"UnitOfWork({asked}) is kept by a Sequencer and in a message box, and not on Spark yet",
+        remedy="leave it out, or deliver the parts to a queue that has it",
+        argument=asked.partition("=")[0],
+    )
 
 
 def _kinds_for(rule: str) -> tuple[type[Any], ...]:
@@ -201,21 +211,3 @@ def _kinds_for(rule: str) -> tuple[type[Any], ...]:
 
 def _its(policy: Policy) -> dict[str, Any]:
     return {one.name: getattr(policy, one.name) for one in fields(policy)}
-
-
-def only_in_memory(policy: Policy, sequence: Sequence | None) -> PolicyError | None:
-    """The error of an engine that has none of these rules yet; None: neither a policy nor a sequence asks for one."""
-    said = sequence.says() if sequence is not None else []
-    asked = f"Sequence({said[0]}=…)" if said else ""
-    argument = "sequence"
-    for name, usual in _NOT_YET.get(policy.name, {}).items():
-        value = getattr(policy, name)
-        if not asked and (value in ("lowest", "told", "position") if usual is None else value != usual):
-            asked, argument = f"{type(policy).__name__}({name}={value!r})", name
-    if not asked:
-        return None
-    return PolicyError(
-        f"{asked} is kept by a Sequencer, in memory, and by no message box or pipeline yet",
-        remedy="leave it out, or order such messages with a Sequencer",
-        argument=argument,
-    )

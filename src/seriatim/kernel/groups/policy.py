@@ -376,6 +376,12 @@ def with_regions(policy: Policy, horizon: Duration | None = None) -> Policy:
             remedy="leave out opens and closes",
             argument=("opens", "closes"),
         )
+    if isinstance(policy, StandardNumbers):
+        raise PolicyError(
+            "what numbers mean, and how a first number is found, can't be said where two regions send messages",
+            remedy="leave it out, or read one region alone",
+            argument=("sequence", "start"),
+        )
     if type(policy) not in (Fifo, Standard):
         raise PolicyError(
             f"messages of two regions are ordered by Standard or Fifo, not by {type(policy).__name__}",

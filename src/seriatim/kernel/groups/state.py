@@ -52,6 +52,8 @@ class Flag(IntFlag):
     CLOSING = 256
     #: It waits for a message that opens it: see ``stays.py``.
     UNOPENED = 512
+    #: While `COMPLETE`: the time of its set was over, and what there was of it has left.
+    PARTIAL = 1024
 
 
 #: The flags with which nothing leaves.
@@ -573,7 +575,7 @@ class State:
             joined(Ranges, (part.skipped for part in parts)),
             joined(Remembered, (part.remembered for part in parts)),
             joined(Sights, (part.sights for part in parts)),
-            None if parts[0].lives is None else Lives.concat([part.known_lives for part in parts]),
+            None if all(part.lives is None for part in parts) else Lives.concat([part.known_lives for part in parts]),
             joined(Ranges, (part.ended for part in parts)),
         )
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from seriatim.kernel.groups.state import Flag
 
-__all__ = ["FLAGGED", "SHOWN", "STOPPED", "TRIED_AGAIN", "Fact", "GroupState", "Shown", "shown_state"]
+__all__ = ["FLAGGED", "SHOWN", "STANDS_AFTER_S", "STOPPED", "TRIED_AGAIN", "Fact", "GroupState", "Shown", "shown_state"]
 
 
 class GroupState(StrEnum):
@@ -24,6 +24,8 @@ class GroupState(StrEnum):
 
 #: In these states a group hands nothing out until something happens: an operator's action, or a missing message.
 STOPPED = frozenset({GroupState.SUSPENDED, GroupState.FAULTED, GroupState.TIMED_OUT, GroupState.WAITING})
+#: A hole stands still from its `hole_timeout` on; one without a time-out after so many seconds: messages overtake each other all the time.
+STANDS_AFTER_S = 60.0
 #: The states of a group whose message waits for its next attempt, unless something else stops it.
 TRIED_AGAIN = frozenset({GroupState.READY, GroupState.WAITING, GroupState.TIMED_OUT})
 

@@ -115,6 +115,8 @@ class Verb:
     instead: str = ""
     #: Whether it moves the next number, so that the group must have one.
     moves_next: bool = False
+    #: Whether it can be done to a group of which no message has come yet: then the group begins with it.
+    begins: bool = False
     #: Whether it is obeyed at the end of the turn of a group that is locked.
     waits: bool = False
     #: Whether it needs all held messages of the group.
@@ -206,6 +208,7 @@ VERBS: Mapping[Action, Verb] = {
         "Suspend",
         "take messages in, but hand none out",
         decides=False,
+        begins=True,
         waits=True,
         frees=False,
     ),
@@ -218,6 +221,7 @@ VERBS: Mapping[Action, Verb] = {
         misses=_NO_NUMBERS,
         in_bulk=False,
         instead="skip",
+        begins=True,
         moves_next=True,
         of_all_held=True,
     ),

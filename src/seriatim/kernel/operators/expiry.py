@@ -24,8 +24,6 @@ def expired(policy: Policy, state: State, now: int, after: int) -> Ints:
     """The rows of groups that have expired.
 
     Args:
-        policy: the rules.
-        state: the groups.
         now: the time, microseconds; `NEVER`: it isn't known, and nothing expires.
         after: how long a group has to be idle, microseconds.
     """

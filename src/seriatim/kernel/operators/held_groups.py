@@ -64,18 +64,18 @@ def _missing(policy: Policy, state: State) -> tuple[Ints, Ints]:
             open_, first, last = holes(policy, state)
             return np.where(open_, first, none), np.where(open_, last, none)
         case UnitOfWork():
-            return _missing_of_sets(state)
+            return _missing_of_sets(state, policy.start)
     return none, none
 
 
-def _missing_of_sets(state: State) -> tuple[Ints, Ints]:
+def _missing_of_sets(state: State, start: int) -> tuple[Ints, Ints]:
     """The first run that a set misses: the numbers before the first one that isn't in its place."""
     held, size = taken(state, 1), state.groups.mark
     count = sum_per_group(held.group, held.span, len(state))
-    expected = sum_before(held.group, held.span) + 1
+    expected = sum_before(held.group, held.span) + start
     gaps = np.flatnonzero(held.sequence != expected)
     gaps = gaps[first_per_group(held.group[gaps])]
-    first, last = count + 1, np.where(size > 0, size, NOTHING)
+    first, last = count + start, np.where(size > 0, size + start - 1, NOTHING)
     first[held.group[gaps]], last[held.group[gaps]] = expected[gaps], held.sequence[gaps] - 1
     whole = (size > 0) & (count >= size)  # a complete set of a group that is stopped
     return np.where(whole, NOTHING, first), np.where(whole, NOTHING, last)

@@ -60,8 +60,6 @@ def shut_out(state: State, arrivals: Arrivals, first: Ints) -> Bools:
     Of a number that comes twice only the first is missing: see `late_repeats`.
 
     Args:
-        state: the state.
-        arrivals: the arrivals.
         first: the lowest number that each arrival's group may miss.
     """
     group, sequence = arrivals.group, arrivals.sequence

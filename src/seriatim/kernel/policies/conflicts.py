@@ -12,7 +12,7 @@ from enum import IntEnum
 import numpy as np
 
 from seriatim.kernel.groups.arrivals import Arrivals
-from seriatim.kernel.groups.state import Held, Sights, State
+from seriatim.kernel.groups.state import Held, Remembered, Sights, State
 from seriatim.kernel.policies.holes import Taken
 from seriatim.kernel.values.columns import (
     Bools,
@@ -44,7 +44,6 @@ def compared(state: State, held: Held, left: Decided, arrivals: Arrivals, rows: 
         state: the groups with the messages that left earlier.
         held: what is held before anything leaves, the arrivals included that are taken in.
         left: the messages that leave, in the order in which they do; `cause` is the ref of the arrival that releases each.
-        arrivals: the arrivals.
         rows: those that repeat numbers.
         remember: how many messages that left are remembered of each group.
     """
@@ -165,7 +164,7 @@ def conflicts(arrivals: Arrivals, rows: Ints) -> Events:
     return events.merged(EventKind.CONFLICT)
 
 
-def rows_of(table: Held | Taken | Sights, groups: int, group: Ints, sequence: Ints) -> Ints:
+def rows_of(table: Held | Taken | Sights | Remembered, groups: int, group: Ints, sequence: Ints) -> Ints:
     """The rows with these numbers, -1 where there is none; of equal numbers the first. The table is sorted by group and number."""
     starts, ends = spans(table.group, groups)
     at = search_within(table.sequence, starts[group], ends[group], sequence)

@@ -77,8 +77,6 @@ def known_again(state: State, arrivals: Arrivals, first: Ints, held: Bools) -> B
     """The messages from regions whose numbers were taken in, also where their group is closed: there they are no later than elsewhere.
 
     Args:
-        state: the state before them.
-        arrivals: the messages.
         first: the lowest number of each one's group.
         held: whether its number is held.
     """
@@ -110,9 +108,7 @@ def by_number(
     """Mark the copies among duplicates, and note what each region has shown.
 
     Args:
-        policy: the rules.
         after: the state after the arrivals.
-        arrivals: the arrivals.
         disposition: the disposition of each; of those that leave in their turn `HELD`. Changed in place, like `reason`.
         reason: why.
         likeness: of those that come again: whether they have the ids of those whose numbers they repeat.
@@ -149,8 +145,6 @@ def by_identity(policy: FifoMerged, state: State, arrivals: Arrivals) -> tuple[S
     """Find the messages that are known by their ids, and note the others.
 
     Args:
-        policy: the rules.
-        state: the state before the arrivals.
         arrivals: the arrivals; see `within_horizon`.
 
     Returns:

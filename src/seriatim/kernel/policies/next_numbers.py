@@ -41,7 +41,6 @@ def after_next_numbers(
     """The group after numbers have come that are its next ones, each once; None if they aren't, or another rule may have a say.
 
     Args:
-        policy: the rules.
         group: a group that holds nothing, and has skipped nothing that it remembers.
         messages: the numbers of messages, ascending. They leave in this order.
         voids: the numbers of voids.

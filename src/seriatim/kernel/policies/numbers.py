@@ -62,7 +62,6 @@ def unwrapped(modulus: int, arrivals: Arrivals, top: Ints, step: int = 1) -> tup
 
     Args:
         modulus: how many numbers there are.
-        arrivals: the messages.
         top: for each group the highest number that it has taken in; `NOTHING`: there is none, and its first message stands in.
         step: from one number to the next.
 
@@ -450,8 +449,8 @@ def _settling(state: State) -> State:
     """The state with the clocks of groups that gather: each runs from the first message that it holds."""
     groups = state.groups
     waiting = state.held.take(~state.held.waits & ~state.held.late).messages()
-    first = waiting.first_arrival(len(state))
-    began = np.where(state.stopped() | (first == NEVER), NEVER, np.where(groups.since == NEVER, first, groups.since))
+    first, holds = waiting.first_arrival(len(state)), waiting.counts(len(state)) > 0
+    began = np.where(state.stopped() | ~holds, NEVER, np.where(groups.since == NEVER, first, groups.since))
     return state.with_groups(since=np.where(groups.has(Flag.BEGUN), groups.since, began))
 
 
@@ -513,10 +512,8 @@ def _unnumbered(
     """Messages without a number leave at once; in a stopped group they wait.
 
     Args:
-        policy: the rules.
         state: the state after the messages that came with them.
         before: the state before.
-        arrivals: the messages.
         out: what was decided of the messages that came with them, which gets other ordinals.
     """
     over, stopped = before.groups.has(OVER)[arrivals.group], before.stopped()[arrivals.group]
@@ -590,8 +587,6 @@ def _cover(
     """Bases leave, one of each group; what they cover is a duplicate, and the groups go on behind them.
 
     Args:
-        policy: the rules.
-        state: the groups.
         bases: the bases, by group.
         cause: what lets each leave, see `Decided`.
         time: when each does.
@@ -723,8 +718,6 @@ def _end(policy: StandardNumbers, state: State, rows: Ints, cause: Ints) -> Judg
     """End the lives of some groups: what is held leaves in order, its holes are skipped, and new lives begin.
 
     Args:
-        policy: the rules.
-        state: the groups.
         rows: those whose lives end, ascending.
         cause: the message that ends each.
     """

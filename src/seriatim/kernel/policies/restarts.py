@@ -86,9 +86,6 @@ def held_back(policy: Standard, state: State, arrivals: Arrivals, disposition: I
     """Return the arrivals that are held because of a suspected restart of their producer; see `one_by_one`.
 
     Args:
-        policy: the rules.
-        state: the state before them.
-        arrivals: the arrivals.
         disposition: what each would become by itself.
         reason: the reason for that.
     """
@@ -117,10 +114,8 @@ def count(
     """Count the arrivals below `next`.
 
     Args:
-        policy: the rules.
         before: the state before the arrivals.
         after: the state after them.
-        arrivals: the arrivals.
         judged: their dispositions.
         passage: what they have let pass.
 

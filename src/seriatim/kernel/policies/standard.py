@@ -387,7 +387,6 @@ def release(
     """Release the messages that may leave, and set the clocks of the remaining holes.
 
     Args:
-        policy: the rules.
         state: the state, with arrivals among the held messages.
         position: for each held row its arrival, -1 for rows held before.
         arrivals: the arrivals that the positions refer to.

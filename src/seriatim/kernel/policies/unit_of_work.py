@@ -5,11 +5,14 @@ A size is compared with places, from 1.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.groups.policy import UnitOfWork
-from seriatim.kernel.groups.state import Flag, Held, State
+from seriatim.kernel.groups.state import NOTHING, Flag, Held, Remembered, State
+from seriatim.kernel.policies.conflicts import rows_of
 from seriatim.kernel.policies.closing import OVER, late_repeats, shut_out
 from seriatim.kernel.values.columns import (
     Bools,
@@ -27,11 +30,15 @@ from seriatim.kernel.values.time import FOREVER, NEVER, micros
 __all__ = ["due", "fire", "quiet", "settle", "take"]
 
 _MAX = 2**63 - 1
+#: What becomes of a group whose set has left.
+_WHOLLY, _PARTIALLY = Flag.CLOSED | Flag.COMPLETE, Flag.CLOSED | Flag.COMPLETE | Flag.PARTIAL
 
 
 def quiet(policy: UnitOfWork, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
     """The arrivals that can be judged together, because no time-out can fire between them: a prefix of each group."""
     may = _before_size(state, arrivals)
+    if not policy.once:
+        may &= _before_next(state, arrivals)
     if not clocked or policy.timeout is None:
         return may
     group = arrivals.group
@@ -51,9 +58,25 @@ def _before_size(state: State, arrivals: Arrivals) -> Bools:
     return sum_before(arrivals.group, tells.astype(np.int64)) == 0
 
 
+def _before_next(state: State, arrivals: Arrivals) -> Bools:
+    """Where a key begins anew, the arrivals before the set can be complete, and the one that may complete it."""
+    group = arrivals.group
+    lacks = state.groups.mark - np.bincount(state.held.group, minlength=len(state)) - _markers(state)
+    # What is held already completes nothing; of an unknown size the first message that tells one may.
+    fresh = np.where(
+        (state.groups.mark > 0)[group],
+        rows_of(state.held, len(state), group, arrivals.sequence) < 0,
+        arrivals.size != NOT_SAID,
+    )
+    most = np.where(state.groups.mark > 0, np.maximum(lacks, 1), 1)
+    return sum_before(group, fresh.astype(np.int64)) < most[group]
+
+
 def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
     """Judge arrivals between which no timer fires (see `quiet`)."""
     disposition, reason = _judge(policy, state, arrivals)
+    if not policy.once:
+        _judge_again(state, arrivals, disposition, reason)
     # The first that can be one of the set starts the clock, even if the size, told later, shuts it out.
     first = np.flatnonzero(disposition == Disposition.HELD)[::-1]  # backwards: the first is written last
     began = np.full(len(state), NEVER, np.int64)
@@ -81,7 +104,7 @@ def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, D
     disposition[after], reason[after] = Disposition.DUPLICATE, Reason.SET_COMPLETE
     cause = np.zeros(len(state), np.int64)
     cause[full] = arrivals.ref[done[full]]
-    state, released, closed = _leave(state, full, cause, clock, timed=False)
+    state, released, closed = _left(policy, state, full, cause, clock, timed=False)
 
     void = (disposition == Disposition.HELD) & (arrivals.weight == 0)
     disposition[void], reason[void] = Disposition.VOID, Reason.LEAVES_NOTHING
@@ -102,7 +125,8 @@ def _judge(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[Ints, 
         disposition[where], reason[where] = fate, why
 
     said, known, place = size != NOT_SAID, groups.mark[group], _places(policy, sequence)
-    mark(groups.has(Flag.COMPLETE)[group], Disposition.DUPLICATE, Reason.SET_COMPLETE)
+    complete = groups.has(Flag.COMPLETE) & ~groups.has(Flag.PARTIAL)
+    mark(complete[group], Disposition.DUPLICATE, Reason.SET_COMPLETE)
     if groups.has(OVER).any():
         mark(shut_out(state, arrivals, np.full(len(group), policy.start)), Disposition.LATE, Reason.GROUP_CLOSED)
     mark(sequence < policy.start, Disposition.INVALID, Reason.BELOW_ONE if policy.start else Reason.BELOW_START)
@@ -113,6 +137,23 @@ def _judge(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[Ints, 
     if len(state.skipped):
         mark(state.skipped.contain(group, sequence), Disposition.DUPLICATE, Reason.TAKEN_BEFORE)
     return disposition, reason
+
+
+def _judge_again(state: State, arrivals: Arrivals, disposition: Ints, reason: Ints) -> None:
+    """A part of the set before, by its number and content, is a duplicate; until the new set has a part, also one that can't be compared."""
+    at = rows_of(state.remembered, len(state), arrivals.group, arrivals.sequence)
+    rows = np.flatnonzero((at >= 0) & (disposition == Disposition.HELD))
+    if not len(rows):
+        return
+    own, its = arrivals.fingerprint[rows], state.remembered.fingerprint[at[rows]]
+    unknown, same = np.zeros(len(arrivals), np.bool_), np.zeros(len(arrivals), np.bool_)
+    same[rows], unknown[rows] = (own == its) & (own != 0), (own == 0) | (its == 0)
+    begins = np.flatnonzero((disposition == Disposition.HELD) & ~same & ~unknown)[::-1]
+    first = np.full(len(state), len(arrivals), np.int64)
+    first[arrivals.group[begins]] = begins  # backwards: the first is written last
+    first[state.held.group] = -1
+    again = same | (unknown & (np.arange(len(arrivals)) < first[arrivals.group]))
+    disposition[again], reason[again] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
 
 
 def _places(policy: UnitOfWork, sequence: Ints) -> Ints:
@@ -184,14 +225,9 @@ def _collect(before: Held, arrivals: Arrivals, disposition: Ints) -> tuple[Held,
     rows = np.flatnonzero(disposition == Disposition.HELD)
     new = arrivals.take(rows)
     no = np.zeros(len(rows), np.bool_)
-    held = Held.concat(
-        [
-            before,
-            Held(
-                new.group, new.sequence, new.ref, no, no, new.time, new.weight, new.fingerprint, empty_ints(len(rows))
-            ),
-        ]
-    )
+    bits = empty_ints(len(rows))
+    more = Held(new.group, new.sequence, new.ref, no, no, new.time, new.weight, new.fingerprint, bits)
+    held = Held.concat([before, more])
     position = np.concatenate([np.full(len(before), -1, np.int64), rows])
     order = order_by(held.group, held.sequence)
     held, position = held.take(order), position[order]
@@ -212,8 +248,35 @@ def _markers(state: State) -> Ints:
     return sum_per_group(skipped.group, skipped.last - skipped.first + 1, len(state))
 
 
-def _leave(state: State, full: Bools, cause: Ints, at: Ints, *, timed: bool) -> tuple[State, Decided, Events]:
-    """Release complete sets and close their groups; return the cause and the time, by group."""
+def _left(
+    policy: UnitOfWork, state: State, which: Bools, cause: Ints, at: Ints, *, timed: bool, partial: bool = False
+) -> tuple[State, Decided, Events]:
+    """Release sets; their groups are closed, or begin anew."""
+    before = state
+    state, released, closed = _leave(state, which, cause, at, timed=timed, partial=partial)
+    return (state, released, closed) if policy.once else (_anew(policy, before, state, which), released, no_events())
+
+
+def _anew(policy: UnitOfWork, before: State, state: State, which: Bools) -> State:
+    """The state after some sets have ended, whose keys begin new ones; `before`: with what they had, which is remembered."""
+    groups, its = state.groups, before.held.take(which[before.held.group])
+    kept = state.remembered.take(~which[state.remembered.group])
+    remembered = Remembered.concat([kept, Remembered(its.group, its.sequence, its.fingerprint)])
+    size = policy.size if isinstance(policy.size, int) else 0
+    ended = int(_PARTIALLY)
+    state = state.having(
+        groups.with_columns(
+            flags=np.where(which, groups.flags & ~ended, groups.flags), mark=np.where(which, size, groups.mark)
+        ),
+        skipped=state.skipped.take(~which[state.skipped.group]),
+    )
+    return replace(state, remembered=remembered.take(order_by(remembered.group, remembered.sequence)))
+
+
+def _leave(
+    state: State, full: Bools, cause: Ints, at: Ints, *, timed: bool, partial: bool = False
+) -> tuple[State, Decided, Events]:
+    """Release sets and close their groups; `cause` and `at` (the time) are by group. `partial`: they aren't complete."""
     groups, held = state.groups, state.held
     out = full[held.group]
     leaving = held.take(out).messages()
@@ -222,7 +285,7 @@ def _leave(state: State, full: Bools, cause: Ints, at: Ints, *, timed: bool) -> 
         leaving.sequence,
         leaving.ref,
         Disposition.RELEASED,
-        Reason.NONE,
+        Reason.PARTIAL if partial else Reason.NONE,
         cause[leaving.group],
         ordinal=groups.ordinal[leaving.group] + sum_before(leaving.group, leaving.weight) + 1,
         timed=timed,
@@ -231,7 +294,7 @@ def _leave(state: State, full: Bools, cause: Ints, at: Ints, *, timed: bool) -> 
     last[leaving.group] = leaving.sequence  # ascends: the highest stays
     rows = np.flatnonzero(full)
     after = groups.with_columns(
-        flags=np.where(full, groups.flags | Flag.CLOSED | Flag.COMPLETE, groups.flags),
+        flags=np.where(full, groups.flags | (_PARTIALLY if partial else _WHOLLY), groups.flags),
         last=last,
         ordinal=groups.ordinal + sum_per_group(leaving.group, leaving.weight, len(state)),
         since=np.where(full, NEVER, groups.since),
@@ -241,6 +304,21 @@ def _leave(state: State, full: Bools, cause: Ints, at: Ints, *, timed: bool) -> 
         released,
         Events.of(EventKind.CLOSED, rows, None, None, at[rows]),
     )
+
+
+def _lacking(policy: UnitOfWork, state: State, which: Bools, at: Ints) -> Events:
+    """The runs of numbers that some sets lack, up to their size; of unknown size up to the highest number that they have."""
+    held, size = state.held.take(which[state.held.group]), state.groups.mark
+    first, last = first_per_group(held.group), last_per_group(held.group)
+    before = np.concatenate([held.sequence[:1], held.sequence[:-1]])
+    before = np.where(first, policy.start - 1, before)
+    top = np.where(size > 0, size + policy.start - 1, NOTHING)[held.group]
+    gap, tail = held.sequence > before + 1, last & (top > held.sequence)
+    group = np.concatenate([held.group[gap], held.group[tail]])
+    runs = np.concatenate([before[gap], held.sequence[tail]]) + 1, np.concatenate([held.sequence[gap] - 1, top[tail]])
+    order = order_by(group, runs[0])
+    group, begin, end = group[order], runs[0][order], runs[1][order]
+    return Events.of(EventKind.INCOMPLETE, group, begin, end, at[group], count=end - begin + 1)
 
 
 def due(policy: UnitOfWork, state: State) -> Ints:
@@ -258,6 +336,12 @@ def fire(policy: UnitOfWork, state: State, until: Ints) -> tuple[State, Decided,
     if not ripe.any():
         return state, no_messages(), no_events()
     groups, held = state.groups, state.held
+    if policy.on_timeout == "deliver":
+        clock = np.where(ripe, np.maximum(groups.clock, moments), groups.clock)
+        lacks = _lacking(policy, state, ripe, moments)
+        state = state.with_groups(clock=clock)
+        state, left, closed = _left(policy, state, ripe, moments, moments, timed=True, partial=True)
+        return state, left, Events.concat([lacks, closed])
     out = ripe[held.group]
     removed = held.take(out).messages()
     dead = Decided.of(
@@ -276,7 +360,8 @@ def fire(policy: UnitOfWork, state: State, until: Ints) -> tuple[State, Decided,
         clock=np.where(ripe, np.maximum(groups.clock, moments), groups.clock),
     )
     closed = Events.of(EventKind.CLOSED, rows, None, None, moments[rows])
-    return state.having(after, held.take(~out), state.skipped), dead, closed
+    over = state.having(after, held.take(~out), state.skipped)
+    return (over, dead, closed) if policy.once else (_anew(policy, state, over, ripe), dead, no_events())
 
 
 def settle(policy: UnitOfWork, state: State, now: Ints) -> tuple[State, Decided, Events]:
@@ -284,4 +369,4 @@ def settle(policy: UnitOfWork, state: State, now: Ints) -> tuple[State, Decided,
     remain = (np.bincount(state.held.group, minlength=len(state)) > 0) & ~state.stopped()
     clock = np.maximum(state.groups.clock, now)
     state = state.with_groups(since=np.where(remain, now, NEVER), clock=clock)
-    return _leave(state, _complete(state) & ~state.stopped(), now, clock, timed=True)
+    return _left(policy, state, _complete(state) & ~state.stopped(), now, clock, timed=True)

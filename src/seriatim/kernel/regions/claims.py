@@ -258,7 +258,6 @@ def lost(state: Ints, lease_until: Ints, *, asked: Bools, now: int) -> Bools:
         state: a `SessionState` for each session.
         lease_until: when its claim ends.
         asked: whether its next number is asked for, by a region that has the message.
-        now: the time.
     """
     over: Bools = asked & (state == SessionState.WORKING) & (lease_until <= now)
     return over

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
+from itertools import chain, islice
 
 import numpy as np
 
 from seriatim.kernel.values.columns import Bools, Columns, Ints, empty_ints
 
-__all__ = ["REASONS", "Decided", "Disposition", "EventKind", "EventRow", "Events", "Reason", "no_events", "no_messages"]
+__all__ = [
+    "REASONS",
+    "Decided",
+    "Disposition",
+    "EventKind",
+    "EventRow",
+    "Events",
+    "Reason",
+    "no_events",
+    "no_messages",
+    "numbers_in",
+    "runs_of",
+]
 
+#: How many numbers that a set lacks are shown one by one: its size may be any.
+MOST_SHOWN = 10_000
 #: In place of the numbers of an event that has none: below every sequence.
 _NO_NUMBER = -(2**63)
 
@@ -113,6 +128,7 @@ class Reason(IntEnum):
     BEHIND_BEGINNING = 132
     # released
     OVERLAPS = 140
+    PARTIAL = 141
 
 
 #: The reason as people read it.
@@ -173,9 +189,10 @@ REASONS: dict[Reason, str] = {
     Reason.EPOCH_OVER: "its epoch is over",
     Reason.COVERED: "covered: another message has everything that it has",
     Reason.SETTLING: "waits until its group has settled where it begins",
-    Reason.UNTOLD: "waits for a base, or for an operator's reset, that says where its group begins",
+    Reason.UNTOLD: "waits for the base, or for an operator's reset, that says where its group begins",
     Reason.BEHIND_BEGINNING: "waits behind a message with which its producer begins anew",
     Reason.OVERLAPS: "overlaps: it has numbers that have left before",
+    Reason.PARTIAL: "partial: its set was not complete in time",
 }
 
 
@@ -201,6 +218,8 @@ class EventKind(IntEnum):
     RESTORED = 11
     #: A base has everything of the hole in it.
     HOLE_COVERED = 12
+    #: A set has left whose time was over: an event for each run of numbers that it lacks.
+    INCOMPLETE = 13
 
     @property
     def word(self) -> str:
@@ -345,6 +364,23 @@ class Events(Columns):
         for kind, group, first, last, at, count in zip(*(one[order].tolist() for one in columns), strict=True):
             has_none = first == _NO_NUMBER
             yield EventRow(EventKind(kind), group, None if has_none else first, None if has_none else last, at, count)
+
+
+def runs_of(events: Events) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
+    """What partial sets lack: for each its group, its time, and the runs of the missing numbers."""
+    its = events.take(events.kind == EventKind.INCOMPLETE)
+    found: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for group, at, first, last in zip(
+        its.group.tolist(), its.at.tolist(), its.first.tolist(), its.last.tolist(), strict=True
+    ):
+        found.setdefault((group, at), []).append((first, last))
+    for (group, at), runs in found.items():
+        yield group, at, runs
+
+
+def numbers_in(runs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+    """The numbers in runs, as many as are shown."""
+    return tuple(islice(chain.from_iterable(range(first, last + 1) for first, last in runs), MOST_SHOWN))
 
 
 @cache

@@ -137,7 +137,9 @@ class Group:
     def allows(self, action: Action) -> bool:
         """Whether the group allows an action now."""
         by_message = self.state is GroupState.SUSPENDED and self.late > 0 and not self.by_operator
-        return Situation(self.state, by_message=by_message, unopened=self.unopened).allows(action)
+        # A group that has no next number doesn't know yet where it begins, and so has no hole.
+        postponed = self.state is GroupState.WAITING and self.next is None and not self.unopened
+        return Situation(self.state, by_message=by_message, unopened=self.unopened, postponed=postponed).allows(action)
 
 
 @filtered(PipelineGroupFilter, OF_PIPELINE)
@@ -402,7 +404,7 @@ class PipelineGroups:
         """As `chosen`."""
         return chosen(self.found, action, actor=actor, wait=self.wait, **filters)
 
-    def named(self, keys: Sequence[str], queue: str | None) -> Sequence[NamedGroup]:
+    def named(self, action: Action, keys: Sequence[str], queue: str | None) -> Sequence[NamedGroup]:
         """The groups with these keys; whether they exist, the pipeline tells."""
         of = self.found.queue(queue)
         return [NamedGroup(of, key) for key in dict.fromkeys(keys)]

@@ -37,6 +37,7 @@ class DestinationCounts:
         rejected: how many were rejected.
         dead: how many are dead.
         unrouted: how many matched no destination.
+        void: how many left nothing, and let the next number pass.
         copy: how many were copies of messages that the other of two regions had shown.
     """
 
@@ -51,6 +52,7 @@ class DestinationCounts:
     rejected: int
     dead: int
     unrouted: int
+    void: int = 0
     copy: int = 0
 
 
@@ -165,7 +167,7 @@ def _destination(name: str, counts: dict[str, int], reports: list[dict[str, Any]
         sum(one.get(what, {}).get(name, 0) for one in reports) for what in ("held", "holes", "groups")
     )
     aside = {what: counts.get(what, 0) for what in _SET_ASIDE}
-    others = {what: counts.get(what, 0) for what in ("unrouted", "copy")}
+    others = {what: counts.get(what, 0) for what in ("unrouted", "void", "copy")}
     return DestinationCounts(name or None, counts.get("released", 0), held, holes, groups, **aside, **others)
 
 

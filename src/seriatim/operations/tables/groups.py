@@ -50,7 +50,7 @@ GROUP: Table[GroupView] = Table(
     Column("touched_at", "touched"),
     *json_only("suspended_by", "suspended_because", "error", "leased_by", "leased_until", "late", "retry_at", "obeyed"),
     *json_only("locked_name", "locked_host", "locked_idle_s", "due_in_s", "suspects", "restart_suspected"),
-    *json_only("unopened", "postponed", "postponed_until"),
+    *json_only("stands", "unopened", "postponed", "postponed_until", "gathers"),
     Column("places", None, optional=True),
     Column("open_places", after="missing", optional=True),
     Column("open_number", "oldest open", after="open places", optional=True),

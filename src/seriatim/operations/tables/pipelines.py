@@ -101,6 +101,7 @@ DESTINATIONS: Table[DestinationCounts] = Table(
     text_only("set aside", set_aside_counts, "the messages that were set aside, by disposition"),
     *json_only(*SET_ASIDE),
     Column("unrouted", shown=lambda one: one.unrouted or None),
+    Column("void", "voids", shown=lambda one: one.void or None),
     Column("copy", "copies", shown=lambda one: one.copy or None),
     row="seriatim.operations.pipelines.pipelines:DestinationCounts",
 )

@@ -10,15 +10,21 @@ from seriatim.operations.tables.texts import SET_ASIDE, set_aside_counts
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
+    from seriatim.box.definitions.queue_settings import QueueSettings
     from seriatim.box.views.queue_counts import QueueCounts
 
-__all__ = ["COUNTS"]
+__all__ = ["COUNTS", "SETTINGS"]
 
 
 def _stopped(counts: QueueCounts) -> str:
     return f"{counts.stopped:,}" + (f", and {counted(counts.faulted, 'message')}" if counts.faulted else "")
 
 
+SETTINGS: Table[QueueSettings] = Table(
+    "The settings of a queue",
+    *json_only("workers", "in_flight", "rate", "run_length", "set_by", "set_at"),
+    row="seriatim.box.definitions.queue_settings:QueueSettings",
+)
 COUNTS: Table[QueueCounts] = Table(
     "The counts of a queue",
     *columns("queue", "policy"),
@@ -33,7 +39,7 @@ COUNTS: Table[QueueCounts] = Table(
     Column("waiting_groups", after="stopped groups"),
     Column("age_s", "age", shown=lambda one: None if one.age_s is None else period_of(one.age_s)),
     Column("processes", shown=lambda one: "nobody" if one.is_idle else one.processes or None),
-    *json_only("faulted", "is_idle"),
+    *json_only("standing_holes", "faulted", "is_idle"),
     Column("open_places", after="waiting groups", optional=True),
     Column("oldest_open", after="open places", optional=True),
     row="seriatim.box.views.queue_counts:QueueCounts",

@@ -8,13 +8,24 @@ from seriatim.operations.tables.journal import SESSIONS
 from seriatim.operations.tables.table import Column, Table
 
 if TYPE_CHECKING:
+    from seriatim.operations.regions import RegionHere
     from seriatim.regions.closing import ForgottenSessions
     from seriatim.regions.journal.views import SessionCounts
     from seriatim.regions.outbox import Copied
     from seriatim.regions.seeing import Difference, RegionsStatus, RegionStatus
 
-__all__ = ["COPIED", "COUNTS", "DIFFERENCES", "FORGOTTEN", "REGION", "STATUS"]
+__all__ = ["COPIED", "COUNTS", "DIFFERENCES", "FORGOTTEN", "HERE", "REGION", "STATUS"]
 
+HERE: Table[RegionHere] = Table(
+    "The box as one of two regions",
+    Column("name"),
+    Column("region"),
+    Column("queues", shown=lambda one: ", ".join(one.queues)),
+    Column("incarnation"),
+    Column("defined_at", "defined"),
+    row="seriatim.operations.regions:RegionHere",
+    nothing="there are no regions to which the box belongs",
+)
 REGION: Table[RegionStatus] = Table(
     "A region",
     Column("region"),

@@ -8,8 +8,8 @@ from typing import Any
 
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.fields import Kind, Text, Wrong
-from seriatim.kernel.groups.numbers import ONLY_IN_MEMORY, Sequence, only_in_memory
-from seriatim.kernel.groups.policy import Fifo, Policy, policy_from, remembering
+from seriatim.kernel.groups.numbers import Sequence
+from seriatim.kernel.groups.policy import Policy, policy_from, remembering
 from seriatim.pipeline.declared.queue_level import QUEUE, TYPE, UNFIT
 from seriatim.pipeline.text.name import checked_name
 
@@ -60,15 +60,25 @@ class OfPolicy(Kind):
 
 @dataclass(frozen=True)
 class OfSequence(Text):
-    """The property of the number, or a `Sequence` that names it and has no rule that only a `Sequencer` keeps."""
+    """The property of the number, or a `Sequence` of properties and filters; one that says nothing but the property is that."""
 
     def check(self, value: Any) -> Any:
-        if isinstance(value, Sequence):
-            refused = only_in_memory(Fifo(), value)
-            if refused is not None:
-                raise Wrong(refused.remedy, refused.what, bare=True)
-            return super().check(value.by)
-        return super().check(value)
+        if not isinstance(value, Sequence):
+            return super().check(value)
+        for name, given in value.given().items():
+            if callable(given):
+                raise Wrong(
+                    f"give {'a filter' if name in value.filters else 'the name of a property'}",
+                    f"{name}: functions of a value are for a Sequencer",
+                )
+        return value if value.says() or isinstance(value.by, tuple) else super().check(value.by)
+
+    def stored(self, key: str, value: Any) -> dict[str, Any]:
+        return {key: value.given() if isinstance(value, Sequence) else value}
+
+    def restored(self, key: str, stored: Mapping[str, Any]) -> Any:
+        found = stored[key]
+        return Sequence(**found) if isinstance(found, Mapping) else found
 
 
 @dataclass(frozen=True)
@@ -106,8 +116,7 @@ class ByType(Kind):
 
 def _stored(policy: Policy) -> dict[str, Any]:
     policy = remembering(policy)  # as it is judged, so that it is shown
-    known = (one.name for one in fields(policy) if one.name not in ONLY_IN_MEMORY.get(policy.name, ()))
-    return {"name": policy.name, **{name: getattr(policy, name) for name in known}}
+    return {"name": policy.name, **{one.name: getattr(policy, one.name) for one in fields(policy)}}
 
 
 def _restored(stored: Mapping[str, Any]) -> Policy:

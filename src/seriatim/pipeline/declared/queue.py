@@ -9,8 +9,18 @@ from typing import Final, Literal
 from seriatim.errors import Argument, UsageError
 from seriatim.kernel.arguments import refusing
 from seriatim.kernel.fields import Choice, Declaration, Flagged, For, Plain, Text, Texts, Value, leaves, takes
-from seriatim.kernel.groups.numbers import only_in_memory
-from seriatim.kernel.groups.policy import Fifo, Policy, Standard, UnitOfWork, Unordered, with_stays
+from seriatim.kernel.groups import numbers
+from seriatim.kernel.groups.numbers import with_numbers
+from seriatim.kernel.groups.policy import (
+    BestEffortNumbers,
+    Fifo,
+    Policy,
+    Standard,
+    StandardNumbers,
+    UnitOfWork,
+    Unordered,
+    with_stays,
+)
 from seriatim.kernel.operators.fault import Retry
 from seriatim.kernel.operators.recover import Recover
 from seriatim.pipeline.declared.activation import Activation, OfActivation
@@ -34,16 +44,18 @@ class Queue(Declaration):
         policy: how its groups are ordered.
         group: the property (column) with the key of a message's group, the unit of order, or a `Group`; `WHOLE_QUEUE`: the queue is one
             order. For `Unordered` only with a `gate`.
-        sequence: the property (column) with a message's position in its group, or a `Sequence` that names it. Not for `Unordered` and
-            `Fifo`.
+        sequence: the property (column) with a message's position in its group, or a `Sequence`: what the numbers mean. Not for
+            `Unordered` and `Fifo`, which take only its `void`.
         compare: with `Standard`: the properties by which two messages with one number are compared, a name or several; None:
-            body and parts. If they differ, the later message conflicts.
+            body and parts. If they differ, the later message conflicts. With ``UnitOfWork(once=False)`` it has to be given.
         errors: what happens when a handler fails permanently: ``"suspend"`` (the group stops, other groups go on),
             ``"continue"`` (the message becomes a dead letter, its group goes on) or ``"stop"`` (the queue stops).
         retry: how often a handler is called with a message, and after which delays.
         recover: the automatic retries of a faulted group, or their number.
         priority: the property with a message's priority, a long from 1 to 10 (highest); a message without it has 5.
         keep: which done messages are kept, and for how long: a `Keep`, or its first word.
+        failures: the body of a message ``seriatim.failure``: ``"without_body"``, JSON that says what failed; ``"with_body"``, the body of
+            the failed message.
         max_messages: the largest number of messages in the queue, or a `Limit`; None: no limit.
         enabled: whether messages are handed out. The queue accepts messages in either case.
         activation: the readers that ``seriatim serve`` starts; None: it starts no readers.
@@ -63,7 +75,7 @@ class Queue(Declaration):
     group: Plain[Group, str | None] = takes(
         Value(Group, "'customer', or Group('customer', default='unknown')"), factory=Group, engines=For.EVERY
     )
-    sequence: str | None = takes(OfSequence(), None, engines=For.PIPELINE | For.BOX | For.REGIONAL)
+    sequence: str | numbers.Sequence | None = takes(OfSequence(), None, engines=For.PIPELINE | For.BOX | For.REGIONAL)
     _: KW_ONLY
     compare: Plain[tuple[str, ...] | None, str | Sequence[str]] = takes(
         Texts(remedy="the name of a property, or a list of names", one=True, least=1),
@@ -77,6 +89,7 @@ class Queue(Declaration):
     keep: Plain[Keep, Literal["nothing", "faults", "everything"] | None] = takes(
         Value(Keep, "'faults', or Keep('everything', done_for='7d')"), factory=Keep
     )
+    failures: Literal["without_body", "with_body"] = takes(Choice(("without_body", "with_body")), "without_body")
     max_messages: Plain[Limit | None, int] = takes(Value(Limit, "1000, or Limit(1000, when_full='refuse')"), None)
     enabled: bool = takes(Flagged(), True, engines=For.BOX | For.REMOTE | For.REGIONAL)
     activation: Activation | None = takes(OfActivation(), None)
@@ -96,9 +109,11 @@ class Queue(Declaration):
 
     def _check_policies(self) -> None:
         for policy in self.all_policies():
-            refused = only_in_memory(policy, None)
-            if refused is not None:
-                raise self._wrong(refused.arguments, refused.what, refused.remedy)
+            try:
+                judged = with_numbers(policy, self.says)
+            except UsageError as error:
+                raise self._wrong(self._of_sequence(error.arguments), error.what, error.remedy) from None
+            self._check_numbers(judged)
         if self.group.by_type is None:
             return
         if any(isinstance(one, Unordered) for one in self.all_policies()):
@@ -118,6 +133,30 @@ class Queue(Declaration):
                 ("max_messages", "group.by_type"),
                 "max_messages: a queue by types can't be full",
                 "leave it out, or let types have queues",
+            )
+
+    def _of_sequence(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
+        """The arguments of an error: fields of a `Sequence` stand in it."""
+        return tuple(f"sequence.{one}" if one in self.says.given() else one for one in arguments)
+
+    def _check_numbers(self, policy: Policy) -> None:
+        """Refuse what can't be said together with what numbers mean."""
+        if not isinstance(policy, StandardNumbers | BestEffortNumbers):
+            return
+        for argument, other in (
+            ("group.opens", self.group.opens),
+            ("group.closes", self.group.closes),
+            ("gate", self.gate),
+        ):
+            if other is not None:
+                raise self._wrong(
+                    ("sequence", argument),
+                    f"what numbers mean, and how a first number is found, can't be said together with {argument.removeprefix('group.')}",
+                    "leave one of them out",
+                )
+        if self.numbered_by == "ticket":
+            raise self._wrong(
+                "sequence", "tickets turn over, and have epochs, by themselves", "name the property alone"
             )
 
     def _check_order(self) -> None:
@@ -142,14 +181,21 @@ class Queue(Declaration):
                 "policy be unordered",
             )
         for policy in self.all_policies():
-            if self.sequence is None and not isinstance(policy, Fifo | Unordered):
+            if self.numbered_by is None and not isinstance(policy, Fifo | Unordered):
                 raise self._wrong(
                     ("sequence", "policy"), f"{policy.name} needs a sequence", "name the column of the number"
                 )
-        if self.compare is not None and not any(isinstance(policy, Standard) for policy in self.all_policies()):
+        again = any(isinstance(policy, UnitOfWork) and not policy.once for policy in self.all_policies())
+        if again and self.compare is None:
             raise self._wrong(
                 ("compare", "policy"),
-                "compare is for the policy standard",
+                "UnitOfWork(once=False) tells parts that come again by their content",
+                "add compare",
+            )
+        if self.compare is not None and not (again or any(isinstance(one, Standard) for one in self.all_policies())):
+            raise self._wrong(
+                ("compare", "policy"),
+                "compare is for the policy standard, and for sets with once=False",
                 "leave it out: no other policy compares messages",
             )
 
@@ -211,6 +257,29 @@ class Queue(Declaration):
         return with_stays(policy, opens=opens, closes=closes, unopened_timeout=group.unopened_timeout)
 
     @property
+    def says(self) -> numbers.Sequence:
+        """What its numbers mean."""
+        return self.sequence if isinstance(self.sequence, numbers.Sequence) else numbers.Sequence(self.sequence)
+
+    @property
+    def means(self) -> bool:
+        """Whether its numbers aren't plain: a `Sequence` says what they mean, the first number of a group is found out, or sets may leave
+        that aren't complete.
+        """
+        return bool(self.says.says()) or any(
+            (isinstance(one, Standard) and one.start in ("lowest", "told"))
+            or (isinstance(one, UnitOfWork) and (one.on_timeout == "deliver" or not one.once))
+            for one in self.all_policies()
+        )
+
+    @property
+    def numbered_by(self) -> str | None:
+        """The property with a message's own number: where a message names the one before, the last that it covers."""
+        says = self.says
+        own = says.by if says.previous is None else says.through
+        return own if isinstance(own, str) else None
+
+    @property
     def has_stays(self) -> bool:
         """Whether messages open or close its groups."""
         return self.group.opens is not None or self.group.closes is not None
@@ -240,7 +309,6 @@ class Queue(Declaration):
         return (self.policy, *self.policies.values())
 
     def policy_of(self, group: str | None) -> Policy:
-        """The policy of a group, by the group's key; where messages open or close groups it says so."""
-        if not self.policies or group is None:
-            return self._with_stays(self.policy)
-        return self._with_stays(self.policies.get(type_of(group), self.policy))
+        """The policy of a group, by the group's key; where messages open or close groups, and what numbers mean, it says so."""
+        policy = self.policy if not self.policies or group is None else self.policies.get(type_of(group), self.policy)
+        return with_numbers(self._with_stays(policy), self.says)

@@ -35,6 +35,11 @@ def check_decides_nothing(queue: Queue) -> None:
             f"start can't be {policy.start!r}: both regions have to begin at the same number", where=where,
             remedy="give the first number", argument="start",
         )  # fmt: skip
+    if queue.says.says():
+        raise UsageError(
+            f"{queue.says.says()[0]} is for one box: two regions have plain numbers", where=where, remedy="name the property alone",
+            argument="sequence",
+        )  # fmt: skip
     # A worker that dies is counted in the journal: so no number of them is the last in a box.
     decided = [
         one.path

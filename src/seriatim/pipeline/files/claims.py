@@ -77,7 +77,7 @@ def _misfits(one: Destination) -> Iterator[tuple[str, str, str]]:
         what = f"claims: journal is by the numbers of messages, and {queue.policy.name} has none that both regions know"
         yield "resequence", what, "number the messages and take policy: standard"
         return
-    if queue.sequence == "ticket":
+    if queue.numbered_by == "ticket":
         what = "each of two runs stamps tickets of its own, so they are no numbers that both know"
         yield "resequence", what, "promote the number that the sender gave, and name it: sequence: …"
     if queue.policy.late == "deliver":

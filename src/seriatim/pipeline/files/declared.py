@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,11 +23,12 @@ from seriatim.kernel.fields import (
     Wrong,
     rows,
 )
+from seriatim.kernel.groups.numbers import Sequence
 from seriatim.pipeline.declared.activation import Activation, OfActivation
-from seriatim.pipeline.declared.kinds import ByType, Name
+from seriatim.pipeline.declared.kinds import ByType, Name, OfSequence
 from seriatim.pipeline.declared.queue_parts import WHOLE_QUEUE, Group
 from seriatim.pipeline.files.policy import read_policy
-from seriatim.pipeline.text.document import Table
+from seriatim.pipeline.text.document import Items, Table
 from seriatim.pipeline.text.section import Section
 
 __all__ = ["made", "read_declared", "read_fields"]
@@ -163,6 +164,29 @@ def _by_type(section: Section, key: str) -> Any:
     return None if None in found.values() else found
 
 
+def _sequence(section: Section, key: str) -> str | Sequence | None:
+    """The property of a number, or a mapping of what the numbers mean."""
+    if not isinstance(section.tree(key), Table):
+        return section.text(key)
+    inner = section.section(key)
+    if inner is None:
+        return None
+    given: dict[str, Any] = {}
+    for one in fields(Sequence):
+        inner.known(one.name)
+        if inner.has(one.name):
+            several = one.name == "by" and isinstance(inner.tree("by"), Items)
+            given[one.name] = inner.texts("by") if several else inner.plain(one.name)
+    inner.finish()
+    if None in given.values():
+        return None  # reported
+    try:
+        return Sequence(**given)
+    except UsageError as error:
+        inner.refuse(error)
+        return None
+
+
 def _port(activation: Section) -> dict[str, Any]:
     """A port as text; its ``${NAME}`` aren't replaced here, because the values may be passwords."""
     return {"port": activation.unreplaced("port", "who works")} if activation.has("port") else {}
@@ -184,5 +208,6 @@ _READERS: Mapping[type[Kind], Callable[[Section, str, Any], Any]] = {
     Text: lambda section, key, _: section.text(key),
     Name: lambda section, key, _: section.text(key),
     OfActivation: lambda section, key, _: _activation(section, key),
+    OfSequence: lambda section, key, _: _sequence(section, key),
     ByType: lambda section, key, _: _by_type(section, key),
 }

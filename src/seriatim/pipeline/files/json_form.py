@@ -84,7 +84,7 @@ def _made(kind: type[_Kind], stored: Mapping[str, Any]) -> _Kind:
 
 def storable(queue: Queue) -> Queue:
     """The queue, if a message box can store it."""
-    for what, name in (("group", queue.group.by), ("sequence", queue.sequence), ("priority", queue.priority)):
+    for what, name in (("group", queue.group.by), ("sequence", queue.numbered_by), ("priority", queue.priority)):
         if name is not None:
             checked_name(name, f"a property ({what} of queue {queue.name!r})")
     for name in queue.compare or ():

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from seriatim.kernel.fields import For
+from seriatim.kernel.groups import numbers
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.pipeline.declared.pipeline import BOX, DROP, MOST_DESTINATIONS, TABLE, Deliver, Destination, StartFrom
 from seriatim.pipeline.declared.queue import Queue
@@ -205,6 +206,8 @@ def _resequence(
     for one in values["compare"] or ():
         if one != "body":
             require_property(section, "compare", one, properties)
+    if policy is not None and (refused := numbers.not_on_spark(policy)) is not None:
+        section.fault(refused.arguments[0], refused.what, refused.remedy)
     if start_from is not None and kind is not None and kind is not Standard:
         section.fault("start_from", f"{kind.name} has no first numbers", "start_from goes with policy: standard")
     queue = None if policy is None or name is None else made(section, Queue, values)
@@ -218,7 +221,7 @@ def _check_columns(
     properties: Properties,
     *,
     group: str | None,
-    sequence: str | None,
+    sequence: str | numbers.Sequence | None,
 ) -> None:
     if group is not None and group != WHOLE_QUEUE:
         require_property(section, "group", group, properties)
@@ -226,6 +229,8 @@ def _check_columns(
         if properties.unstamped:
             what = f"{section.full('sequence')}: location {properties.unstamped[0]!r} stamps no tickets"
             section.fault("sequence", what, "leave out its stamp: false, or name a promoted property")
+    elif isinstance(sequence, numbers.Sequence):
+        _check_numbers(section, sequence, properties)
     elif sequence is not None and kind not in (None, Fifo, Unordered):
         by_time = isinstance(policy, BestEffort) and policy.by == "time"
         fitting = () if kind is BestEffort and policy is None else ("timestamp",) if by_time else ("long",)
@@ -234,6 +239,19 @@ def _check_columns(
         require_property(section, "size", policy.size, properties, ("long",))
     if isinstance(policy, UnitOfWork) and isinstance(policy.last, str):
         where(section, filter_types(properties), key="last", unknown=properties.unknown)
+
+
+def _check_numbers(section: Section, sequence: numbers.Sequence, properties: Properties) -> None:
+    """Check the properties and the filters of what the numbers mean."""
+    inner = section.section("sequence")
+    if inner is None:
+        return
+    for key, value in sequence.given().items():
+        if key in sequence.filters:
+            where(inner, filter_types(properties), key=key, unknown=properties.unknown)
+        elif key in ("by", "through", "previous", "epoch") and value != "ticket":
+            for name in (value,) if isinstance(value, str) else value:
+                require_property(inner, key, name, properties, ("long",) if isinstance(value, str) else ())
 
 
 def _start_from(section: Section, paths: Paths) -> StartFrom | None:

@@ -15,7 +15,7 @@ __all__ = ["Answer"]
 class Answer(Message):
     """A message with its cause, for a handler that has several messages in hand: ``sq.Answer(message, result)``.
 
-    A queue with a gate needs it to know whose place a result takes. Elsewhere it is the message, and nothing else.
+    The result carries the id of its cause, and what both belong to. A queue with a gate needs it to know whose place a result takes.
 
     Args:
         cause: the received message from which it results.

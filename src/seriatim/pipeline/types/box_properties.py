@@ -19,6 +19,7 @@ from seriatim.pipeline.types.failure_message import FAILURE_PROPERTIES
 from seriatim.pipeline.types.message_type import MessageType
 from seriatim.pipeline.types.origin import ORIGIN
 from seriatim.pipeline.types.sent_by import LINK
+from seriatim.pipeline.types.taken_from import SOURCE
 
 __all__ = [
     "DIALOG",
@@ -57,6 +58,7 @@ OWN: Mapping[str, str] = {
     **TRACE,
     **ORIGIN,
     **LINK,
+    **SOURCE,
 }
 #: The properties of a message's dialog, if it came for a service; `dialog_sequence` is its number in its direction.
 DIALOG: Mapping[str, str] = {
@@ -131,14 +133,16 @@ def misfits(queue: Queue, types: Mapping[str, str], *, whole: bool = True) -> It
     """The parts of a queue that don't fit the properties of a box."""
     for policy in queue.all_policies():
         yield from _misfits(queue, policy, types, whole=whole)
-    for field, text in (("group.opens", queue.group.opens), ("group.closes", queue.group.closes)):
+    filters = {"group.opens": queue.group.opens, "group.closes": queue.group.closes}
+    filters |= {f"sequence.{name}": text for name, text in queue.says.filters.items()}
+    for field, text in filters.items():
         if text is not None:
             yield from _wrong_filter(field, text, types, whole=whole)
 
 
 def by_ticket(queue: Queue) -> bool:
     """Whether the sequence of a queue of a box is the position of a message's ticket, which it gets when its transaction commits."""
-    return queue.sequence == "ticket" and isinstance(queue.policy, Standard)
+    return queue.numbered_by == "ticket" and isinstance(queue.policy, Standard)
 
 
 def _misfits(queue: Queue, policy: Policy, types: Mapping[str, str], *, whole: bool) -> Iterator[Misfit]:
@@ -174,7 +178,9 @@ def _needed(queue: Queue, policy: Policy) -> list[tuple[str, str | None, str]]:
         needed.append(("group.by", queue.group.by, ""))
     if not isinstance(policy, Fifo | Unordered) and not by_ticket(queue):
         by_time = isinstance(policy, BestEffort) and policy.by == "time"
-        needed.append(("sequence", queue.sequence, "timestamp" if by_time else "long"))
+        needed.append(("sequence", queue.numbered_by, "timestamp" if by_time else "long"))
+        its = queue.says.given()
+        needed += [(f"sequence.{name}", its[name], "long") for name in ("through", "previous", "epoch") if name in its]
     if isinstance(policy, UnitOfWork) and isinstance(policy.size, str):
         needed.append(("size", policy.size, "long"))
     return needed

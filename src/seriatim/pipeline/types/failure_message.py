@@ -25,6 +25,8 @@ FAILURE_PROPERTIES: Mapping[str, str] = {
     "fault_kind": "string",
     "will_retry": "boolean",
     "dead_letter": "boolean",
+    "error_text": "string",
+    "failed_ordinal": "long",
 }
 #: The route of the failed message, which the failure doesn't take.
 _NOT_TAKEN = frozenset({"location", "to", "part", "parts", "parent_id", "unique_key", *ORIGIN})
@@ -56,8 +58,10 @@ class Failed:
     dead_letter: bool = False
 
 
-def failure_of(message: Message, what: Failed) -> Message:
-    """Return the failure message for a message, with the properties of the message, of its dialog, and of the failure."""
+def failure_of(message: Message, what: Failed, *, with_body: bool = False) -> Message:
+    """Return the failure message for a message, with the properties of the message, of its dialog, and of the failure. `with_body`: it has
+    the body of the message, and the error as a property.
+    """
     about: dict[str, Property] = {
         "failed_queue": what.queue,
         "failed_group": what.group,
@@ -71,10 +75,16 @@ def failure_of(message: Message, what: Failed) -> Message:
     kept = {name: value for name, value in message.context.items() if name not in _NOT_TAKEN}
     if isinstance(message, Received) and message.dialog is not None:
         kept |= message.dialog.properties()
-    body = {"message_id": message.message_id, "ordinal": what.ordinal, "error": what.error}
+    body, content_type = message.body, message.content_type
+    if with_body:
+        about |= {"error_text": what.error, "failed_ordinal": what.ordinal}
+    else:
+        said = {"message_id": message.message_id, "ordinal": what.ordinal, "error": what.error}
+        body, content_type = json.dumps(said).encode(), "application/json"
     return Message(
         type=FAILURE,
-        body=json.dumps(body).encode(),
-        content_type="application/json",
+        body=body,
+        content_type=content_type,
+        parts=message.parts if with_body else (),
         context={**kept, **about, "location": FAILURE, "parent_id": message.message_id},
     )

@@ -228,6 +228,10 @@ class Received(Message):
         subscriptions: the names of the subscriptions that led it to the queue.
         dialog: its dialog; None if it was published.
         replayed: whether it came over a link after a restore of either box, so that this box may have had it before.
+        overlaps: whether it has numbers that have left before.
+        partial: whether its set isn't complete: its time was over.
+        missing: the numbers that its set lacks.
+        epoch: its epoch, if its queue has epochs; None: its queue has none, or it has no number.
     """
 
     ticket: Ticket
@@ -241,6 +245,10 @@ class Received(Message):
     subscriptions: tuple[str, ...] = ()
     dialog: Dialog | None = None
     replayed: bool = False
+    overlaps: bool = False
+    partial: bool = False
+    missing: tuple[int, ...] = ()
+    epoch: int | None = None
 
     @property
     def sent_by(self) -> SentBy | None:

@@ -33,7 +33,17 @@ OF_MESSAGES = frozenset(
     }
 )
 #: And the columns that a pipeline adds. ``type`` may be promoted there: it then says the message's type.
-RESERVED = OF_MESSAGES | {"destination", "disposition", "group", "incarnation", "late", "ordinal", "reason", "sequence"}
+RESERVED = OF_MESSAGES | {
+    "destination",
+    "disposition",
+    "group",
+    "incarnation",
+    "late",
+    "ordinal",
+    "overlaps",
+    "reason",
+    "sequence",
+}
 
 _TYPES = ("string", "long", "double", "boolean", "timestamp")
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")

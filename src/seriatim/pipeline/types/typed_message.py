@@ -25,11 +25,12 @@ from seriatim.pipeline.types.message_type import MessageType
 from seriatim.pipeline.types.origin import ORIGIN
 from seriatim.pipeline.types.python_values import given_converter, kept, without_nul
 from seriatim.pipeline.types.sent_by import LINK
+from seriatim.pipeline.types.taken_from import SOURCE
 
 __all__ = ["MessageTypes", "Typed"]
 
 #: The reserved properties that a context may give; the box gives the others, or they are fields of the message.
-_GIVEN = frozenset({"correlation_id", "location", "parent_id", "part", "parts", "to", UNIQUE_KEY, *TRACE})
+_GIVEN = frozenset({"correlation_id", "location", "parent_id", "part", "parts", "to", UNIQUE_KEY, *TRACE, *SOURCE})
 
 
 @dataclass(frozen=True, slots=True)

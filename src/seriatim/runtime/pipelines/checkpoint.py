@@ -292,7 +292,7 @@ class Checkpoint:
                     histories[name]["first_numbers"] = folder.name
             columns = {
                 "group": route.queue.group.by,
-                "sequence": route.queue.sequence,
+                "sequence": route.queue.numbered_by,
                 "default_group": route.queue.group.default,
             }
             histories[name] |= {**columns, "feeds": feeds_of(pipeline).get(name, histories[name].get("feeds"))}
@@ -614,7 +614,13 @@ def _is_json(file: Path) -> bool:
 def _ordered(queue: Mapping[str, Any]) -> str:
     """Return the order of a queue in words."""
     stays = " and ".join(queue.get("by messages", ()))
-    return f"{queue['policy']} by {queue['group']}{f', a message {stays} groups' if stays else ''}"
+    numbers = [
+        f"{name} {value}" if name in ("start", "modulus") else name
+        for name, value in queue.get("numbers", {}).items()
+        if value
+    ]
+    said = f", a message {stays} groups" if stays else f", numbers with {', '.join(numbers)}" if numbers else ""
+    return f"{queue['policy']} by {queue['group']}{said}"
 
 
 def _origin(entry: Receive) -> str:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from seriatim.errors import shown
 from seriatim.kernel.filters.filter import LONG, STRING, TIMESTAMP, Type, ValueKind, type_from
 from seriatim.kernel.filters.filter_function import Function, as_function
+from seriatim.kernel.groups.arrivals import NOT_SAID
+from seriatim.kernel.groups.number_reader import NumberReader, Read
 from seriatim.kernel.groups.policy import BestEffort, Fifo, UnitOfWork, Unordered
 from seriatim.kernel.groups.sequence import key_problem
 from seriatim.kernel.policies.stays import CLOSES, OPENS
@@ -72,10 +75,12 @@ class Entry:
     group: str | None
     shown: Any
     sequence: int | None
-    #: The size of its set, or the bits for opening or closing its group.
+    #: The size of its set, or the bits for opening or closing its group, or for what its number means.
     size: int | None
     time: int | None
     row: Mapping[str, Any]
+    #: What else it says of its number, as arguments of a command: see `rows_of`.
+    numbers: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Passage:
@@ -227,10 +232,23 @@ class Passage:
             key = str(message["message_id"])[:256]
             return Entry(queue.name, key, None, None, None, None, time, row)
         group = self._group(queue, message, fields)
-        written = None if queue.sequence is None else message.get(queue.sequence)
+        written = None if queue.numbered_by is None else message.get(queue.numbered_by)
+        if queue.says.says():
+            read = self._read(queue, message)
+            size = self._size(queue, message, read.number) if read.size == NOT_SAID else read.size
+            numbers = {"through": read.through, "epoch": read.epoch, "void": not read.weight}
+            return Entry(queue.name, group, group, as_plain(written), read.number, size, time, row, numbers)
         sequence = self._sequence(queue, written)
         size = self._size(queue, message, sequence)
         return Entry(queue.name, group, group, as_plain(written), sequence, size, time, row)
+
+    def _read(self, queue: Queue, message: Mapping[str, Any]) -> Read:
+        """What a message says of its number."""
+        filters: dict[str, Any] = {name: partial(self._says, text) for name, text in queue.says.filters.items()}
+        read = NumberReader(queue.policy_of(None), replace(queue.says, **filters)).read(None, message, void=False)
+        if read.reason is not Reason.NONE:
+            raise PutBackRefusal(f"it is still invalid: {REASONS[read.reason]}")
+        return read
 
     def _time(self, message: Mapping[str, Any]) -> int | None:
         if self._pipeline.clock != "event":
@@ -253,9 +271,9 @@ class Passage:
         return key
 
     def _sequence(self, queue: Queue, value: Any) -> int | None:
-        if queue.sequence is None or isinstance(queue.policy, Fifo):
+        if queue.numbered_by is None or isinstance(queue.policy, Fifo):
             return None
-        if queue.sequence == "ticket" and isinstance(value, Mapping):
+        if queue.numbered_by == "ticket" and isinstance(value, Mapping):
             stamp = next(
                 (entry.stamp for entry in self._entries.values() if entry.location == value.get("location")), None
             )
@@ -277,7 +295,11 @@ class Passage:
         if not isinstance(policy, UnitOfWork):
             return None
         if isinstance(policy.last, str):
-            return sequence if self._says(policy.last, message) is True else None
+            return (
+                None
+                if sequence is None or self._says(policy.last, message) is not True
+                else sequence - policy.start + 1
+            )
         if not isinstance(policy.size, str) or message.get(policy.size) is None:
             return None
         size = whole_number(message[policy.size])

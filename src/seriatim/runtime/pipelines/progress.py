@@ -68,17 +68,18 @@ class Account:
     invalid: int = 0
     rejected: int = 0
     dead: int = 0
+    void: int = 0
     copy: int = 0
 
     @property
     def set_aside(self) -> int:
-        """Decided and not released; without copies, whose first sight is counted."""
+        """Decided and not released; without voids, which leave nothing, and copies, whose first sight is counted."""
         return self.late + self.duplicate + self.invalid + self.rejected + self.dead
 
     @property
     def missing(self) -> int:
         """The difference from the law: 0, unless seriatim lost (above 0) or invented (below 0) messages."""
-        return self.held_before + self.arrived - self.released - self.held - self.set_aside - self.copy
+        return self.held_before + self.arrived - self.released - self.held - self.set_aside - self.void - self.copy
 
 
 @dataclass(frozen=True, slots=True)

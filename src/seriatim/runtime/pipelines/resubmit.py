@@ -181,6 +181,7 @@ def resubmit(
                 "sequence": entry.sequence,
                 "size": entry.size,
                 "time": entry.time,
+                **entry.numbers,
                 "message_id": row.message.message_id,
                 "disposition": row.message.disposition,
                 **({"edited": list(row.edited)} if row.edited else {}),

@@ -606,5 +606,6 @@ def _account(name: str, arrived: int, before: Standing, now: Standing) -> Accoun
         invalid=made("invalid"),
         rejected=made("rejected"),
         dead=made("dead"),
+        void=made("void"),
         copy=made("copy"),
     )

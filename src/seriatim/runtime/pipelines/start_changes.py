@@ -49,7 +49,8 @@ def ordering(queues: Sequence[Queue]) -> dict[str, dict[str, Any]]:
 
 
 def _ordering_of(queue: Queue) -> dict[str, Any]:
-    ordering: dict[str, Any] = {"sequence": queue.sequence}
+    ordering: dict[str, Any] = {"sequence": queue.numbered_by}
+    ordering |= {name: one for name, one in queue.says.given().items() if name in ("through", "previous", "epoch")}
     return ordering | {name: getattr(queue.policy, name) for name in _FIXED if hasattr(queue.policy, name)}
 
 

@@ -21,7 +21,9 @@ from seriatim.pipeline.declared.error_class import FaultKinds
 from seriatim.pipeline.declared.work_limits import Limits
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.regions.regions import Regions
+from seriatim.runtime.ports.receive_port import ReceivePort
 from seriatim.runtime.processes.reader_pool import ReaderPool
+from seriatim.runtime.processes.receiving import Receiving
 from seriatim.runtime.processes.schedule_clock import ScheduleClock
 from seriatim.runtime.processes.transmitter import TransmitterThread
 from seriatim.runtime.regional.tending import TendingThread
@@ -59,7 +61,7 @@ class _Part(Protocol):
 
 
 class Serve:
-    """Starts and stops readers, publishes the messages of schedules, transmits over links, and tends regions, until it is stopped."""
+    """Starts and stops readers, publishes the messages of schedules, transmits over links, tends regions and receives through ports."""
 
     def __init__(
         self,
@@ -73,6 +75,7 @@ class Serve:
         log_format: str = "text",
         doors: Sequence[Door] = (),
         regions: Regions | None = None,
+        ports: Sequence[ReceivePort] = (),
         reads: bool = True,
     ) -> None:
         definitions = box.definitions()
@@ -99,6 +102,9 @@ class Serve:
         #: Whether there are readers, schedules and links; False: only doors, and a judge.
         self._reads = reads
         self._tending = None if regions is None else TendingThread(regions)
+        #: The ports through which messages come in beside the work of readers.
+        self.ports = tuple(ports)
+        self._receiving = Receiving(self.ports) if self.ports else None
         self._measured = Snapshot()
         #: The time of the last look at the queues to serve, on the monotonic clock.
         self.looked = 0.0
@@ -121,6 +127,8 @@ class Serve:
             try:
                 for door in self._doors:
                     door.start()
+                if self._receiving is not None:
+                    self._receiving.begin()
                 while not self._stop.requested:
                     if slots is not None:
                         self._look(slots)
@@ -130,6 +138,8 @@ class Serve:
                         part.look()
                     self._stop.wait(_LOOK_S)
             finally:
+                if self._receiving is not None:
+                    self._receiving.end()
                 if slots is not None:
                     self._end(slots)
                 for part in parts:
@@ -157,7 +167,7 @@ class Serve:
 
     def late(self) -> list[str]:
         """Return the parts beside its readers that stand still, in words. Thread-safe."""
-        return [] if self._tending is None else self._tending.late()
+        return [text for one in (self._tending, self._receiving) if one is not None for text in one.late()]
 
     def _look(self, slots: Slots) -> None:
         """Update each queue's pool of readers."""

@@ -19,6 +19,7 @@ from typing import TypeVar
 from seriatim.box.faults.faults import Fault
 from seriatim.box.faults.postpone import postponement_us
 from seriatim.box.traces import TRACES, TurnTrace
+from seriatim.box.turns.causes import Causes
 from seriatim.box.workers.copies import CopyEnd
 from seriatim.errors import DeadLetter, LeaseLost, Postpone, SeriatimError, Unavailable, UsageError
 from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
@@ -221,7 +222,7 @@ class _Run:
             finally:
                 session.end()
             self._slot.returned()
-            self._publish(outcome.published, number)
+            self._publish(outcome.published, number, part)
             self._held.check()
             self._traces.settles()
             last = part[outcome.consumed - 1].sequence or 0
@@ -241,13 +242,13 @@ class _Run:
             answer = called(self._handler, argument, session)  # type: ignore[arg-type]
         return answered(answer, len(part))
 
-    def _publish(self, messages: Sequence[Message], number: int) -> None:
+    def _publish(self, messages: Sequence[Message], number: int, part: Sequence[Received]) -> None:
         """Publish the handler's messages before the completion: a repeated attempt publishes the same ids."""
         if not messages:
             return
         named = [
             replace(message, message_id=result_id(self._turns.queue, self._session, number, place))
-            for place, message in enumerate(messages)
+            for place, message in enumerate(Causes(self._turns.queue, part).stamped(messages, None))
         ]
         try:
             self._of.regions.publish(named)

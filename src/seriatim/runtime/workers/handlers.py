@@ -93,6 +93,9 @@ class Handlers:
             self._by_type = {name: self._loaded(value) for name, value in handler.items()}
         elif handler is not None:
             self._only = self._loaded(handler)
+        lengths = [getattr(one, "run_length", None) for one in (self._only, *self._by_type.values())]
+        #: The most messages in a turn, where a handler is a port that says so; None: as many as the worker takes.
+        self.run_length: int | None = min((one for one in lengths if isinstance(one, int)), default=None)
 
     @property
     def by_type(self) -> bool:

@@ -78,7 +78,8 @@ class TransactionalTurns:
     @property
     def run_length(self) -> int:
         """The most messages in a turn."""
-        return self.tuning.now.run_length
+        most = self.tuning.now.run_length
+        return most if self.handlers.run_length is None else min(most, self.handlers.run_length)
 
     def take(self, slot: Slot, wait_s: float, limit: int | None) -> int | None:
         """Do a turn, if there is work in time; without a limit also further turns, if there is more work."""

@@ -327,8 +327,8 @@ def _ports(table: pa.Table, destinations: pa.Array) -> pa.ChunkedArray:
     aside = pa.scalar(len(destinations), pa.int32())
     place = pc.if_else(pc.equal(disposition, "released"), place, aside)
     place = pc.if_else(pc.equal(disposition, "unrouted"), pa.scalar(len(destinations) + 1, pa.int32()), place)
-    # Copies are only counted: each has a message that was seen first.
-    place = pc.if_else(pc.equal(disposition, "copy"), pa.scalar(None, pa.int32()), place)
+    # Voids and copies are only counted: they leave nothing, and a copy has a message that was seen first.
+    place = pc.if_else(pc.is_in(disposition, value_set=pa.array(["void", "copy"])), pa.scalar(None, pa.int32()), place)
     if "_output" in table.column_names:  # 0: consumed by a function; only its place in the order is left
         place = pc.if_else(pc.equal(pc.fill_null(table.column("_output"), 1), 0), pa.scalar(None, pa.int32()), place)
     return place

@@ -1,7 +1,8 @@
 """The layout of a micro-batch's frame for the workers that write it: its columns, and its text.
 
 A delivered row is ``message_id, type, location, ticket, parent_id, part, parts, group, sequence, ordinal, late``, the promoted properties,
-and ``body``; behind ``late`` a destination that was added again has ``incarnation``; columns that the frame doesn't have (a ticket, parts)
+and ``body``; behind ``late`` a destination whose messages cover several numbers has ``overlaps``, one that was added again
+``incarnation``; columns that the frame doesn't have (a ticket, parts)
 are left out. In Parquet ``ticket`` is a struct and ``body`` binary; in JSON ``ticket`` is an object and ``body`` text; in CSV both are text
 (``crm/0/17``).
 
@@ -32,6 +33,8 @@ __all__ = ["DepartedQueue", "Layout", "flat_columns"]
 _JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 _PARTS = ("parent_id", "part", "parts")
 _LEFT = (("ordinal", "ordinal"), ("late", "late"))
+#: What the operator says of numbers as producers have them; a released row has them as ``overlaps``, and as its ``sequence``.
+_OVERLAPS, _UNWRAPPED = "_overlaps", "_unwrapped"
 #: Only where groups are forgotten.
 _INCARNATION = "incarnation"
 # Formats that have no structs.
@@ -52,6 +55,9 @@ class _Shape:
     sequence: str | None
     incarnation: int = 0
     forgets: bool = False
+    #: Whether messages cover several numbers, and whether their numbers turn over.
+    spans: bool = False
+    turns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,9 @@ class Layout:
             incarnation = (incarnations or {}).get(queue.name, 0)
             if isinstance(queue, Queue):
                 own = queue.group
-                return _Shape(own.by, own.default, queue.sequence, incarnation, own.expire_to == "nothing")
+                says, forgets = queue.says, own.expire_to == "nothing"
+                spans, turns = says.through is not None, says.modulus is not None
+                return _Shape(own.by, own.default, queue.numbered_by, incarnation, forgets, spans, turns)
             group, sequence = (name if name in known else None for name in (queue.group, queue.sequence))
             return _Shape(group, queue.default_group, sequence, incarnation, forgets=False)
 
@@ -111,7 +119,9 @@ class Layout:
         own = [(name, source.get(name, name)) for name in _own(rows.names)]
         sequence = "" if shape.sequence is None else source.get(shape.sequence, _kept(shape.sequence, rows.names))
         group = _group_as_it_is(shape, rows) if shape.group is not None else ""
+        sequence = _UNWRAPPED if shape.turns else sequence
         order = [("group", "_group" if group is None else group), ("sequence", sequence), *_LEFT]
+        order += [("overlaps", _OVERLAPS)] if shape.spans else []
         if shape.forgets:  # counted by group, including the destination's incarnation
             order.append((_INCARNATION, _INCARNATION))
         elif shape.incarnation:
@@ -154,7 +164,7 @@ class Layout:
                 F.col("destination"),
                 F.col("disposition"),
                 F.when(F.col("disposition").isNull(), F.col("reason"))
-                .when(~F.col("disposition").isin("released", "unrouted", "copy"), without_place())
+                .when(~F.col("disposition").isin("released", "unrouted", "void", "copy"), without_place())
                 .alias("reason"),
                 self._line(frame).alias("_line"),
                 *([F.col("_output")] if "_output" in names else []),
@@ -169,7 +179,7 @@ class Layout:
         aside = F.when(
             F.col("destination").isNotNull(), _by_destination(self._shapes, lambda shape: self._aside(shape, frame))
         ).otherwise(self._aside(_Shape(None, None, None), frame))
-        rest = F.when(F.col("disposition").isNotNull() & ~F.col("disposition").isin("released", "copy"), aside)
+        rest = F.when(F.col("disposition").isNotNull() & ~F.col("disposition").isin("released", "void", "copy"), aside)
         if not shapes:
             return rest
         written = released & F.col("destination").isin(sorted(shapes)) if len(shapes) < len(self._shapes) else released
@@ -178,7 +188,9 @@ class Layout:
     def _released(self, shape: _Shape, frame: Sequence[str]) -> Column:
         text = F.col("body").cast("string")
         first = [F.col(name) for name in _own(frame)]
-        first += [*_order(shape, frame), F.col("ordinal"), F.col("late")]
+        group, sequence = _order(shape, frame)
+        first += [group, F.col(_UNWRAPPED).alias("sequence") if shape.turns else sequence]
+        first += [F.col("ordinal"), F.col("late"), *([F.col(_OVERLAPS).alias("overlaps")] if shape.spans else [])]
         first += [F.col(_INCARNATION)] if shape.forgets else _incarnation(shape)
         first += [F.col(name) for name in self._properties]
         plain = F.to_json(F.struct(*first, text.alias("body")), _JSON)

@@ -125,7 +125,9 @@ class BoxSink(SparkSink):
         # Columns that aren't properties: those that the box sets, and those that only gave the order.
         used = {options.get("group"), options.get("sequence"), options.get("dialogBy")}
         self._left_out = [
-            name for name in ("ticket", "group", "sequence", "ordinal", "late", "incarnation") if name not in used
+            name
+            for name in ("ticket", "group", "sequence", "ordinal", "late", "overlaps", "incarnation")
+            if name not in used
         ]
 
     def take(self, batch: int, folder: Path) -> None:

@@ -103,14 +103,16 @@ def _filters(queue: Queue) -> dict[str, str]:
 def _of_queue(queue: Queue, types: Mapping[str, Type]) -> Iterator[str]:
     """Why a queue needs more of a message than the stage reads, if it does."""
     policy = queue.policy
+    if queue.says.says():
+        yield "says what its numbers mean"
     if isinstance(policy, Unordered):
         return
     if queue.group.by not in (None, WHOLE_QUEUE) and not _is(types, queue.group.by, ValueKind.STRING, ValueKind.LONG):
         yield f"has groups by {queue.group.by}, which is neither text nor a long"
-    if queue.sequence is not None and not isinstance(policy, Fifo):
+    if queue.numbered_by is not None and not isinstance(policy, Fifo):
         by_time = isinstance(policy, BestEffort) and policy.by == "time"
-        if not _is(types, queue.sequence, ValueKind.TIMESTAMP if by_time else ValueKind.LONG):
-            yield f"is in order of {queue.sequence}, which is no {'timestamp' if by_time else 'long'}"
+        if not _is(types, queue.numbered_by, ValueKind.TIMESTAMP if by_time else ValueKind.LONG):
+            yield f"is in order of {queue.numbered_by}, which is no {'timestamp' if by_time else 'long'}"
     size = policy.size if isinstance(policy, UnitOfWork) else None
     if isinstance(size, str) and not _is(types, size, ValueKind.LONG):
         yield f"has sets of {size}, which is no long"

@@ -135,8 +135,8 @@ class Places:
             return None
         if queue.name in self.last:
             last = self.last[queue.name]
-            return (policy.last, queue.sequence), lambda batch: _where(
-                _true(batch, last), batch.messages.column(queue.sequence)
+            return (policy.last, queue.numbered_by, policy.start), lambda batch: _where(
+                _true(batch, last), pc.add(batch.messages.column(queue.numbered_by), 1 - policy.start)
             )
         size = policy.size
         # Each number below 1 is invalid: the lowest number has another meaning in the kernel.
@@ -197,9 +197,9 @@ def _keys(messages: pa.RecordBatch, queue: Queue) -> pa.BinaryArray:
 
 
 def _sequence(queue: Queue) -> tuple[object, _Column] | None:
-    if queue.sequence is None or isinstance(queue.policy, Fifo | Unordered):
+    if queue.numbered_by is None or isinstance(queue.policy, Fifo | Unordered):
         return None
-    return queue.sequence, lambda batch: batch.messages.column(queue.sequence).cast(pa.int64())
+    return queue.numbered_by, lambda batch: batch.messages.column(queue.numbered_by).cast(pa.int64())
 
 
 def _true(batch: _Batch, expression: Expression) -> np.ndarray:

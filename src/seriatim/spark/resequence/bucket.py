@@ -19,9 +19,10 @@ import pyarrow.compute as pc
 
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.groups.numbers import RESTARTS, UNNUMBERED
 from seriatim.kernel.groups.policy import Fifo, FifoMerged, Policy, Standard, UnitOfWork, Unordered, has_clock
 from seriatim.kernel.groups.sequence import key_problem
-from seriatim.kernel.groups.state import NOTHING, Flag, State
+from seriatim.kernel.groups.state import NOTHING, Flag, Held, State
 from seriatim.kernel.operators.expiry import expired, tombstones
 from seriatim.kernel.operators.held_groups import HeldGroups, held_groups
 from seriatim.kernel.policies.copies import regions_of, without_old
@@ -68,6 +69,7 @@ LEAST_PUT_AWAY = 256
 KEY, SEQUENCE, PROBLEM = "__sq_key", "__sq_sequence", "__sq_problem"
 TIME, SIZE, TIE = "__sq_time", "__sq_size", "__sq_tie"
 VOID, FINGERPRINT = "__sq_void", "__sq_fingerprint"
+THROUGH, EPOCH = "__sq_through", "__sq_epoch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,8 @@ class Plan:
     of buckets. `history`: of a pipeline, whose destinations may come and go. `by_key`: whether a group's bucket goes by its key alone.
     `moved`: the folder with the state from before the number of buckets was changed. `region`: the user's column that says which of two
     regions has sent a message; None: there is one. `tickets`: how tickets are given by
-    counts; None: messages come with theirs.
+    counts; None: messages come with theirs. `numbers`: the columns that say whether a message has numbers that have left before, and its
+    number through all turns; None: no queue has such numbers.
     """
 
     queues: tuple[Queue, ...]
@@ -97,6 +100,7 @@ class Plan:
     moved: str | None = None
     region: str | None = None
     tickets: StampPlan | None = None
+    numbers: tuple[str | None, str | None] = (None, None)
 
     @property
     def ticks(self) -> bool:
@@ -184,9 +188,16 @@ class Bucket:
             if name in self._index.queues:
                 keys = sorted({str(one.key).encode() for one in commands if one.queue == name})
                 self._index.queues[name] = self._taken_back(name, self._index.queues[name], pa.array(keys, pa.binary()))
-        obeying = Obeying(self._plan.queues, self._index, self._bodies, self._cold, now, self._obeyed)
+        obeying = Obeying(
+            self._plan.queues, self._index, self._bodies, self._cold,
+            now=now, decide=self._obeyed, without_groups=self._without_groups,
+        )  # fmt: skip
         self._answers = [{**answer, "at": at} for answer in obeying.obey(commands)]
         return obeying.changed
+
+    def _without_groups(self, queue: Queue) -> QueueState:
+        none = kernel.new_state(queue.policy, 0)
+        return QueueState(pa.array([], pa.binary()), none, self._plan.incarnation(queue.name))
 
     def became(self) -> list[Became]:
         """Return the fate of each row that arrived, in order; after `take`, with ``output="all"``."""
@@ -314,12 +325,11 @@ class Bucket:
         if not len(rows) and queue.name not in self._index.queues:
             return
         rows, group, keys = self._groups_of(queue, rows)
-        known = self._index.queues.get(queue.name) or QueueState(
-            pa.array([], pa.binary()), kernel.new_state(queue.policy, 0), self._plan.incarnation(queue.name)
-        )
+        known = self._index.queues.get(queue.name) or self._without_groups(queue)
         known = self._without_forgotten(queue, known, now)
         known, group = _enrol(queue.policy, self._taken_back(queue.name, known, keys), keys, group)
         group, arrivals = self._arrivals(queue.policy, rows, group, now)
+        bare = _bare(queue.policy, known.state.held, arrivals)
         state, decided, events = self._judge(queue.policy, known.state, arrivals, now, finish=finish)
         if isinstance(queue.policy, FifoMerged) and now != NEVER:
             state = without_old(queue.policy, state, now)
@@ -327,7 +337,7 @@ class Bucket:
         self._note_skipped(queue, known.keys, events)
         if self._plan.reports and len(events):
             self._events += told_events(queue, known, events)
-        self._decide(queue.name, known, decided)
+        self._decide(queue, known, decided, bare)
 
     def _without_forgotten(self, queue: Queue, known: QueueState, now: int) -> QueueState:
         """Return the groups without those that have expired to nothing; a message for one of them begins a new incarnation."""
@@ -502,7 +512,10 @@ class Bucket:
         # Only messages of these policies are compared, and a void has no content.
         compared = isinstance(policy, Standard | FifoMerged) and self._column(FINGERPRINT) is not None
         fingerprint = self._numbers(FINGERPRINT)[rows] * weight if compared else empty_ints(len(rows))
-        return group, Arrivals(group, sequence, refs, time[order], size, weight, fingerprint)
+        spans, epochs = getattr(policy, "spans", False), getattr(policy, "epochs", False)
+        through = self._numbers(THROUGH)[rows] if spans else None
+        epoch = self._numbers(EPOCH)[rows] if epochs else None
+        return group, Arrivals(group, sequence, refs, time[order], size, weight, fingerprint, through, epoch)
 
     def _order(self, rows: Ints, group: Ints, sequence: Ints, time: Ints | None) -> Ints:
         """The order of arrival within each group; see *Arrival* in the documentation of `resequence`."""
@@ -580,16 +593,17 @@ class Bucket:
         self._note_skipped(queue, known.keys, events)
         because = {"operation_id": command.id, "action": command.verb, "actor": command.actor, "reason": command.reason}
         self._events += told_events(queue, known, events, because)
-        self._decide(queue.name, known, decided)
+        self._decide(queue, known, decided, _bare(queue.policy, known.state.held))
 
-    def _decide(self, queue: str, known: QueueState, decided: Decided) -> None:
+    def _decide(self, queue: Queue, known: QueueState, decided: Decided, bare: Ints) -> None:
+        """Note decisions; `bare`: the messages without a number."""
         self._counts += np.bincount(decided.disposition, minlength=len(Disposition))
         if self._plan.output == "released":
             decided = decided.take(decided.disposition == Disposition.RELEASED)
         if len(decided):
             decided = decided.take(order_by(decided.group, decided.ordinal))
             incarnations = known.incarnations()[decided.group] if self._plan.forgets else None
-            self._out.append(_Decision.of(decided, queue, incarnations))
+            self._out.append(_Decision.of(decided, queue, incarnations, bare))
 
     def _emit(self, queue: Queue, rows: Ints, disposition: Disposition, reasons: pa.Array) -> None:
         """Decide rows that never become arrivals."""
@@ -613,7 +627,10 @@ class Bucket:
                 if not messages.any():
                     continue
                 reasons = _words(kernel.why_held(queue.policy, state)[messages])
-                self._out.append(_Decision.alike(state.held.ref[messages], Disposition.HELD, reasons, queue.name))
+                refs = state.held.ref[messages]
+                shown = _Decision.alike(refs, Disposition.HELD, reasons, queue.name)
+                numbers = _unwrapped(queue.policy, refs, state.held.sequence[messages], _bare(queue.policy, state.held))
+                self._out.append(replace(shown, unwrapped=numbers))
 
     def _keep(self) -> None:
         """Store the bodies of held messages, and update refs of bodies that have moved."""
@@ -683,9 +700,12 @@ class _Decision:
     reason: pa.Array
     queue: str | pa.Array
     incarnation: pa.Array | None = None
+    overlaps: pa.Array | None = None
+    unwrapped: pa.Array | None = None
 
     @classmethod
-    def of(cls, decided: Decided, queue: str, incarnations: Ints | None) -> _Decision:
+    def of(cls, decided: Decided, queue: Queue, incarnations: Ints | None, bare: Ints) -> _Decision:
+        bare = np.concatenate([bare, decided.ref[decided.disposition == Disposition.INVALID]])
         left = decided.disposition == Disposition.RELEASED
         return cls(
             decided.ref,
@@ -693,8 +713,10 @@ class _Decision:
             pa.array(decided.late),
             _dispositions().take(pa.array(decided.disposition)),
             _words(decided.reason),
-            queue,
+            queue.name,
             None if incarnations is None else pa.array(incarnations, pa.int64(), mask=~left),
+            pa.array(decided.reason == Reason.OVERLAPS),
+            _unwrapped(queue.policy, decided.ref, decided.sequence, bare),
         )
 
     @classmethod
@@ -717,6 +739,13 @@ class _Decision:
             messages = messages.add_column(plan.user.index(plan.destination), plan.destination, named)
         table = messages.append_column("ordinal", self.ordinal.slice(start, n))
         table = table.append_column("late", self.late.slice(start, n))
+        overlaps, unwrapped = plan.numbers
+        if overlaps is not None:
+            own = pa.array(np.zeros(len(self.refs), np.bool_)) if self.overlaps is None else self.overlaps
+            table = table.append_column(overlaps, own.slice(start, n))
+        if unwrapped is not None:
+            own = pa.nulls(len(self.refs), pa.int64()) if self.unwrapped is None else self.unwrapped
+            table = table.append_column(unwrapped, own.slice(start, n))
         if plan.forgets:
             own = pa.nulls(len(self.refs), pa.int64()) if self.incarnation is None else self.incarnation
             table = table.append_column("incarnation", own.slice(start, n))
@@ -724,6 +753,22 @@ class _Decision:
             table = table.append_column("disposition", self.disposition.slice(start, n))
             table = table.append_column("reason", self.reason.slice(start, n))
         return table
+
+
+def _bare(policy: Policy, held: Held, arrivals: Arrivals | None = None) -> Ints:
+    """The refs of messages without a number, where numbers turn over."""
+    if getattr(policy, "modulus", None) is None:
+        return empty_ints()
+    arrivals = Arrivals.empty() if arrivals is None else arrivals
+    refs, bits = np.concatenate([held.ref, arrivals.ref]), np.concatenate([held.bits, arrivals.bits])
+    return refs[bits & (RESTARTS | UNNUMBERED) != 0]
+
+
+def _unwrapped(policy: Policy, refs: Ints, numbers: Ints, bare: Ints) -> pa.Array:
+    """Numbers through all turns; null where numbers don't turn over, and for messages without one."""
+    if getattr(policy, "modulus", None) is None:
+        return pa.nulls(len(refs), pa.int64())
+    return pa.array(numbers, pa.int64(), mask=np.isin(refs, bare))
 
 
 # Made on first use: PyArrow imports pandas for an array of Python's values, and the start of a query needs none.

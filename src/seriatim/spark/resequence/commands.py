@@ -19,14 +19,15 @@ from pyspark.sql import functions as F
 
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel import resequence as kernel
-from seriatim.kernel.groups.policy import Policy
+from seriatim.kernel.groups.policy import Policy, Unordered
+from seriatim.kernel.groups.sequence import key_problem
 from seriatim.kernel.groups.state import State
 from seriatim.kernel.groups.states import GroupState
-from seriatim.kernel.groups.verbs import IN_PIPELINES, Action
+from seriatim.kernel.groups.verbs import IN_PIPELINES, VERBS, Action
 from seriatim.kernel.operators import actions
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.values.columns import Ints
-from seriatim.kernel.values.outcome import Decided, Disposition, Events
+from seriatim.kernel.values.outcome import Decided, Disposition, Events, Reason
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.control.commands import LOOK, RESUBMIT, Command, CommandResult
 from seriatim.spark.resequence.group_views import fitting, views
@@ -79,6 +80,12 @@ def in_calls(commands: Iterable[Command]) -> tuple[list[tuple[list[Command], lis
     return calls, others
 
 
+def _begins(queue: Queue, command: Command) -> bool:
+    """Whether a group begins with the command, if no message of it has come yet."""
+    has_groups = not isinstance(queue.policy, Unordered)
+    return has_groups and VERBS[Action(command.verb)].begins and key_problem(command.key) is Reason.NONE
+
+
 class Obeying:
     """The commands of one call of a bucket."""
 
@@ -88,8 +95,10 @@ class Obeying:
         index: Index,
         bodies: Bodies,
         cold: ColdGroups | None,
+        *,
         now: int,
         decide: Callable[[Queue, Command, Decided, Events], None],
+        without_groups: Callable[[Queue], QueueState],
     ) -> None:
         self._queues = {queue.name: queue for queue in queues}
         self._index = index
@@ -98,8 +107,11 @@ class Obeying:
         self._now = now
         #: Called with the decisions of a command in a queue: its messages and events, by the rows of the groups.
         self._decide = decide
+        self._without_groups = without_groups
         # Of the groups that commands name: their rows, and the state of each alone.
         self._states: dict[str, dict[int, State]] = {}
+        # The rows of the groups that have begun with one, by queue and key.
+        self._begun: dict[tuple[str, str], int] = {}
         self.changed = False
 
     def obey(self, commands: list[Command]) -> list[dict[str, Any]]:
@@ -142,14 +154,18 @@ class Obeying:
             if command.queue in self._queues:
                 what = f"a pipeline doesn't know the command {command.verb!r}"
             return CommandResult.to(command, "refused", why=what)
+        queue = self._queues[command.queue]
         if row is None:
+            row = self._begun.get((queue.name, str(command.key)))
+        if row is None and not _begins(queue, command):
             return CommandResult.to(
                 command, "unknown", why=f"destination {command.queue!r} has no group {command.key!r}"
             )
-        return self._act(command, self._queues[command.queue], row)
+        return self._act(command, queue, row)
 
-    def _act(self, command: Command, queue: Queue, row: int) -> CommandResult:
-        policy, before = queue.policy, self._states[queue.name][row]
+    def _act(self, command: Command, queue: Queue, row: int | None) -> CommandResult:
+        policy = queue.policy
+        before = kernel.new_state(policy, 1) if row is None else self._states[queue.name][row]
         # First let the timers fire that are due now.
         timed = kernel.advance(policy, before, self._now)
         try:
@@ -164,6 +180,7 @@ class Obeying:
         decided = Decided.concat([timed.decided, outcome.decided])
         events = Events.concat([timed.events, outcome.events])
         if not command.dry_run:
+            row = self._begin(queue, str(command.key)) if row is None else row
             self._states[queue.name][row] = outcome.state
             at = np.array([row], np.int64)
             decided_, events_ = (
@@ -181,6 +198,14 @@ class Obeying:
             set_aside=len(decided) - released - int((decided.disposition == Disposition.VOID).sum()),
             events=[[one.kind.word, one.first, one.last, one.count] for one in events.rows()],
         )
+
+    def _begin(self, queue: Queue, key: str) -> int:
+        """The row of a group that begins now."""
+        known = self._index.queues.get(queue.name) or self._without_groups(queue)
+        new = pa.array([key.encode()], pa.binary())
+        self._index.queues[queue.name] = known.enrolled(new, kernel.new_state(queue.policy, 1))
+        self._states.setdefault(queue.name, {})
+        return self._begun.setdefault((queue.name, key), len(known.keys))
 
     def _action(self, command: Command, policy: Policy, state: State) -> Outcome:
         action, key = Action(command.verb), str(command.key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from fnmatch import translate
 from re import compile as pattern
 from typing import Any
@@ -59,12 +60,22 @@ def shown_states(policy: Policy, state: State) -> tuple[Ints, Bools, Ints]:
     overdue = hole
     if isinstance(policy, Standard):
         hole, _, last = holes(policy, state)
+        hole = hole | _gathers(policy, state)
         if policy.hole_timeout is not None:
             overdue = hole & (kernel.due(policy, state) == FOREVER)
     closed = groups.has(Flag.CLOSED) & ~(groups.has(Flag.COMPLETE) & groups.has(Flag.FAULTED))
     flags = [closed, groups.has(Flag.SUSPENDED), overdue, hole | groups.has(Flag.UNOPENED)]
     shown = np.select(flags, range(len(flags)), len(flags))
     return shown, hole, last
+
+
+def _gathers(policy: Standard, state: State) -> Bools:
+    """The groups that hold messages, and don't know yet where they begin."""
+    found = np.zeros(len(state), np.bool_)
+    if policy.start in ("lowest", "told"):
+        found[state.held.messages().group] = True
+        found &= ~state.groups.has(Flag.BEGUN)
+    return found
 
 
 def views(name: str, policy: Policy, known: QueueState, rows: Ints) -> list[dict[str, Any]]:
@@ -83,7 +94,7 @@ def views(name: str, policy: Policy, known: QueueState, rows: Ints) -> list[dict
     missing = {int(row): (a, b) for row, a, b in zip(of.group, of.first.tolist(), of.last.tolist(), strict=True)}
     late = np.bincount(state.held.group[state.held.late], minlength=len(state))
     suspected = suspects_restart(policy, groups) if isinstance(policy, Standard) else np.zeros(len(state), np.bool_)
-    begun = isinstance(policy, Standard) and (policy.start != "first" or groups.has(Flag.BEGUN))
+    begun = isinstance(policy, Standard) and (not policy.finds_start or groups.has(Flag.BEGUN))
     begun = np.broadcast_to(begun, len(state))
     incarnations = known.incarnations()[rows]
     group_rows = []
@@ -110,10 +121,18 @@ def views(name: str, policy: Policy, known: QueueState, rows: Ints) -> list[dict
                 "closing": bool(groups.flags[row] & Flag.CLOSING),
                 "unopened": bool(groups.flags[row] & Flag.UNOPENED),
                 "restart_suspected": bool(suspected[row]),
-                "reason": REASONS[Reason(int(reason[row]))] if held[row] else "",
+                "reason": _why(Reason(int(reason[row])), due[row]) if held[row] else "",
             }
         )
     return group_rows
+
+
+def _why(reason: Reason, due: int) -> str:
+    """Why a group holds messages."""
+    if reason is Reason.SETTLING and due < FOREVER:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(due))
+        return f"settles until {moment:%Y-%m-%d %H:%M:%S.%f}Z, and then begins at the lowest number that it has"
+    return REASONS[reason]
 
 
 def _moment(value: Any) -> int | None:

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from seriatim.errors import NotFound, UsageError
-from seriatim.kernel.groups.policy import Fifo, Policy, Standard, UnitOfWork, policy_from, with_stays
+from seriatim.kernel.groups.policy import Fifo, Policy, Standard, StandardNumbers, UnitOfWork, policy_from, with_stays
 from seriatim.kernel.groups.state import NOTHING
 from seriatim.kernel.operators.held_groups import held_groups
 from seriatim.kernel.resequence import why_held
@@ -138,8 +138,14 @@ def _rows(batches: _Batches) -> Iterator[pa.RecordBatch]:
 def _policy(declared: Mapping[str, Any], step: int) -> Policy:
     """A policy of a kind, with the parameters that matter for held messages."""
     name = declared["policy"]
-    policy: Policy = UnitOfWork(size="size") if name == UnitOfWork.name else policy_from(name)
+    numbers = dict(declared.get("numbers", {}))
+    if name == UnitOfWork.name:
+        return UnitOfWork(size="size", start=numbers.get("start", 1))
+    policy = policy_from(name)
     if isinstance(policy, Standard):
+        if numbers:
+            start = numbers.pop("start") or 1
+            return StandardNumbers(start=start, settle=1 if start == "lowest" else None, increment=step, **numbers)
         policy = Standard(increment=step)
     stays = declared.get("by messages", ())
     return with_stays(policy, opens="opens" in stays, closes="closes" in stays)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -21,6 +22,7 @@ from seriatim.pipeline.declared.queue_parts import WHOLE_QUEUE
 from seriatim.spark.frames.columns import NESTED, located, microseconds, quoted, type_of
 from seriatim.spark.frames.readings import Numbers, moments, sequence_numbers, whole_numbers
 from seriatim.spark.resequence import bucket as names
+from seriatim.spark.resequence.number_columns import has_rules, holds, said
 from seriatim.spark.route.filter_expressions import Properties, condition
 from seriatim.spark.state.packets import EACH
 
@@ -78,12 +80,15 @@ def _key(df: DataFrame, queue: Queue) -> Column | None:
 
 def _sequence(df: DataFrame, queue: Queue) -> Numbers | None:
     """The numbers of the sequences; None if the queue needs none."""
-    if queue.sequence is None or isinstance(queue.policy, Fifo | Unordered):
+    if queue.numbered_by is None or isinstance(queue.policy, Fifo | Unordered):
         return None
-    field, column = located(df, queue.sequence, "sequence")
+    if has_rules(queue):
+        found = said(df, queue)
+        return Numbers(found.number, found.problem)
+    field, column = located(df, queue.numbered_by, "sequence")
     if isinstance(queue.policy, BestEffort) and queue.policy.by == "time":
-        return moments(field.dataType, column, queue.sequence)
-    return sequence_numbers(field, column, queue.sequence)
+        return moments(field.dataType, column, queue.numbered_by)
+    return sequence_numbers(field, column, queue.numbered_by)
 
 
 def _number(df: DataFrame, queue: Queue) -> Column | None:
@@ -122,7 +127,8 @@ def _size(df: DataFrame, queue: Queue) -> Column | None:
     if isinstance(policy.last, str):
         properties = Properties.of(df)
         last = properties.parsed(policy.last, f"queue {queue.name!r}: last")
-        return F.when(condition(last, properties.columns), _number(df, queue))
+        size = cast("Column", _number(df, queue)) + F.lit(1 - policy.start)
+        return F.when(condition(last, properties.columns), size)
     sizes = _sizes(df, queue)
     if sizes is not None:
         # Each number below 1 is invalid: the lowest number has another meaning in the kernel.
@@ -130,6 +136,16 @@ def _size(df: DataFrame, queue: Queue) -> Column | None:
     if not isinstance(policy.size, int):
         raise ColumnError("on Spark, size must be the name of a column and last a filter; functions are not supported")
     return None
+
+
+def _through(df: DataFrame, queue: Queue) -> Column | None:
+    """The last number that a message covers; None: each covers its own alone."""
+    return said(df, queue).through if queue.says.through is not None else None
+
+
+def _epoch(df: DataFrame, queue: Queue) -> Column | None:
+    """The epoch of a message; None: no message has one."""
+    return said(df, queue).epoch if queue.says.epoch is not None else None
 
 
 def _bits(df: DataFrame, queue: Queue) -> Column | None:
@@ -145,11 +161,16 @@ def _bits(df: DataFrame, queue: Queue) -> Column | None:
     return bits
 
 
-def _fingerprint(df: DataFrame, queue: Queue) -> Column | None:
-    """A number for the content of a message, never 0; None: the queue compares no messages."""
-    names = compared(queue)
+def _fingerprint(df: DataFrame, queue: Queue, but: Collection[str] = ()) -> Column | None:
+    """A number for the content of a message, never 0; None: the queue compares no messages. Of a queue that compares
+    none, messages with which producers begin anew are compared all the same: their bodies, or their rows without the columns of `but`.
+    """
+    names, restarts = compared(queue), None
     if names is None:
-        return None
+        restarts = holds(df, queue, "restarts")
+        if restarts is None:
+            return None
+        names = (BODY,) if BODY in df.columns else tuple(name for name in df.columns if name not in but)
     content = {name: located(df, name, "comparison") for name in sorted(names)}
     if list(content) == [BODY] and isinstance(content[BODY][0].dataType, T.StringType | T.BinaryType):
         hashed = F.xxhash64(content[BODY][1].cast("binary"))
@@ -157,7 +178,8 @@ def _fingerprint(df: DataFrame, queue: Queue) -> Column | None:
         columns = [_for_json(column, field.dataType).alias(name) for name, (field, column) in content.items()]
         # Times are written in one zone, whatever zone the session has.
         hashed = F.xxhash64(F.to_json(F.struct(*columns), {"timeZone": "UTC"}))
-    return F.when(hashed == 0, F.lit(1)).otherwise(hashed)
+    hashed = F.when(hashed == 0, F.lit(1)).otherwise(hashed)
+    return hashed if restarts is None else F.when(restarts, hashed)
 
 
 def _for_json(column: Column, kind: T.DataType) -> Column:
@@ -203,7 +225,16 @@ def compared(queue: Queue) -> tuple[str, ...] | None:
 
 def _size_or_bits(df: DataFrame, queue: Queue) -> Column | None:
     """The column that the kernel reads as the size of a message: no queue has both."""
+    if has_rules(queue):
+        return said(df, queue).bits
     return _bits(df, queue) if queue.has_stays else _size(df, queue)
+
+
+def _void(df: DataFrame, queue: Queue, void: str | None) -> Column | None:
+    """Whether a row leaves nothing: the user's column says so, or a filter does; None: no row."""
+    found = holds(df, queue, "void", "base_only")
+    own = None if void is None else F.coalesce(quoted(void), F.lit(False))
+    return own if found is None else found if own is None else own | found
 
 
 def _tie(df: DataFrame) -> Column:
@@ -247,7 +278,7 @@ def arrival_of(df: DataFrame, arrival: Sequence[str]) -> tuple[tuple[str, ...], 
 class OurColumns:
     """Seriatim's columns, as far as they are needed. `time`, `void`: the user's columns of the event time and of voids. `bucket_column`:
     its name. `ties`: also a hash of each row, for equal sequences. `by_key`: a group's bucket goes by its key alone, so that queues with
-    the same groups have a message in the same bucket. `merge`: what two regions send.
+    the same groups have a message in the same bucket. `merge`: what two regions send. `arrival`: the columns of the order of arrival.
     """
 
     queues: Sequence[Queue]
@@ -258,6 +289,7 @@ class OurColumns:
     ties: bool
     by_key: bool
     merge: Merge | None
+    arrival: Sequence[str] = ()
 
 
 def prepared(df: DataFrame, columns: OurColumns, destination: str | None, invalid: str | None) -> DataFrame:
@@ -303,8 +335,10 @@ def _ours(df: DataFrame, columns: OurColumns, where: Column | None) -> list[Colu
         names.SIZE: _of_any(where, queues, _size_source, lambda queue: _size_or_bits(df, queue), "long"),
         names.FINGERPRINT: None
         if merge is not None
-        else _of_any(where, queues, compared, lambda queue: _fingerprint(df, queue), "long"),
-        names.VOID: None if void is None else quoted(void),
+        else _of_any(where, queues, _content_source, lambda queue: _fingerprint(df, queue, columns.arrival), "long"),
+        names.VOID: _of_any(where, queues, _void_source, lambda queue: _void(df, queue, void), "boolean"),
+        names.THROUGH: _of_any(where, queues, _number_source, lambda queue: _through(df, queue), "long"),
+        names.EPOCH: _of_any(where, queues, _number_source, lambda queue: _epoch(df, queue), "long"),
         names.TIME: None,
     }
     if merge is not None:
@@ -349,9 +383,21 @@ def _key_source(queue: Queue) -> object:
 
 
 def _sequence_source(queue: Queue) -> object:
-    if queue.sequence is None or isinstance(queue.policy, Fifo | Unordered):
+    if queue.numbered_by is None or isinstance(queue.policy, Fifo | Unordered):
         return None
-    return queue.sequence, isinstance(queue.policy, BestEffort) and queue.policy.by == "time"
+    return queue.sequence, getattr(queue.policy, "by", None), getattr(queue.policy, "increment", None)
+
+
+def _number_source(queue: Queue) -> object:
+    return _sequence_source(queue) if has_rules(queue) else None
+
+
+def _void_source(queue: Queue) -> object:
+    return queue.says.void, queue.says.base_only
+
+
+def _content_source(queue: Queue) -> object:
+    return compared(queue), queue.says.restarts
 
 
 def _problem_source(queue: Queue) -> object:
@@ -362,7 +408,9 @@ def _size_source(queue: Queue) -> object:
     policy = queue.policy
     if queue.has_stays:
         return queue.group.opens, queue.group.closes
-    return (policy.size, policy.last, queue.sequence) if isinstance(policy, UnitOfWork) else None
+    if has_rules(queue):
+        return _number_source(queue)
+    return (policy.size, policy.last, policy.start, queue.sequence) if isinstance(policy, UnitOfWork) else None
 
 
 def _of_any(

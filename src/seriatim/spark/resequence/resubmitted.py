@@ -4,8 +4,8 @@ Such a message has passed every stage before this one already; the command has i
 other messages. It is judged by its queue's rules as one that arrives now, but is never late: its place has passed, so it leaves at
 once, behind all that has left, and flagged.
 
-The arguments of a command: ``row``, the user's columns by name; ``sequence``, ``size``, ``time``, whole numbers or null; and for the
-operator log ``message_id``, ``disposition``, ``edited``.
+The arguments of a command: ``row``, the user's columns by name; ``sequence``, ``size``, ``time``, ``through``, ``epoch``, whole numbers or
+null; ``void``, whether it leaves nothing; and for the operator log ``message_id``, ``disposition``, ``edited``.
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ _OURS = {
     names.TIME: pa.int64(),
     names.SIZE: pa.int64(),
     names.TIE: pa.int64(),
+    names.THROUGH: pa.int64(),
+    names.EPOCH: pa.int64(),
+    names.VOID: pa.bool_(),
 }
 
 
@@ -101,7 +104,14 @@ def rows_of(commands: Sequence[Command], plan: Plan, schema: pa.Schema) -> pa.Ta
     }
     own |= {
         ours: [command.arguments.get(name) for command in commands]
-        for ours, name in ((names.SEQUENCE, "sequence"), (names.TIME, "time"), (names.SIZE, "size"))
+        for ours, name in (
+            (names.SEQUENCE, "sequence"),
+            (names.TIME, "time"),
+            (names.SIZE, "size"),
+            (names.THROUGH, "through"),
+            (names.EPOCH, "epoch"),
+            (names.VOID, "void"),
+        )
     }
     if plan.region is not None:
         own[names.SIZE] = [region_bit(row.get(plan.region)) for row in rows]

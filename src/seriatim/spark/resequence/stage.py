@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -16,7 +16,17 @@ from pyspark.sql import types as T
 
 from seriatim.errors import ColumnError, UsageError
 from seriatim.kernel.fields import fields_apart
-from seriatim.kernel.groups.policy import Fifo, Policy, Standard, Unordered, remembering, with_regions
+from seriatim.kernel.groups import numbers
+from seriatim.kernel.groups.policy import (
+    BestEffortNumbers,
+    Fifo,
+    Policy,
+    Standard,
+    StandardNumbers,
+    Unordered,
+    remembering,
+    with_regions,
+)
 from seriatim.kernel.values.time import micros
 from seriatim.pipeline.declared.pipeline import MOST_BUCKETS
 from seriatim.pipeline.declared.queue import Queue
@@ -48,7 +58,7 @@ def resequence(
     df: DataFrame,
     *,
     group: str | Group | None = None,
-    sequence: str | None = None,
+    sequence: str | numbers.Sequence | None = None,
     policy: Policy | None = None,
     compare: str | Sequence[str] | None = None,
     queues: Sequence[Queue] | None = None,
@@ -101,17 +111,24 @@ def put_in_order(df: DataFrame, ordering: Ordering) -> DataFrame:
         raise UsageError(f'output must be "released" or "all", not {output!r}')
     _check_clock(clock, time)
     forgets = any(queue.group.expire_to == "nothing" for queue in chosen)
-    added = ["ordinal", "late", *(["incarnation"] if forgets else [])]
+    judged = tuple(queue.policy_of(None) for queue in chosen)
+    for one in (policy for queue in chosen for policy in queue.all_policies()):
+        if (refused := numbers.not_on_spark(one)) is not None:
+            raise refused
+    names = ("_overlaps", "_unwrapped") if ordering.packed else ("overlaps", "unwrapped")
+    has_them = (any(getattr(one, its, None) for one in judged) for its in ("spans", "modulus"))
+    of_numbers = tuple(name if has else None for name, has in zip(names, has_them, strict=True))
+    added = ["ordinal", "late", *filter(None, of_numbers), *(["incarnation"] if forgets else [])]
     check_columns(df, [*added, *(["disposition", "reason"] if output == "all" else [])])
     order = _arrival(df, ordering.arrival)
     merge = _merged(df, ordering.region, ordering.message_id, ordering.horizon)
     _check_order(chosen, order, merged=merge is not None)
     if ordering.horizon is not None and not any(isinstance(queue.policy, Fifo) for queue in chosen):
-        with_regions(chosen[0].policy_of(None), ordering.horizon)  # which refuses other policies than Fifo
+        with_regions(judged[0], ordering.horizon)  # which refuses other policies than Fifo
     if merge is not None and not ordering.packed:
-        for queue in chosen:
-            with_regions(queue.policy_of(None))
-    judged = tuple(judged_here(queue, merged=merge is not None, horizon=ordering.horizon) for queue in chosen)
+        for one in judged:
+            with_regions(one)
+    queues = tuple(judged_here(queue, merged=merge is not None, horizon=ordering.horizon) for queue in chosen)
     if merge is None:
         _check_content(chosen, df)
     df = _watermarked(df, time, ordering.watermark) if time is not None and df.isStreaming else df
@@ -121,11 +138,11 @@ def put_in_order(df: DataFrame, ordering: Ordering) -> DataFrame:
     by_key = of_queues is not None and (ordering.layout.by_key or not df.isStreaming)
     columns = OurColumns(
         queues=chosen, time=time, void=ordering.void, buckets=buckets, bucket_column=_BUCKET, ties=not arrivals,
-        by_key=by_key, merge=merge,
+        by_key=by_key, merge=merge, arrival=order,
     )  # fmt: skip
     frame = prepared(df, columns, of_queues, ordering.invalid)
     plan = Plan(
-        queues=judged,
+        queues=queues,
         destination=of_queues,
         invalid=ordering.invalid,
         user=tuple(df.columns),
@@ -140,9 +157,10 @@ def put_in_order(df: DataFrame, ordering: Ordering) -> DataFrame:
         moved=None if ordering.layout.moved is None else str(ordering.layout.moved),
         region=ordering.region,
         tickets=None if ordering.front is None else ordering.front.tickets,
+        numbers=cast("tuple[str | None, str | None]", of_numbers),
     )
     user = _user_schema(df.schema, of_queues)
-    shown = _output_schema(user, output, forgets=forgets)
+    shown = _output_schema(user, output, of_numbers, forgets=forgets)
     make_ready(df)
     if df.isStreaming:
         warn_of_empty_partitions(df.sparkSession, buckets)
@@ -158,7 +176,7 @@ def put_in_order(df: DataFrame, ordering: Ordering) -> DataFrame:
 
 def _queues(
     group: str | Group | None,
-    sequence: str | None,
+    sequence: str | numbers.Sequence | None,
     policy: Policy | None,
     compare: str | Sequence[str] | None,
     queues: Sequence[Queue] | None,
@@ -195,7 +213,12 @@ def judged_here(queue: Queue, *, merged: bool = False, horizon: float | str | No
     policy = remembering(policy, 0)
     if policy is queue.policy:
         return queue
-    return replace(queue, policy=policy, group=replace(queue.group, opens=None, closes=None, unopened_timeout=None))
+    return replace(
+        queue,
+        policy=policy,
+        sequence=queue.numbered_by,
+        group=replace(queue.group, opens=None, closes=None, unopened_timeout=None),
+    )
 
 
 def _merged(
@@ -250,19 +273,26 @@ def _arrival(df: DataFrame, arrival: str | Sequence[str] | None) -> list[str]:
 
 def _check_order(queues: Sequence[Queue], order: Sequence[str], *, merged: bool) -> None:
     for queue in queues:
-        policy = queue.policy
-        # Messages of two regions may have no common order of arrival but that of the batches.
-        needs = (isinstance(policy, Fifo) and not merged) or (
-            isinstance(policy, Standard) and (policy.start == "first" or queue.has_stays)
-        )
+        needs = _needs_order(queue, merged=merged)
         if needs and not order:
-            policy_name = "fifo" if isinstance(policy, Fifo) else "a group that messages open or close"
-            policy_name = 'start="first"' if isinstance(policy, Standard) and policy.start == "first" else policy_name
             raise UsageError(
-                f"{policy_name} needs the order of arrival",
+                f"{needs} needs the order of arrival",
                 where=f"queue {queue.name!r}",
                 remedy="give arrival= with the columns of that order, or stamp the frame with tickets",
             )
+
+
+def _needs_order(queue: Queue, *, merged: bool) -> str | None:
+    """What of a queue goes by the order of arrival, in words; None: nothing."""
+    policy = queue.policy
+    if isinstance(policy, Standard) and policy.finds_start:
+        return f'start="{policy.start}"'
+    if isinstance(queue.policy_of(None), StandardNumbers | BestEffortNumbers):
+        return f"Sequence({next(name for name in queue.says.says() if name != 'void')}=…)"
+    # Messages of two regions may have no common order of arrival but that of the batches.
+    if isinstance(policy, Fifo):
+        return None if merged else "fifo"
+    return "a group that messages open or close" if isinstance(policy, Standard) and queue.has_stays else None
 
 
 def _watermarked(df: DataFrame, time: str, watermark: float | str | None) -> DataFrame:
@@ -297,8 +327,12 @@ def _user_schema(schema: T.StructType, destination: str | None) -> T.StructType:
     return T.StructType(fields)
 
 
-def _output_schema(schema: T.StructType, output: str, *, forgets: bool) -> T.StructType:
+def _output_schema(
+    schema: T.StructType, output: str, of_numbers: Sequence[str | None], *, forgets: bool
+) -> T.StructType:
     fields = [T.StructField("ordinal", T.LongType()), T.StructField("late", T.BooleanType())]
+    kinds = zip(of_numbers, (T.BooleanType(), T.LongType()), strict=True)
+    fields += [T.StructField(name, kind) for name, kind in kinds if name is not None]
     if forgets:
         fields.append(T.StructField("incarnation", T.LongType()))
     if output == "all":

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from seriatim.errors import CheckpointMismatch
-from seriatim.kernel.groups.state import NOTHING, Groups, Held, Ranges, Remembered, Sights, State
+from seriatim.kernel.groups.state import NOTHING, Groups, Held, Lives, Ranges, Remembered, Sights, State
 from seriatim.kernel.values.columns import Ints
 from seriatim.kernel.values.time import NEVER
 from seriatim.spark.state.destination_history import DestinationHistory
@@ -32,16 +32,22 @@ __all__ = ["LAYOUT", "PARTS", "Index", "QueueState", "Run", "joined"]
 #: The layout of the frame: its header, and the arrangement of the parts. Raise it only if that changes.
 LAYOUT = 2
 #: The layout of each part. Raise a part's number when it changes. A further column with a default doesn't change it.
-PARTS = {"queues": 1, "groups": 2, "held": 3, "skipped": 1, "remembered": 1, "births": 1, "cold": 1, "sights": 1}
+PARTS = {
+    "queues": 1, "groups": 2, "held": 3, "skipped": 1, "remembered": 1, "births": 1, "cold": 1, "sights": 1, "lives": 1, "ended": 1,
+}  # fmt: skip
 
 _COLUMNS = {
     "groups": list(Groups.__slots__),
-    # Without what is only there where numbers aren't plain, which no pipeline has yet.
     "held": [name for name in Held.__slots__ if name not in ("through", "epoch")],
     "skipped": list(Ranges.__slots__),
     "remembered": ["sequence", "fingerprint"],
     "sights": ["first", "last", "regions", "time"],
+    "lives": list(Lives.__slots__),
+    "ended": list(Ranges.__slots__),
 }
+#: The columns that are empty where numbers are plain.
+_NOT_PLAIN = {"held.through", "held.epoch", "remembered.through"}
+_NOT_PLAIN |= {f"{table}.{column}" for table in ("lives", "ended") for column in _COLUMNS[table]}
 #: The value of each row in a column that is left out.
 _DEFAULTS = {
     "queues.incarnation": 1,
@@ -284,10 +290,14 @@ def _row(queue: QueueState) -> dict[str, np.ndarray]:
     row["sights.count"] = np.bincount(sights.group, minlength=len(state))
     # A run is mostly one number, and an id always is.
     tables.append(("sights", sights.with_columns(last=sights.last - sights.first)))
+    tables += [("ended", state.ended)] if state.lives is None else [("ended", state.ended), ("lives", state.lives)]
     for table, part in tables:
         for column in _COLUMNS[table]:
             row[f"{table}.{column}"] = getattr(part, column)
-    return row
+    row["held.through"] = _NONE if state.held.through is None else state.held.through - state.held.sequence
+    row["held.epoch"] = _NONE if state.held.epoch is None else state.held.epoch
+    row["remembered.through"] = _NONE if remembered.through is None else remembered.through - remembered.sequence
+    return dict.fromkeys(_NOT_PLAIN, _NONE) | row
 
 
 def _list(values: np.ndarray) -> pa.ListArray:
@@ -303,6 +313,8 @@ def _one_list(values: pa.Array) -> pa.ListArray:
 
 def _says_nothing(name: str, values: np.ndarray) -> bool:
     """Whether a column may be left out: it has its default in every row."""
+    if name in _NOT_PLAIN:
+        return not len(values)
     default = _DEFAULTS.get(name)
     return default is not None and (not len(values) or (values[0] == default and bool((values == default).all())))
 
@@ -315,6 +327,15 @@ def _queue(row: pa.RecordBatch) -> QueueState:
             return np.full(length, _DEFAULTS[name], np.int64)
         return _widen(row.column(name).flatten().to_numpy(), length)
 
+    def sparse(name: str, length: int) -> Ints | None:
+        found = row.column(name).flatten().to_numpy() if name in named else _NONE
+        return _widen(found, length) if len(found) and length else None
+
+    def length_of(name: str) -> int:
+        """How many ranges there are: those of one group have different numbers."""
+        columns = [f"{name}.{column}" for column in _COLUMNS[name]]
+        return max(row.column(each).value_lengths()[0].as_py() if each in named else 0 for each in columns)
+
     def table(name: str, length: int) -> dict[str, Ints]:
         return {part: column(f"{name}.{part}", length) for part in _COLUMNS[name]}
 
@@ -322,18 +343,24 @@ def _queue(row: pa.RecordBatch) -> QueueState:
     groups = groups.with_columns(last=groups.next - groups.last, ordinal=groups.next - groups.ordinal)
     held = table("held", row.column("held.ref").value_lengths()[0].as_py())
     late, waits = held.pop("late").astype(np.bool_), held.pop("waits").astype(np.bool_)
-    # Ranges of one group have different numbers.
-    skipped = table(
-        "skipped", max(row.column(f"skipped.{column}").value_lengths()[0].as_py() for column in _COLUMNS["skipped"])
-    )
+    skipped = table("skipped", length_of("skipped"))
     of_group = np.repeat(np.arange(count), column("remembered.count", count)) if "remembered.count" in named else _NONE
     remembered = table("remembered", len(of_group))
     remembered["sequence"] = groups.next[of_group] - remembered["sequence"]
     seen_of = np.repeat(np.arange(count), column("sights.count", count)) if "sights.count" in named else _NONE
     seen = table("sights", len(seen_of))
     sights = Sights(seen_of, **{**seen, "last": seen["first"] + seen["last"]})
-    left = Remembered(of_group, **remembered)
-    state = State(groups, Held(late=late, waits=waits, **held), Ranges(**skipped), left, sights)
+    covers, epoch = (sparse(f"held.{name}", len(late)) for name in ("through", "epoch"))
+    covers = None if covers is None else held["sequence"] + covers
+    covered = sparse("remembered.through", len(of_group))
+    left = Remembered(of_group, **remembered, through=None if covered is None else remembered["sequence"] + covered)
+    lives: dict[str, Any] = {column: sparse(f"lives.{column}", count) for column in _COLUMNS["lives"]}
+    ended: dict[str, Any] = {column: sparse(f"ended.{column}", length_of("ended")) for column in _COLUMNS["ended"]}
+    state = State(
+        groups, Held(late=late, waits=waits, **held, through=covers, epoch=epoch), Ranges(**skipped), left, sights,
+        None if lives["life"] is None else Lives(**lives),
+        Ranges(_NONE, _NONE, _NONE) if ended["group"] is None else Ranges(**ended),
+    )  # fmt: skip
     incarnation, forgotten = (int(column(f"queues.{name}", 1)[0]) for name in ("incarnation", "forgotten"))
     births = column("births.number", count) if "births.number" in named else None
     return QueueState(row.column("keys").flatten(), state, incarnation, forgotten, births)

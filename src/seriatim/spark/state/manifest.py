@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from seriatim.errors import CheckpointMismatch
+from seriatim.kernel.groups.policy import BestEffortNumbers, StandardNumbers, UnitOfWork
 from seriatim.pipeline.declared.queue import Queue
 
 __all__ = ["BY_KEY", "check_header", "check_queues", "fingerprint", "identity", "is_cut_alike"]
@@ -40,7 +41,25 @@ def identity(
 def _identity_of(queue: Queue) -> dict[str, Any]:
     # A group that isn't opened holds messages that only a message can free.
     stays = [name for name in ("opens", "closes") if getattr(queue.group, name) is not None]
-    return {"policy": queue.policy.name, "group": queue.group.by, **({"by messages": stays} if stays else {})}
+    found: dict[str, Any] = {
+        "policy": queue.policy.name,
+        "group": queue.group.by,
+        **({"by messages": stays} if stays else {}),
+    }
+    # A state of numbers as producers have them has more columns, and its numbers are unwrapped.
+    match queue.policy_of(None):
+        case StandardNumbers(start=start, modulus=modulus, spans=spans, epochs=epochs):
+            found["numbers"] = {
+                "start": start if isinstance(start, str) else "",
+                "modulus": modulus,
+                "spans": spans,
+                "epochs": epochs,
+            }
+        case BestEffortNumbers(modulus=modulus):
+            found["numbers"] = {"modulus": modulus}
+        case UnitOfWork(start=0):
+            found["numbers"] = {"start": 0}
+    return found
 
 
 def fingerprint(

@@ -12,4 +12,5 @@ run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
 entry.attempt,
 entry.priority::smallint,
 entry.subscription_ids,
-stored.parts::integer
+stored.parts::integer,
+entry.meaning

@@ -33,12 +33,14 @@ SELECT
                 THEN known.flags & ~{flag.CLOSED|COMPLETE}::bigint
             ELSE known.flags
         END,
-        fact.suspended, fact.locked, fact.hole OR coalesce(postponed.waits, FALSE),
+        fact.suspended, fact.locked, fact.hole OR fact.gathers OR coalesce(postponed.waits, FALSE),
         fact.hole AND policy.hole_timeout IS NOT NULL AND known.reports > policy.hole_retries
     ) AS state,
     fact.locked,
     CASE
-        WHEN policy.name = 'standard' AND (policy.start <> 'first' OR known.flags & {flag.BEGUN} <> 0) THEN known.next
+        WHEN policy.name = 'standard' AND (
+            policy.start NOT IN ('first', 'lowest', 'told') OR known.flags & {flag.BEGUN} <> 0
+        ) THEN known.next
     END AS next,
     entry.arrived,
     entry.held,
@@ -70,7 +72,10 @@ CROSS JOIN LATERAL (
             ORDER BY request_id DESC LIMIT 1
         ), known.flags & {flag.SUSPENDED} <> 0) AS suspended,
         {schema}.group_lock(known.queue_id, known.group_key) IN (SELECT lock FROM locked) AS locked,
-        policy.name = 'standard' AND known.since <> {NEVER} AS hole
+        policy.name = 'standard' AND known.since <> {NEVER}
+            AND NOT (policy.start IN ('lowest', 'told') AND known.flags & {flag.BEGUN} = 0) AS hole,
+        policy.name = 'standard' AND known.since <> {NEVER}
+            AND policy.start IN ('lowest', 'told') AND known.flags & {flag.BEGUN} = 0 AS gathers
 ) AS fact
 LEFT JOIN LATERAL (
     SELECT one.postponed_until = one.visible_at AND one.visible_at > clock_timestamp() AS waits
@@ -85,7 +90,7 @@ CROSS JOIN LATERAL (
         count(*) FILTER (WHERE status = 'held') AS held,
         count(*) FILTER (WHERE status = 'queued') AS queued,
         count(*) FILTER (WHERE status = 'in_hand') AS in_hand,
-        min(sequence) FILTER (WHERE status = 'held' AND NOT late) AS lowest
+        min(sequence) FILTER (WHERE status = 'held' AND NOT late AND NOT waits) AS lowest
     FROM {schema}.entries AS one
     WHERE one.queue_id = known.queue_id AND one.group_key = known.group_key
 ) AS entry

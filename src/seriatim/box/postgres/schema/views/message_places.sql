@@ -1,7 +1,8 @@
 -- The places of each message: a row for each queue that has it, or had it and keeps it, or one if it is unrouted.
 -- `status`: arrived, held, queued, in_hand, faulted; late, duplicate, invalid, rejected, dead; done; unrouted. A
--- result in a gate that waits for its place to be closed is held there. `since`: in that status, if known. `waits`:
--- only subscriptions that aren't started have collected it.
+-- result in a gate that waits for its place to be closed is held there; the message at which a group stands still,
+-- because its handler failed for good, is faulted. `since`: in that status, if known. `waits`: only subscriptions that
+-- aren't started have collected it.
 CREATE OR REPLACE VIEW {schema}.message_places AS
 SELECT
     stored.message_id,
@@ -41,10 +42,31 @@ SELECT
 FROM (
     SELECT
         arrival_id, position, queue_id, group_key,
-        CASE status WHEN 'placed' THEN 'held' ELSE status::text END AS status,
+        CASE
+            WHEN status = 'placed' THEN 'held'
+            WHEN status = 'queued' AND entry_id = (
+                -- Where faults aren't kept, the first one.
+                SELECT coalesce(
+                    (
+                        SELECT one.entry_id FROM {schema}.faults AS one
+                        WHERE one.queue_id = known.queue_id AND one.group_key = known.group_key
+                        ORDER BY one.fault_id DESC LIMIT 1
+                    ), (
+                        SELECT one.entry_id FROM {schema}.entries AS one
+                        WHERE one.queue_id = known.queue_id AND one.group_key = known.group_key
+                            AND one.status = 'queued'
+                        ORDER BY one.ordinal LIMIT 1
+                    )
+                )
+                FROM {schema}.known_groups AS known
+                WHERE known.queue_id = entry.queue_id AND known.group_key = entry.group_key
+                    AND known.flags & {flag.FAULTED} <> 0
+            ) THEN 'faulted'
+            ELSE status::text
+        END AS status,
         CASE status WHEN 'placed' THEN 'place_open' END AS reason, sequence, ordinal, priority, attempt,
         visible_at, subscription_ids, arrival, NULL::timestamptz AS since
-    FROM {schema}.entries
+    FROM {schema}.entries AS entry
     UNION ALL
     SELECT
         arrival_id, position, queue_id, group_key, disposition, reason, sequence, ordinal, priority, attempt,

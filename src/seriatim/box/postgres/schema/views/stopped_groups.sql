@@ -1,7 +1,7 @@
 -- The groups that hand nothing out until something happens, by the rules of `shown_state`: suspended, faulted,
 -- timed_out or waiting (for a missing number, for a message that opens the group, or until a postponed message is
--- due). `since`: of a hole, when it opened; else when the group was last judged. `is_timed`: whether a time-out will
--- end the wait, or report it. A group that is worked on now is not among them.
+-- due). `since`: of a hole, when it opened; else when the group was last judged. `stands`: whether it stands still: of a
+-- hole, see `stands_from`; a postponed message will end its wait. A group that is worked on now is not among them.
 CREATE OR REPLACE VIEW {schema}.stopped_groups AS
 WITH asked AS MATERIALIZED (
     SELECT DISTINCT ON (queue_id, group_key) queue_id, group_key, action = 'suspend' AS suspends
@@ -35,8 +35,8 @@ SELECT
         WHEN fact.state IN ('timed_out', 'waiting') AND hole.is_open THEN to_timestamp(standing.since / 1e6)
         ELSE standing.touched_at
     END AS since,
-    rule.hole_timeout IS NOT NULL OR fact.state = 'waiting' AND NOT hole.is_open
-        AND standing.flags & {flag.UNOPENED} = 0 AS is_timed
+    fact.state <> 'waiting' OR hole.is_open
+        AND {schema}.stands_from(standing.since, rule.hole_timeout) <= {schema}.now_us() AS stands
 FROM standing
 JOIN {schema}.queues AS place USING (queue_id)
 LEFT JOIN asked USING (queue_id, group_key)

@@ -13,6 +13,8 @@ WITH referred AS (
     UNION ALL
     SELECT 'to_route', arrival_id, position FROM {schema}.to_route
     UNION ALL
+    SELECT 'replies', arrival_id, position FROM {schema}.replies
+    UNION ALL
     SELECT 'region_numbers', arrival_id, position FROM {schema}.region_numbers WHERE beside
 )
 (

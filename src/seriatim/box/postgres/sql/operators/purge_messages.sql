@@ -2,7 +2,7 @@
 -- sees a reference that moves between two tables in one of them.
 -- Locks: the notes, and the deleted rows of the spool, which no other transaction needs.
 -- Index: dropped_pkey, entries_of_message, aside_of_message, history_of_message, unrouted_pkey, to_route_pkey,
--- region_numbers_of_place, spool_pkey.
+-- replies_pkey, region_numbers_of_place, spool_pkey.
 WITH noted AS (
     DELETE FROM {schema}.dropped WHERE drop_id IN (
         SELECT drop_id FROM {schema}.dropped WHERE drop_id > %(after)s ORDER BY drop_id LIMIT %(batch)s

@@ -4,3 +4,4 @@ SELECT entry.entry_id, entry.group_key AS "group", entry.status::text, entry.seq
 FROM {schema}.spool AS stored JOIN {schema}.entries AS entry USING (arrival_id, position)
 WHERE stored.message_id = %(message_id)s AND entry.queue_id = %(queue_id)s
     AND (%(group_key)s::text IS NULL OR entry.group_key = %(group_key)s)
+    AND (entry.meaning[1] & {number.VOID}) IS DISTINCT FROM {number.VOID} -- which only waits to pass

@@ -15,6 +15,9 @@ NOT EXISTS (
     SELECT FROM {schema}.to_route AS other
     WHERE other.arrival_id = {0}.arrival_id AND other.position = {0}.position
 ) AND NOT EXISTS (
+    SELECT FROM {schema}.replies AS other
+    WHERE other.arrival_id = {0}.arrival_id AND other.position = {0}.position
+) AND NOT EXISTS (
     SELECT FROM {schema}.region_numbers AS other
     WHERE other.arrival_id = {0}.arrival_id AND other.position = {0}.position AND other.beside
 )

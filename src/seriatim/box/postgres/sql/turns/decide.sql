@@ -12,6 +12,7 @@ FROM {schema}.decide(
     %(kept_late)s::boolean[], %(kept_waits)s::boolean[],
     %(aside_ids)s::bigint[], %(aside_dispositions)s::text[], %(aside_reasons)s::text[], %(aside_ordinals)s::bigint[],
     %(aside_counted)s::bigint[],
-    %(obeyed_ids)s::bigint[]
+    %(obeyed_ids)s::bigint[], %(lives)s::text[], %(kept_sequences)s::bigint[], %(kept_meanings)s::text[],
+    %(aside_sequences)s::bigint[], %(aside_meanings)s::text[]
 ) AS done
 LEFT JOIN LATERAL {schema}.handed(%(queue_id)s, %(handed_ids)s::bigint[]) AS handed ON TRUE

@@ -1,5 +1,5 @@
 -- Purpose: present groups, by queue and key: of the next `most` those that fit, at most `limit`; of one queue, keys,
--- pattern of keys, state, age, time, property of a message that it has, or text. Each row has the last group that was
+-- pattern of keys, state, whether they stand still, age, time, property of a message that it has, or text. Each row has the last group that was
 -- read, and how many were; where none fits, there is one row without a group.
 -- Index: known_groups_pkey, groups_standing, groups_suspected, entries_postponed or groups_faulted, entries_of_group,
 -- each for the groups that are read; of groups of gates entries_on_way; operator_log_of_group for each suspended group,
@@ -9,6 +9,15 @@ WITH place AS MATERIALIZED (
     SELECT
         known.queue_id, known.queue, known.incarnation, kind.type, kind.types, policy.*,
         coalesce((kind.one ->> 'restart_after')::bigint, 8) AS restart_after,
+        CASE
+            WHEN policy.start = 'lowest' THEN 'settling'
+            WHEN policy.start = 'told' THEN CASE
+                WHEN coalesce(
+                    known.definition #> '{sequence,base}', known.definition #> '{sequence,base_only}'
+                ) IS NULL THEN 'reset'
+                ELSE 'base'
+            END
+        END AS gathers,
         EXISTS (SELECT FROM {schema}.ways AS way WHERE way.gate_id = known.queue_id AND way.is_origin) AS is_gate,
         {schema}.region_of_queue(known.queue_id) AS regions
     FROM {schema}.queues AS known
@@ -57,9 +66,14 @@ WITH place AS MATERIALIZED (
         known.last, known.touched_at, known.skipped, known.flags & {flag.CLOSING} <> 0 AS closing,
         known.flags & {flag.UNOPENED} <> 0 AS unopened, to_timestamp(known.due_at / 1e6) AS due_at,
         CASE
-            WHEN place.name = 'standard' AND (place.start <> 'first' OR known.flags & {flag.BEGUN} <> 0) THEN known.next
+            WHEN place.name = 'standard' AND (
+                place.start NOT IN ('first', 'lowest', 'told') OR known.flags & {flag.BEGUN} <> 0
+            ) THEN known.next
         END AS next,
         CASE WHEN fact.hole THEN to_timestamp(known.since / 1e6) END AS hole_since,
+        fact.state IN ('suspended', 'faulted', 'timed_out') OR fact.state = 'waiting'
+            AND (fact.hole OR known.flags & {flag.UNOPENED} <> 0)
+            AND {schema}.stands_from(known.since, place.hole_timeout) <= {schema}.now_us() AS stands,
         -- A clock that begins in the future began while that of the database was ahead; or with a delayed message.
         CASE WHEN known.due_at IS NOT NULL AND known.since > {schema}.now_us() AND NOT EXISTS (
             SELECT FROM {schema}.entries AS delayed
@@ -84,7 +98,7 @@ WITH place AS MATERIALIZED (
             WHEN 'suspended' THEN coalesce(said.at, known.touched_at)
             WHEN 'faulted' THEN coalesce(fault.at, known.touched_at)
             WHEN 'waiting' THEN CASE
-                WHEN fact.hole OR known.flags & {flag.UNOPENED} <> 0 THEN to_timestamp(known.since / 1e6)
+                WHEN fact.hole OR fact.gathers IS NOT NULL OR known.flags & {flag.UNOPENED} <> 0 THEN to_timestamp(known.since / 1e6)
                 ELSE known.touched_at
             END
             WHEN 'timed_out' THEN to_timestamp(known.since / 1e6)
@@ -105,7 +119,9 @@ WITH place AS MATERIALIZED (
             coalesce(asked.suspends, known.flags & {flag.SUSPENDED} <> 0) AS suspended,
             coalesce(asked.suspends, FALSE) AND known.flags & {flag.SUSPENDED} = 0
                 AND (locked.pid IS NOT NULL OR lease.token IS NOT NULL) AS in_turn,
-            place.name = 'standard' AND known.since IS NOT NULL AND known.flags & {flag.UNOPENED} = 0 AS hole,
+            place.name = 'standard' AND known.since IS NOT NULL AND known.flags & {flag.UNOPENED} = 0
+                AND (place.gathers IS NULL OR known.flags & {flag.BEGUN} <> 0) AS hole,
+            CASE WHEN known.since IS NOT NULL AND known.flags & {flag.BEGUN} = 0 THEN place.gathers END AS gathers,
             place.name = 'standard' AND place.restart_after > 0 AND known.suspects >= place.restart_after AS anew
     ) AS found
     LEFT JOIN LATERAL (
@@ -121,14 +137,14 @@ WITH place AS MATERIALIZED (
     ) AS later ON TRUE
     CROSS JOIN LATERAL (
         -- A set that is complete closes its group; if it is postponed, its messages are still handed out.
-        SELECT found.hole, found.anew AS restart_suspected, {schema}.shown_state(
+        SELECT found.hole, found.gathers, found.anew AS restart_suspected, {schema}.shown_state(
             CASE
                 WHEN later.waits AND known.flags & {flag.COMPLETE} <> 0
                     THEN known.flags & ~{flag.CLOSED|COMPLETE}::bigint
                 ELSE known.flags
             END,
             found.suspended, locked.pid IS NOT NULL OR lease.token IS NOT NULL,
-            found.hole OR coalesce(later.waits, FALSE),
+            found.hole OR found.gathers IS NOT NULL OR coalesce(later.waits, FALSE),
             found.hole AND place.hole_timeout IS NOT NULL AND known.reports > place.hole_retries
         ) AS state
     ) AS fact
@@ -167,6 +183,7 @@ WITH place AS MATERIALIZED (
             OR %(suspected)s::boolean IS TRUE AND restart_suspected
         )
         AND (%(suspected)s::boolean IS NOT FALSE OR NOT restart_suspected)
+        AND (NOT %(standing)s::boolean OR stands OR restart_suspected)
         AND (%(older_than)s::interval IS NULL OR since < clock_timestamp() - %(older_than)s::interval)
         AND {in_time(since)}
         AND (%(names)s::text[] IS NULL OR EXISTS (
@@ -197,17 +214,19 @@ SELECT
     page.error, page.leased_by, page.leased_until, entry.late, page.retry_at, page.obeyed,
     page.locked_name, page.locked_host, page.locked_idle_s, page.due_in_s, page.suspects, page.restart_suspected,
     coalesce(page.closing, FALSE) AS closing, coalesce(page.unopened, FALSE) AS unopened,
-    page.postponed, page.postponed_until, gate.places, gate.open_places, gate.open_number,
-    to_timestamp(gate.open_us / 1e6) AS open_since, page.regions
+    page.postponed, page.postponed_until, page.stands, gate.places, gate.open_places, gate.open_number,
+    to_timestamp(gate.open_us / 1e6) AS open_since, page.regions, page.gathers
 FROM last LEFT JOIN page ON TRUE
 CROSS JOIN LATERAL (
     SELECT
         count(*) FILTER (WHERE status = 'arrived') AS arrived,
         count(*) FILTER (WHERE status IN ('held', 'placed')) AS held,
-        count(*) FILTER (WHERE status = 'held' AND late AND NOT waits) AS late,
+        count(*) FILTER (
+            WHERE status = 'held' AND (late AND NOT waits OR meaning[1] & {number.OF_ENDED} <> 0)
+        ) AS late,
         count(*) FILTER (WHERE status = 'queued') AS queued,
         count(*) FILTER (WHERE status = 'in_hand') AS in_hand,
-        min(sequence) FILTER (WHERE status = 'held' AND NOT late) AS lowest
+        min(sequence) FILTER (WHERE status = 'held' AND NOT late AND NOT waits) AS lowest
     FROM {schema}.entries AS one
     WHERE one.queue_id = page.queue_id AND one.group_key = page.group_key
 ) AS entry

@@ -1,7 +1,12 @@
 -- Purpose: the state of one message, a row for each queue that has it or has kept it, or for none.
--- Index: entries_of_message, aside_of_message, history_of_message, unrouted_pkey, to_route_pkey, spool_pkey.
+-- Index: entries_of_message, aside_of_message, history_of_message, unrouted_pkey, to_route_pkey, replies_pkey, spool_pkey.
 SELECT
-    place.queue, place.group_key AS "group", place.status, place.why, place.until, place.attempt, place.since, stored.destinations
+    place.queue, place.group_key AS "group", place.status, place.why, place.until, place.attempt, place.since,
+    -- As a reply to a request it is in no queue.
+    stored.destinations - (
+        SELECT count(*)::integer FROM {schema}.replies AS kept
+        WHERE kept.arrival_id = %(arrival_id)s AND kept.position = %(position)s AND kept.entry_id = 0
+    ) AS destinations
 FROM (
     SELECT one.queue, one.group_key, 'waiting' AS status, one.why, one.until, one.attempt, NULL::timestamptz AS since
     FROM {schema}.not_done AS one WHERE one.arrival_id = %(arrival_id)s AND one.position = %(position)s

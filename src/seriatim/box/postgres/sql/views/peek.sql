@@ -19,6 +19,7 @@ SELECT
     entry.priority,
     entry.subscription_ids,
     stored.parts,
+    entry.meaning,
     entry.entry_id
 FROM {schema}.entries AS entry
 CROSS JOIN LATERAL (

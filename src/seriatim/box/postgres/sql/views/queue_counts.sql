@@ -5,6 +5,7 @@ SELECT counts.queue, counts.policy, counts.enabled, counts.owner, counts.arrived
     counts.late, counts.duplicate, counts.invalid, counts.rejected, counts.dead, counts.oldest, counts.max_messages,
     coalesce(still.stopped, 0) AS stopped,
     coalesce(still.waiting, 0) AS waiting_groups,
+    coalesce(still.holes, 0) AS standing_holes,
     extract(epoch FROM clock_timestamp() - counts.oldest)::float8 AS age_s,
     (
         SELECT count(*) FROM {schema}.workers AS worker WHERE worker.queue = counts.queue AND NOT worker.is_silent
@@ -19,7 +20,8 @@ LEFT JOIN (
     SELECT
         queue,
         count(*) FILTER (WHERE state IN ('suspended', 'faulted')) AS stopped,
-        count(*) FILTER (WHERE state IN ('waiting', 'timed_out')) AS waiting
+        count(*) FILTER (WHERE state IN ('waiting', 'timed_out')) AS waiting,
+        count(*) FILTER (WHERE state IN ('waiting', 'timed_out') AND stands) AS holes
     FROM {schema}.stopped_groups
     WHERE %(queue)s::text IS NULL OR queue = %(queue)s
     GROUP BY queue

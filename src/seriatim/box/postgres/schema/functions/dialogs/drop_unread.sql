@@ -23,11 +23,11 @@ BEGIN
         RETURNING entry.*
     ), kept AS (
         INSERT INTO {schema}.aside (
-            entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
+            entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, meaning, priority,
             subscription_ids, ordinal, late, attempt
         )
         SELECT
-            entry_id, queue_id, group_key, 'dead', why, arrival_id, position, sequence, size, priority,
+            entry_id, queue_id, group_key, 'dead', why, arrival_id, position, sequence, size, meaning, priority,
             subscription_ids, ordinal, late, attempt
         FROM unread WHERE why IS NOT NULL
     ), removed AS (

@@ -15,11 +15,11 @@ BEGIN
         RETURNING entry.*
     )
     INSERT INTO {schema}.aside (
-        entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
+        entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, meaning, priority,
         subscription_ids, ordinal, late, attempt
     )
     SELECT
-        entry_id, queue_id, group_key, 'dead', why, arrival_id, position, sequence, size, priority,
+        entry_id, queue_id, group_key, 'dead', why, arrival_id, position, sequence, size, meaning, priority,
         subscription_ids, of_ordinal, late, attempt
     FROM gone;
 END

@@ -10,7 +10,7 @@ AS $function$
         UPDATE {schema}.known_groups SET
             incarnation = incarnation + 1, flags = fresh[1], first = fresh[2], next = fresh[3], mark = fresh[4],
             last = fresh[5], ordinal = fresh[6], since = fresh[7], reports = fresh[8], clock = fresh[9],
-            suspects = fresh[10], suspect = fresh[11], remembered = '',
+            suspects = fresh[10], suspect = fresh[11], remembered = '', lives = NULL,
             skipped = '{}', due_at = NULL, ready_rank = NULL, touched_at = now()
         WHERE queue_id = of_queue AND group_key = of_group
         RETURNING incarnation

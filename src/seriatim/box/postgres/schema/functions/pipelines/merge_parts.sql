@@ -61,7 +61,7 @@ BEGIN
         WHERE part.part_id = ANY (of_parts)
     ), entered AS (
         INSERT INTO {schema}.entries (
-            gate_id, queue_id, group_key, rank, arrival_id, position, sequence, size, priority, subscription_ids,
+            gate_id, queue_id, group_key, rank, arrival_id, position, sequence, size, meaning, priority, subscription_ids,
             serial
         )
         SELECT
@@ -69,18 +69,18 @@ BEGIN
                 SELECT known.gate_id FROM {schema}.ways AS known
                 WHERE known.queue_id = entry.queue_id AND known.is_origin
             ) END,
-            queue_id, group_key, moment_us - (priority - 5) * 10000000, arrival_id, position, sequence, size,
+            queue_id, group_key, moment_us - (priority - 5) * 10000000, arrival_id, position, sequence, size, meaning,
             priority, subscription_ids, serial
         FROM numbered JOIN {schema}.staged_entries AS entry USING (part_id, place)
         WHERE entry.part_id = ANY (of_parts) AND entry.problem IS NULL
     ), refused AS (
         INSERT INTO {schema}.aside (
-            entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
+            entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, meaning, priority,
             subscription_ids
         )
         SELECT
             nextval('{schema}.entry_ids'), queue_id, group_key, 'invalid', entry.problem, arrival_id, position,
-            sequence, size, priority, subscription_ids
+            sequence, size, meaning, priority, subscription_ids
         FROM numbered JOIN {schema}.staged_entries AS entry USING (part_id, place)
         WHERE entry.part_id = ANY (of_parts) AND entry.problem IS NOT NULL
     ), nowhere AS (
@@ -89,6 +89,16 @@ BEGIN
         FROM numbered WHERE destinations = 0
     )
     SELECT count(*) INTO taken FROM numbered;
+    IF EXISTS (SELECT FROM {schema}.open_requests) THEN
+        PERFORM {schema}.keep_replies(array_agg(stored.arrival_id), array_agg(stored.position), array_agg(kept.problem))
+        FROM {schema}.arrivals AS mine
+        JOIN {schema}.spool AS stored USING (arrival_id)
+        LEFT JOIN {schema}.unrouted AS kept USING (arrival_id, position)
+        WHERE mine.transaction = pg_current_xact_id();
+        DELETE FROM {schema}.unrouted AS kept USING {schema}.arrivals AS mine, {schema}.replies AS reply
+        WHERE mine.transaction = pg_current_xact_id() AND kept.arrival_id = mine.arrival_id
+            AND reply.arrival_id = kept.arrival_id AND reply.position = kept.position;
+    END IF;
     numbered_queues := {schema}.numbering(ARRAY(
         SELECT unnest(queue_ids) FROM {schema}.arrivals WHERE transaction = pg_current_xact_id()
     ));

@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION {schema}.enter_again(
     known_version bigint, entry_ids bigint[], arrival_ids bigint[], positions bigint[], new_contexts text[],
     new_property_types text[], destinations integer[], entry_places bigint[], entry_queues integer[],
     entry_groups text[], entry_sequences bigint[], entry_sizes bigint[], entry_priorities integer[],
-    entry_problems text[], entry_subscriptions text[], numbered_queues integer[] DEFAULT NULL
+    entry_problems text[], entry_subscriptions text[], numbered_queues integer[] DEFAULT NULL, entry_meanings text[] DEFAULT NULL
 ) RETURNS boolean
 AS $function$
 BEGIN
@@ -27,7 +27,7 @@ BEGIN
         TRUE, arrival_ids, positions, array_replace(enter_again.destinations, 0, 1), NULL, NULL, NULL, entry_places,
         entry_queues,
         entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, NULL,
-        NULL, {schema}.now_us(), numbered_queues
+        NULL, {schema}.now_us(), numbered_queues, entry_meanings => entry_meanings
     );
     PERFORM {schema}.hide_again(arrival_ids, positions, entry_queues);
     RETURN TRUE;

@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION {schema}.route(
     known_version bigint, arrival_ids bigint[], positions bigint[], contexts text[], property_types text[],
     destinations integer[], problems text[], entry_places bigint[], entry_queues integer[], entry_groups text[],
     entry_sequences bigint[], entry_sizes bigint[], entry_priorities integer[], entry_problems text[],
-    entry_subscriptions text[], numbered_queues integer[] DEFAULT NULL
+    entry_subscriptions text[], numbered_queues integer[] DEFAULT NULL, entry_meanings text[] DEFAULT NULL
 ) RETURNS boolean
 AS $function$
 DECLARE
@@ -50,7 +50,7 @@ BEGIN
     PERFORM {schema}.route_again(
         known_version, arrival_ids, positions, contexts, property_types, destinations, problems, entry_places,
         entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems,
-        entry_subscriptions, numbered_queues
+        entry_subscriptions, numbered_queues, entry_meanings
     );
     PERFORM {schema}.call_waiters(ARRAY(SELECT DISTINCT unnest(entry_queues)), gone);
     RETURN TRUE;

@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION {schema}.route_again(
     known_version bigint, arrival_ids bigint[], positions bigint[], new_contexts text[], new_property_types text[],
     destinations integer[], problems text[], entry_places bigint[], entry_queues integer[], entry_groups text[],
     entry_sequences bigint[], entry_sizes bigint[], entry_priorities integer[], entry_problems text[],
-    entry_subscriptions text[], numbered_queues integer[] DEFAULT NULL
+    entry_subscriptions text[], numbered_queues integer[] DEFAULT NULL, entry_meanings text[] DEFAULT NULL
 ) RETURNS boolean
 AS $function$
 DECLARE
@@ -33,7 +33,7 @@ BEGIN
     PERFORM {schema}.enter(
         TRUE, arrival_ids, positions, destinations, problems, NULL, NULL, entry_places, entry_queues, entry_groups,
         entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, NULL, NULL, came,
-        numbered_queues
+        numbered_queues, entry_meanings => entry_meanings
     );
     PERFORM {schema}.hide_again(arrival_ids, positions, entry_queues);
     RETURN TRUE;

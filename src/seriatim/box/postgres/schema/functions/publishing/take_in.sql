@@ -15,7 +15,7 @@ CREATE OR REPLACE FUNCTION {schema}.take_in(
     entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[],
     part_counts integer[], part_places bigint[], part_names text[], part_content_types text[], part_bodies bytea[],
     on_way boolean, by_itself boolean, flushed boolean, numbered_queues integer[] DEFAULT NULL,
-    entry_gates integer[] DEFAULT NULL, entry_origins text[] DEFAULT NULL, entry_numbers bigint[] DEFAULT NULL
+    entry_gates integer[] DEFAULT NULL, entry_origins text[] DEFAULT NULL, entry_numbers bigint[] DEFAULT NULL, entry_meanings text[] DEFAULT NULL
 ) RETURNS bigint[]
 AS $function$
 DECLARE
@@ -103,7 +103,7 @@ BEGIN
     PERFORM {schema}.enter(
         on_way, arrival_ids, positions, destinations, problems, seen_from, delayed_at, entry_places, entry_queues, entry_groups,
         entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, serials, stamped, came,
-        numbered_queues, entry_gates, entry_origins, entry_numbers
+        numbered_queues, entry_gates, entry_origins, entry_numbers, entry_meanings
     );
     RETURN coalesce(array_positions(arrival_ids, 0), '{}');
 END

@@ -9,7 +9,8 @@ CREATE OR REPLACE FUNCTION {schema}.take_in_unique(
     delay interval, entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
     entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[],
     part_counts integer[], part_places bigint[], part_names text[], part_content_types text[], part_bodies bytea[],
-    entry_keys text[], on_way boolean, by_itself boolean, flushed boolean, numbered_queues integer[] DEFAULT NULL
+    entry_keys text[], on_way boolean, by_itself boolean, flushed boolean, numbered_queues integer[] DEFAULT NULL,
+    entry_meanings text[] DEFAULT NULL
 ) RETURNS text[]
 AS $function$
 DECLARE
@@ -91,7 +92,8 @@ BEGIN
         CASE WHEN part_counts IS NOT NULL THEN {schema}.kept(part_bodies, part_comes) END,
         on_way,
         -- Numbered at the commit, though that follows at once: until then its arrivals identify the messages.
-        FALSE, flushed, numbered_queues
+        FALSE, flushed, numbered_queues,
+        entry_meanings => CASE WHEN entry_meanings IS NOT NULL THEN {schema}.kept(entry_meanings, comes) END
     );
     SELECT array_agg(kept.message_id) AS ids, array_agg(kept.arrival_id) AS arrivals, array_agg(kept.position) AS positions
     INTO stored

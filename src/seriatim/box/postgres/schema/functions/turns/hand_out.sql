@@ -14,7 +14,7 @@ RETURNS TABLE (
     version bigint, isolation text, group_key text, incarnation integer, entry_id bigint, sequence bigint,
     ordinal bigint, late boolean, message_id text, type text, content_type text, context text, property_types jsonb,
     body bytea, received_at timestamptz, location text, epoch bigint, number bigint, attempt integer,
-    priority smallint, subscription_ids integer[], parts integer
+    priority smallint, subscription_ids integer[], parts integer, meaning bigint[]
 )
 AS $function$
 DECLARE
@@ -191,7 +191,7 @@ BEGIN
         stored.received_at, run.location,
         run.epoch + (run.number - 1 + stored.position) / place.last_number,
         (run.number - 1 + stored.position) % place.last_number + 1,
-        entry.attempt, entry.priority::smallint, entry.subscription_ids, stored.parts::integer
+        entry.attempt, entry.priority::smallint, entry.subscription_ids, stored.parts::integer, entry.meaning
     FROM {schema}.entries AS entry
     JOIN {schema}.spool AS stored
         ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])

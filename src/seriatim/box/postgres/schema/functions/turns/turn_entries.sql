@@ -15,7 +15,7 @@ CREATE OR REPLACE FUNCTION {schema}.turn_entries(
 ) RETURNS TABLE (
     places bigint[], codes integer[], entry_ids bigint[], sequences bigint[], sizes bigint[], ranks bigint[],
     visible bigint[], arrivals bigint[], ordinals bigint[], late boolean[], waits boolean[], unrouted boolean,
-    times bigint[]
+    times bigint[], meanings text[]
 )
 AS $function$
 #variable_conflict use_column
@@ -110,15 +110,16 @@ BEGIN
         array_agg(late) AS late,
         array_agg(waits) AS waits,
         (SELECT unrouted FROM around) AS unrouted,
-        array_agg(greatest(came, (extract(epoch FROM visible_at) * 1000000)::bigint)) AS times
+        array_agg(greatest(came, (extract(epoch FROM visible_at) * 1000000)::bigint)) AS times,
+        array_agg(meaning::text) AS meanings
     FROM (
         SELECT
-            place, 0 AS code, entry_id, sequence, size, rank, subscription_ids, visible_at, arrival, ordinal, late,
+            place, 0 AS code, entry_id, sequence, size, meaning, rank, subscription_ids, visible_at, arrival, ordinal, late,
             waits, came, first_by, serial AS then_by
         FROM come
         UNION ALL
         SELECT
-            wanted.place - 1, 1, one.entry_id, one.sequence, one.size, one.rank, one.subscription_ids, one.visible_at,
+            wanted.place - 1, 1, one.entry_id, one.sequence, one.size, one.meaning, one.rank, one.subscription_ids, one.visible_at,
             one.arrival, one.ordinal, one.late, one.waits, one.arrived_us, one.arrival, 0
         FROM unnest(of_groups) WITH ORDINALITY AS wanted (group_key, place)
         CROSS JOIN LATERAL (
@@ -136,7 +137,7 @@ BEGIN
         ) AS one
         UNION ALL
         SELECT
-            wanted.place - 1, 2, one.entry_id, one.sequence, one.size, one.rank, one.subscription_ids, one.visible_at,
+            wanted.place - 1, 2, one.entry_id, one.sequence, one.size, one.meaning, one.rank, one.subscription_ids, one.visible_at,
             one.arrival, one.ordinal, one.late, one.waits, NULL, one.ordinal, 0
         FROM unnest(of_groups) WITH ORDINALITY AS wanted (group_key, place)
         CROSS JOIN LATERAL (
@@ -146,7 +147,7 @@ BEGIN
         ) AS one
         UNION ALL
         SELECT
-            come.place, 3, same.entry_id, same.sequence, same.size, same.rank, same.subscription_ids, same.visible_at,
+            come.place, 3, same.entry_id, same.sequence, same.size, same.meaning, same.rank, same.subscription_ids, same.visible_at,
             same.arrival, same.ordinal, same.late, same.waits, same.arrived_us, same.arrival, 0
         FROM come CROSS JOIN LATERAL (
             SELECT entry.* FROM {schema}.entries AS entry

@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION {schema}.turn_entries_gate(
 RETURNS TABLE (
     places bigint[], codes integer[], entry_ids bigint[], sequences bigint[], sizes bigint[], ranks bigint[],
     visible bigint[],
-    arrivals bigint[], ordinals bigint[], late boolean[], waits boolean[], times bigint[]
+    arrivals bigint[], ordinals bigint[], late boolean[], waits boolean[], times bigint[], meanings text[]
 )
 AS $function$
 #variable_conflict use_column
@@ -31,7 +31,8 @@ BEGIN
         array_agg(ordinal) AS ordinals,
         array_agg(late) AS late,
         array_agg(waits) AS waits,
-        array_agg(greatest(came, (extract(epoch FROM visible_at) * 1000000)::bigint)) AS times
+        array_agg(greatest(came, (extract(epoch FROM visible_at) * 1000000)::bigint)) AS times,
+        NULL::text[] AS meanings
     FROM (
         SELECT
             wanted.place - 1 AS place, 0 AS code, one.entry_id, one.sequence, one.size, one.rank, one.subscription_ids,

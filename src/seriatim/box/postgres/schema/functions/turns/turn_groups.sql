@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION {schema}.turn_groups(
     of_queue integer, of_groups text[]
 ) RETURNS TABLE (
     group_key text, incarnation integer, state bigint[], skipped bigint[], arrivals bigint, decided bigint[],
-    remembered text, is_marked boolean, on_trial boolean
+    remembered text, is_marked boolean, on_trial boolean, lives text
 )
 AS $function$
 #variable_conflict use_column
@@ -22,7 +22,7 @@ BEGIN
         known.xmax <> '0' AND {schema}.was_rolled_back(known.xmax),
         EXISTS (
             SELECT FROM {schema}.trials AS trial WHERE trial.queue_id = of_queue AND trial.unit = known.group_key
-        )
+        ), lives::text
     FROM {schema}.known_groups AS known
     WHERE queue_id = of_queue AND group_key = ANY (of_groups);
 END

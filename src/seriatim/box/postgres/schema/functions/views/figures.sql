@@ -135,7 +135,9 @@ BEGIN
     ), alike AS MATERIALIZED (
         -- Groups that show the same state are looked up once.
         SELECT place.queue, said.policy, known.flags, known.since <> never AS runs, known.reports,
-            sum(known.weight) AS weight, min(known.since) FILTER (WHERE known.since <> never) AS since,
+            sum(known.weight) AS weight, sum(known.weight) FILTER (
+                WHERE {schema}.stands_from(known.since, said.policy ->> 'hole_timeout') <= {schema}.now_us()
+            ) AS old_weight, min(known.since) FILTER (WHERE known.since <> never) AS since,
             min(known.touched_at) AS touched_at
         FROM known JOIN {schema}.queues AS place USING (queue_id)
         CROSS JOIN LATERAL (
@@ -150,7 +152,7 @@ BEGIN
         ) AS said
         GROUP BY 1, 2, 3, 4, 5
     ), standing AS MATERIALIZED (
-        SELECT one.queue, one.weight, hole.is_open AS has_hole, {schema}.shown_state(
+        SELECT one.queue, one.weight, one.old_weight, hole.is_open AS has_hole, {schema}.shown_state(
                 one.flags, one.flags & {flag.SUSPENDED} <> 0, FALSE, hole.is_open,
                 rule.hole_timeout IS NOT NULL AND one.reports > rule.hole_retries
             ) AS state,
@@ -171,6 +173,11 @@ BEGIN
         UNION ALL
         SELECT 'holes', place.queue, NULL, coalesce(sum(one.weight), 0)
         FROM {schema}.queues AS place LEFT JOIN standing AS one ON one.queue = place.queue AND one.has_hole
+        WHERE place.queue_id = ANY (seen) AND place.definition #>> '{policy,name}' = 'standard' GROUP BY place.queue
+        UNION ALL
+        SELECT 'standing_holes', place.queue, NULL, coalesce(sum(one.old_weight), 0)
+        FROM {schema}.queues AS place LEFT JOIN standing AS one
+            ON one.queue = place.queue AND one.has_hole AND one.state IN ('waiting', 'timed_out')
         WHERE place.queue_id = ANY (seen) AND place.definition #>> '{policy,name}' = 'standard' GROUP BY place.queue
         UNION ALL
         SELECT 'hole_seconds', queue, NULL, extract(epoch FROM clock_timestamp() - min(opened))::double precision
@@ -244,6 +251,9 @@ BEGIN
                 (coalesce(newest.epoch, 0)::numeric * place.last_number + coalesce(newest.taken, 0))::double precision
             )
     ) AS what (figure, value);
+    RETURN QUERY SELECT 'port_up', known.port, known.partition,
+        (known.expires_at > clock_timestamp() AND known.problem IS NULL)::integer::double precision
+    FROM {schema}.ports AS known;
     RETURN QUERY SELECT 'bytes', coalesce(parent.relname, class.relname)::text, NULL::text,
         sum(pg_total_relation_size(class.oid))::double precision
     FROM pg_class AS class

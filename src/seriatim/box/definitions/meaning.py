@@ -1,0 +1,91 @@
+"""The meaning of an entry's number, where that isn't plain: the column `meaning` of entries.
+
+Four numbers, and in the first message of a partial set what it lacks, as runs, see the migration. The bits are those of ``kernel/groups/numbers.py`` and the ones here:
+its number, and the last that it covers, are those through all turns; it has numbers that have left before; its set isn't
+complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seriatim.kernel.groups.arrivals import NOT_SAID
+from seriatim.kernel.groups.number_reader import Read
+from seriatim.kernel.groups.numbers import BASE, IN_LINE, OF_ENDED, RESTARTS, UNNUMBERED, VOID
+from seriatim.kernel.values.columns import Columns, Ints
+from seriatim.kernel.values.outcome import numbers_in
+
+__all__ = ["BARE", "OVERLAPS", "PARTIAL", "TOLD", "UNWRAPPED", "Meaning", "Meanings", "Shown"]
+
+UNWRAPPED, OVERLAPS, PARTIAL = 1024, 2048, 4096
+#: The bits that a message brings along; those of messages without a number; those that a turn writes.
+TOLD, BARE, _OF_TURN = BASE | RESTARTS | UNNUMBERED, RESTARTS | UNNUMBERED, OF_ENDED | IN_LINE | UNWRAPPED | OVERLAPS
+
+
+class Meaning(NamedTuple):
+    """The meaning of one number: its bits, the last number that it covers, its epoch, and the fingerprint of its content."""
+
+    bits: int = 0
+    through: int = 0
+    epoch: int = 0
+    content: int = 0
+
+    @classmethod
+    def of(cls, read: Read, content: int = 0) -> Meaning | None:
+        """What was read of a message; None: its number is plain."""
+        bits = (0 if read.size == NOT_SAID else read.size) | (0 if read.weight else VOID)
+        plain = not bits and read.epoch is None and read.through == read.number and not content
+        return None if plain else cls(bits, read.through, read.epoch or 0, content)
+
+    def written(self, lacks: Iterable[int] = ()) -> str:
+        """As PostgreSQL writes an array."""
+        return f"{{{','.join(map(str, (*self, *lacks)))}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Meanings(Columns):
+    """The meanings of numbers, as columns."""
+
+    bits: Ints
+    through: Ints
+    epoch: Ints
+    content: Ints
+
+    @classmethod
+    def of(cls, texts: Sequence[str | None] | None, sequences: Ints) -> Meanings:
+        """Those of entries, from PostgreSQL's text; a plain number covers itself."""
+        none = np.zeros(len(sequences), np.int64)
+        table = np.stack([none, sequences, none, none])
+        for row, text in enumerate(() if texts is None else texts):
+            if text is not None:
+                table[:, row] = [int(number) for number in text[1:-1].split(",", 4)[:4]]
+        return cls(*table)
+
+    def texts(self, lacks: Iterable[Iterable[int]]) -> list[str]:
+        """As PostgreSQL writes arrays; `lacks`: what the set of each lacks."""
+        return [Meaning(*row).written(its) for row, its in zip(zip(*self.lists(), strict=True), lacks, strict=True)]
+
+    def of_turn(self, bits: Ints) -> Ints:
+        """The bits that were stored, without those that a turn writes, and with others."""
+        return (self.bits & ~_OF_TURN) | bits
+
+
+class Shown(NamedTuple):
+    """What a received message shows of its number's meaning."""
+
+    overlaps: bool = False
+    partial: bool = False
+    missing: tuple[int, ...] = ()
+    epoch: int | None = None
+
+    @classmethod
+    def of(cls, stored: Sequence[int] | None, *, epochs: bool) -> dict[str, Any]:
+        """The fields of a message, from the column."""
+        bits, _, epoch, _, *lacks = stored or Meaning()
+        missing = numbers_in(zip(lacks[::2], lacks[1::2], strict=True))
+        told = epochs and not bits & UNNUMBERED
+        return cls(bool(bits & OVERLAPS), bool(bits & PARTIAL), missing, epoch if told else None)._asdict()

@@ -1,0 +1,1 @@
+"""Requests: publish one, wait for its replies, and read them."""

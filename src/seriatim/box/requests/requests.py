@@ -1,0 +1,225 @@
+"""Requests: their correlations, the rows that wait for replies, and the replies."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from seriatim.box.connection.access import Access, Transaction
+from seriatim.box.connection.handling import is_handling
+from seriatim.box.connection.misuse import Misuse
+from seriatim.box.connection.wait_time import patience
+from seriatim.box.messages.received import context_of
+from seriatim.box.publishing.awaited import REQUEST
+from seriatim.box.publishing.publish_result import Published
+from seriatim.errors import NotFound, RequestFailed, UsageError, shown
+from seriatim.kernel.values.time import micros
+from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.storable import fits_text
+from seriatim.pipeline.types.message import Message, Part, Property, with_context
+
+__all__ = ["KEEP", "Pending", "Reply", "Request", "checked_count", "patience_of_asker", "replies_now", "reply_now"]
+
+_LOG = logging.getLogger("seriatim.box")
+#: How long a request stays open, and its replies are kept.
+KEEP = "1d"
+_LONGEST_KEEP_US = micros("30d")
+#: The most replies that are read at once.
+_MOST_REPLIES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A request that has no reply yet.
+
+    Args:
+        id: its id, under which `MessageBox.reply` finds its replies; it is the correlation that the request carries.
+        message_id: the id of the request's message.
+        reply: the type of the replies.
+        until: when it is over; a reply after that is an ordinary message.
+        correlation_id: what the message in hand belonged to, when the request was made; None: no message was in hand.
+    """
+
+    id: str
+    message_id: str
+    reply: str
+    until: datetime
+    correlation_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply(Message):
+    """A reply to a request: a message.
+
+    Args:
+        id: the id of the request.
+        received_at: when the reply was published.
+        correlation_id: what the message in hand belonged to, when the request was made; None: no message was in hand. The reply itself
+            carries the id of the request as its ``correlation_id``.
+    """
+
+    id: str
+    received_at: datetime
+    correlation_id: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check nothing: it was checked when it was published."""
+
+
+class Request:
+    """One call of `Session.request`."""
+
+    def __init__(self, message: Message, reply: str, keep: float | str) -> None:
+        if not isinstance(message, Message):
+            raise Misuse(
+                f"{type(message).__name__} is not a message",
+                remedy='request one: sq.Message(type="…", body=b"…")',
+                argument="message",
+            )
+        if (given := message.context.get("correlation_id")) is not None:
+            raise UsageError(
+                f"the correlation_id of a request can't be given: {shown(given, 80)}",
+                remedy="leave it out: the box draws one, by which it finds the replies",
+                argument="message",
+            )
+        if not isinstance(reply, str) or not reply or not fits_text(reply):
+            raise UsageError(
+                f"{shown(reply, 80)} can't be the type of a reply", remedy='such as reply="price"', argument="reply"
+            )
+        self._keep_us = micros(keep)
+        if not 0 < self._keep_us <= _LONGEST_KEEP_US:
+            raise UsageError(
+                f"a request can't be kept for {shown(keep)}", remedy="more than 0, and at most 30 days", argument="keep"
+            )
+        self.message = message
+        self._reply = reply
+        self._id = f"{REQUEST}{os.urandom(16).hex()}"
+        self._correlation: str | None = None
+
+    def stamped(self, message: Message) -> Message:
+        """Return the message with the id in place of the correlation that it has of the message in hand."""
+        own = message.context.get("correlation_id")
+        self._correlation = None if own is None else str(own)
+        return with_context(message, {**message.context, "correlation_id": self._id})
+
+    def record(self, transaction: Transaction, published: Published) -> Pending:
+        """Record that the message was published; return the earlier request, if its id was."""
+        is_new = not published.left_out
+        row = transaction.maybe(
+            "ask", request=self._id, of_message=self.message.message_id, of_type=self._reply, correlation=self._correlation,
+            keep=f"{self._keep_us} microseconds", is_new=is_new,
+        )  # fmt: skip
+        if row is None:
+            raise UsageError(
+                f"message {self.message.message_id} was published before, and is no open request",
+                remedy="give a new message_id, or none",
+            )
+        if row.reply_type != self._reply:
+            raise UsageError(
+                f"message {self.message.message_id} was requested before, with a reply of type {row.reply_type!r}",
+                remedy=f"ask for that, or give a new message_id: reply={row.reply_type!r}",
+                argument="reply",
+            )
+        _warn_of_one_way(transaction, published.queues.get(self.message.message_id, ()))
+        return Pending(row.request_id, row.message_id, row.reply_type, row.until, row.correlation_id)
+
+
+def _warn_of_one_way(transaction: Transaction, queues: Sequence[str]) -> None:
+    """Log a request that goes over a link by which no reply comes back."""
+    known = transaction.access.known.definitions.queues
+    links = {at.link for name in queues if name in known and (at := known[name].declared.at) is not None}
+    if not links:
+        return
+    for link in transaction.value("ways_missing", of_links=sorted(links)):
+        if transaction.access.told.is_first(("request", link, "")):
+            _LOG.warning(
+                "a request goes over link %r, by which the other box may send to no queue here: no reply can come back"
+                " (seriatim link accept %s --queue QUEUE, and a remote queue there); this process logs it once",
+                link,
+                link,
+                extra=fields("request_one_way", link=link),
+            )
+
+
+def patience_of_asker(wait: float | str | None) -> float:
+    """The seconds that a caller waits for a reply; a handler, which has a transaction open, may not wait."""
+    wait_s = 0.0 if wait is None else patience(wait)
+    if wait_s and is_handling():
+        raise Misuse(
+            "a handler can't wait for a reply: its transaction, or its lease, would stay open",
+            remedy="ask by tx.request, and handle the reply as a message of a queue",
+            argument="wait",
+        )
+    return wait_s
+
+
+def reply_now(access: Access, request_id: str) -> Reply | Pending:
+    """The first reply to a request, or what it waits for."""
+    pending, replies, failed = _found(access, request_id, 1)
+    if failed is not None and not replies:
+        raise failed
+    return replies[0] if replies else pending
+
+
+def replies_now(access: Access, request_id: str, most: int) -> tuple[list[Reply], bool]:
+    """The replies that have come, and whether the request was set aside, so that nobody waits for more."""
+    _, replies, failed = _found(access, request_id, most)
+    if failed is not None and not replies:
+        raise failed
+    return replies, failed is not None
+
+
+def _found(access: Access, request_id: str, count: int) -> tuple[Pending, list[Reply], RequestFailed | None]:
+    """A request with its first replies, and its failure if it was set aside."""
+    named = {"of_request": _checked_id(request_id), "at_most": count}
+    with access.transaction() as transaction:
+        rows = transaction.rows("replies_of", **named)
+    if not rows:
+        raise NotFound(
+            f"there is no open request {shown(request_id, 80)}",
+            remedy="it is over, or another role's; or the transaction that made it is not committed",
+        )
+    first, failed = rows[0], None
+    if first.failed_in is not None:
+        failed = RequestFailed(
+            f"the request {first.asked_by} was set aside as {first.disposition}: {first.reason}",
+            where=f"queue {first.failed_in!r}",
+            remedy="once an operator puts it back, its reply is found under the same id",
+            request_id=request_id,
+        )
+    pending = Pending(first.request_id, first.asked_by, first.reply_type, first.until, first.correlation_id)
+    return pending, [_reply(row) for row in rows if row.message_id is not None], failed
+
+
+def checked_count(count: object) -> int:
+    """Check the number of replies to wait for; None: as many as come."""
+    if count is None:
+        return _MOST_REPLIES
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MOST_REPLIES:
+        raise UsageError(
+            f"cannot wait for {shown(count)} replies",
+            remedy=f"an integer from 1 to {_MOST_REPLIES:,}",
+            argument="count",
+        )
+    return count
+
+
+def _checked_id(request_id: object) -> str:
+    if not isinstance(request_id, str) or not fits_text(request_id):
+        raise UsageError(
+            f"{shown(request_id, 80)} is no id of a request", remedy="give the id of a Pending", argument="id"
+        )
+    return request_id
+
+
+def _reply(row: Any) -> Reply:
+    context: dict[str, Property] = context_of(row.context, row.property_types)
+    parts = tuple(map(Part, row.part_names or (), row.part_content_types or (), row.part_bodies or ()))
+    return Reply(
+        id=row.request_id, received_at=row.received_at, correlation_id=row.correlation_id, message_id=row.message_id,
+        type=row.type, content_type=row.content_type, context=context, body=row.body, parts=parts,
+    )  # fmt: skip

@@ -1,0 +1,30 @@
+"""``seriatim port``: forget ports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from seriatim.cli.options.changes import changes
+from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.why import Why, says_why
+from seriatim.operations import ports
+
+if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
+
+__all__ = ["port"]
+
+
+@click.group("port", cls=Commands)
+def port() -> None:
+    """Forget ports through which messages have come in."""
+
+
+@port.command("forget")
+@says_why
+@changes
+def forget(box: MessageBox, *names: str, why: Why) -> list[str]:
+    """Forget ports that nobody runs any more, with the positions that the box keeps for them."""
+    return [f"forgot {name}" for name in ports.forget_ports(box, *names, **why())]

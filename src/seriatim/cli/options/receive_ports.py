@@ -1,0 +1,32 @@
+"""The option by which ports are named through which messages come in, and what is said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from seriatim.errors import UsageError
+
+if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
+    from seriatim.runtime.ports.receive_port import ReceivePort
+
+__all__ = ["ports_of", "receive_ports"]
+
+receive_ports = click.option(
+    "--port", "ports", multiple=True, metavar="PORT",
+    help="Take messages in through this port, such as 'mllp: {listen: 127.0.0.1:2575}'; may be repeated.",
+)  # fmt: skip
+
+
+def ports_of(box: MessageBox, texts: Sequence[str]) -> list[ReceivePort]:
+    """The ports of a command, with different names."""
+    from seriatim.runtime.ports.receive_port import ReceivePort  # noqa: PLC0415 -- most commands have none
+
+    found = [ReceivePort(box, text) for text in texts]
+    names = [one.name for one in found]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"two ports are named {repeated[0]!r}", remedy="give one of them another name: name: …")
+    return found

@@ -1,0 +1,129 @@
+"""The MLLP port: sends each message's body to a receiver of HL7 v2, at least once, and waits until it is acknowledged."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+import time
+
+from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, in_hand
+from seriatim.endpoints.hl7 import FrameReader, FrameTooLarge, Header, NotFramed, framed
+from seriatim.errors import Business, Transient, UsageError, shown
+from seriatim.network import watch
+from seriatim.pipeline.types.message import Received
+
+__all__ = ["MllpPort"]
+
+_LARGEST_ANSWER = 1_000_000
+_LONGEST_TIMEOUT_S = 86_400.0
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]]+):(\d{1,5})", re.ASCII)
+
+
+class MllpPort:
+    """A handler that sends to an address. Threads share one; each has a connection of its own. An acknowledgement counts only if it names
+    the message that was sent: after any other answer, or none in time, the connection is closed, and the message is sent again.
+    """
+
+    def __init__(self, address: str, *, timeout: float = 30.0) -> None:
+        found = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
+        if found is None or not 0 < int(found[2]) < 65536:
+            raise UsageError(f"address can't be {shown(address)}", remedy="HOST:PORT, such as hospital.example:2575")
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= _LONGEST_TIMEOUT_S:
+            raise UsageError(f"timeout can't be {shown(timeout)}", remedy="seconds, more than 0, at most a day")
+        self._host, self._port = found[1].strip("[]"), int(found[2])
+        #: Seconds for a message as a whole: connecting, sending it, and its acknowledgement.
+        self._timeout = float(timeout)
+        #: The host, for errors.
+        self.place = f"{self._host}:{self._port}"
+        self._lock = threading.Lock()
+        self._idle: list[_Connection] = []
+
+    def __call__(self, received: Received | Delivered, tx: Transaction) -> None:
+        """Send the given messages, one after another; each is acknowledged before the next one."""
+        in_hand(tx)
+        for message in given_messages(received):
+            self._send(message)
+
+    def close(self) -> None:
+        """Close its idle connections."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for one in idle:
+            one.close()
+
+    def _send(self, message: Received) -> None:
+        header = Header.of(message.body)
+        if header is None or not header.control_id:
+            raise Business("the body isn't HL7: it has no MSH segment with a control id (MSH-10)")
+        if b"\x0b" in message.body or b"\x1c" in message.body:
+            raise Business("the body contains a byte that MLLP uses for its frames (0x0B or 0x1C)")
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        deadline = time.monotonic() + self._timeout
+        try:
+            if connection is None or connection.is_gone():
+                connection = _Connection(self._host, self._port, deadline)
+            answer = connection.exchange(framed(message.body), deadline)
+        except (OSError, NotFramed, FrameTooLarge) as error:
+            if connection is not None:
+                connection.close()
+            why = str(error) or type(error).__name__
+            raise Transient(f"no acknowledgement within {self._timeout:g} s: {why}", where=self.place) from None
+        said = Header.of(answer)
+        code, of, text = "", "", ""
+        if said is not None:
+            code, of, text = (said.value(f"MSA-{number}") or "" for number in (1, 2, 3))
+        if of != header.value("MSH-10"):  # a late one, of an earlier message: the next one could be so, too
+            connection.close()
+            raise Transient(f"the answer acknowledges {shown(of)}, not this message", where=self.place)
+        with self._lock:
+            self._idle.append(connection)
+        if code in ("AA", "CA"):
+            return
+        problem = f"the answer was {code or 'no acknowledgement'}{f': {text}' if text else ''}"
+        if code in ("AR", "CR"):
+            raise Transient(problem, where=self.place)
+        raise Business(problem, where=self.place)
+
+
+class _Connection:
+    """A connection, on which one message is under way at a time."""
+
+    def __init__(self, host: str, port: int, deadline: float) -> None:
+        self._socket = socket.create_connection((host, port), max(deadline - time.monotonic(), 0.001))
+        watch(self._socket)
+
+    def is_gone(self) -> bool:
+        """Whether the other side has closed it, or has said something that nobody has asked for: that would be a late answer."""
+        try:
+            self._socket.setblocking(False)
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass
+        self.close()
+        return True
+
+    def exchange(self, frame: bytes, deadline: float) -> bytes:
+        """Send a frame, and return the next one that comes."""
+        self._limit(deadline)
+        self._socket.sendall(frame)
+        reader = FrameReader(_LARGEST_ANSWER)
+        while True:
+            self._limit(deadline)
+            data = self._socket.recv(65_536)
+            if not data:
+                raise ConnectionResetError("the connection was closed")
+            for message in reader.feed(data):
+                return message
+
+    def _limit(self, deadline: float) -> None:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        self._socket.settimeout(left)
+
+    def close(self) -> None:
+        self._socket.close()

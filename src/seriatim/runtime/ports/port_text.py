@@ -1,0 +1,71 @@
+"""A port through which messages come in, as text: ``mllp: {listen: …}``, and the source that it becomes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from seriatim.pipeline.text.document import Language
+from seriatim.pipeline.text.one_of import one_of, texts
+from seriatim.pipeline.text.section import Section
+from seriatim.runtime.ports.source import Source
+
+__all__ = ["source_of"]
+
+_PORT = Language("receive port", "mllp: {listen: …}", "ports-in")
+
+
+def source_of(text: str, environment: Mapping[str, str] = os.environ) -> Source:
+    """Parse the text of a port, and return its source."""
+    kinds = {"mllp": _mllp, "rabbitmq": _rabbitmq, "kafka": _kafka}
+    return one_of(text, kinds, environment, _PORT, "mllp: {listen: 127.0.0.1:2575}")
+
+
+def _mllp(entry: Section, _: Section) -> Callable[[], Source]:
+    listen = entry.text("listen", required=True)
+    given = _common(entry) | _given(
+        largest=entry.whole("largest", 1, 2**29), connections=entry.whole("connections", 1, 10_000),
+        silent=entry.duration_s("silent"), patience=entry.duration_s("patience"),
+    )  # fmt: skip
+
+    def make() -> Source:
+        from seriatim.runtime.ports.mllp import MllpSource  # noqa: PLC0415 -- what listens, when it is needed
+
+        return MllpSource(listen or "", **given)
+
+    return make
+
+
+def _rabbitmq(entry: Section, _: Section) -> Callable[[], Source]:
+    url, queue = entry.text("url", required=True), entry.text("queue", required=True)
+    given = _common(entry) | _given(prefetch=entry.whole("prefetch", 1, 65_535))
+
+    def make() -> Source:
+        from seriatim.runtime.ports.rabbitmq import RabbitmqSource  # noqa: PLC0415 -- of the extra
+
+        return RabbitmqSource(url or "", queue or "", **given)
+
+    return make
+
+
+def _kafka(entry: Section, _: Section) -> Callable[[], Source]:
+    servers, topic = entry.text("servers", required=True), entry.text("topic", required=True)
+    given = _common(entry) | _given(start=entry.text("start"), options=texts(entry, "options"))
+
+    def make() -> Source:
+        from seriatim.runtime.ports.kafka import KafkaSource  # noqa: PLC0415 -- of the extra
+
+        return KafkaSource(servers or "", topic or "", **given)
+
+    return make
+
+
+def _common(entry: Section) -> dict[str, Any]:
+    """What every source takes: its name, the type of its messages, and their properties."""
+    properties = texts(entry, "properties") if entry.has("properties") else None
+    return _given(name=entry.text("name"), type=entry.text("type"), properties=properties)
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

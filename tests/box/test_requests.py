@@ -1,0 +1,283 @@
+"""Requests and their replies: who waits gets the first message of a type that belongs to the request, once, and again until it is over."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import timedelta
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from psycopg.types.json import Jsonb
+
+import seriatim as sq
+from seriatim.box.operators import purge
+from seriatim.box.views.spool_audit import audit
+from seriatim.operations import dead_letters, doctor, invariants, links
+from seriatim.operations.grants import grant
+from seriatim.testing.work import work_off
+from tests.box import roles
+from tests.box.shop import rows
+from tests.linked_boxes import linked, order
+
+
+@pytest.fixture
+def service(box):
+    """A service that prices: no queue gets its replies."""
+    box.define(
+        sq.Queue("asked", sq.Unordered(), retry=sq.Retry(attempts=1), errors="continue"),
+        sq.Subscription("asked", where="type = 'question'", to="asked"),
+    )
+    yield box
+    assert invariants.broken(box) == []
+    with box.access.transaction() as transaction:
+        assert audit(transaction, 10) == []
+
+
+def question(body=b"?", **given):
+    return sq.Message(type="question", body=body, **given)
+
+
+def answer(message, tx):
+    return sq.Message(type="answer", body=b"to " + message.body, parts=[sq.Part("p", "text/plain", b"x")])
+
+
+@pytest.fixture
+def answering(service):
+    """A worker that answers while the test asks."""
+    worker = sq.Worker(service, "asked", answer)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    yield service
+    worker.stop()
+    thread.join()
+
+
+def test_who_waits_gets_the_reply(answering):
+    reply = answering.request(question(b"1"), reply="answer", wait="30s")
+    assert (reply.body, reply.type, reply.correlation_id) == (b"to 1", "answer", None)
+    assert reply.parts == (sq.Part("p", "text/plain", b"x"),)
+    assert reply.context["correlation_id"] == reply.id
+    assert answering.reply(reply.id) == reply == answering.replies(reply.id)[0]
+    assert rows(answering, "SELECT FROM {schema}.unrouted") == []
+
+
+def test_many_coroutines_wait_on_few_connections(answering):
+    async def ask():
+        async with sq.AsyncMessageBox(answering) as box:
+            asked = [box.request(question(str(n).encode()), reply="answer", wait=60) for n in range(100)]
+            return await asyncio.gather(*asked)
+
+    assert [one.body for one in asyncio.run(ask())] == [f"to {n}".encode() for n in range(100)]
+
+
+def test_a_reply_is_found_later_until_its_time_is_over(service):
+    pending = service.request(question(), reply="answer", wait=0.01)
+    assert isinstance(pending, sq.Pending)
+    assert service.reply(pending.id) == pending
+    assert service.replies(pending.id) == []
+    work_off(service, "asked", answer)
+    reply = service.reply(pending.id)
+    assert reply.body == b"to ?"
+    purge.run(service.access)
+    assert service.reply(pending.id) == reply
+    done = purge.run(service.access, now=pending.until + timedelta(seconds=1))
+    assert (done.requests, rows(service, "SELECT FROM {schema}.replies")) == (1, [])
+    with pytest.raises(sq.NotFound, match="no open request"):
+        service.reply(pending.id)
+    # What comes later is an ordinary message.
+    service.publish(sq.Message(type="answer", context={"correlation_id": pending.id}))
+    assert len(rows(service, "SELECT FROM {schema}.unrouted")) == 1
+
+
+def test_a_request_is_made_once(service):
+    message = question(message_id="q")
+    first = service.request(message, reply="answer")
+    assert service.request(message, reply="answer", wait=0.01) == first
+    work_off(service, "asked", answer)
+    again = service.request(message, reply="answer", wait=5)
+    assert (again.id, again.body) == (first.id, b"to ?")
+    with pytest.raises(sq.UsageError, match="with a reply of type 'answer'"):
+        service.request(message, reply="another")
+    service.publish(question(message_id="told"))
+    with pytest.raises(sq.UsageError, match="published before, and is no open request"):
+        service.request(question(message_id="told"), reply="answer")
+
+
+def test_several_replies_in_order_beside_subscriptions(service):
+    service.define(
+        sq.Queue("copies", sq.Unordered()), sq.Subscription("copies", where="type = 'answer'", to="copies"),
+        sq.Queue("asked too", sq.Unordered()), sq.Subscription("too", where="type = 'question'", to="asked too"),
+    )  # fmt: skip
+    pending = service.request(question(), reply="answer")
+    for queue, body in (("asked", b"1"), ("asked too", b"2")):
+        work_off(service, queue, lambda message, tx, body=body: sq.Message(type="answer", body=body))
+    assert [one.body for one in service.replies(pending.id, 2, wait=30)] == [b"1", b"2"]
+    assert [one.body for one in service.replies(pending.id, wait=0.01)] == [b"1", b"2"]
+    assert service.reply(pending.id).body == b"1"
+    with service.session() as tx:
+        assert [one.body for one in tx.receive("copies", limit=10)] == [b"1", b"2"]
+    assert service.reply(pending.id).body == b"1"
+
+
+def test_replies_by_sql_are_routed_by_who_waits(service):
+    pending = service.request(question(), reply="answer")
+    with service.session() as tx:
+        context = Jsonb({"correlation_id": pending.id})
+        tx.connection.execute(f"SELECT {service.schema}.publish('answer', 'by SQL', %s)", [context])
+    assert service.reply(pending.id, wait=30).body == b"by SQL"
+    assert rows(service, "SELECT FROM {schema}.unrouted") == []
+
+
+def test_further_along_a_chain_and_by_refusing_publishers(service):
+    """What belongs to a request passes on; a reply that no queue wants is no slip."""
+    service.define(
+        sq.BoxSettings(unrouted="refuse"),
+        sq.Queue("next", sq.Fifo(), group="correlation_id"), sq.Subscription("next", where="type = 'more'", to="next"),
+    )  # fmt: skip
+    pending = service.request(question(b"a"), reply="answer")
+    work_off(service, "asked", lambda message, tx: sq.Message(type="more", body=b"more"))
+    work_off(service, "next", answer)
+    assert service.reply(pending.id).body == b"to more"
+
+
+def test_a_dead_letter_is_told_at_once(service):
+    told = []
+
+    def ask():
+        try:
+            service.request(question(message_id="q"), reply="answer", wait=60)
+        except sq.RequestFailed as error:
+            told.append(error)
+
+    def fail(message, tx):
+        raise sq.Business("no such thing")
+
+    caller = threading.Thread(target=ask)
+    caller.start()
+    while not told:
+        work_off(service, "asked", fail, fails=True)
+        caller.join(0.05)
+    (error,) = told
+    assert "no such thing" in error.what
+    assert "dead" in error.what
+    assert error.where == "queue 'asked'"
+    with pytest.raises(sq.RequestFailed):
+        service.replies(error.id)
+    (letter,) = dead_letters.dead_letters(service)
+    dead_letters.requeue(service, letter.entry_id, actor="ann", reason="again")
+    assert isinstance(service.reply(error.id), sq.Pending)
+    work_off(service, "asked", answer)
+    assert service.reply(error.id).body == b"to ?"
+
+
+def test_in_a_transaction_and_in_a_handler(service):
+    service.define(sq.Queue("jobs", sq.Unordered()), sq.Subscription("jobs", where="type = 'job'", to="jobs"))
+    with service.session() as tx:
+        pending = tx.request(question(), reply="answer")
+        with pytest.raises(sq.NotFound, match="not committed"):
+            service.reply(pending.id, wait=60)
+    service.publish(sq.Message(type="job", context={"correlation_id": "c"}))
+    made, refused = [], []
+
+    def handle(message, tx):
+        for wait in (
+            lambda: service.request(question(), reply="answer", wait=60),
+            lambda: service.reply(pending.id, wait=60),
+            lambda: service.replies(pending.id, wait=60),
+        ):
+            with pytest.raises(sq.UsageError, match="a handler can't wait") as error:
+                wait()
+            refused.append(error)
+        made.append(tx.request(question(b"from a handler"), reply="answer"))
+
+    async def handle_too(message, tx):
+        with pytest.raises(sq.UsageError, match="a handler can't wait"):
+            await sq.AsyncMessageBox(service).reply(pending.id, wait=60)
+        made.append(await tx.request(question(b"from a coroutine"), reply="answer"))
+
+    work_off(service, "jobs", handle)
+    service.publish(sq.Message(type="job", context={"correlation_id": "c"}))
+    work_off(service, "jobs", handle_too)
+    work_off(service, "asked", answer)
+    replies = [service.reply(one.id) for one in (pending, *made)]
+    assert [(one.body, one.correlation_id) for one in replies] == [
+        (b"to ?", None), (b"to from a handler", "c"), (b"to from a coroutine", "c"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "why"),
+    [
+        (
+            lambda box: box.request(question(context={"correlation_id": "c"}), reply="a"),
+            sq.UsageError,
+            "can't be given",
+        ),
+        (lambda box: box.request([question()], reply="a"), sq.UsageError, "list is not a message"),
+        (lambda box: box.request(question(), reply=""), sq.UsageError, "type of a reply"),
+        (lambda box: box.request(question(), reply="a", keep=0), sq.UsageError, "kept for 0"),
+        (lambda box: box.request(question(), reply="a", keep="31d"), sq.UsageError, "at most 30 days"),
+        (lambda box: box.request(question(), reply="a", wait=-1), sq.UsageError, "cannot wait"),
+        (lambda box: box.request(sq.Message(type="questoin"), reply="a"), sq.Unrouted, "no subscription"),
+        (lambda box: box.reply("request-0"), sq.NotFound, "no open request"),
+        (lambda box: box.reply("a\0b"), sq.UsageError, "no id"),
+        (lambda box: box.reply(7), sq.UsageError, "no id"),
+        (lambda box: box.replies("request-0", 0), sq.UsageError, "0 replies"),
+    ],
+)
+def test_what_cannot_be_asked_is_told_at_once(service, ask, error, why):
+    with pytest.raises(error, match=why):
+        ask(service)
+    assert rows(service, "SELECT FROM {schema}.open_requests") == rows(service, "SELECT FROM {schema}.spool") == []
+
+
+def test_another_role_finds_nothing(service):
+    roles.make(service, "asker", "other")
+    for name in ("asker", "other"):
+        grant(service, name, publish=["asked"])
+    with roles.as_role(service, "asker") as asker, roles.as_role(service, "other") as other:
+        pending = asker.request(question(), reply="answer", wait=0.01)
+        work_off(service, "asked", answer)
+        assert asker.reply(pending.id, wait=30).body == b"to ?"
+        for stranger in (other, service):
+            with pytest.raises(sq.NotFound):
+                stranger.reply(pending.id)
+
+
+def test_over_a_link_the_far_box_leads_the_reply_back(box, caplog):
+    north, south = linked(box)
+    with north, south:
+        first = north.request(order(1), reply="price")
+        assert "goes over link 'south', by which the other box may send to no queue here" in caplog.text
+        with psycopg.connect(box.dsn, autocommit=True) as connection:
+            connection.execute("CREATE ROLE south_road LOGIN")
+        north.define(sq.Queue("prices", sq.Unordered()))
+        links.accept(
+            north, "south", role="south_road", other=str(south.id), queues=["prices"], actor="ann", reason="replies"
+        )
+        south.define(
+            sq.Link("north", dsn=make_conninfo(north.dsn, user="south_road")),
+            sq.Queue("prices", sq.Unordered(), at="north"),
+            sq.Subscription("prices", where="type = 'price'", to="prices"),
+        )
+        caplog.clear()
+        second = north.request(order(2), reply="price")
+        assert "goes over link" not in caplog.text
+        links.transmit(north)
+        work_off(south, "orders", lambda message, tx: sq.Message(type="price", body=b"for " + message.body))
+        links.transmit(south)
+        assert [north.reply(one.id, wait=30).body for one in (first, second)] == [b"for 1", b"for 2"]
+
+
+def test_doctor_names_requests_that_nobody_answers(service):
+    (finding,) = [one for one in doctor.findings_of(service) if one.name == "requests"]
+    assert finding.state == "ok"
+    pending = service.request(question(message_id="q"), reply="answer")
+    rows(service, "UPDATE {schema}.open_requests SET asked_at = asked_at - interval '2 hours'")
+    (finding,) = [one for one in doctor.findings_of(service) if one.name == "requests"]
+    assert "1 request for 'answer' without a reply" in finding.found
+    assert "seriatim trace q" in finding.remedy
+    work_off(service, "asked", answer)
+    assert service.reply(pending.id).body == b"to ?"

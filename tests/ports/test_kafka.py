@@ -1,0 +1,165 @@
+"""Kafka in and out of the box, with librdkafka's mock cluster."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+import seriatim as sq
+from seriatim.endpoints.kafka import KafkaPort
+from seriatim.operations.messages import messages
+from seriatim.operations.ports import forget_ports, ports
+from seriatim.runtime.ports.kafka import KafkaSource
+from tests.databases import box_with
+from tests.ports.cluster import mock_cluster
+from tests.ports.running import running, taken, until
+
+
+def prepare(box):
+    box.define(
+        sq.MessageType("order", properties={"customer": "string", "n": "long"}),
+        sq.Queue("orders", policy=sq.Standard(), group="customer", sequence="n"),
+        sq.Queue("keyed", policy=sq.Fifo(), group="source_key"),
+        sq.Queue("other", policy=sq.Fifo(), group="source_key"),
+        sq.Subscription("orders", where="type = 'order'", to="orders"),
+        sq.Subscription("keyed", where="type = 'keyed'", to="keyed"),
+        sq.Subscription("other", where="type = 'other'", to="other"),
+    )
+
+
+shop = box_with(prepare)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with mock_cluster() as found:
+        yield found
+
+
+@pytest.fixture
+def topic():
+    return f"t{uuid.uuid4().hex[:8]}"
+
+
+def order(customer, n, kind="order"):
+    return (
+        customer,
+        b'{"n": %d}' % n,
+        {"type": kind, "customer": customer, "n": str(n), "content_type": "application/json"},
+    )
+
+
+def came(box):
+    return sum(one.taken for one in ports(box))
+
+
+def test_messages_come_in_by_their_offsets(cluster, topic, shop):
+    cluster.send(topic, [order(f"c{n % 3}", n // 3 + 1) for n in range(30)])
+    with running(sq.ReceivePort(shop, KafkaSource(cluster.servers, topic))):
+        until(lambda: came(shop) == 30)
+    got = taken(shop, "orders")
+    for customer in ("c0", "c1", "c2"):
+        assert [message.sequence for message in got if message.group == customer] == list(range(1, 11))
+    first = got[0]
+    assert first.content_type == "application/json"
+    place = first.context["source_partition"]
+    assert first.message_id.startswith("kafka/")
+    assert first.message_id.endswith(f"/{place}/{first.context['source_position']}")
+    assert first.context["source_key"] == first.group
+    assert {one.partition: int(one.position) for one in ports(shop) if one.taken} == {
+        one.partition: one.taken for one in ports(shop) if one.taken
+    }
+
+
+def test_it_goes_on_where_the_box_is_and_once_only(cluster, topic, shop):
+    for begin in (0, 10, 20):
+        cluster.send(topic, [order("c1", n + 1, "keyed") for n in range(begin, begin + 10)])
+        with running(sq.ReceivePort(shop, KafkaSource(cluster.servers, topic))):
+            until(lambda begin=begin: came(shop) == begin + 10)
+    assert [message.context["n"] for message in taken(shop, "keyed")] == [str(n + 1) for n in range(30)]
+    assert sum(one.left_out for one in ports(shop)) == 0
+    forget_ports(shop, f"kafka-{topic}", actor="anna", reason="read all again")
+    with running(sq.ReceivePort(shop, KafkaSource(cluster.servers, topic))):
+        until(lambda: sum(one.left_out for one in ports(shop)) == 30)
+    assert taken(shop, "keyed") == []
+
+
+def test_a_message_without_a_key_or_a_body(cluster, topic, shop):
+    cluster.send(topic, [(None, b"", {"type": "keyed"}), ("k", b"", {"type": "keyed"})])
+    with running(sq.ReceivePort(shop, KafkaSource(cluster.servers, topic))):
+        until(lambda: came(shop) == 2)
+    assert [message.group for message in taken(shop, "keyed")] == ["k"]
+    (invalid,) = [one for one in messages(shop) if one.status == "invalid"]
+    assert invalid.reason == "the group key is missing"
+
+
+def test_a_partition_whose_queue_is_full_is_paused_and_the_others_go_on(cluster, topic, shop):
+    shop.define(sq.Queue("keyed", policy=sq.Fifo(), group="source_key", max_messages=1))
+    cluster.send(topic, [order("a", n, "keyed") for n in range(5)])
+    with running(sq.ReceivePort(shop, KafkaSource(cluster.servers, topic))):
+        until(lambda: any(one.problem for one in ports(shop)))
+        cluster.send(topic, [order(f"k{n}", 1, "other") for n in range(20)])
+        elsewhere = until(lambda: taken(shop, "other"))
+        assert elsewhere
+        got = []
+        while len(got) < 5:
+            got += until(lambda: taken(shop, "keyed"))
+        assert [message.context["n"] for message in got] == [str(n) for n in range(5)]
+        until(lambda: came(shop) == 25)
+        until(lambda: not any(one.problem for one in ports(shop)))
+
+
+def test_a_partition_is_read_by_one_process_at_a_time(cluster, topic, shop):
+    cluster.send(topic, [order("c1", n, "keyed") for n in range(5)])
+    with running(sq.ReceivePort(shop, KafkaSource(cluster.servers, topic), lease="2s")) as first:
+        until(lambda: came(shop) == 5)
+        with running(sq.ReceivePort(shop, KafkaSource(cluster.servers, topic), lease="2s")):
+            holders = {one.holder for one in ports(shop)}
+            assert len(holders) == 1
+            first.stop()
+            until(lambda: {one.holder for one in ports(shop)}.isdisjoint(holders))
+            cluster.send(topic, [order("c1", n, "keyed") for n in range(5, 10)])
+            until(lambda: came(shop) == 10)
+    assert [message.context["n"] for message in taken(shop, "keyed")] == [str(n) for n in range(10)]
+
+
+def test_a_holder_that_has_lost_its_partition_commits_nothing(cluster, topic, shop):
+    cluster.send(topic, [order("c1", n, "keyed") for n in range(5)])
+    source = KafkaSource(cluster.servers, topic)
+    slow = sq.ReceivePort(shop, source)
+    slow._claim()
+    pending = until(lambda: source.take(10, 0.1))
+    with shop.session() as tx:  # its lease runs out while it stands still
+        tx.connection.execute(f"UPDATE {shop.schema}.ports SET expires_at = clock_timestamp()")
+    with running(sq.ReceivePort(shop, KafkaSource(cluster.servers, topic))):
+        until(lambda: came(shop) == 5)
+        with pytest.raises(Exception, match=pending[0].partition):
+            slow._commit(pending)
+    source.close()
+    assert len(taken(shop, "keyed")) == 5
+
+
+def test_a_cluster_that_is_away_is_awaited(topic, shop):
+    port = sq.ReceivePort(shop, KafkaSource("127.0.0.1:1", topic))
+    with running(port):
+        until(port.late)
+
+
+def test_a_port_out_sends_by_key_in_order(cluster, topic, shop):
+    with shop.session() as tx:
+        tx.publish([sq.Message(type="order", body=b"%d" % n, context={"customer": "c1", "n": n}) for n in (2, 1, 3)])
+    port = KafkaPort(cluster.servers, topic, headers={"n": "n"})
+    try:
+        sq.Worker(shop, "orders", port, workers=1).run(until_idle=True)
+    finally:
+        port.close()
+    consumer = Consumer({"bootstrap.servers": cluster.servers, "group.id": "test", "enable.auto.commit": False})
+    numbers = consumer.list_topics(topic, 10).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, number, 0) for number in numbers])
+    got = [one for one in consumer.consume(3, 10) if one.error() is None]
+    consumer.close()
+    assert [(one.key(), one.value()) for one in got] == [(b"c1", b"1"), (b"c1", b"2"), (b"c1", b"3")]
+    headers = dict(got[0].headers())
+    assert (headers["type"], headers["ordinal"], headers["n"], headers["queue"]) == (b"order", b"1", b"1", b"orders")

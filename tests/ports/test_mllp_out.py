@@ -1,0 +1,150 @@
+"""HL7 out of the box: an acknowledgement counts only for the message that it names."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import contextmanager, suppress
+
+import pytest
+
+import seriatim as sq
+from seriatim.endpoints.mllp import MllpPort
+from seriatim.runtime.ports.mllp import MllpSource
+from tests.databases import box_with
+from tests.endpoints.handed import hand, message
+from tests.ports.running import running, taken, until
+from tests.ports.sender import adt
+
+
+@contextmanager
+def receiver(*answers):
+    """A receiver that answers each message by the next of some functions; it keeps what it has got, with its connection."""
+    got: list[tuple[int, bytes]] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        over = threading.Event()
+
+        def serve():
+            number, left = 0, list(answers)
+            while not over.is_set():
+                with suppress(OSError):
+                    connection, _ = listener.accept()
+                    number += 1
+                    with connection:
+                        talk(connection, number, left)
+
+        def talk(connection, number, left):
+            rest = b""
+            while data := connection.recv(65536):
+                rest += data
+                while b"\x1c\r" in rest:
+                    frame, _, rest = rest.partition(b"\x1c\r")
+                    got.append((number, frame[1:]))
+                    said = left.pop(0)(frame[1:]) if left else ack("AA")(frame[1:])
+                    if said is None:
+                        return
+                    connection.sendall(said)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}", got
+        finally:
+            over.set()
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(10)
+
+
+def ack(code, of=None, text=""):
+    def answer(body):
+        control_id = body.split(b"|")[9].decode() if of is None else of
+        return f"\x0bMSH|^~\\&|HIS|MAIN|LAB|WARD|1||ACK|x|P|2.5\rMSA|{code}|{control_id}|{text}\r\x1c\r".encode()
+
+    return answer
+
+
+def sent(port, *bodies):
+    try:
+        return [hand(port, message(n + 1, body)) for n, body in enumerate(bodies)]
+    finally:
+        port.close()
+
+
+def test_each_is_acknowledged_before_the_next_on_one_connection():
+    with receiver() as (address, got):
+        assert sent(MllpPort(address), adt("m1"), adt("m2"), adt("m3")) == [None, None, None]
+    assert got == [(1, adt("m1")), (1, adt("m2")), (1, adt("m3"))]
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "told"),
+    [
+        (ack("AE", text="no such patient"), sq.Business, "AE: no such patient"),
+        (ack("AR", text="busy"), sq.Transient, "AR: busy"),
+        (ack("AA", of="other"), sq.Transient, "acknowledges 'other'"),
+        (lambda _: b"\x0bno HL7\x1c\r", sq.Transient, "acknowledges ''"),
+        (lambda _: b"no frame", sq.Transient, "no acknowledgement"),
+        (lambda _: None, sq.Transient, "closed"),
+    ],
+)
+def test_other_answers(answer, kind, told):
+    with receiver(answer) as (address, _):
+        (error,) = sent(MllpPort(address), adt("m1"))
+    assert type(error) is kind
+    assert told in str(error)
+
+
+def test_a_late_acknowledgement_is_not_taken_for_that_of_the_next_message():
+    late = threading.Event()
+
+    def slow(body):
+        late.wait(10)
+        return ack("AA")(body)
+
+    with receiver(slow) as (address, got):
+        port = MllpPort(address, timeout=0.3)
+        error = hand(port, message(1, adt("m1")))
+        assert isinstance(error, sq.Transient)
+        late.set()
+        assert sent(port, adt("m1"), adt("m2")) == [None, None]
+    assert [number for number, _ in got] == [1, 2, 2]
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"MSH|^~\\&|no id", adt("m1") + b"\x1c\r"])
+def test_what_is_no_hl7_is_not_sent(body):
+    (error,) = sent(MllpPort("127.0.0.1:1"), body)
+    assert isinstance(error, sq.Business)
+
+
+def test_nobody_there_is_transient():
+    (error,) = sent(MllpPort("127.0.0.1:1"), adt("m1"))
+    assert isinstance(error, sq.Transient)
+
+
+@pytest.mark.parametrize("address", ["", "host", "host:0", "host:99999", None])
+def test_an_address_that_is_none(address):
+    with pytest.raises(sq.UsageError, match="address"):
+        MllpPort(address)
+
+
+def _prepare(box):
+    box.define(
+        sq.Queue("visits", policy=sq.Fifo(), group="source_partition"),
+        sq.Queue("back", policy=sq.Fifo(), group="source_partition"),
+        sq.Subscription("visits", where="source_port IS NULL", to="visits"),
+        sq.Subscription("back", where="source_port = 'lab'", to="back"),
+    )
+
+
+hospital = box_with(_prepare)
+
+
+def test_out_of_one_box_and_into_another_in_order(hospital):
+    with hospital.session() as tx:
+        tx.publish([sq.Message(type="ADT", body=adt(f"m{n}"), context={"source_partition": "p1"}) for n in range(50)])
+    source = MllpSource("127.0.0.1:0", name="lab")
+    with running(sq.ReceivePort(hospital, source)):
+        port = MllpPort(until(lambda: source.address))
+        sq.Worker(hospital, "visits", port, workers=1).run(until_idle=True)
+        port.close()
+    assert [one.context["source_id"] for one in taken(hospital, "back")] == [f"m{n}" for n in range(50)]

@@ -1,0 +1,214 @@
+"""Numbers as producers have them, on Spark: what goes through a checkpoint, which columns there are, and what is refused.
+
+That each rule does what it does in memory: `tests/conformance`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from seriatim import (
+    BestEffort,
+    ColumnError,
+    Fifo,
+    FilterError,
+    Group,
+    PolicyError,
+    Queue,
+    Sequence,
+    Standard,
+    UnitOfWork,
+    UsageError,
+)
+from seriatim.spark import held, merge, resequence
+from tests.spark.resequence.test_resequence import put, run_until, stream_of
+
+_QUEUES = [
+    Queue("book", Standard(start="told"), "g", Sequence("n", through="last", base="kind = 'snapshot'")),
+    Queue("node", Standard(start=0, remember=4), "g", Sequence("n", epoch="birth", modulus=5), compare="v"),
+    Queue(
+        "link", Standard(start="first"), "g", Sequence("n", modulus=100, restarts="kind = 'anew'", unnumbered="n = 0")
+    ),
+    Queue("round", BestEffort(max_rows=100, late="suspend"), "g", Sequence("n", modulus=10, void="kind = 'nothing'")),
+]
+_SCHEMA = "to string, g string, n long, last long, birth long, kind string, v string, at long"
+
+
+def test_a_query_goes_on_with_all_that_its_numbers_mean(spark: SparkSession, tmp_path: Path) -> None:
+    """Ends of what is held, epochs and what was skipped in the one before, the highest numbers, the last bases and markers."""
+    source, checkpoint = stream_of(spark, tmp_path / "in", _SCHEMA), tmp_path / "checkpoint"
+    ordered = resequence(source, queues=_QUEUES, destination="to", arrival="at", output="all", buckets=2)
+
+    def batch(number: int, rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+        told = [{"g": "a", "kind": "", "v": "", "at": number * 100 + at, **row} for at, row in enumerate(rows)]
+        put(tmp_path / "in", number, told)
+        decided = run_until(ordered, checkpoint, {1: 14, 2: 19}[number])
+        shown = [(row.to, row.ordinal or 0, row.n, row.disposition, row.overlaps, row.unwrapped) for row in decided]
+        return sorted(shown, key=lambda one: (one[0], one[1], str(one[2])))
+
+    def of(to: str, *rows: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{"to": to, **row} for row in rows]
+
+    first = batch(
+        1,
+        [
+            *of("book", {"n": 5, "last": 8}, {"n": 12, "last": 15}, {"n": 2, "last": 4}),
+            *of(
+                "node",
+                *({"n": n, "birth": 1} for n in (0, 1, 3)),
+                *({"n": n, "birth": 2} for n in (0, 1, 2, 3, 4, 0, 2)),
+            ),
+            *of("link", {"n": 98}, {"n": 0}, {"n": 1}),
+            *of("round", {"n": 9}, {"n": 1}, {"n": 0}),
+        ],
+    )
+    assert first == [
+        ("link", 1, 98, "released", False, 98),
+        ("link", 2, 0, "released", False, None),
+        *[("node", ordinal, n, "released", False, at) for ordinal, (n, at) in enumerate([(0, 0), (1, 1), (3, 3)], 1)],
+        *[
+            ("node", ordinal, n, "released", False, at)
+            for ordinal, (n, at) in enumerate([(0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (0, 5)], 4)
+        ],
+        *[
+            ("round", ordinal, n, "released", False, at)
+            for ordinal, (n, at) in enumerate([(9, 9), (0, 10), (1, 11)], 1)
+        ],
+    ]
+    waits = held(checkpoint, spark=spark).orderBy("destination", "sequence").select("destination", "sequence", "reason")
+    assert [tuple(row) for row in waits.collect()] == [
+        *[
+            ("book", n, "waits for the base, or for an operator's reset, that says where its group begins")
+            for n in (2, 5, 12)
+        ],
+        ("link", 101, "waits behind a missing number"),
+        ("node", 7, "waits behind a missing number"),
+    ]
+    second = batch(
+        2,
+        [
+            *of("book", {"n": 6, "kind": "snapshot"}, {"n": 9, "last": 11}, {"n": 1, "last": 3}),
+            *of(
+                "node",
+                {"n": 2, "birth": 1},
+                {"n": 1, "birth": 1},
+                {"n": 1, "birth": 2},
+                {"n": 0, "birth": 2, "v": "other"},
+            ),
+            *of("link", {"n": 99}, {"kind": "anew", "v": "x"}, {"kind": "anew", "v": "x"}, {"n": 100}, {"n": 7}),
+            *of("round", {"n": 2}, {"n": 3, "kind": "nothing"}),
+        ],
+    )
+    assert second == [
+        ("book", 0, 1, "duplicate", False, None),
+        ("book", 0, 2, "duplicate", False, None),
+        ("book", 1, 6, "released", False, None),
+        ("book", 2, 5, "released", True, None),
+        ("book", 3, 9, "released", False, None),
+        ("book", 4, 12, "released", False, None),
+        ("link", 0, 100, "invalid", False, None),
+        ("link", 0, None, "duplicate", False, None),
+        ("link", 3, 99, "released", False, 99),
+        ("link", 4, 1, "released", False, 101),
+        ("link", 5, None, "released", False, None),
+        ("link", 6, 7, "released", False, 7),
+        ("node", 0, 0, "duplicate", False, 5),
+        ("node", 0, 1, "duplicate", False, 1),
+        ("node", 0, 2, "late", False, 2),
+        ("node", 10, 1, "released", False, 6),
+        ("node", 11, 2, "released", False, 7),
+        ("round", 0, 3, "void", False, 13),
+        ("round", 4, 2, "released", False, 12),
+    ]
+
+
+_COLUMNS = "select 'a' as g, 1 as n, 2 as last, 3 as birth, 'x' as kind, map('a', 1) as m, 7 as at"
+
+
+def _frame(sequence: Sequence, policy: Any = None, **more: Any) -> Callable[[DataFrame], DataFrame]:
+    return lambda frame: resequence(
+        frame, group="g", sequence=sequence, policy=policy or Standard(), **{"arrival": "at", **more}
+    )
+
+
+REFUSED: dict[str, tuple[Callable[[DataFrame], Any], type[Exception], str]] = {
+    "a span without arrival": (_frame(Sequence("n", through="last"), arrival=None), UsageError, r"through=….*needs the order of arrival"),
+    "a modulus without arrival": (
+        _frame(Sequence("n", modulus=8), BestEffort(), arrival=None), UsageError, r"modulus=….*needs the order of arrival",
+    ),
+    "lowest without arrival": (
+        lambda frame: resequence(frame, group="g", sequence="n", policy=Standard(start="lowest", settle=1)),
+        UsageError, 'start="lowest" needs the order of arrival',
+    ),
+    "no such column": (_frame(Sequence("n", through="x")), ColumnError, "'x'"),
+    "an epoch that is none": (_frame(Sequence("n", epoch="m")), ColumnError, "epoch can't be a map"),
+    "a number that is none": (_frame(Sequence("n", through="m")), ColumnError, "map"),
+    "no such property": (_frame(Sequence("n", base="kinds = 'x'")), FilterError, "kinds"),
+    "a function": (_frame(Sequence("n", base=lambda value: True)), UsageError, "functions of a value are for a Sequencer"),
+    "our column": (
+        lambda frame: _frame(Sequence("n", through="last"))(frame.withColumnRenamed("kind", "overlaps")), ColumnError, "overlaps",
+    ),
+    "no number": (_frame(Sequence(through="last")), UsageError, "standard needs a sequence"),
+    "a policy without the rule": (_frame(Sequence("n", through="last"), Fifo()), UsageError, "through is for the policy standard"),
+    "two regions": (
+        lambda frame: merge(frame, frame, session="g", message_id="kind", number="n", policy=Standard(start="told"), arrival="at"),
+        PolicyError, "where two regions send messages",
+    ),
+    "a gate": (
+        lambda _: Queue("q", Standard(), "g", Sequence("n", epoch="birth"), gate="out"), UsageError, "together with gate",
+    ),
+    "opens": (
+        lambda _: Queue("q", Standard(start="told"), Group("g", opens="n = 1"), "n"), UsageError, "together with opens",
+    ),
+    "tickets": (lambda _: Queue("q", Standard(), "g", Sequence("ticket", epoch="birth")), UsageError, "tickets turn over"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_said_together_is_refused_at_once(spark: SparkSession, name: str) -> None:
+    build, kind, told = REFUSED[name]
+    with pytest.raises(kind, match=told):
+        build(spark.sql(_COLUMNS))
+
+
+def test_columns_say_what_left_before_and_the_number_through_all_turns(spark: SparkSession) -> None:
+    rows = [("a", 6, 1, 0), ("a", 0, 2, 1), ("a", 3, 3, 2), ("a", 4, 7, 3)]
+    frame = spark.createDataFrame(rows, "g string, n long, last long, at long")
+    ordered = resequence(
+        frame,
+        group="g",
+        sequence=Sequence("n", through="last", modulus=8),
+        policy=Standard(start="first"),
+        arrival="at",
+    )
+    assert ordered.columns == ["g", "n", "last", "at", "ordinal", "late", "overlaps", "unwrapped"]
+    assert [(row.n, row.overlaps, row.unwrapped) for row in ordered.collect()] == [
+        (6, False, 6), (0, True, 8), (3, False, 11), (4, False, 12),
+    ]  # fmt: skip
+    plain = resequence(frame, group="g", sequence="n", policy=Standard(start="first"), arrival="at")
+    assert plain.columns == ["g", "n", "last", "at", "ordinal", "late"]
+
+
+def test_a_column_of_voids_and_a_filter_go_together(spark: SparkSession) -> None:
+    rows = [("a", 1, "", False, 0), ("a", 2, "nothing", False, 1), ("a", 3, "", True, 2), ("a", 4, "", None, 3)]
+    frame = spark.createDataFrame(rows, "g string, n long, kind string, skip boolean, at long")
+    says = Sequence("n", void="kind = 'nothing'")
+    found = resequence(frame, group="g", sequence=says, policy=Standard(), void="skip", output="all").collect()
+    assert [(row.n, row.disposition) for row in sorted(found, key=lambda row: row.n)] == [
+        (1, "released"), (2, "void"), (3, "void"), (4, "released"),
+    ]  # fmt: skip
+
+
+def test_a_set_that_begins_at_0_says_what_it_misses(spark: SparkSession) -> None:
+    rows = [("a", 0, False, 0), ("a", 2, True, 1), ("b", 0, False, 2), ("b", 1, True, 3)]
+    frame = spark.createDataFrame(rows, "g string, n long, final boolean, at long")
+    policy = UnitOfWork(last="final", start=0)
+    found = resequence(frame, group="g", sequence="n", policy=policy, output="all").collect()
+    assert {(row.g, row.n): row.disposition for row in found} == {
+        ("a", 0): "held", ("a", 2): "held", ("b", 0): "released", ("b", 1): "released",
+    }  # fmt: skip
