@@ -92,8 +92,9 @@ class Door(Model[Box]):
                 yield from self._asked(state, caller, attempt)
         for at, lease in enumerate(state.leases):
             if lease.start + lease.worked < self._messages:
-                yield (("the holder of lease {} works on its next message",), at), state.having(
-                    at, lease._replace(worked=lease.worked + 1)
+                yield (
+                    (("the holder of lease {} works on its next message",), at),
+                    state.having(at, lease._replace(worked=lease.worked + 1)),
                 )
             if not lease.over:
                 yield (("lease {} runs out",), at), state.having(at, lease._replace(over=True))
@@ -105,20 +106,15 @@ class Door(Model[Box]):
 
     def fault(self, state: Box) -> str | None:
         """The law that a state breaks."""
-        if state.lie:
-            return state.lie
-        if sum(not lease.over for lease in state.leases) > 1:
-            return "two leases on one group"
-        if max(state.times) > 1:
-            return "a message is done twice"
-        if list(state.times) != sorted(state.times, reverse=True):
-            return "a message is skipped"
-        if any(lease.done > lease.worked for lease in state.leases):
-            return "a message is done that its holder hasn't worked on"
         tried = [(lease.owner, lease.attempt) for lease in state.leases]
-        if len(set(tried)) < len(tried):
-            return "an attempt has two deliveries"
-        return None
+        laws = {
+            "two leases on one group": sum(not lease.over for lease in state.leases) > 1,
+            "a message is done twice": max(state.times) > 1,
+            "a message is skipped": list(state.times) != sorted(state.times, reverse=True),
+            "a message is done that its holder hasn't worked on": any(one.done > one.worked for one in state.leases),
+            "an attempt has two deliveries": len(set(tried)) < len(tried),
+        }
+        return state.lie or next((law for law, broken in laws.items() if broken), None)
 
     def _asked(self, state: Box, caller: str, attempt: int) -> Iterator[tuple[Label, Box]]:
         """The request of an attempt comes: its lease, or the next one that is handed out."""
@@ -127,8 +123,9 @@ class Door(Model[Box]):
         if known or busy or done == self._messages or len(state.leases) == self._most:
             return
         for lease in self.handed_out(caller, attempt, done):
-            yield (("attempt {} of caller " + caller + " gets a lease",), attempt), state._replace(
-                leases=(*state.leases, lease)
+            yield (
+                (("attempt {} of caller " + caller + " gets a lease",), attempt),
+                state._replace(leases=(*state.leases, lease)),
             )
 
     def _positions(self, lease: Lease, verb: str) -> Iterator[int]:
@@ -140,7 +137,7 @@ class Door(Model[Box]):
         else:
             yield 0
 
-    def _called(self, state: Box, at: int, caller: str, verb: str, position: int) -> Box:
+    def _called(self, state: Box, at: int, caller: str, verb: str, position: int) -> Box:  # noqa: PLR0911 -- an answer each
         lease = state.leases[at]
         was = (verb, position) in lease.applied
         if not self.is_holder(lease, caller):

@@ -58,7 +58,9 @@ def test_what_ends_a_lease(box):
     with pytest.raises(sq.LeaseLost):
         lease.complete()
     lease = box.lease("orders")
-    assert [(m.message_id, m.attempt) for m in lease.messages] == [("a-1", 2)]  # a message that failed before comes alone
+    assert [(m.message_id, m.attempt) for m in lease.messages] == [
+        ("a-1", 2)
+    ]  # a message that failed before comes alone
     dead = lease.dead_letter(1, "not ours")
     assert dead.then == "dead"
     lease = box.lease("orders")

@@ -218,7 +218,7 @@ def test_what_a_role_may_call_looks_by_itself_whether_it_may(team):
     of_dialogs |= {"drop_ended", "fail_dialogs", "group_of", "history_of", "is_due", "fire_dialogs"}
     assert allowed == known | of_dialogs
     assert wrong == {"begin_dialog", "begin_monolog", "send", "end_dialog", "set_dialog_timer", "move_dialog"}
-    assert {"take_in", "publish", "hand_out", "decide", "complete", "put_back", "handed", "route"} <= refused
+    assert {"take_in", "publish", "hand_out", "decide", "complete_entries", "put_back", "handed", "route"} <= refused
     with box.session() as tx:
         left = tx.connection.execute(f"SELECT * FROM {box.schema}.entries ORDER BY entry_id").fetchall()
     assert left == entries
@@ -235,7 +235,7 @@ def test_entries_of_another_queue_are_refused(team):
             f"SELECT entry_id FROM {box.schema}.entries WHERE queue_id <> {shop}"
         ).fetchone()
     calls = [
-        f"complete({shop}, ARRAY[{entry}]::bigint[], ARRAY[1]::bigint[], ARRAY[FALSE], 0, 'nothing')",
+        f"complete_entries({shop}, ARRAY[{entry}]::bigint[], ARRAY[1]::bigint[], ARRAY[FALSE], 0, 'nothing')",
         f"put_back({shop}, 'v1', ARRAY[{entry}]::bigint[], ARRAY[1]::bigint[], ARRAY[FALSE])",
         f"handed({shop}, ARRAY[{entry}]::bigint[])",
     ]

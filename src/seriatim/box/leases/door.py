@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -83,8 +83,7 @@ class Door:
         if wanted.attempt_id is not None:
             self._access.attempts[place] = wanted
         try:
-            with suppress(Superseded):
-                yield
+            yield
         finally:
             if self._access.attempts.get(place) is wanted:
                 del self._access.attempts[place]

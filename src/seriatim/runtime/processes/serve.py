@@ -14,6 +14,7 @@ from uuid import uuid4
 from seriatim.box.box import MessageBox
 from seriatim.box.measures import Snapshot
 from seriatim.box.workers.heartbeat import Process
+from seriatim.box.workers.judge import judging
 from seriatim.box.workers.reader_slots import Slots
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.pipeline.declared.error_class import FaultKinds
@@ -28,7 +29,6 @@ from seriatim.runtime.processes.transmitter import TransmitterThread
 from seriatim.runtime.regional.tending import TendingThread
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.chores import Chores
-from seriatim.runtime.workers.judge import judging
 from seriatim.runtime.workers.scoreboard import Work
 
 __all__ = ["Serve"]
