@@ -252,6 +252,7 @@ class AsyncMessageBox(OnlyAsyncWith):
                         queue,
                         wait,
                         is_particular=group is not None,
+                        key=None if attempt_id is None else (door.principal, attempt_id),
                     )
         except Superseded:
             return None

