@@ -60,9 +60,10 @@ async def _taken(asked: Asked, caller: Caller, wanted: Wanted, wait_s: float) ->
     """Look, and wait for the next look, until there is a lease, or the time is over."""
     box, loop = caller.box, asyncio.get_running_loop()
     door, until = Door(box.sync.access, _principal(caller)), loop.time() + wait_s
+    key = None if wanted.attempt_id is None else (door.principal, wanted.attempt_id)
     with (
         door.attempt(wanted),
-        box.lines.place(wanted.queue, is_particular=wanted.group is not None, box=box.sync) as place,
+        box.lines.place(wanted.queue, is_particular=wanted.group is not None, box=box.sync, key=key) as place,
     ):
         looks = place.needs_look or wanted.attempt_id is not None or not wait_s
         while True:
