@@ -38,7 +38,7 @@ class WaitingCoroutine:
         #: Whether not every message of the queue is for it.
         self.is_particular = is_particular
         self.is_looking = False
-        #: False: others wait here for the same, have found nothing, and would be called before it; so it may wait without a look.
+        #: False: another one waits here for any message, and would be called before it; so it may wait without a look.
         self.needs_look = True
         self._lines = lines
         self._loop = asyncio.get_running_loop()
@@ -87,8 +87,13 @@ class _Line:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether coroutines wait, all of which have found nothing since the last notification."""
-        return self.is_asked and bool(self.places) and self._has_turn is None and not self._again
+        """Whether one waits for any message, and there is none since the last notification."""
+        return (
+            self.is_asked
+            and self._has_turn is None
+            and not self._again
+            and any(not place.is_particular for place in self.places)
+        )
 
     def join(self, place: WaitingCoroutine) -> None:
         """Add a coroutine at the end, or in the place of an earlier one with the same key."""
