@@ -36,6 +36,7 @@ from benchmarks.gate import gates
 from benchmarks.links import linking
 from benchmarks.measure import Claim, identity, measure
 from benchmarks.monitored import monitored
+from benchmarks.over_http import over_http
 from benchmarks.peer import by_group
 from benchmarks.pipelines import pipelines
 from benchmarks.regions import claiming
@@ -148,6 +149,7 @@ PARTS = {
     "box": _Part("The message box", boxes),
     "workers": _Part("Workers", working),
     "async": _Part("Coroutines", coroutines),
+    "http": _Part("Over HTTP and in SQL", over_http),
     "gate": _Part("Gates", gates),
     "dialogs": _Part("Dialogs", talking),
     "links": _Part("Links between boxes", linking),

@@ -27,6 +27,7 @@ _WITHOUT = {
         "publish_answers": "is for workers",
         "connection": "would block the event loop: `run` and `execute` use it",
     },
+    "TakenLease": {},
     "Delivery": {
         "happens": "is for internal modules",
         "lent": "is for workers",
@@ -35,9 +36,14 @@ _WITHOUT = {
         "stands": "is for internal modules",
     },
 }
-_PAIRS = [(sq.MessageBox, sq.AsyncMessageBox), (sq.Session, AsyncSession), (sq.Delivery, sq.AsyncDelivery)]
+_PAIRS = [
+    (sq.MessageBox, sq.AsyncMessageBox),
+    (sq.Session, AsyncSession),
+    (sq.Delivery, sq.AsyncDelivery),
+    (sq.TakenLease, sq.AsyncTakenLease),
+]
 #: What does nothing that takes time, or gives what does when it is awaited, and is no coroutine.
-_AT_ONCE = {"as_role", "more", "open", "session", "stop_receiving"}
+_AT_ONCE = {"as_role", "leased", "more", "open", "session", "stop_receiving"}
 
 
 def _public(kind):

@@ -15,6 +15,8 @@ from seriatim.operations.tokens import create_token
 from tests.box.roles import as_role, make
 from tests.databases import box_with, fresh_box
 
+#: Roles of a server that outlives a test: others have theirs at the same time.
+_OF_MODULE = "app_of_module", "srv_of_module"
 QUEUES = ["orders", "few"]
 
 
@@ -30,11 +32,21 @@ def fill(box):
         sq.Subscription("few", "type = 'few'", "few"),
         sq.Subscription("other", "type = 'other'", "other"),
     )
-    make(box, "app", "srv")
-    grants.grant(box, "app", publish=[*QUEUES, "other"], receive=QUEUES, see=QUEUES)
 
 
-filled = box_with(fill)
+emptied = box_with(fill)
+
+
+def with_roles(box, app="app", srv="srv"):
+    """The box with a role for callers, and one for the server. Roles go with a test."""
+    make(box, app, srv)
+    grants.grant(box, app, publish=[*QUEUES, "other"], receive=QUEUES, see=QUEUES)
+    return box
+
+
+@pytest.fixture
+def filled(emptied):
+    return with_roles(emptied)
 
 
 class Face:
@@ -60,10 +72,10 @@ class Face:
 
 
 @contextmanager
-def serving(box, **options):
+def serving(box, app="app", srv="srv", **options):
     """The face of a box; the server connects as a role that has no rights of its own."""
-    token = create_token(box, "shop", role="app", publish=QUEUES, receive=QUEUES, server="srv")
-    with as_role(box, "srv") as served:
+    token = create_token(box, "shop", role=app, publish=QUEUES, receive=QUEUES, server=srv)
+    with as_role(box, srv) as served:
         server = HttpServer(served, "127.0.0.1:0", **options)
         server.start()
         try:
@@ -96,5 +108,5 @@ def waiting(box, count):
 @pytest.fixture(scope="module")
 def face_to_refuse(databases):
     """A face that only refuses, for all tests of a module."""
-    with fresh_box(databases, fill) as box, serving(box) as found:
+    with fresh_box(databases, fill) as box, serving(with_roles(box, *_OF_MODULE), *_OF_MODULE) as found:
         yield found

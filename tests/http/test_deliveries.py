@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import seriatim as sq
 from seriatim.http.reading import checked
 from seriatim.operations.tokens import create_token, revoke_token
+from tests.http.conftest import waiting
 from tests.http.test_messages import told
 
 ORDERS = "/v1/queues/orders/deliveries"
@@ -143,10 +145,6 @@ def test_a_wrong_wish_is_refused(face_to_refuse, body):
 
 
 def test_a_token_that_was_revoked_while_it_waits_gets_nothing(face):
-    from concurrent.futures import ThreadPoolExecutor
-
-    from tests.http.conftest import waiting
-
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(face.post, ORDERS, json={"wait": 30})
         waiting(face.box, 1)
@@ -154,3 +152,15 @@ def test_a_token_that_was_revoked_while_it_waits_gets_nothing(face):
         face.box.publish(order(1))
         told(answer.result(), 401)
     assert [one.message_id for one in face.received()] == ["c1-1"]
+
+
+def test_a_second_request_of_an_attempt_takes_the_place_of_the_first(face):
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(face.post, ORDERS, json={"wait": 30, "attempt_id": "a"})
+        waiting(face.box, 1)
+        second = pool.submit(face.post, ORDERS, json={"wait": 30, "attempt_id": "a"})
+        while len(next(iter(face.server._box.lines._lines.values())).places) < 2:
+            pass
+        face.box.publish(order(1))
+        assert sorted(one.result().status_code for one in (first, second)) == [200, 204]
+        assert second.result().status_code == 200

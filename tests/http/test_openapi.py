@@ -14,7 +14,7 @@ from scripts.openapi_file import FILE
 
 from seriatim.http.openapi import document, openapi
 from tests.databases import fresh_box
-from tests.http.conftest import fill, serving
+from tests.http.conftest import fill, serving, with_roles
 from tests.http.test_deliveries import order
 from tests.soak import seed, sized
 
@@ -189,7 +189,7 @@ class Requests:
 @pytest.mark.soak
 def test_mutated_requests_get_no_500_and_lose_nothing(databases, figures):
     chance, statuses = random.Random(seed()), {}
-    with fresh_box(databases, fill) as box, serving(box) as face:
+    with fresh_box(databases, fill) as box, serving(with_roles(box)) as face:
         ids = ["c1-1"]
         requests, published = Requests(chance, ids), set()
         for at in range(sized(10_000, 1_500, 400)):

@@ -30,6 +30,21 @@ def test_nobody_but_a_worker_of_the_regions_receives(two: Two) -> None:
     assert Handled(two.regions).work("a") == [("s", 1), ("s", 2)]
 
 
+def test_one_box_alone_is_given_no_message_for_both(two: Two) -> None:
+    box = two.first
+    with pytest.raises(sq.UsageError, match=r"number its messages together.*Regions\.publish"):
+        box.publish(message("s", 1))
+    with box.session() as tx, pytest.raises(sq.UsageError, match=r"Regions\.publish"):
+        tx.publish(message("s", 1))
+    with box.session() as tx:  # SQL is told when it is routed
+        statement = f"SELECT {box.schema}.publish('status', '', '{{\"session\": \"s\", \"number\": 1}}', 'm1')"
+        tx.connection.execute(statement)
+    box.tick()
+    status = box.status_of("m1")
+    assert (status.state, "Regions.publish" in status.reason) == ("unrouted", True)
+    assert two.has(box) == []
+
+
 def test_a_process_that_knew_the_queue_before_is_refused_too(two: Two) -> None:
     plain = sq.Queue("late", sq.Standard(restart_after=0), group="session", sequence="number")
     for box in two.boxes:

@@ -19,7 +19,7 @@ from seriatim.regions.outbox import Copied
 from tests.regions.away import away
 from tests.regions.journal.given import let_pass
 from tests.regions.test_restored import restored
-from tests.regions.two import NAME, Two, message
+from tests.regions.two import NAME, Two, message, past
 from tests.regions.working import Handled
 
 _LATE_S = 20.0
@@ -181,7 +181,7 @@ def test_who_is_away_is_told_and_what_a_box_does_not_take_holds_up_nobody(sender
     with away(sender, "journal"):
         found = sender.regions.tend()[0]
         assert (found.sent, "cut off" in str(found.why)) == (0, True)
-    sender.first.publish(message("u", 1, "m1"))  # past the regions, under this id
+    past(sender.first, message("u", 1, "m1"))  # past the regions, under this id
     found = sender.regions.tend()[0]
     assert (found.sent, list(found.waiting)) == (1, ["m1"])
     assert "was published before" in found.waiting["m1"]

@@ -19,7 +19,7 @@ from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import WantedMessage, digest_of
 from seriatim.runtime.regional.worker import check_queue
 from tests.regions.journal.given import let_pass
-from tests.regions.two import NAME, STATUS, message
+from tests.regions.two import NAME, STATUS, message, past
 
 pytestmark = pytest.mark.telling
 
@@ -226,12 +226,12 @@ def test_a_completion_of_a_claim_that_was_taken_over_is_refused_and_rolled_back(
 
 def test_a_region_that_was_away_goes_on_behind_numbers_that_are_over(two, log):
     for number in (1, 2):
-        two.first.publish(message("s", number, f"m{number}"))  # as if the second had been away
+        past(two.first, message("s", number, f"m{number}"))  # as if the second had been away
     assert worked(two, "a", log.handler("a")) == 2
-    two.second.publish(message("s", 3))
+    past(two.second, message("s", 3))
     assert worked(two, "b", log.handler("b")) == 1
     assert log.of("s") == [(1, "a"), (2, "a"), (3, "b")]
-    two.second.publish(message("s", 2, "m2"))  # a copy that came late
+    past(two.second, message("s", 2, "m2"))  # a copy that came late
     assert worked(two, "b", log.handler("b")) == 0
     assert two.has(two.second) == []
     assert dead_letters(two.second) == []
@@ -253,8 +253,8 @@ def test_a_hole_is_skipped_by_the_journal_after_its_time_and_both_regions_go_on(
 
 
 def test_a_message_whose_number_is_anothers_is_set_aside(two, log):
-    two.first.publish(message("s", 1, "mine"))
-    two.second.publish(message("s", 1, "theirs"))
+    past(two.first, message("s", 1, "mine"))
+    past(two.second, message("s", 1, "theirs"))
     assert worked(two, "b", log.handler("b")) == 1
     assert worked(two, "a", log.handler("a")) == 0
     (letter,) = dead_letters(two.first)
@@ -423,7 +423,7 @@ def test_nobody_works_while_the_journal_is_away_and_the_work_goes_on_after_it(tw
         assert handled.wait(60)
         with away(two.journal_dsn):
             handled.clear()
-            two.first.publish(message("s", 2))
+            past(two.first, message("s", 2))
             told("journal_away")
             assert not handled.is_set()
         assert handled.wait(60)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import seriatim as sq
+from seriatim.box.publishing.publisher import Publisher
 from seriatim.regions.journal.journal import Journal
 
-__all__ = ["NAME", "STATUS", "Two", "message"]
+__all__ = ["NAME", "STATUS", "Two", "message", "past"]
 
 NAME = "shop"
 STATUS = (
@@ -58,3 +59,10 @@ class Two:
     def outbox(self, box: sq.MessageBox) -> list[str]:
         """The ids of the messages that the other box lacks, as far as this one knows."""
         return [one for (one,) in self.rows(box, "SELECT message_id FROM {}.region_outbox ORDER BY 1")]
+
+
+def past(box, *messages):
+    """Publish to one box alone, as if the other one had been away: an application can't."""
+    publisher = Publisher(box.access, messages, delay=None, visible_at=None, wait=0, own=True)
+    with box.access.transaction() as transaction:
+        publisher.publish(transaction)

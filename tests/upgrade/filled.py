@@ -299,6 +299,8 @@ def _lease(box: sq.MessageBox, numbers: _Numbers) -> None:
         with box.session() as tx:
             delivery = tx.receive(queue, limit=2)
             claim(tx.transaction, delivery, 2, "worker-1", _LEASE_US)
+    box.publish(numbers.order("leased", "b"))
+    assert box.lease("leased", lease=_LEASE_US / 1e6, group="b", attempt_id="x") is not None
     with box.session() as tx:
         queue = tx.access.known.definitions.queue("fifo")
         tx.transaction.do("begin_trial", of_queue=queue.queue_id, of_group="a", how_many=1)
@@ -350,6 +352,10 @@ def _beat(box: sq.MessageBox) -> None:
     process = Process(UUID(int=1), "here:1.1", "here", 1)
     with box.access.transaction() as transaction:
         beat(transaction, process, [Report("leased", "leased", 8, 8, 50, None, [("a", 1, 0.5)])])
+        transaction.do(
+            "judge", of_process=process.process_id, its_name="here", its_host="here", its_pid=1, its_backend=0
+        )
+        assert transaction.rows("receive", queue="idle")[0].reason.startswith("nobody judges")
 
 
 def _link(box: sq.MessageBox, numbers: _Numbers) -> None:

@@ -29,11 +29,17 @@ _SHORT_S = 0.05
 class WaitingCoroutine:
     """The place of one coroutine in the line of a queue; in a ``with``. `box`: the box by whose role it receives."""
 
-    def __init__(self, lines: WaitingLines, box: MessageBox, queue: str, *, is_particular: bool) -> None:
+    def __init__(
+        self, lines: WaitingLines, box: MessageBox, queue: str, *, is_particular: bool, key: object = None
+    ) -> None:
         self.line = box, queue
+        #: A later coroutine with this key takes its place, and it looks once more; None: nobody does.
+        self.key = key
         #: Whether not every message of the queue is for it.
         self.is_particular = is_particular
         self.is_looking = False
+        #: False: another one waits here for any message, and would be called before it; so it may wait without a look.
+        self.needs_look = True
         self._lines = lines
         self._loop = asyncio.get_running_loop()
         self._turn = asyncio.Event()
@@ -78,6 +84,26 @@ class _Line:
         self._has_turn: WaitingCoroutine | None = None
         self._round: deque[WaitingCoroutine] = deque()
         self._again = False
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether one waits for any message, and there is none since the last notification."""
+        return (
+            self.is_asked
+            and self._has_turn is None
+            and not self._again
+            and any(not place.is_particular for place in self.places)
+        )
+
+    def join(self, place: WaitingCoroutine) -> None:
+        """Add a coroutine at the end, or in the place of an earlier one with the same key."""
+        before = None if place.key is None else next((one for one in self.places if one.key == place.key), None)
+        if before is None:
+            self.places[place] = None
+            return
+        self.places = {place if one is before else one: None for one in self.places}
+        self.looked(before, goes_on=True)
+        before.call()
 
     def call(self) -> None:
         """Handle a notification: one coroutine looks."""
@@ -131,16 +157,19 @@ class WaitingLines(ListeningThread):
     def _is_needed(self) -> bool:
         return bool(self._lines)
 
-    def place(self, queue: str, *, is_particular: bool, box: MessageBox | None = None) -> WaitingCoroutine:
+    def place(
+        self, queue: str, *, is_particular: bool, box: MessageBox | None = None, key: object = None
+    ) -> WaitingCoroutine:
         """A place for a coroutine; arguments as of `WaitingCoroutine`."""
-        return WaitingCoroutine(self, box or self._box, queue, is_particular=is_particular)
+        return WaitingCoroutine(self, box or self._box, queue, is_particular=is_particular, key=key)
 
     def enter(self, place: WaitingCoroutine) -> None:
         """A coroutine is about to look for the first time."""
         with self._lock:
             line = self._lines.get(place.line)
             if line is not None and line.is_asked:
-                line.places[place] = None
+                place.needs_look = not line.is_quiet
+                line.join(place)
 
     def wait(self, place: WaitingCoroutine) -> None:
         """A coroutine has looked in vain, and waits."""
@@ -150,7 +179,7 @@ class WaitingLines(ListeningThread):
                 if place.is_looking:
                     line.looked(place, goes_on=place.is_particular)
                 return
-            line.places[place] = None
+            line.join(place)
             if line.is_asked or self._is_closed:  # messages since its look have notified others
                 place.call()
                 return

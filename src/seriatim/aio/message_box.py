@@ -25,7 +25,7 @@ from seriatim.box.connection.connections import DEFAULT_SCHEMA
 from seriatim.box.connection.wait_time import patience
 from seriatim.box.connection.with_block import OnlyAsyncWith
 from seriatim.box.definitions.change import Change
-from seriatim.box.leases.door import Door, Wanted
+from seriatim.box.leases.door import Door, Superseded, Wanted
 from seriatim.box.leases.taken import Principal
 from seriatim.box.postgres.migrate import Migration
 from seriatim.box.requests.requests import (
@@ -245,13 +245,19 @@ class AsyncMessageBox(OnlyAsyncWith):
         """
         wanted = Wanted.checked(queue, limit, lease, group, attempt_id, max_bytes)
         door = Door(self.sync.access, principal)
-        with door.attempt(wanted):
-            async with self._begun() as session:
-                taken = await session.waited(
-                    lambda one, waiting: door.look(one, wanted, waiting), queue, wait, is_particular=group is not None
-                )
-            return None if taken is None else AsyncTakenLease(taken, self._call)
-        return None
+        try:
+            with door.attempt(wanted):
+                async with self._begun() as session:
+                    taken = await session.waited(
+                        lambda one, waiting: door.look(one, wanted, waiting),
+                        queue,
+                        wait,
+                        is_particular=group is not None,
+                        key=None if attempt_id is None else (door.principal, attempt_id),
+                    )
+        except Superseded:
+            return None
+        return None if taken is None else AsyncTakenLease(taken, self._call)
 
     def leased(self, lease_id: UUID | str, *, principal: Principal | None = None) -> AsyncTakenLease:
         """A handle of a lease by its id; arguments and errors are those of `MessageBox.leased`."""

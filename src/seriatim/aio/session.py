@@ -299,14 +299,17 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
         wait: float | str | None,
         *,
         is_particular: bool = False,
+        key: object = None,
     ) -> T | None:
-        """Return the result of `look`; if there is none in a session that has done nothing yet, look again after a notification."""
+        """Return the result of `look`; if there is none in a session that has done nothing yet, look again after a notification. `key`: see
+        `WaitingCoroutine`.
+        """
         wait_s = patience_of_receiver(wait)
         if not wait_s or not self._can_wait():
             return await self._do(lambda session: look(session, wait))
         loop = asyncio.get_running_loop()
         until, pause_s = loop.time() + wait_s, _FIRST_PAUSE_S
-        with self._lines.place(queue, is_particular=is_particular, box=self._box) as place:
+        with self._lines.place(queue, is_particular=is_particular, box=self._box, key=key) as place:
             while not (wait_s == math.inf and self._lines.is_ending):
                 try:
                     result = await self._call(lambda: self._looked(look))

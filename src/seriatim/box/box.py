@@ -24,7 +24,7 @@ from seriatim.box.definitions.change import Change, Definition
 from seriatim.box.definitions.define import define
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.dialogs.transmission import transmit_defined
-from seriatim.box.leases.door import Door, Wanted
+from seriatim.box.leases.door import Door, Superseded, Wanted
 from seriatim.box.leases.taken import Principal, TakenLease
 from seriatim.box.postgres.migrate import Migration, check, find, migrate
 from seriatim.box.postgres.statements import Statements
@@ -240,8 +240,8 @@ class MessageBox(OnlyWith, Closing):
     ) -> TakenLease | None:
         """Take the next messages of a group under a lease, in a transaction of its own: nobody else gets the group until the lease ends.
 
-        A lease that runs out counts as an attempt of its first message that isn't done, as a worker's does. So does one whose answer was lost,
-        unless `attempt_id` finds it again: a caller far away should give one.
+        A lease that runs out counts as an attempt of its first message that isn't done, as a worker's does. So does one whose answer was
+        lost, unless `attempt_id` finds it again: a caller far away should give one, or lost answers stop a group.
 
         Args:
             queue: its name.
@@ -265,9 +265,11 @@ class MessageBox(OnlyWith, Closing):
         """
         wanted = Wanted.checked(queue, limit, lease, group, attempt_id, max_bytes)
         door = Door(self._access, principal)
-        with door.attempt(wanted), self.session() as session:
-            return door.look(session, wanted, wait)
-        return None
+        try:
+            with door.attempt(wanted), self.session() as session:
+                return door.look(session, wanted, wait)
+        except Superseded:
+            return None
 
     def leased(self, lease_id: UUID | str, *, principal: Principal | None = None) -> TakenLease:
         """A handle of a lease by its id, to act on it from any process; its calls say whether it is over. Nothing is asked before.
@@ -299,7 +301,7 @@ class MessageBox(OnlyWith, Closing):
         # Made first: the generator of the messages may need a connection itself.
         publisher = Publisher(
             self._access, messages, delay=delay, visible_at=visible_at, wait=wait, unique=unique, unrouted=unrouted,
-            own=True, once=True,
+            own=True, once=True, here=True,
         )  # fmt: skip
         with self._transaction() as transaction:
             return publisher.publish(transaction)

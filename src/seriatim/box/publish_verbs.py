@@ -82,7 +82,7 @@ class PublishVerbs(ABC):
         messages, carried = self._stamped(messages, cause)
         return self._published(Publisher(
             self._access, messages, delay=delay, visible_at=visible_at, wait=wait, unique=unique, unrouted=unrouted,
-            own=self._own, carried=carried, in_hand=self._on_way,
+            own=self._own, carried=carried, in_hand=self._on_way, here=True,
         ))  # fmt: skip
 
     def request(

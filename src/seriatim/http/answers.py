@@ -68,6 +68,11 @@ class Room:
                 raise Problem(503, "too many large requests are in hand", headers={"Retry-After": "1"}) from None
             raise
 
+    async def has(self, size: int) -> None:
+        """Wait until there is room of a size."""
+        await self.take(size)
+        self.give_back(size)
+
     def give_back(self, size: int) -> None:
         """Give room back."""
         self._free += size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -69,7 +70,8 @@ class _Face:
 
     def __init__(self, box: AsyncMessageBox, prefix: str, regions: Regions | None, in_memory: int) -> None:
         self.callers = Callers(box)
-        self._room, self._prefix, self._regions = Room(in_memory), prefix, regions
+        self._room, self._looks = Room(in_memory), asyncio.Semaphore(box.connections)
+        self._prefix, self._regions = prefix, regions
 
     async def answer(self, scope: Any, receive: Receive, send: Send) -> None:
         """Answer a request: the application."""
@@ -87,7 +89,7 @@ class _Face:
                 await answer_in_pieces(send, found.status, found.kind, content, found.size)
 
     async def _answered(self, scope: Any, receive: Receive, around: AsyncExitStack) -> Answer:
-        asked = Asked(scope, receive, self._room, around, self._prefix, self._regions)
+        asked = Asked(scope, receive, self._room, self._looks, around, prefix=self._prefix, regions=self._regions)
         if len(scope["query_string"]) > _LONGEST_QUERY:
             raise Problem(414, "the query is too long")
         method, path = str(scope["method"]), bytes(scope["raw_path"])

@@ -27,12 +27,16 @@ class Asked:
         scope: Any,
         receive: Receive,
         room: Room,
+        looks: asyncio.Semaphore,
         around: AsyncExitStack,
+        *,
         prefix: str,
         regions: Regions | None = None,
     ) -> None:
         self.headers_sent: list[tuple[bytes, bytes]] = list(scope["headers"])
         self.parameters: Mapping[str, Any] = {}
+        #: Held while a run is looked for and read into memory.
+        self.looks = looks
         self.room, self.regions = room, regions
         self._receive, self._around, self._prefix = receive, around, prefix
         self._body: bytearray | None = None
@@ -58,10 +62,11 @@ class Asked:
     async def take_room(self, size: int) -> None:
         """Take room in memory until the request is answered."""
         await self.room.take(size)
-        self.keep_room(size)
+        self._around.callback(self.room.give_back, size)
 
     def keep_room(self, size: int) -> None:
-        """Keep room that was taken until the request is answered."""
+        """Take room at once until the request is answered, also if that is more than there is."""
+        self.room.give_back(-size)
         self._around.callback(self.room.give_back, size)
 
     async def body(self) -> bytearray:
@@ -88,6 +93,7 @@ class Asked:
             if not task.done():
                 task.cancel()
                 await asyncio.wait((task,))
+                leaving.result()  # the rest of the request may be wrong
                 raise Gone
             return task.result()
         finally:

@@ -56,6 +56,7 @@ class Callers:
         self._box = box
         self._known: dict[str, tuple[KnownToken, float]] = {}
         self._boxes: dict[str, AsyncMessageBox] = {}
+        self._looks: dict[str, asyncio.Future[Caller]] = {}
         #: So that strangers keep nobody out whose token was valid a moment ago: one of them at a time, and a few wait.
         self._trying, self._strangers = asyncio.Semaphore(1), 0
 
@@ -70,9 +71,12 @@ class Callers:
         found = self._known.get(secret)
         if found is not None and found[1] > time.monotonic():
             return self._caller(found[0], secret)
-        return await self.anew(secret)
+        if (look := self._looks.get(secret)) is None:  # requests with one token share a look at it
+            look = self._looks[secret] = asyncio.ensure_future(self._looked(secret))
+            look.add_done_callback(lambda done: self._looks.pop(secret) and (done.cancelled() or done.exception()))
+        return await asyncio.shield(look)
 
-    async def anew(self, secret: str) -> Caller:
+    async def _looked(self, secret: str) -> Caller:
         """Look at a token now."""
         token = await (self._box.run(_found, secret) if secret in self._known else self._tried(secret))
         if token is None:

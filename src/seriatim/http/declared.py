@@ -73,10 +73,10 @@ _WHEN: Schema = {"type": "string", "format": "date-time"}
 _POSITION: Schema = {"type": "integer", "minimum": 1, "maximum": 1_000_000}
 
 
-def _object(told: str, required: tuple[str, ...], *, more: bool = False, **properties: Schema) -> Schema:
+def _object(told: str, required: tuple[str, ...], **properties: Schema) -> Schema:
     return {
         "type": "object", "description": told, "properties": properties, "required": list(required),
-        "additionalProperties": more,
+        "additionalProperties": False,
     }  # fmt: skip
 
 
@@ -263,10 +263,10 @@ SCHEMAS: Mapping[str, Schema] = {
         then=_told(_or_null(_TEXT), "What a failure led to."),
         repeated=_told({"type": "boolean"}, "Whether the call had been made before."),
     ),
-    "Problem": _object(
+    "Problem": {
+        **_object(
         "An error, as RFC 9457 has it.",
         ("type", "title", "status", "detail", "code"),
-        more=True,
         type=_TEXT,
         title=_TEXT,
         status={"type": "integer"},
@@ -274,6 +274,8 @@ SCHEMAS: Mapping[str, Schema] = {
         code=_told(_TEXT, "The stable code of the error, as in the reference of errors."),
         remedy=_TEXT,
     ),
+        "additionalProperties": True,
+    },
 }  # fmt: skip
 
 _ERRORS: Mapping[int, tuple[str, str | None]] = {

@@ -13,10 +13,9 @@ from datetime import UTC
 from typing import Any, cast
 
 from seriatim.aio.lease import AsyncTakenLease
-from seriatim.aio.session import BegunSession
 from seriatim.box.box import MessageBox
 from seriatim.box.leases.calls import LeaseCalls
-from seriatim.box.leases.door import Door, Wanted
+from seriatim.box.leases.door import Door, Superseded, Wanted
 from seriatim.box.leases.taken import LeaseAnswer, LeasedMessage, Principal, TakenLease
 from seriatim.box.operators.tokens import find
 from seriatim.box.postgres.translate import translated
@@ -50,7 +49,10 @@ async def receive(asked: Asked, caller: Caller) -> Answer:
         queue, wanted.get("limit", 50), period_of("lease", wanted.get("lease", "30s")), wanted.get("group"),
         wanted.get("attempt_id"), wanted.get("max_bytes", MOST_BYTES),
     )  # fmt: skip
-    lease = await asked.while_there(_taken(asked, caller, options, wait_s))
+    try:
+        lease = await asked.while_there(_taken(asked, caller, options, wait_s))
+    except Superseded:  # a later call has the attempt, and its place
+        lease = None
     return Answer(204) if lease is None else Answer(200, _told(asked, lease))
 
 
@@ -58,28 +60,32 @@ async def _taken(asked: Asked, caller: Caller, wanted: Wanted, wait_s: float) ->
     """Look, and wait for the next look, until there is a lease, or the time is over."""
     box, loop = caller.box, asyncio.get_running_loop()
     door, until = Door(box.sync.access, _principal(caller)), loop.time() + wait_s
+    key = None if wanted.attempt_id is None else (door.principal, wanted.attempt_id)
     with (
         door.attempt(wanted),
-        box.lines.place(wanted.queue, is_particular=wanted.group is not None, box=box.sync) as place,
+        box.lines.place(wanted.queue, is_particular=wanted.group is not None, box=box.sync, key=key) as place,
     ):
+        looks = place.needs_look or wanted.attempt_id is not None or not wait_s
         while True:
-            await asked.room.take(MOST_BYTES)
-            size = 0
-            try:
-                lease = await _looked(asked, caller, door, wanted)
-                if lease is not None:
-                    size = min(sum(len(one.body) for one in lease.messages), MOST_BYTES)
-            finally:
-                asked.room.give_back(MOST_BYTES - size)
+            lease = await _room_and_look(asked, caller, door, wanted) if looks else None
             if lease is not None:
-                asked.keep_room(size)
                 return lease
+            looks = True
             if box.lines.is_ending:
                 raise Problem(503, "the server is ending", headers=_ENDING)
             if (left_s := until - loop.time()) <= 0:
                 return None
             await place.turn(left_s)
-    return None  # a later call has the attempt
+
+
+async def _room_and_look(asked: Asked, caller: Caller, door: Door, wanted: Wanted) -> TakenLease | None:
+    """Look when there is room in memory, and keep the room that the run takes until it is sent."""
+    async with asked.looks:
+        await asked.room.has(MOST_BYTES)
+        lease = await _looked(asked, caller, door, wanted)
+        if lease is not None:
+            asked.keep_room(min(sum(len(one.body) for one in lease.messages), MOST_BYTES))
+        return lease
 
 
 async def _looked(asked: Asked, caller: Caller, door: Door, wanted: Wanted) -> TakenLease | None:
@@ -90,7 +96,7 @@ async def _looked(asked: Asked, caller: Caller, door: Door, wanted: Wanted) -> T
                 raise Problem(401, "the token isn't valid any more", code="token")
         return lease
 
-    async with cast("BegunSession", caller.box.session()) as session:
+    async with caller.box.session() as session:
         lease = await session.run(look)
         if lease is not None and asked.has_left():
             raise Gone  # and the transaction is rolled back

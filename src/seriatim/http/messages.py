@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from seriatim.box.definitions.definition import QueueOfRegions
 from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.publish_result import Published
 from seriatim.box.session import Session
@@ -17,7 +18,7 @@ from seriatim.box.views.message_status import MessageState, MessageStatus
 from seriatim.http.answers import Answer, json_answer
 from seriatim.http.asked import Asked
 from seriatim.http.callers import Caller
-from seriatim.http.declared import BATCH_TYPE, EVENT_TYPE
+from seriatim.http.declared import BATCH_TYPE, EVENT_TYPE, LONGEST_WAIT_S
 from seriatim.http.events import Event, binary_event, is_binary, json_event, media_type, structured_event
 from seriatim.http.problems import Problem
 from seriatim.http.reading import Member, as_text, checked, items, json_of, members, moment_of
@@ -62,7 +63,7 @@ async def publish(asked: Asked, caller: Caller) -> Answer:
         return await _requested(asked, caller, given, options, is_batch=is_batch)
     if not given:
         return json_answer(200, {"messages": []})
-    taken = await _in_session(caller, given, options)
+    taken = await _in_session(asked, caller, given, options)
     found = {one.result for one in taken}
     status = 201 if "new" in found else 202 if "unrouted" in found else 200
     if is_batch:
@@ -93,7 +94,9 @@ def _declared(session: Session) -> Mapping[str, Collection[str]]:
     return {name: kind.properties for name, kind in definitions.types.items()}
 
 
-async def _in_session(caller: Caller, given: Sequence[_Given], options: Mapping[str, Any]) -> list[_Taken]:
+async def _in_session(
+    asked: Asked, caller: Caller, given: Sequence[_Given], options: Mapping[str, Any]
+) -> list[_Taken]:
     def publish(session: Session) -> list[_Taken]:
         taken: list[_Taken] = []
         declared: Mapping[str, Collection[str]] = {}
@@ -111,8 +114,21 @@ async def _in_session(caller: Caller, given: Sequence[_Given], options: Mapping[
             taken += _taken(published)
         return taken
 
-    async with caller.box.session() as session:
-        return await session.run(publish)
+    try:
+        async with caller.box.session() as session:
+            return await session.run(publish)
+    except QueueOfRegions as found:
+        if (regions := asked.regions) is None:
+            raise
+        caller.check("publish", found.where)
+        messages = [one.message for one in given if isinstance(one.message, Message)]
+        if len(messages) < len(given) or options:
+            raise Problem(
+                422, "messages for a queue of two regions are plain JSON, without parameters",
+                remedy="send them in a request of their own",
+            ) from None  # fmt: skip
+        await caller.box.run(lambda _: regions.publish(messages))
+        return [_Taken(message.message_id, "new", [found.where], {}, None) for message in messages]
 
 
 def _taken(published: Published) -> list[_Taken]:
@@ -211,7 +227,8 @@ async def status(asked: Asked, caller: Caller) -> Answer:
     """The state of a message, in the queues of the token."""
     id_, source = asked.parameters["id"], asked.parameters.get("source")
     space = None if source is None else f"{caller.token.id_space}/{_space_of(source)}"
-    found = await asked.while_there(caller.box.status_of(id_, wait=asked.parameters.get("wait"), id_space=space))
+    wait_s = min(asked.parameters.get("wait", 0.0), LONGEST_WAIT_S)
+    found = await asked.while_there(caller.box.status_of(id_, wait=wait_s, id_space=space))
     told = _told(found, {*caller.token.publish, *caller.token.receive})
     if found.state is MessageState.UNKNOWN:
         raise Problem(404, f"there is no message {id_!r:.80}", code="not-found", state=found.state.value)

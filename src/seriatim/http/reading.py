@@ -220,8 +220,8 @@ def parameters(
             raise Problem(400, f"the parameter {name} is there twice")
         found[name] = _value(known[name], text)
     for one in operation.parameters:
-        if one.where == "header" and (text := headers.get(one.name.lower())) is not None:
-            found[one.name] = _value(one, text)
+        if one.where == "header" and (sent := headers.get(one.name.lower())) is not None:
+            found[one.name] = _value(one, sent)
     for one in operation.parameters:
         if one.where == "path":
             found[one.name] = _value(one, path[one.name])

@@ -21,7 +21,7 @@ from seriatim.box.views.bulk_operations import BulkFilter, bulk_operations_of
 from seriatim.box.views.connections import FORGOTTEN_S
 from seriatim.box.views.needs import OpenTransaction, StoppedGroups
 from seriatim.box.views.queue_counts import QueueCounts, counts_of
-from seriatim.box.views.workers import WorkerFilter, WorkerView, workers_of
+from seriatim.box.views.workers import WorkerFilter, WorkerView, judges_of, workers_of
 from seriatim.operations.finding import Finding, State
 from seriatim.operations.groups import groups, groups_by_error, standing
 from seriatim.operations.period import period_of
@@ -373,6 +373,23 @@ def _workers(work: Work) -> Finding:
     return Finding("workers", State.WARNING, _listed(told), remedy)
 
 
+def _judges(work: Work) -> Finding:
+    with work.box.access.transaction() as transaction:
+        there = [one for one in judges_of(transaction) if one.is_there]
+        asked = transaction.value("asked_in_vain")
+    if there or not asked:
+        told = (
+            f"{counted(len(there), 'process', 'processes')} judge for receivers in SQL"
+            if there
+            else "nobody receives in SQL"
+        )
+        return Finding("judges", State.OK, told)
+    told = (
+        f"programs receive in SQL, and nobody judges what has arrived: {_listed([f'queue {one!r}' for one in asked])}"
+    )
+    return Finding("judges", State.WRONG, told, "start seriatim serve")
+
+
 def _has_ended(worker: WorkerView) -> bool:
     """Whether the process was on this machine, and is gone: it was killed, and nothing of it has to be ended."""
     if worker.host != socket.gethostname():
@@ -534,6 +551,7 @@ CHECKS: dict[str, Callable[[Work], Finding]] = {
     "oldest": _oldest,
     "at work": _at_work,
     "workers": _workers,
+    "judges": _judges,
     "subscriptions": _subscriptions,
     "transactions": _transactions,
     "pipelines": _pipelines,

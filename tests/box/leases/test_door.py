@@ -1,8 +1,11 @@
 """The door: a run of one group under a lease, and the calls on it, from any process."""
 
+import asyncio
+
 import pytest
 
 import seriatim as sq
+from seriatim.operations.grants import grant
 
 
 def defined(box, **given):
@@ -58,7 +61,9 @@ def test_what_ends_a_lease(box):
     with pytest.raises(sq.LeaseLost):
         lease.complete()
     lease = box.lease("orders")
-    assert [(m.message_id, m.attempt) for m in lease.messages] == [("a-1", 2)]  # a message that failed before comes alone
+    assert [(m.message_id, m.attempt) for m in lease.messages] == [
+        ("a-1", 2)
+    ]  # a message that failed before comes alone
     dead = lease.dead_letter(1, "not ours")
     assert dead.then == "dead"
     lease = box.lease("orders")
@@ -148,3 +153,84 @@ def test_sets_and_queues_without_groups(box):
     lease.complete(1)
     lease.give_back()
     assert len(box.lease("any")) == 1
+
+
+def test_results_take_the_places_of_their_causes_at_a_gate(box):
+    box.define(
+        sq.MessageType("order", properties={"customer": "string", "n": "long"}),
+        sq.MessageType("result", properties={"customer": "string", "n": "long"}),
+        sq.Queue("orders", policy=sq.Fifo(), group="customer", gate="results"),
+        sq.Queue("results", policy=sq.Standard(), group="origin_group", sequence="origin_ordinal"),
+        sq.Subscription("orders", where="type = 'order'", to="orders"),
+        sq.Subscription("results", where="type = 'result'", to="results"),
+    )
+    box.publish([order("a", n) for n in range(3)])
+    lease = box.lease("orders")
+    with pytest.raises(sq.UsageError, match="doesn't say from which"):
+        lease.complete(publish=[result("a", 0)])
+    with pytest.raises(sq.UsageError, match="position 3"):
+        lease.complete(2, publish=[(3, result("a", 2))])
+    lease.complete(2, publish=[(2, result("a", 1)), sq.Answer(lease.messages[0], result("a", 0))])
+    lease.complete(3, publish=[result("a", 2)])
+    with box.session() as tx:
+        found = [(m.context["n"], m.context["correlation_id"]) for m in tx.receive("results", limit=9)]
+    assert found == [(0, "a-0"), (1, "a-1"), (2, "a-2")]
+
+
+def test_a_later_call_of_the_same_attempt_takes_the_place_of_the_first(box):
+    defined(box)
+
+    async def both(asynchronous):
+        first = asyncio.create_task(asynchronous.lease("orders", wait="30s", attempt_id="x"))
+        await asyncio.sleep(0)
+        while not box.access.attempts:  # noqa: ASYNC110 -- until it waits
+            await asyncio.sleep(0.01)
+        second = asyncio.create_task(asynchronous.lease("orders", wait="30s", attempt_id="x"))
+        assert await first is None
+        await asynchronous.publish(order("a", 1))
+        lease = await second
+        assert [m.message_id for m in lease.messages] == ["a-1"]
+        assert (await lease.complete()).over
+        with pytest.raises(sq.LeaseLost):
+            await asynchronous.leased(lease.id).renew()
+
+    async def run():
+        async with sq.AsyncMessageBox(box) as asynchronous:
+            await asyncio.wait_for(both(asynchronous), 60)
+
+    asyncio.run(run())
+    assert not box.access.attempts
+
+
+def test_a_role_receives_by_its_rights_and_sees_no_other_roles_leases(box):
+    defined(box)
+    box.publish([order(customer, 1) for customer in "ab"])
+    with box.session() as tx:
+        tx.connection.execute("CREATE ROLE lease_holder")
+    grant(box, "lease_holder", receive=["orders"])
+    principal = sq.Principal("app", role="lease_holder")
+    lease = box.lease("orders", attempt_id="x", principal=principal)
+    with pytest.raises(sq.LeaseLost):
+        box.leased(lease.id, principal=sq.Principal("app")).complete()
+    assert box.lease("orders", attempt_id="x").group != lease.group
+    assert box.leased(lease.id, principal=principal).complete().over
+    with pytest.raises(sq.EnvironmentProblem):
+        box.lease("results", principal=principal)
+
+
+def test_what_isnt_leased(box):
+    defined(box)
+    for given in (
+        {"lease": 0},
+        {"lease": "2d"},
+        {"attempt_id": ""},
+        {"attempt_id": "x" * 257},
+        {"max_bytes": 0},
+        {"limit": 0},
+    ):
+        with pytest.raises(sq.UsageError):
+            box.lease("orders", **given)
+    with pytest.raises(sq.UsageError):
+        box.leased("no id")
+    box.publish([sq.Message(type="order", body=bytes(1000), context={"customer": "a", "n": n}) for n in range(5)])
+    assert len(box.lease("orders", max_bytes=2500)) == 2

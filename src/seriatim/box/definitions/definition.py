@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
-from seriatim.errors import ActionRefused, NotFound, SchemaMismatch, shown
+from seriatim.errors import ActionRefused, NotFound, SchemaMismatch, UsageError, shown
 from seriatim.kernel.groups.policy import Fifo, UnitOfWork, Unordered
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
@@ -18,12 +18,16 @@ from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.message_type import MessageType
 
-__all__ = ["ALL", "BoxQueue", "BoxSubscription", "BrokenDefinition", "Definitions"]
+__all__ = ["ALL", "BoxQueue", "BoxSubscription", "BrokenDefinition", "Definitions", "QueueOfRegions"]
 
 #: More messages than any set has.
 ALL = 2**31 - 2
 
 _Derived = TypeVar("_Derived")
+
+
+class QueueOfRegions(UsageError):
+    """A message for a queue of two regions was published to one box alone. `where`: the queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,14 @@ class BoxQueue:
                 f"queue {self.declared.name!r} is in another box, and what waits in it here is sent there",
                 remedy=f"receive from queue {self.declared.at.queue or self.declared.name!r} in the box of link {self.declared.at.link!r}",
             )
+
+    def published_here(self) -> QueueOfRegions:
+        """The error of publishing to one box alone, for a queue of two regions."""
+        return QueueOfRegions(
+            f"the queue is one of the regions {self.regions!r}, which number its messages together",
+            where=self.declared.name,
+            remedy="publish with Regions.publish; over HTTP to seriatim serve --http with --regions FILE",
+        )
 
     @cached_property
     def has_groups(self) -> bool:
@@ -236,6 +248,11 @@ class Definitions:
     def limited(self) -> Mapping[int, BoxQueue]:
         """The queues that may be full, by their ids."""
         return {one.queue_id: one for one in self.queues.values() if one.most is not None}
+
+    @cached_property
+    def regional(self) -> Mapping[int, BoxQueue]:
+        """The queues of two regions, by their ids."""
+        return {one.queue_id: one for one in self.queues.values() if one.regions is not None}
 
     @cached_property
     def collecting(self) -> frozenset[str]:

@@ -32,8 +32,6 @@ __all__ = ["LeaseCalls", "period_of"]
 
 #: The longest lease, microseconds: a day.
 _LONGEST_US = 86_400 * 10**6
-#: What a call does with the part of a delivery that isn't done: it ends it, and returns what to tell.
-_Ending = Callable[[Transaction, Delivery], LeaseAnswer]
 
 
 class Handle(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -68,6 +68,7 @@ class Door:
     def __init__(self, access: Access, principal: Principal | None) -> None:
         self._access = access
         self._calls = LeaseCalls(access, principal)
+        self.principal = self._calls.principal
 
     def lease_of(self, lease_id: UUID | str) -> TakenLease:
         """A handle of a lease by its id; nothing is asked."""
@@ -83,8 +84,7 @@ class Door:
         if wanted.attempt_id is not None:
             self._access.attempts[place] = wanted
         try:
-            with suppress(Superseded):
-                yield
+            yield
         finally:
             if self._access.attempts.get(place) is wanted:
                 del self._access.attempts[place]

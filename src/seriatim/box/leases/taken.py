@@ -48,7 +48,7 @@ def leased_message(message: Received, position: int) -> LeasedMessage:
     return LeasedMessage(position=position, **{name: getattr(message, name) for name in _FIELDS})
 
 
-#: What a completion publishes: a message; an `Answer`, which names the message that causes it; or the position of that message, and the result.
+#: What a completion publishes: a message; an `Answer`, which names the message that causes it; or the position of that message with it.
 Result = Message | tuple[int, Message]
 
 
@@ -77,7 +77,7 @@ class TakenLease:
     """A lease on a run of messages of one group, until it ends or runs out. `MessageBox.lease` gives it, `MessageBox.leased` finds it.
 
     Positions count from 1, and stay as they are, whatever is done. A call whose answer was lost can be repeated for an hour: it returns the
-    stored answer, and changes nothing. `fail`, `postpone`, `dead_letter` and `give_back` end the lease; so does `complete` of the last message.
+    stored answer, and changes nothing. `fail`, `postpone`, `dead_letter` and `give_back` end the lease; so does `complete` of its last one.
     Threads may share it.
 
     Attributes:
@@ -112,8 +112,8 @@ class TakenLease:
     def complete(self, through: int | None = None, publish: Iterable[Result] = ()) -> LeaseAnswer:
         """Complete all messages through a position, and publish their results, in one transaction.
 
-        Results carry their cause's origin, as a handler's do. Where several messages are completed at once on the way to a gate, each result
-        names its cause: ``(position, message)``, or ``sq.Answer(lease.messages[2], message)``.
+        Results carry their cause's origin, as a handler's do. Where several messages on the way to a gate are completed at once, each
+        result names its cause: ``(position, message)``, or ``sq.Answer(lease.messages[2], message)``.
 
         Args:
             through: the position of the last message that is done; None: all of the delivery.

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from psycopg import errors, sql
 
@@ -122,7 +123,7 @@ def _queue_ids(transaction: Transaction, names: Iterable[str]) -> list[int]:
     return sorted({definitions.known_queue(checked_text(name, "a queue's name")).queue_id for name in names})
 
 
-def _let_become(transaction: Transaction, role: str, server: str | None) -> object:
+def _let_become(transaction: Transaction, role: str, server: str | None) -> Any:
     """See that the server's role may become the role of a token, and has none of its rights otherwise; return what is known of both."""
     facts = transaction.maybe("token_roles", role=role, server=server, schema=transaction.schema)
     if facts is None:

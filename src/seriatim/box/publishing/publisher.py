@@ -90,6 +90,7 @@ class Publisher:
         unrouted: str | None = None,
         carried: bool = False,
         in_hand: Sequence[int] = (),
+        here: bool = False,
         is_request: bool = False,
     ) -> None:
         self._access = access
@@ -106,6 +107,8 @@ class Publisher:
         self._carried = carried
         #: The entries whose results the messages are, if they are on the way to a gate.
         self._in_hand = in_hand
+        #: Whether an application gives them to this box: a queue of two regions refuses that.
+        self._here = here
         self._is_request = is_request
         self._unrouted = access.unrouted if unrouted is None else checked_unrouted(unrouted)
 
@@ -247,6 +250,10 @@ class Publisher:
         routed = router.route(messages, moment, looking(transaction), carried=self._carried)
         if routed.entries.keys is not None:
             check_keys(routed.entries, routed.typed.messages)
+        if self._here and definitions.regional:
+            for queue_id in routed.entries.queue_ids:
+                if (queue := definitions.regional.get(queue_id)) is not None:
+                    raise queue.published_here()
         if has_slips(routed):
             routed = with_awaited(transaction, routed)
             # By the call, or the opening of the box; or by the settings of the box.

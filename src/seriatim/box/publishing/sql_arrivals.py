@@ -203,6 +203,9 @@ def _permitted(routed: Routed, pending: Sequence[_Pending], definitions: Definit
             continue
         if not router_of(definitions).is_roles_own(by):  # a role's subscription doesn't need the publisher's right
             wrong.setdefault(row, f"the role {arrival.publisher!r} may not publish to queue {names[queue_id]!r}")
+    for row, queue_id in zip(entries.places, entries.queue_ids, strict=True):
+        if (regional := definitions.regional.get(queue_id)) is not None:
+            wrong.setdefault(row, str(regional.published_here()))
     return without(routed, wrong)
 
 

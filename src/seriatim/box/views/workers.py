@@ -10,7 +10,7 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.views import listing
 from seriatim.box.views.listing import Listing
 
-__all__ = ["WorkView", "WorkerFilter", "WorkerView", "workers_of"]
+__all__ = ["JudgeView", "WorkView", "WorkerFilter", "WorkerView", "judges_of", "workers_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,34 @@ class WorkerView:
     rate: float | None
     busy: int
     in_hand: tuple[WorkView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeView:
+    """A process that judges for receivers in SQL.
+
+    Args:
+        name: its name.
+        host: the name of its machine.
+        pid: its process id there.
+        role: the database role with which it judges.
+        started_at: since when.
+        seen_at: the time at which it told of itself last.
+        is_there: whether that was lately, and its connection is open.
+    """
+
+    name: str
+    host: str
+    pid: int
+    role: str
+    started_at: datetime
+    seen_at: datetime
+    is_there: bool
+
+
+def judges_of(transaction: Transaction) -> list[JudgeView]:
+    """The processes that judge."""
+    return transaction.rows("judges_here", JudgeView)
 
 
 @dataclass(frozen=True, slots=True)

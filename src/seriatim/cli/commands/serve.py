@@ -97,33 +97,23 @@ def serve(
     Queues that are defined, or turned on or off, in the meantime are followed within seconds.
     """
     files = {"--certificate": certificate, "--key": key, "--authority": authority}
-    missing = [name for name, path in files.items() if path is None]
-    if listen is None and len(missing) < len(files):
-        raise UsageError("certificates are for --listen", remedy="add --listen HOST:PORT, or leave them out")
-    if listen is not None and missing:
-        raise UsageError(f"--listen needs {', '.join(missing)}", remedy="paths of PEM files")
-    if http is None and (no_readers or http_certificate or http_key or http_prefix):
-        raise UsageError("there would be nothing to serve over HTTP", remedy="add --http HOST:PORT")
-    if no_readers and (queues or listen is not None):
-        raise UsageError("--no-readers serves callers over HTTP only", remedy="leave --queue and --listen out")
+    over_http = {"prefix": http_prefix, "certificate": http_certificate, "key": http_key}
+    _check(files, listen, http, alone=no_readers, is_given=any(over_http.values()), more=bool(queues or listen))
     log_to_stderr(log_level, log_format)
     limits = Limits(1, pace=Pace(run_length, turn_limit=turn_limit))
     with opened_patiently(dsn, schema, waits=not no_wait) as box, _regions(regions_file, box) as regions:
         if box is None:
             return
-        links = (
-            None
-            if listen is None
-            else LinkServer(box, listen, certificate=str(certificate), key=str(key), authority=str(authority))
-        )
-        doors: list[Any] = [] if links is None else [links]
+        doors: list[Any] = []
+        told: list[str] = []
+        if listen is not None:
+            doors.append(LinkServer(box, listen, certificate=str(certificate), key=str(key), authority=str(authority)))
+            told.append(f"other boxes find this one at {doors[-1].address}")
         if http is not None:
             # The faces don't import each other: this one starts the other by its name, as it would start a program.
-            face = import_module("seriatim.http.serving").HttpServer(
-                box, http, prefix=http_prefix, certificate=http_certificate, key=http_key, connections=http_connections,
-                regions=regions,
-            )  # fmt: skip
-            doors.append(face)
+            server = import_module("seriatim.http.serving").HttpServer
+            doors.append(server(box, http, connections=http_connections, regions=regions, **over_http))
+            told.append(f"callers over HTTP find it at {doors[-1].address}")
         serving = Serve(
             box,
             queues,
@@ -136,25 +126,38 @@ def serve(
             ports=ports_of(box, ports),
             reads=not no_readers,
         )
-        found = () if no_readers else queues or [one.queue for one in activations(box)]
-        what = (
-            "answering callers over HTTP"
-            if no_readers
-            else f"serving {', '.join(found)}"
-            if found
-            else "no queue has an activation yet; queues that get one will be served"
-        )
-        if links is not None:
-            click.echo(f"other boxes find this one at {links.address}", err=True)
-        if http is not None:
-            click.echo(f"callers over HTTP find it at {face.address}", err=True)
-        click.echo(f"{what}; Ctrl-C stops it", err=True)
+        told.append(f"{_what(box, queues, alone=no_readers)}; Ctrl-C stops it")
         if serving.ports:
-            click.echo(f"receiving through {', '.join(one.name for one in serving.ports)}", err=True)
+            told.append(f"receiving through {', '.join(one.name for one in serving.ports)}")
         if regions is not None:
-            click.echo(f"tending the regions {regions.name}", err=True)
+            told.append(f"tending the regions {regions.name}")
+        for line in told:
+            click.echo(line, err=True)
         with telling_work(metrics, box, None, serving):
             serving.run()
+
+
+def _check(
+    files: dict[str, str | None], listen: str | None, http: str | None, *, alone: bool, is_given: bool, more: bool
+) -> None:
+    """See that options don't contradict each other."""
+    missing = [name for name, path in files.items() if path is None]
+    if listen is None and len(missing) < len(files):
+        raise UsageError("certificates are for --listen", remedy="add --listen HOST:PORT, or leave them out")
+    if listen is not None and missing:
+        raise UsageError(f"--listen needs {', '.join(missing)}", remedy="paths of PEM files")
+    if http is None and (alone or is_given):
+        raise UsageError("there would be nothing to serve over HTTP", remedy="add --http HOST:PORT")
+    if alone and more:
+        raise UsageError("--no-readers serves callers over HTTP only", remedy="leave --queue and --listen out")
+
+
+def _what(box: MessageBox, queues: tuple[str, ...], *, alone: bool) -> str:
+    if alone:
+        return "answering callers over HTTP"
+    if found := queues or [one.queue for one in activations(box)]:
+        return f"serving {', '.join(found)}"
+    return "no queue has an activation yet; queues that get one will be served"
 
 
 @contextmanager

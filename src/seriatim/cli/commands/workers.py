@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from seriatim.box.box import MessageBox
 from seriatim.cli.options.listing import list_command
 from seriatim.cli.shown.table import Table
 from seriatim.operations import workers as operations
@@ -10,4 +11,11 @@ from seriatim.operations.tables import workers as declared
 __all__ = ["WORKER", "workers"]
 
 WORKER = Table.of(declared.WORKER)
-workers = list_command("workers", operations.workers, WORKER)
+
+
+def _judges(box: MessageBox) -> str:
+    told = [f"{one.pid} on {one.host}" for one in operations.judges(box) if one.is_there]
+    return f"judging for receivers in SQL: {', '.join(told) or 'nobody'}"
+
+
+workers = list_command("workers", operations.workers, WORKER, beside=_judges)

@@ -14,6 +14,7 @@ from uuid import uuid4
 from seriatim.box.box import MessageBox
 from seriatim.box.measures import Snapshot
 from seriatim.box.workers.heartbeat import Process
+from seriatim.box.workers.judge import judging
 from seriatim.box.workers.reader_slots import Slots
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.pipeline.declared.error_class import FaultKinds
@@ -28,7 +29,6 @@ from seriatim.runtime.processes.transmitter import TransmitterThread
 from seriatim.runtime.regional.tending import TendingThread
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.chores import Chores
-from seriatim.runtime.workers.judge import judging
 from seriatim.runtime.workers.scoreboard import Work
 
 __all__ = ["Serve"]
@@ -130,18 +130,14 @@ class Serve:
                 if self._receiving is not None:
                     self._receiving.begin()
                 while not self._stop.requested:
-                    if slots is not None:
-                        self._look(slots)
-                    else:
-                        self.looked = time.monotonic()
+                    self._look(slots)
                     for part in parts:
                         part.look()
                     self._stop.wait(_LOOK_S)
             finally:
                 if self._receiving is not None:
                     self._receiving.end()
-                if slots is not None:
-                    self._end(slots)
+                self._end(slots)
                 for part in parts:
                     part.end()
                 for door in self._doors:
@@ -169,8 +165,11 @@ class Serve:
         """Return the parts beside its readers that stand still, in words. Thread-safe."""
         return [text for one in (self._tending, self._receiving) if one is not None for text in one.late()]
 
-    def _look(self, slots: Slots) -> None:
-        """Update each queue's pool of readers."""
+    def _look(self, slots: Slots | None) -> None:
+        """Update each queue's pool of readers; without slots there are none."""
+        if slots is None:
+            self.looked = time.monotonic()
+            return
         try:
             numbered = {slot.queue_id: slot for slot in slots.look() if not self._queues or slot.queue in self._queues}
             for queue_id, slot in numbered.items():
@@ -202,14 +201,14 @@ class Serve:
             del self._pools[queue_id]
             slots.leave(queue_id, 0)
 
-    def _end(self, slots: Slots) -> None:
+    def _end(self, slots: Slots | None) -> None:
         """Ask all readers to end, and wait, keeping their slots; a supervisor ends readers that don't."""
         for pool in self._pools.values():
             pool.end()
         left = list(self._pools.values())
         due = time.monotonic()
         while left:
-            if time.monotonic() >= due:
+            if slots is not None and time.monotonic() >= due:
                 due = time.monotonic() + _KEEP_S
                 with suppress(SeriatimError):
                     slots.look()  # without a look the slots would be lost

@@ -21,9 +21,9 @@ from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views.clocks import ahead_s, apart
 from seriatim.box.workers.heartbeat import Process, Report, WorkerOrders, beat, forget
+from seriatim.box.workers.judge import judging
 from seriatim.errors import SeriatimError, Unavailable
 from seriatim.pipeline.text.log_fields import fields
-from seriatim.runtime.workers.judge import judging
 from seriatim.runtime.workers.scoreboard import Scoreboard
 
 __all__ = ["Heartbeat", "Member", "Reporting"]

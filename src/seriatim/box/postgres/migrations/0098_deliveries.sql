@@ -46,3 +46,9 @@ CREATE UNLOGGED TABLE {schema}.judges (
     since timestamptz NOT NULL DEFAULT clock_timestamp(),
     seen_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
+
+-- Queues from which somebody received in SQL while nobody judged, until a judge is there.
+CREATE UNLOGGED TABLE {schema}.unjudged (
+    queue_id integer PRIMARY KEY,
+    since timestamptz NOT NULL DEFAULT clock_timestamp()
+);

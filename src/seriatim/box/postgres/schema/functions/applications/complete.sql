@@ -12,7 +12,9 @@ BEGIN
     IF lease.answer IS NOT NULL THEN
         RETURN lease.answer;
     END IF;
-    PERFORM {schema}.settle_through(lease, lease.at);
+    PERFORM {schema}.settle_through(
+        lease.queue_id, lease.token, lease.incarnation, lease.entry_ids, lease.ordinals, lease.lates, lease.done, lease.at
+    );
     RETURN {schema}.note_answer(
         delivery, holder, 'complete', lease.at, said, answer, lease.at, lease.at = cardinality(lease.entry_ids)
     );

@@ -24,7 +24,9 @@ BEGIN
     IF lease.answer IS NOT NULL THEN
         RETURN lease.answer;
     END IF;
-    PERFORM {schema}.settle_through(lease, at - 1);
+    PERFORM {schema}.settle_through(
+        lease.queue_id, lease.token, lease.incarnation, lease.entry_ids, lease.ordinals, lease.lates, lease.done, at - 1
+    );
     UPDATE {schema}.leases SET told = told, expires_at = clock_timestamp() WHERE token = lease.token;
     PERFORM {schema}.call_judges(lease.queue_id);
     RETURN {schema}.note_answer(delivery, holder, 'fail', at, said, '{"then": "judged"}', at - 1, TRUE);

@@ -1,16 +1,14 @@
--- Complete the messages of a lease through a position, as `at_lease` has returned it.
-CREATE OR REPLACE FUNCTION {schema}.settle_through(lease record, through integer) RETURNS void
+-- Complete the messages of a lease through a position; the other arguments are as `at_lease` has returned them.
+CREATE OR REPLACE FUNCTION {schema}.settle_through(
+    of_queue integer, of_token bigint, of_incarnation integer, entry_ids bigint[], ordinals bigint[], lates boolean[],
+    done integer, through integer
+) RETURNS void
 AS $function$
-DECLARE
-    begun integer := lease.done + 1;
 BEGIN
-    IF through >= begun AND {schema}.settle_lease(lease.queue_id, lease.token, through - lease.done, FALSE) THEN
+    IF through > done AND {schema}.settle_lease(of_queue, of_token, through - done, FALSE) THEN
         PERFORM {schema}.complete_entries(
-            lease.queue_id, lease.entry_ids[begun:through], lease.ordinals[begun:through], lease.lates[begun:through],
-            lease.incarnation, (
-                SELECT place.definition ->> 'keep' FROM {schema}.queues AS place
-                WHERE place.queue_id = lease.queue_id
-            )
+            of_queue, entry_ids[done + 1:through], ordinals[done + 1:through], lates[done + 1:through], of_incarnation,
+            (SELECT place.definition ->> 'keep' FROM {schema}.queues AS place WHERE place.queue_id = of_queue)
         );
     END IF;
 END

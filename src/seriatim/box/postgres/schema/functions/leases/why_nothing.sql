@@ -10,7 +10,8 @@ BEGIN
         DELETE FROM {schema}.waiters AS one WHERE one.queue_id = of_queue AND one.channel = why_nothing.channel;
         PERFORM {schema}.register(of_queue);
     END IF;
-    IF NOT {schema}.is_judged() THEN
+    IF NOT EXISTS (SELECT FROM {schema}.judges_here() AS one WHERE one.is_there) THEN
+        INSERT INTO {schema}.unjudged (queue_id) VALUES (of_queue) ON CONFLICT DO NOTHING;
         RETURN 'nobody judges this box: start seriatim serve';
     END IF;
     IF NOT EXISTS (SELECT FROM {schema}.to_route)

@@ -11,6 +11,7 @@ BEGIN
     VALUES (of_process, {schema}.caller(), its_name, its_host, its_pid, its_backend)
     ON CONFLICT (process_id) DO UPDATE SET seen_at = clock_timestamp(), backend = excluded.backend
     WHERE known.role = excluded.role;
+    DELETE FROM {schema}.unjudged;
     DELETE FROM {schema}.judges AS known WHERE known.seen_at < clock_timestamp() - interval '1 hour';
 END
 $function$;

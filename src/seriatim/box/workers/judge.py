@@ -70,7 +70,7 @@ def _judge(box: MessageBox, process: Process, ends: threading.Event, heard: int)
                 _LOG.warning("judging is interrupted: %s", error, extra=fields("judging_interrupted", error=str(error)))
             told = str(error)
             ends.wait(_PAUSE_S)
-        except Exception:
+        except Exception:  # noqa: BLE001 -- whatever it is, the next look may do
             _LOG.exception("judging failed", extra=fields("judging_interrupted", error=""))
             ends.wait(_PAUSE_S)
 

@@ -1,0 +1,126 @@
+"""``seriatim serve --http`` and ``seriatim token``: as commands, with TLS, and alone."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import ssl
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from seriatim.cli.main import main
+from tests.certificates import Authority
+from tests.command import command, environment
+from tests.http.test_deliveries import ORDERS, order
+from tests.soak import sized
+
+
+def invoked(box, *words):
+    return CliRunner().invoke(main, [*words, "--dsn", box.dsn, "--schema", box.schema])
+
+
+@contextmanager
+def served(box, *words):
+    """The address at which the command answers."""
+    started = command("serve", "--http", "127.0.0.1:0", *words, "--dsn", box.dsn, "--schema", box.schema)
+    with subprocess.Popen(
+        started, stderr=subprocess.PIPE, text=True, env=environment() | {"PYTHONUNBUFFERED": "1"}
+    ) as process:
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if "callers over HTTP find it at" in line:
+                break
+        else:
+            pytest.fail("".join(said))
+        try:
+            yield line.split()[-1], process.pid
+        finally:
+            os.kill(process.pid, signal.SIGTERM)
+            process.communicate(timeout=60)
+        assert process.returncode == 0
+
+
+def test_a_token_is_created_listed_and_revoked_by_the_command(filled):
+    made = invoked(filled, "token", "create", "shop", "--role", "app", "--publish", "orders", "--expires", "90d")
+    assert made.exit_code == 0, made.output
+    assert made.stdout.startswith("sq_")
+    assert "shop" in invoked(filled, "token", "list").stdout
+    assert '"publish": [' in invoked(filled, "token", "list", "--json").stdout
+    assert invoked(filled, "token", "create", "mighty", "--role", "seriatim", "--publish", "orders").exit_code == 2
+    assert invoked(filled, "token", "revoke", "shop").exit_code == 0
+    assert invoked(filled, "token", "revoke", "shop").exit_code == 2
+
+
+def test_the_command_answers_alone_with_tls_and_a_prefix(filled, tmp_path):
+    token = invoked(
+        filled, "token", "create", "shop", "--role", "app", "--publish", "orders", "--receive", "orders"
+    ).stdout.strip()
+    authority = Authority(tmp_path)
+    files = authority.issued("server")
+    with served(
+        filled,
+        "--no-readers",
+        "--http-prefix",
+        "/seriatim",
+        "--http-certificate",
+        files.certificate,
+        "--http-key",
+        files.key,
+    ) as (address, _):
+        assert address.startswith("https://")
+        assert address.endswith("/seriatim")
+        trust = ssl.create_default_context(cafile=authority.certificate)
+        with httpx.Client(
+            base_url=address, verify=trust, headers={"Authorization": f"Bearer {token}"}, timeout=60
+        ) as client:
+            filled.publish(order(1))
+            assert client.post(ORDERS, json={"wait": 5}).json()["messages"][0]["id"] == "c1-1"
+            answer = client.post("/v1/messages", json={"type": "order", "message_id": "m"})
+            assert answer.status_code in (201, 202)
+            assert client.get(str(client.base_url.copy_with(path="/v1/messages/m"))).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "words", [["--no-readers"], ["--http-key", "x"], ["--http", ":0", "--no-readers", "--queue", "orders"], ["--http", "nowhere"], ["--http", ":0", "--http-key", "x"], ["--http", ":0", "--http-prefix", "x"]]
+)  # fmt: skip
+def test_options_that_contradict_each_other_are_refused(filled, words):
+    assert invoked(filled, "serve", *words).exit_code == 2
+
+
+def held_mib(pid):
+    """The most memory that a process has held so far."""
+    with open(f"/proc/{pid}/status") as file:  # noqa: PTH123
+        return int(re.search(r"VmHWM:\s+(\d+)", file.read())[1]) // 1024
+
+
+@pytest.mark.soak
+def test_what_all_callers_get_takes_limited_room_in_memory(filled, figures):
+    callers, body = sized(500, 60, 25), b"x" * 2**20
+    token = invoked(filled, "token", "create", "shop", "--role", "app", "--receive", "orders").stdout.strip()
+    for n in range(callers):
+        filled.publish([order(at, f"c{n}", body=body) for at in range(sized(50, 9, 8))])
+    with served(filled, "--no-readers") as (address, pid):
+        before, done = held_mib(pid), []
+
+        def take():
+            with httpx.Client(base_url=address, headers={"Authorization": f"Bearer {token}"}, timeout=600) as client:
+                while True:
+                    answer = client.post(ORDERS, json={"wait": 30, "lease": "600s"})
+                    if answer.status_code != 503:
+                        break
+                done.append(len(answer.json()["messages"]))
+
+        with ThreadPoolExecutor(callers) as pool:
+            for one in [pool.submit(take) for _ in range(callers)]:
+                one.result()
+        grown = held_mib(pid) - before
+    figures(f"{callers} callers get {sum(done)} MiB of bodies together; the server grows by {grown} MiB at most")
+    assert set(done) == {8}  # a run ends before it is larger
+    assert grown < 500
