@@ -29,6 +29,7 @@ WHERE attempt_id IS NOT NULL;
 CREATE INDEX deliveries_ended ON {schema}.deliveries (ended_at);
 CREATE CONSTRAINT TRIGGER lease_at_commit AFTER INSERT ON {schema}.deliveries DEFERRABLE INITIALLY DEFERRED
 FOR EACH ROW WHEN (NEW.at_commit) EXECUTE FUNCTION {schema}.lease_at_commit();
+ALTER TABLE {schema}.deliveries ENABLE ALWAYS TRIGGER lease_at_commit;
 
 -- How the holder said that it failed: kind, error, and the wait before the next attempt; whoever finds the lease
 -- expired counts that. NULL: it ran out.
@@ -47,7 +48,7 @@ CREATE UNLOGGED TABLE {schema}.judges (
     seen_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- Queues from which somebody received in SQL while nobody judged, until a judge is there.
+-- Queues from which somebody received in SQL while no judge could be called, until one has looked.
 CREATE UNLOGGED TABLE {schema}.unjudged (
     queue_id integer PRIMARY KEY,
     since timestamptz NOT NULL DEFAULT clock_timestamp()
