@@ -489,6 +489,11 @@ class NumberedGroup(StandardGroup):
         self.suspended = True
         self.let_go(now, out)
 
+    def begin_with(self, one: Message) -> None:
+        """What it has of numbers below the first isn't late when it comes again."""
+        if self.begun_by_first_arrival and one.through >= self.next:  # type: ignore[operator]
+            self.first = min(self.first, one.number)  # type: ignore[type-var]
+
     def let_go(self, now: int, out: Outcome) -> None:
         step = self.policy.increment
         empty: list[int] = []
@@ -504,6 +509,7 @@ class NumberedGroup(StandardGroup):
                 break
             one = min(ready, key=lambda message: (message.number, message.arrival))
             self.held.remove(one)
+            self.begin_with(one)
             if one.through < self.next:
                 if not one.void:
                     out.duplicates.append(one)

@@ -6,9 +6,7 @@ import asyncio
 import threading
 from datetime import timedelta
 
-import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 from psycopg.types.json import Jsonb
 
 import seriatim as sq
@@ -18,8 +16,8 @@ from seriatim.operations import dead_letters, doctor, invariants, links
 from seriatim.operations.grants import grant
 from seriatim.testing.work import work_off
 from tests.box import roles
+from tests.box.links.pairs import order, paired
 from tests.box.shop import rows
-from tests.linked_boxes import linked, order
 
 
 @pytest.fixture
@@ -246,29 +244,27 @@ def test_another_role_finds_nothing(service):
                 stranger.reply(pending.id)
 
 
-def test_over_a_link_the_far_box_leads_the_reply_back(box, caplog):
-    north, south = linked(box)
-    with north, south:
-        first = north.request(order(1), reply="price")
-        assert "goes over link 'south', by which the other box may send to no queue here" in caplog.text
-        with psycopg.connect(box.dsn, autocommit=True) as connection:
-            connection.execute("CREATE ROLE south_road LOGIN")
-        north.define(sq.Queue("prices", sq.Unordered()))
-        links.accept(
-            north, "south", role="south_road", other=str(south.id), queues=["prices"], actor="ann", reason="replies"
-        )
-        south.define(
-            sq.Link("north", dsn=make_conninfo(north.dsn, user="south_road")),
-            sq.Queue("prices", sq.Unordered(), at="north"),
-            sq.Subscription("prices", where="type = 'price'", to="prices"),
-        )
+def test_over_a_link_the_far_box_leads_the_reply_back(databases, caplog):
+    with paired(databases) as pair:
+        near, far = pair.near, pair.far
+        near.define(pair.link())
+        first = near.request(order(1), reply="price")
+        told = "goes over link 'far', by which the other box may send to no queue here"
+        assert told in caplog.text
+        near.define(pair.link(queues=["answers"]))
+        far.define(sq.Subscription("prices", where="type = 'price'", to="answers"))
         caplog.clear()
-        second = north.request(order(2), reply="price")
-        assert "goes over link" not in caplog.text
-        links.transmit(north)
-        work_off(south, "orders", lambda message, tx: sq.Message(type="price", body=b"for " + message.body))
-        links.transmit(south)
-        assert [north.reply(one.id, wait=30).body for one in (first, second)] == [b"for 1", b"for 2"]
+        second = near.request(order(2), reply="price")
+        assert told not in caplog.text
+        links.transmit(near)
+        work_off(far, "orders", price)
+        links.transmit(far)
+        links.transmit(near)
+        assert [near.reply(one.id, wait=30).body for one in (first, second)] == [b"for 1", b"for 2"]
+
+
+def price(message, tx):
+    return sq.Message(type="price", body=b"for " + message.body, context={"customer": message.context["customer"]})
 
 
 def test_doctor_names_requests_that_nobody_answers(service):

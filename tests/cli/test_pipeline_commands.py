@@ -58,6 +58,7 @@ def list_what_stands_still(file):
     """From the report of the last batch, and by asking the run."""
     waiting = invoked("groups", "--pipeline", file, "--json")
     assert [(one["group"], one["state"], one["missing_first"]) for one in json.loads(waiting.output)] == [
+        ("four", "suspended", None),
         ("one", "suspended", None),
         ("three", "suspended", None),
         ("two", "waiting", 3),
@@ -68,20 +69,26 @@ def list_what_stands_still(file):
         ["ordered", "two", "waiting"],
     ]
     shown = invoked("group", "show", "one", "--pipeline", file)
-    assert shown.output.splitlines()[-1] == "allowed: suspend, resume, reset, abort, close, restart"
+    *_, allowed, helps = shown.output.splitlines()
+    assert allowed == "allowed: suspend, resume, reset, abort, close, restart"
+    assert helps == f"helps: seriatim group resume one --queue ordered --pipeline {file}"
 
 
 def see_what_is_there(file):
     """From the state itself, and from the operator log."""
     assert json.loads(invoked("group", "show", "two", "--pipeline", file, "--json").output)["missing_first"] == 3
-    assert "does not have a group 'four'" in invoked("group", "show", "four", "--pipeline", file).stderr
+    assert "does not have a group 'five'" in invoked("group", "show", "five", "--pipeline", file).stderr
+    told = invoked("pipeline", "show", file, "--tickets").output
+    assert "next tickets:" in told
     counts = json.loads(invoked("pipeline", "show", file, "--json").output)
+    assert "tickets" not in counts
     found = [counts[name] for name in ("running", "held", "held_groups", "holes", "queued")]
     assert found == [False, 1, 1, 1, 0]
     (ordered,) = counts["destinations"]
-    assert [ordered[name] for name in ("queue", "released", "held", "groups")] == ["ordered", 4, 1, 3]
+    assert [ordered[name] for name in ("queue", "released", "held", "groups")] == ["ordered", 4, 1, 4]
     events = json.loads(invoked("events", "--pipeline", file, "--json").output)
     assert sorted((one["group"], one["kind"], one["first"], one["actor"]) for one in events) == [
+        ("four", "suspended", None, "ada"),
         ("one", "hole_skipped", 2, "ada"),
         ("one", "suspended", None, "ada"),
         ("three", "suspended", None, "ada"),
@@ -89,8 +96,8 @@ def see_what_is_there(file):
     ]
     counts = json.loads(invoked("events", "--pipeline", file, "--by", "kind", "--json").output)
     assert [(one["kind"], one["events"], one["groups"]) for one in counts] == [
+        ("suspended", 3, 3),
         ("hole_skipped", 2, 2),
-        ("suspended", 2, 2),
     ]
 
 

@@ -20,7 +20,19 @@ from typing import Any
 import numpy as np
 import psycopg
 
-from seriatim import BestEffort, Group, Keep, Message, MessageBox, MessageType, Queue, Sequence, Sequencer, Unordered
+from seriatim import (
+    BestEffort,
+    Group,
+    Keep,
+    Message,
+    MessageBox,
+    MessageType,
+    Queue,
+    Sequence,
+    Sequencer,
+    UnitOfWork,
+    Unordered,
+)
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.definitions.known import Known
 from seriatim.box.definitions.meaning import OVERLAPS
@@ -55,10 +67,9 @@ _TYPE = MessageType(
         "opens": "boolean",
         "closes": "boolean",
         "message": "long",
+        "content": "string",
         **dict.fromkeys(("through", "previous", "life"), "long"),
-        **dict.fromkeys(
-            ("base", "base_only", "restarts", "unnumbered", "leaves_nothing", "fill", "void"), "boolean"
-        ),
+        **dict.fromkeys(("base", "base_only", "restarts", "unnumbered", "leaves_nothing", "fill", "void"), "boolean"),
     },
 )
 #: The properties of messages, by their names in a case: a box has an epoch of its own.
@@ -90,6 +101,7 @@ def queue_of(case: Case) -> Queue:
         ),
         sequence=_sequence_of(case, "moment" if by_time else "number"),
         keep=Keep(events="all"),
+        compare="content" if isinstance(case.policy, UnitOfWork) and not case.policy.once else None,
     )
 
 
@@ -232,6 +244,7 @@ class _Run:
             "key": message.group,
             "moment" if by_time else "number": message.sequence,
             "message": number,
+            "content": message.label,
             "to": self.case.name,
             **{_NAMES[name]: value for name, value in message.properties.items() if name in _NAMES},
         }

@@ -123,6 +123,16 @@ SPANS = (
         invalid={"g": [8, 9, 12, 0]},
     ),
     Case(
+        "spans: one that begins below the first number, and what comes of its numbers again",
+        "numbers 1",
+        Standard(start="first", late="deliver"),
+        (at(0, "g", 3, span(2, 5), span(2, 5), 2, span(2, 3), 6),),
+        numbers=_SPANS,
+        released={"g": [3, 2, 6]},
+        duplicate={"g": [2, 2, 2]},
+        overlaps={"g": [2]},
+    ),
+    Case(
         "spans: a full group takes in what covers the next number",
         "numbers 1",
         Standard(capacity=1),
@@ -184,7 +194,13 @@ OF_A_POLICY = (
         "spans: a late one stops its group, and leaves flagged",
         "numbers 1",
         Standard(hole_timeout=10, on_hole="skip", late="suspend"),
-        (at(0, "g", 1, span(5, 6)), later(20), at(21, "g", span(2, 3), 7), Act("resume", "g", 22), at(23, "g", 3, span(4, 4))),
+        (
+            at(0, "g", 1, span(5, 6)),
+            later(20),
+            at(21, "g", span(2, 3), 7),
+            Act("resume", "g", 22),
+            at(23, "g", 3, span(4, 4)),
+        ),
         numbers=_SPANS,
         released={"g": [1, 5, Late(2), 7], **CLOCK},
         duplicate={"g": [3]},
@@ -208,7 +224,11 @@ OF_A_POLICY = (
         "spans: as many as are remembered are compared",
         "numbers 1",
         Standard(remember=1),
-        (at(0, "g", of(1, "a", through=2)), at(1, "g", of(3, "b", through=4)), at(2, "g", of(1, "x", through=2), of(3, "x", through=4))),
+        (
+            at(0, "g", of(1, "a", through=2)),
+            at(1, "g", of(3, "b", through=4)),
+            at(2, "g", of(1, "x", through=2), of(3, "x", through=4)),
+        ),
         numbers=_SPANS,
         released={"g": [1, 3]},
         duplicate={"g": [1, 3]},
@@ -576,11 +596,15 @@ BASES = (
         "bases: a stream of ranges with a snapshot in it",
         "numbers 8",
         Standard(start="told"),
-        (at(0, "BTC", span(150, 160), span(161, 165)), at(1, "BTC", base(158), span(166, 170), span(140, 149))),
+        (
+            at(0, "BTC", span(150, 160), span(161, 165)),
+            at(1, "BTC", base(158), span(166, 170), span(140, 149)),
+            at(2, "BTC", span(150, 160), base(158)),
+        ),
         note="Binance: the first change that counts has the snapshot's number in it",
         numbers=Sequence(through="through", base="base"),
         released={"BTC": [158, 150, 161, 166]},
-        duplicate={"BTC": [140]},
+        duplicate={"BTC": [140, 150, 158]},
         overlaps={"BTC": [150]},
     ),
 )
@@ -683,4 +707,18 @@ AGAIN = (
     ),
 )
 
-NUMBERS = SPANS + VOIDS_BY_FILTER + GAPS + OF_A_POLICY + TURN_OVERS + EPOCHS + MARKERS + BARE + BEGINNINGS + BASES + SETS + PARTIAL + AGAIN
+NUMBERS = (
+    SPANS
+    + VOIDS_BY_FILTER
+    + GAPS
+    + OF_A_POLICY
+    + TURN_OVERS
+    + EPOCHS
+    + MARKERS
+    + BARE
+    + BEGINNINGS
+    + BASES
+    + SETS
+    + PARTIAL
+    + AGAIN
+)

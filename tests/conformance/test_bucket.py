@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 
-from seriatim import Fifo, Policy, Sequencer, Standard, Unordered
+from seriatim import Fifo, Policy, Sequence, Sequencer, Standard, Unordered
 from seriatim.spark.resequence import bucket
 from tests.conformance import on_bucket, on_spark
 from tests.conformance.case import Arrive, Case, Message, Result, check
@@ -86,14 +88,46 @@ def by_chance(chance: Random) -> Case:
     return Case("by chance", "", policy, steps, opens=opens, closes=closes, unopened_timeout=timeout)
 
 
+def numbered_by_chance(chance: Random) -> Case:
+    """A case of two groups whose numbers mean something."""
+    timeout = chance.choice([None, 5])
+    start = chance.choice([1, "first", "lowest", "told"])
+    policy = Standard(
+        start=start,
+        settle=3 if start == "lowest" else None,
+        hole_timeout=timeout,
+        on_hole=chance.choice(["wait", "skip"]) if timeout else "wait",
+        late=chance.choice(["set_aside", "deliver", "suspend"]),
+        capacity=chance.choice([None, 3]),
+        remember=chance.choice([0, 2, 64]),
+    )
+    names = ("through", "base", "base_only", "unnumbered")
+    says: dict[str, Any] = {name: name for name in names if chance.random() < 0.5}
+    says |= chance.choice([{}, {"epoch": "epoch"}, {"restarts": "restarts"}])
+    says |= {"modulus": chance.choice([5, 8])} if chance.random() < 0.4 else {}
+    messages: list[Message] = []
+    time = 0.0
+    for _ in range(chance.randrange(4, 30)):
+        time += chance.choice([0, 0, 1, 3])
+        number = chance.randrange(0, 9)
+        properties: dict[str, Any] = {"epoch": chance.choice([1, 1, 1, 2, 2, 3, None])}
+        properties |= {name: True for name in ("base", "base_only", "unnumbered", "restarts") if chance.random() < 0.1}
+        if chance.random() < 0.8:
+            properties["through"] = number + chance.choice([0, 0, 1, 2, 3, -1])
+        messages.append(Message(chance.choice("ab"), number, time, chance.choice("xy"), properties))
+    steps = tuple(Arrive((message,)) for message in messages)
+    return Case("numbered by chance", "", policy, steps, numbers=Sequence(**says))
+
+
 @pytest.mark.dear
-def test_what_chance_brings_becomes_in_any_cut_what_it_becomes_in_memory() -> None:
+@pytest.mark.parametrize("brought", [by_chance, numbered_by_chance])
+def test_what_chance_brings_becomes_in_any_cut_what_it_becomes_in_memory(brought: Callable[[Random], Case]) -> None:
     def fates(result: Result) -> dict[int, tuple[str, int | None, bool]]:
         return {fate.message: (fate.disposition, fate.ordinal, fate.late) for fate in result.fates}
 
     chance = Random(seed())
     for number in range(50):
-        case = by_chance(chance)
+        case = brought(chance)
         wanted, count = fates(InMemory(Sequencer, "whole").run(case)), len(case.messages)
         for places in ([], range(count), chance.sample(range(count), chance.randrange(count))):
             found = fates(on_bucket.run(case, on_bucket.cut_at(case, places)))

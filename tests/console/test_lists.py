@@ -90,7 +90,7 @@ def test_an_empty_page_says_what_would_be_there_and_not_while_a_filter_is_set(bo
 def test_a_filter_that_is_set_is_a_line_and_leaves_the_room_to_the_list(box):
     fill(box)
     page = Client(box).get("/groups?queue=shop&all=yes").text
-    assert '<details class="filters"><summary>Filter<span>: queue shop, with holes that' in page
+    assert '<details class="filters"><summary>Filter<span>: queue shop, with groups that' in page
 
 
 def test_the_columns_of_a_list_are_explained(box):

@@ -163,3 +163,18 @@ def test_an_open_page_is_told_of_a_batch(filled, stored):
         return await waiting
 
     assert re.search(r"^event: changed\ndata: .*pipeline stored", asyncio.run(look()))
+
+
+def test_a_console_without_spark_shows_the_box_and_says_so(filled, stored, monkeypatch):
+    monkeypatch.setattr("seriatim.extras._is_there", lambda name: name != "pyspark")
+    client = Client(filled, pipelines=[stored])
+    assert ">shop</a>" in client.get("/").text
+    page = client.get("/pipelines").text
+    assert (
+        "<strong>stored</strong>: the part for pipelines and Spark DataFrames is not installed: there is no pyspark"
+        in page
+    )
+    assert "pip install &#34;seriatim[spark]&#34;" in page
+    one = client.get("/pipelines/stored")
+    assert "is not installed" in one.text
+    assert "Traceback" not in one.text

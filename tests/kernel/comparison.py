@@ -28,7 +28,10 @@ class Call:
 
 def released(outcome: Any) -> list[tuple[Any, ...]]:
     """Group, sequence, message, ordinal and flags of what left, in order."""
-    return [(one[0], one[1], one[2]["message"], one[3], one[4], any(one[5:6]), *(one[6:8] or (False, ()))) for one in map(tuple, outcome.released)]
+    return [
+        (one[0], one[1], one[2]["message"], one[3], one[4], any(one[5:6]), *(one[6:8] or (False, ())))
+        for one in map(tuple, outcome.released)
+    ]
 
 
 def per_group(rows: list[tuple[Any, ...]], key: int = 0) -> dict[Any, list[tuple[Any, ...]]]:

@@ -51,6 +51,13 @@ def test_a_stream_whose_first_messages_are_scrambled(shared: Path, capsys: pytes
     assert run(case(shared, "03"), capsys, sequencer=settling) == 0
 
 
+def test_positions_that_are_no_number(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def by_position(built: Build) -> Build:
+        return lambda _: built(sq.BestEffort(by="position"))
+
+    assert run(case(shared, "24"), capsys, sequencer=by_position) == 0
+
+
 def test_a_snapshot_in_the_middle_of_the_changes() -> None:
     s = sq.Sequencer(sq.Standard(start="told"), sequence=sq.Sequence(base=lambda value: isinstance(value, str)))
     early = s.offer([("BTC", n, n) for n in (989, 990, 992, 991)], now=0.0)
@@ -144,14 +151,14 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: sq.Sequencer(sq.Fifo(), sequence=sq.Sequence(modulus=10)), "modulus is for the policy standard and"),
     (lambda: sq.Sequencer(sq.UnitOfWork(size=2), sequence=sq.Sequence(base="b")), "base is for the policy standard"),
     (lambda: sq.Sequencer(sq.BestEffort(by="time"), sequence=sq.Sequence(modulus=9)), "modulus is for the policy"),
-    (lambda: sq.Sequencer(sq.Standard(), sequence=sq.Sequence(["a", "b"])), 'only BestEffort(by="position")'),
     (lambda: sq.Sequencer(sq.Standard(), sequence=sq.Sequence(epoch="e"), opens=bool), "can't be said together"),
     (lambda: sq.Sequencer(sq.Standard(), sequence="n"), "sequence can't be 'n'"),  # type: ignore[arg-type]
-    (lambda: sq.Sequencer(sq.BestEffort(by="position")), "isn't there yet"),
     (lambda: sq.Sequencer(sq.UnitOfWork(size=2, once=False)), "tells parts that come again by their content"),
     (lambda: sq.Sequencer(sq.UnitOfWork(size=2), compare="a"), "compare requires the policy Standard"),
-    (lambda: sq.Queue("q", sq.BestEffort(by="position"), "g", "n"), "isn't there yet"),
-    (lambda: sq.Queue("q", sq.UnitOfWork(size=2, once=False), "g", "n"), "tells parts that come again by their content"),
+    (
+        lambda: sq.Queue("q", sq.UnitOfWork(size=2, once=False), "g", "n"),
+        "tells parts that come again by their content",
+    ),
 ]
 
 

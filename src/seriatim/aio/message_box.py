@@ -36,6 +36,7 @@ from seriatim.box.requests.requests import (
     patience_of_asker,
     replies_now,
     reply_now,
+    request_alone,
 )
 from seriatim.box.requests.waiting import RepliesThread
 from seriatim.box.views.box_status import BoxStatus
@@ -286,7 +287,13 @@ class AsyncMessageBox(OnlyAsyncWith):
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def request(
-        self, message: Message, *, reply: str, wait: float | str | None = None, keep: float | str = KEEP
+        self,
+        message: Message,
+        *,
+        reply: str,
+        wait: float | str | None = None,
+        keep: float | str = KEEP,
+        asker: str = "",
     ) -> Reply | Pending:
         """Publish a request, and wait for its reply; arguments, result and errors are those of `MessageBox.request`.
 
@@ -294,23 +301,23 @@ class AsyncMessageBox(OnlyAsyncWith):
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + patience_of_asker(wait)
-        pending = await self._do(lambda box: _asked(box, message, reply, keep))
+        pending = await self._do(lambda box: request_alone(box.access, message, reply, keep, asker))
         await self._await_replies(pending.id, 1, until)
-        return await self.reply(pending.id, wait=max(until - loop.time(), 0.0))
+        return await self.reply(pending.id, wait=max(until - loop.time(), 0.0), asker=asker)
 
-    async def reply(self, request_id: str, *, wait: float | str | None = None) -> Reply | Pending:
+    async def reply(self, request_id: str, *, wait: float | str | None = None, asker: str = "") -> Reply | Pending:
         """The first reply to a request; arguments, result and errors are those of `MessageBox.reply`.
 
         A coroutine that waits holds no thread and no connection.
         """
         until = asyncio.get_running_loop().time() + patience_of_asker(wait)
         while True:
-            answer = await self._do(lambda box: reply_now(box.access, request_id))
+            answer = await self._do(lambda box: reply_now(box.access, request_id, asker))
             if isinstance(answer, Reply) or not await self._await_replies(request_id, 1, until):
                 return answer
 
     async def replies(
-        self, request_id: str, count: int | None = None, *, wait: float | str | None = None
+        self, request_id: str, count: int | None = None, *, wait: float | str | None = None, asker: str = ""
     ) -> list[Reply]:
         """The replies to a request; arguments, result and errors are those of `MessageBox.replies`.
 
@@ -319,7 +326,7 @@ class AsyncMessageBox(OnlyAsyncWith):
         until = asyncio.get_running_loop().time() + patience_of_asker(wait)
         most = checked_count(count)
         while True:
-            replies, is_failed = await self._do(lambda box: replies_now(box.access, request_id, most))
+            replies, is_failed = await self._do(lambda box: replies_now(box.access, request_id, most, asker))
             if is_failed or len(replies) >= most or not await self._await_replies(request_id, most, until):
                 return replies
 
@@ -369,12 +376,6 @@ class AsyncMessageBox(OnlyAsyncWith):
 
     def __repr__(self) -> str:
         return f"<AsyncMessageBox {self.sync.access.place}>"
-
-
-def _asked(box: MessageBox, message: Message, reply: str, keep: float | str) -> Pending:
-    """Publish a request, without a look for its reply."""
-    with box.session() as tx:
-        return tx.request(message, reply=reply, keep=keep)
 
 
 def _close_opened(opening: asyncio.Future[MessageBox]) -> None:

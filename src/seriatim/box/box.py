@@ -39,6 +39,7 @@ from seriatim.box.requests.requests import (
     patience_of_asker,
     replies_now,
     reply_now,
+    request_alone,
 )
 from seriatim.box.requests.waiting import RepliesThread
 from seriatim.box.session import Session, SessionBlock, Sessions, checked_connection
@@ -306,7 +307,13 @@ class MessageBox(OnlyWith, Closing):
             return publisher.publish(transaction)
 
     def request(
-        self, message: Message, *, reply: str, wait: float | str | None = None, keep: float | str = KEEP
+        self,
+        message: Message,
+        *,
+        reply: str,
+        wait: float | str | None = None,
+        keep: float | str = KEEP,
+        asker: str = "",
     ) -> Reply | Pending:
         """Publish a request in a separate transaction, and wait for the first message of a type that answers it.
 
@@ -316,6 +323,7 @@ class MessageBox(OnlyWith, Closing):
             message: the message, without a ``correlation_id``; see `Session.request`.
             reply: the type of the replies.
             keep: seconds (or ``"1d"``) for which the request is open, and its replies are kept; at most 30 days.
+            asker: for whom the role asks, if for several: only under the same name the replies are found.
             wait: seconds (or ``"20s"``) to wait for the reply; None: don't wait. A handler may not wait.
 
         Returns:
@@ -326,17 +334,17 @@ class MessageBox(OnlyWith, Closing):
             Unavailable: as from `publish`. The request may be made or not; requesting the same message again is safe.
         """
         until = time.monotonic() + patience_of_asker(wait)
-        with self._session(None) as tx:
-            pending = tx.request(message, reply=reply, keep=keep)
+        pending = request_alone(self._access, message, reply, keep, asker)
         self._await_replies(pending.id, 1, until)
-        return self.reply(pending.id, wait=max(until - time.monotonic(), 0.0))
+        return self.reply(pending.id, wait=max(until - time.monotonic(), 0.0), asker=asker)
 
-    def reply(self, request_id: str, *, wait: float | str | None = None) -> Reply | Pending:
+    def reply(self, request_id: str, *, wait: float | str | None = None, asker: str = "") -> Reply | Pending:
         """The first reply to a request of this role: the same each time, until its `keep` is over.
 
         Args:
             request_id: the id of a `Pending`.
             wait: seconds (or ``"20s"``) to wait for it; None: don't wait. A handler may not wait.
+            asker: as it was requested.
 
         Returns:
             the reply; or a `Pending`, if there is none when the time is over.
@@ -349,11 +357,13 @@ class MessageBox(OnlyWith, Closing):
         """
         until = time.monotonic() + patience_of_asker(wait)
         while True:
-            answer = reply_now(self._access, request_id)
+            answer = reply_now(self._access, request_id, asker)
             if isinstance(answer, Reply) or not self._await_replies(request_id, 1, until):
                 return answer
 
-    def replies(self, request_id: str, count: int | None = None, *, wait: float | str | None = None) -> list[Reply]:
+    def replies(
+        self, request_id: str, count: int | None = None, *, wait: float | str | None = None, asker: str = ""
+    ) -> list[Reply]:
         """The replies to a request, in the order in which they were committed: of a message that several queues get.
 
         Errors are those of `reply`; a request that was set aside has the replies that have come nevertheless.
@@ -362,10 +372,11 @@ class MessageBox(OnlyWith, Closing):
             request_id: the id of a `Pending`.
             count: how many to wait for, and to return at most; None: all that have come when the time is over.
             wait: seconds (or ``"20s"``) to wait for them; None: don't wait. A handler may not wait.
+            asker: as it was requested.
         """
         until, most = time.monotonic() + patience_of_asker(wait), checked_count(count)
         while True:
-            replies, is_failed = replies_now(self._access, request_id, most)
+            replies, is_failed = replies_now(self._access, request_id, most, asker)
             if is_failed or len(replies) >= most or not self._await_replies(request_id, most, until):
                 return replies
 

@@ -43,9 +43,10 @@ class EntryFailed:
 
 @dataclass(frozen=True, slots=True)
 class EntriesSetAside:
-    """Entries that were set aside as dead or invalid, or because they conflict."""
+    """Entries that were set aside as dead or invalid, or because they conflict. `together`: they are one failure, of the first."""
 
     entry_ids: Sequence[int]
+    together: bool = False
 
 
 @dataclass(frozen=True, slots=True)

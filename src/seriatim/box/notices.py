@@ -114,7 +114,8 @@ def _failed(transaction: Transaction, notices: Sequence[Notice]) -> Iterable[lis
         for entry_id, message in messages.items()
     ]
     yield _of_holes(transaction, [notice for notice in notices if isinstance(notice, HolePassed)])
-    entry_ids = [entry_id for notice in notices if isinstance(notice, EntriesSetAside) for entry_id in notice.entry_ids]
+    aside = [notice for notice in notices if isinstance(notice, EntriesSetAside)]
+    entry_ids = [entry_id for notice in aside for entry_id in notice.entry_ids]
     messages = _messages(transaction, entry_ids)
     if (unknown := len(entry_ids) - len(messages)) > 0:
         _LOG.error(
@@ -122,7 +123,18 @@ def _failed(transaction: Transaction, notices: Sequence[Notice]) -> Iterable[lis
             unknown,
             extra=fields("failures_not_seen", failures=unknown),
         )
+    for notice in aside:
+        if notice.together:
+            _put_together(messages, notice.entry_ids)
     yield list(messages.values())
+
+
+def _put_together(messages: dict[int, MessageFailed], entry_ids: Sequence[int]) -> None:
+    """Let the first of some messages that failed together name all of them."""
+    together = {entry_id: messages.pop(entry_id) for entry_id in entry_ids if entry_id in messages}
+    ids = tuple(one.message.message_id for one in together.values())
+    for entry_id, first in list(together.items())[:1]:
+        messages[entry_id] = replace(first, what=replace(first.what, message_ids=ids))
 
 
 def _kept_out(transaction: Transaction, notice: KeptOut) -> Iterable[list[MessageFailed]]:

@@ -86,7 +86,13 @@ class PublishVerbs(ABC):
         ))  # fmt: skip
 
     def request(
-        self, message: Message, *, reply: str, keep: float | str = KEEP, cause: Received | None = None
+        self,
+        message: Message,
+        *,
+        reply: str,
+        keep: float | str = KEEP,
+        asker: str = "",
+        cause: Received | None = None,
     ) -> Pending:
         """Publish a request: messages of the type `reply` that carry its correlation are kept as its replies. No reply can come before the
         commit; after it `MessageBox.reply` finds the first one, and `MessageBox.replies` all of them.
@@ -98,6 +104,7 @@ class PublishVerbs(ABC):
             message: the message, without a ``correlation_id``.
             reply: the type of the replies.
             keep: seconds (or ``"1d"``) for which the request is open, and its replies are kept; at most 30 days.
+            asker: for whom the role asks, if for several: only under the same name the replies are found.
             cause: as for `publish`.
 
         Raises:
@@ -106,18 +113,11 @@ class PublishVerbs(ABC):
             Unrouted: no subscription matches it, or it is invalid in a queue.
             QueueFull, Unavailable: as from `publish`.
         """
-        request = Request(message, reply, keep)
+        request = Request(message, reply, keep, asker)
         stamped, carried = self._stamped([message], cause)
         (asked,) = listed(stamped)
         with translated(self._place):
-            transaction = self.transaction
-            published = Publisher(
-                self._access, request.stamped(asked), delay=None, visible_at=None, wait=PATIENCE_S, own=False,
-                unrouted="refuse", carried=carried, in_hand=self._on_way, is_request=True,
-            ).publish(transaction)  # fmt: skip
-            pending = request.record(transaction, published)
-            transaction.publish_notices()
-            return pending
+            return request.publish(self.transaction, asked, carried=carried, in_hand=self._on_way)
 
     def answers(self, messages: Sequence[Message]) -> list[Message]:
         """Prepare messages that a handler has returned, to be published later by `publish_answers`. It has all that `publish` would give it

@@ -227,7 +227,8 @@ class Receiver:
 
     def _released(self, queue: BoxQueue) -> tuple[Delivery | None, BoxQueue]:
         """Hand out messages that were released before; return also the present queue."""
-        if queue.gate_id is not None:  # a turn knows how far the gate lets it hand out
+        # A turn knows how far the gate lets it hand out, and where the next set of a group begins.
+        if queue.gate_id is not None or queue.begins_again:
             return None, queue
         # At a gate a turn mostly hands out all that it releases. A turn also hands out what another process's turn has left there.
         released = self._transaction.access.released

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from seriatim.box.box import MessageBox
 from seriatim.console.pipelines import Pipelines
@@ -39,8 +39,8 @@ _ASK_S, _LOOK_S, _LAW_S, _ALIVE_S = 1.0, 10.0, 60.0, 15.0
 _LAW_LIMIT_S, _KEPT = 4.0, 90
 #: So often clocks are compared, and less than that is no difference.
 _CLOCK_S, _SAME_CLOCK_S = 60.0, 1.0
-#: So long a page waits for a check: a small box is checked at once.
-_PATIENCE_S = 0.25
+#: So long a page waits for a check: a small box is checked at once. The first page has nothing else to show.
+_PATIENCE_S, _FIRST_S = 0.25, 1.0
 #: A count that takes longer is repeated only after so many times its duration.
 _QUICK_S, _SHARE = 0.02, 100
 #: The law is checked group by group so rarely that it takes a thousandth of the time; in between its numbers are.
@@ -89,7 +89,7 @@ class Look(Generic[T]):
         if time.monotonic() >= self._next:
             thread = threading.Thread(target=self._look, daemon=True)
             thread.start()
-            thread.join(_PATIENCE_S)
+            thread.join(_FIRST_S if self.seen is None else _PATIENCE_S)
         return self
 
     def again(self) -> None:
@@ -187,7 +187,8 @@ class Looks:
 
     def recount(self) -> None:
         """Count the queues and look for findings anew for the next page: something was done."""
-        for look in (self._counts, self._found, *self._standing.values()):
+        looks: list[Look[Any]] = [self._counts, self._found, *self._standing.values()]
+        for look in looks:
             look.again()
 
     def _find(self) -> list[Finding]:

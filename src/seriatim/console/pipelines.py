@@ -1,4 +1,7 @@
-"""`Pipelines`: those whose files the console was given. Spark is imported with the first page that shows one, and never started."""
+"""`Pipelines`: those whose files the console was given. Spark is imported with the first page that shows one, and never started.
+
+Where Spark isn't installed, the console shows the box, and says in place of the pipelines what is missing.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seriatim.errors import NotFound, SeriatimError, UsageError, shown
+from seriatim.errors import MissingExtra, NotFound, SeriatimError, UsageError, shown
+from seriatim.extras import need
 
 if TYPE_CHECKING:
     from seriatim.operations.pipelines.found import FoundPipeline
@@ -24,7 +28,6 @@ class Pipelines:
         self._lock = threading.Lock()
         if not files:
             return
-        import seriatim.operations.pipelines  # noqa: F401, PLC0415 -- asks for the extra, before anybody looks
         from seriatim.pipeline.files import pipeline_file  # noqa: PLC0415 -- what reads YAML, when it is needed
 
         for file in files:
@@ -45,6 +48,7 @@ class Pipelines:
         """One of them, as it has run."""
         if name not in self._files:
             raise NotFound(f"there is no pipeline {shown(name, 80)}", remedy="the console knows those of --pipelines")
+        need("spark")
         from seriatim.operations.pipelines.found import find  # noqa: PLC0415 -- Spark is slow to import
 
         with self._lock:  # what reads YAML and imports a pipeline's functions isn't for several threads
@@ -70,5 +74,6 @@ class Pipelines:
             try:
                 found.append((name, self.find(name)))
             except SeriatimError as error:
-                found.append((name, error.what))
+                remedy = f" ({error.remedy})" if isinstance(error, MissingExtra) else ""
+                found.append((name, f"{error.what}{remedy}"))
         return found

@@ -41,7 +41,7 @@ ROLES: Mapping[str, str] = {
     "see-bodies": "see bodies and properties of messages, and edit the one that is retried",
     "mend": "retry, resume, suspend, skip, reset and restart groups, put messages back, route messages again",
     "discard": "abort and close groups, delete messages, terminate instances",
-    "switch": "turn queues and subscriptions on and off, end connections",
+    "switch": "turn queues and subscriptions on and off, set how queues are worked on, end connections",
 }
 #: scrypt's parameters: 64 MB and about a tenth of a second for each password that is tried.
 _N, _R, _P = 2**15, 16, 1

@@ -166,7 +166,7 @@ class HttpPort:
     def _opened(self) -> Exchange:
         with self._lock:
             if self._exchange is None:
-                most = MOST_BYTES if self._response is None else self._response_bytes + 1
+                most = MOST_BYTES if self._response is None else max(MOST_BYTES, self._response_bytes + 1)
                 self._exchange = Exchange(self._url, self._timeout, most)
             return self._exchange
 

@@ -13,7 +13,7 @@ from starlette.routing import Mount
 
 from seriatim.aio.message_box import AsyncMessageBox
 from seriatim.errors import SeriatimError, UsageError
-from seriatim.http import deliveries, messages
+from seriatim.http import deliveries, messages, requests
 from seriatim.http.answers import Answer, Room
 from seriatim.http.asked import Asked
 from seriatim.http.callers import Caller, Callers
@@ -35,7 +35,12 @@ HEALTH = ("/healthz",)
 MOST_IN_MEMORY = 128 * 2**20
 _LONGEST_QUERY = 8192
 Handler = Callable[[Asked, Caller], Awaitable[Answer]]
-_HANDLERS: Mapping[str, Handler] = {"publish": messages.publish, "status": messages.status, **deliveries.HANDLERS}
+_HANDLERS: Mapping[str, Handler] = {
+    "publish": messages.publish,
+    "status": messages.status,
+    "reply": requests.reply,
+    **deliveries.HANDLERS,
+}
 
 
 def create_app(

@@ -152,7 +152,17 @@ SCHEMAS: Mapping[str, Schema] = {
         waiting=_told(_TEXT, "The id of the message that waits in its place."),
     ),
     "TakenAll": _object("What became of each message, in order.", ("messages",), messages=_list(_of("Taken"))),
+    "Pending": _object(
+        "A request that has no reply yet.",
+        ("id", "message_id", "reply", "until"),
+        id=_told(_TEXT, "Its id, under which its reply is fetched."),
+        message_id=_told(_TEXT, "The id of the message."),
+        reply=_told(_TEXT, "The type of the reply."),
+        until=_told(_WHEN, "Until when the reply is kept."),
+    ),
     "TakenAny": {"oneOf": [_of("Taken"), _of("TakenAll")]},
+    "TakenOrReply": {"oneOf": [_of("Taken"), _of("TakenAll"), _of("Event")]},
+    "TakenOrPending": {"oneOf": [_of("Taken"), _of("TakenAll"), _of("Pending")]},
     "MessageStatus": _object(
         "The state of a message.",
         ("message_id", "state", "queues"),
@@ -285,6 +295,12 @@ _WAIT = Parameter(
 )
 
 
+_PREFER = Parameter(
+    "Prefer", "header", f"`wait=20`: how long to wait for a reply, in whole seconds, at most {LONGEST_WAIT_S}.",
+    {"type": "string", "maxLength": 1024},
+)  # fmt: skip
+
+
 def _call(verb: str, told: str, body: str, answer: str = "Done") -> Operation:
     """A call on a delivery."""
     return Operation(
@@ -311,9 +327,14 @@ OPERATIONS: tuple[Operation, ...] = (
         "Publish messages: an event of CloudEvents (binary, structured or a batch), or plain JSON. A batch is one transaction.",
         "publish",
         {
-            200: ("All ids are there already: nothing was published.", "TakenAny"),
+            200: ("All ids are there already: nothing was published. With `reply`: the reply.", "TakenOrReply"),
             201: ("Published.", "TakenAny"),
-            202: ("Kept as unrouted: no queue wants the message, or it doesn't fit its type.", "TakenAny"),
+            202: (
+                ("Kept as unrouted: no queue wants the message, or it doesn't fit its type. With `reply`: there is no reply yet; "
+                "`Location` says where it will be."),
+                "TakenOrPending",
+            ),
+            502: ("With `reply`: the request was set aside.", "Problem"),
             415: ("This media type isn't known.", "Problem"),
             **_ERRORS,
         },
@@ -322,6 +343,8 @@ OPERATIONS: tuple[Operation, ...] = (
             Parameter("visible_at", "query", "Hand the messages out from this moment on, of RFC 3339.", _WHEN),
             Parameter("unique", "query", "Publish nothing if a message with this key waits in the queue."),
             Parameter("unrouted", "query", "What to do with messages that reach no queue.", {"enum": ["keep", "refuse"]}),
+            Parameter("reply", "query", "The type of the message to wait for: the first one that belongs to this message."),
+            _PREFER,
             Parameter(
                 "Idempotency-Key", "header",
                 "The id of a message that has none, in an id space of the token's own.",
@@ -347,6 +370,21 @@ OPERATIONS: tuple[Operation, ...] = (
                 {"type": "string", "minLength": 1, "maxLength": 2048}),
             _WAIT,
         ),
+    ),
+    Operation(
+        "reply",
+        "GET",
+        "/v1/replies/{id}",
+        "Wait for the reply to a request of this token; later it is the same, until it is kept no longer.",
+        "publish",
+        {
+            200: ("The reply.", "Event"),
+            202: ("There is no reply yet.", "Pending"),
+            404: ("There is no such request.", "Problem"),
+            502: ("The request was set aside.", "Problem"),
+            **{status: _ERRORS[status] for status in (400, 401, 403, 422, 503)},
+        },
+        (Parameter("id", "path", "The id of the request."), _PREFER),
     ),
     Operation(
         "receive",

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from seriatim.box.requests.requests import Reply
 from seriatim.errors import shown
 from seriatim.http.problems import Problem
 from seriatim.http.reading import Member, json_of, members, moment_of
@@ -185,9 +186,9 @@ def _checked(found: Mapping[str, Property]) -> Mapping[str, Property]:
     return found
 
 
-def received_event(message: Received, source: str, **further: Property) -> dict[str, Any]:
-    """A message that is handed out, as an event without its data. Properties whose names CloudEvents allow are attributes of it, and
-    `context` has all of them as the text of a JSON object.
+def received_event(message: Received | Reply, source: str, **further: Property) -> dict[str, Any]:
+    """A message that is handed out, or a reply, as an event without its data. Properties whose names CloudEvents allow are attributes
+    of it, and `context` has all of them as the text of a JSON object.
     """
     event: dict[str, Any] = {
         "specversion": "1.0",
@@ -196,7 +197,7 @@ def received_event(message: Received, source: str, **further: Property) -> dict[
         "type": message.type,
         "time": message.received_at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
         "datacontenttype": message.content_type,
-        "partitionkey": message.group,
+        "partitionkey": message.group if isinstance(message, Received) else None,
         **further,
     }
     own = {name: value for name, value in message.context.items() if value is not None and name not in OWN}
@@ -208,7 +209,7 @@ def received_event(message: Received, source: str, **further: Property) -> dict[
     return {name: value for name, value in event.items() if value is not None}
 
 
-def in_json(event: Mapping[str, Any], message: Received) -> str:
+def in_json(event: Mapping[str, Any], message: Message) -> str:
     """An event with its data as JSON. A body of JSON is in it as it is; a text, if its media type says so; else it is in Base64."""
     head = json.dumps(event, ensure_ascii=False)[:-1]
     try:

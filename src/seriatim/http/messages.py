@@ -22,6 +22,7 @@ from seriatim.http.declared import BATCH_TYPE, EVENT_TYPE, LONGEST_WAIT_S
 from seriatim.http.events import Event, binary_event, is_binary, json_event, media_type, structured_event
 from seriatim.http.problems import Problem
 from seriatim.http.reading import Member, as_text, checked, items, json_of, members, moment_of
+from seriatim.http.requests import ask
 from seriatim.pipeline.types.message import Message
 
 __all__ = ["plain_message", "publish", "status"]
@@ -58,6 +59,8 @@ async def publish(asked: Asked, caller: Caller) -> Answer:
     if (moment := asked.parameters.get("visible_at")) is not None:
         options["visible_at"] = moment_of("visible_at", moment)
     given, is_batch = await _given(asked, caller.token.name)
+    if "reply" in asked.parameters:
+        return await _requested(asked, caller, given, options, is_batch=is_batch)
     if not given:
         return json_answer(200, {"messages": []})
     taken = await _in_session(asked, caller, given, options)
@@ -71,6 +74,26 @@ async def publish(asked: Asked, caller: Caller) -> Answer:
     return json_answer(status, taken[0].told(), headers)
 
 
+async def _requested(
+    asked: Asked, caller: Caller, given: Sequence[_Given], options: Mapping[str, Any], *, is_batch: bool
+) -> Answer:
+    if is_batch or options:
+        what = "a batch" if is_batch else next(iter(options))
+        raise Problem(422, f"a request is one message, without delays and keys: {what} can't be given with reply")
+    (one,) = given
+
+    def made(session: Session) -> Message:
+        return one.message if isinstance(one.message, Message) else one.message.message(_declared(session))
+
+    return await ask(asked, caller, made, one.space)
+
+
+def _declared(session: Session) -> Mapping[str, Collection[str]]:
+    """The properties of each type."""
+    definitions = session.access.known.current(session.transaction)
+    return {name: kind.properties for name, kind in definitions.types.items()}
+
+
 async def _in_session(
     asked: Asked, caller: Caller, given: Sequence[_Given], options: Mapping[str, Any]
 ) -> list[_Taken]:
@@ -78,8 +101,7 @@ async def _in_session(
         taken: list[_Taken] = []
         declared: Mapping[str, Collection[str]] = {}
         if any(isinstance(one.message, Event) for one in given):
-            definitions = session.access.known.current(session.transaction)
-            declared = {name: kind.properties for name, kind in definitions.types.items()}
+            declared = _declared(session)
         for space, run in groupby(given, lambda one: one.space):
             with translated(session.access.place):
                 session.transaction.do("choose_id_space", part=space)

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from seriatim.http.declared import OPERATIONS, SCHEMAS, Operation
+from seriatim.http.declared import EVENT_TYPE, OPERATIONS, SCHEMAS, Operation
 from seriatim.http.problems import PROBLEM_TYPE
 
 __all__ = ["document", "openapi"]
+
+#: The media types of answers that may be events, by their schemas.
+_KINDS: Mapping[str, tuple[str, ...]] = {"Event": (EVENT_TYPE,), "TakenOrReply": ("application/json", EVENT_TYPE)}
 
 
 @cache
@@ -58,7 +61,8 @@ def _operation(one: Operation) -> dict[str, Any]:
 def _response(status: int, told: str, schema: str | None) -> dict[str, Any]:
     if schema is None:
         return {"description": told}
-    return {"description": told, "content": _content({PROBLEM_TYPE if status >= 400 else "application/json": schema})}
+    kinds = (PROBLEM_TYPE,) if status >= 400 else _KINDS.get(schema, ("application/json",))
+    return {"description": told, "content": _content(dict.fromkeys(kinds, schema))}
 
 
 def _content(schemas: Mapping[str, str | None]) -> dict[str, Any]:

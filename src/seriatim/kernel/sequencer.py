@@ -15,7 +15,7 @@ from seriatim.kernel import resequence as kernel
 from seriatim.kernel.conservation import Counts
 from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.groups.number_reader import NumberReader, Read, property_of
-from seriatim.kernel.groups.numbers import Sequence, with_numbers
+from seriatim.kernel.groups.numbers import Sequence, by_position, with_numbers
 from seriatim.kernel.groups.policy import (
     BestEffort,
     Duration,
@@ -30,13 +30,14 @@ from seriatim.kernel.groups.policy import (
     with_regions,
     with_stays,
 )
+from seriatim.kernel.groups.positions import position_text, ranked, ranks
 from seriatim.kernel.groups.sequence import key_problem, position_reader
 from seriatim.kernel.groups.state import NOTHING, Flag, State
 from seriatim.kernel.groups.verbs import VERBS, Action
 from seriatim.kernel.operators import actions
 from seriatim.kernel.policies.copies import region_bit
 from seriatim.kernel.policies.stays import CLOSES, OPENS
-from seriatim.kernel.values.columns import Ints
+from seriatim.kernel.values.columns import Ints, empty_ints
 from seriatim.kernel.values.fingerprint import of_value
 from seriatim.kernel.values.outcome import REASONS, Decided, Disposition, Events, Reason, numbers_in, runs_of
 from seriatim.kernel.values.reading import of_size, whole_number
@@ -64,7 +65,8 @@ class Released(NamedTuple):
     """A released message. `ordinal` counts the messages released in its group; `late`: it left out of order.
 
     `sequence`: where numbers turn over, the number through all turns. `overlaps`: it has numbers that have left before. `partial`: its set
-    isn't complete, and `missing` are the numbers that it lacks, 10,000 at most; the events `incomplete` have all. `epoch`: its epoch, if its queue has epochs.
+    isn't complete, and `missing` are the numbers that it lacks, 10,000 at most; the events `incomplete` have all. `epoch`: its epoch, if
+    its queue has epochs.
     """
 
     group: Key
@@ -165,7 +167,8 @@ class Sequencer:
         policy: how groups are ordered.
         start_from: first numbers of single groups, in place of the policy's `start`.
         compare: of which part of a value two messages with one number are compared, with the policy `Standard`: a key of it, a
-            list of keys, or a function of it; None: the value itself. With ``UnitOfWork(once=False)`` it has to be given. A body that is neither bytes, text nor JSON-like isn't compared.
+            list of keys, or a function of it; None: the value itself. With ``UnitOfWork(once=False)`` it has to be given. A
+            body that is neither bytes, text nor JSON-like isn't compared.
         opens: for `Fifo` and `Standard`: a function of the value that says whether the message opens its group. A group that isn't open
             holds its messages, and no clock runs.
         closes: likewise: whether the message closes its group. It does so when it is released.
@@ -216,7 +219,11 @@ class Sequencer:
             self.policy = policy = with_regions(policy, horizon)
         together = opens is not None or closes is not None or region is not None
         self.policy = policy = _numbered(policy, sequence, together=together)
-        self._numbers = NumberReader(policy, sequence) if sequence is not None else None
+        self._by_position = by_position(policy)
+        said = Sequence() if sequence is None and self._by_position else sequence
+        self._numbers = NumberReader(policy, said) if said is not None else None
+        #: By group the positions of which its state has ranks.
+        self._positions: dict[Key, list[bytes]] = {}
         self._epochs: dict[int, int] = {}
         self._position = position_reader(policy)
         self._groups: dict[Key, State] = {}
@@ -312,7 +319,8 @@ class Sequencer:
                 remedy="name one of those that it holds: see held",
             )
         state, key = self._known(group), _raw(group)
-        return self._settle([key], actions.skip_message(self.policy, state, moment, str(group), ref))
+        acted = actions.skip_message(self.policy, state, moment, str(group), ref)
+        return self._settle([key], acted, every=self._positions.get(key, []))
 
     def skip_hole(self, group: Key, through: int | None = None, now: float | None = None) -> Outcome:
         """Skips the missing numbers up to `through`; None: the whole hole."""
@@ -361,7 +369,9 @@ class Sequencer:
             next=int(groups.next[0]) if begun else None,
             held=len(state.held.messages()),
             hole_since=seconds(int(groups.since[0])) if hole else None,
-            last_released=None if last == NOTHING else _as_given(self.policy, last),
+            last_released=None
+            if last == NOTHING
+            else _as_given(self.policy, last, self._positions.get(_raw(group), [])),
             ordinal=int(groups.ordinal[0]),
         )
         view.closing = bool(groups.has(Flag.CLOSING)[0])
@@ -425,6 +435,7 @@ class Sequencer:
         ]
         rows: dict[Key, int] = {}
         columns: list[tuple[int, ...]] = []
+        came: list[bytes] = []
         outcome = Outcome()
         for ref, (key, sequence, value, moment, print_, read) in enumerate(prepared, start=self._taken):
             if isinstance(self.policy, Unordered) and not read.weight:
@@ -446,9 +457,10 @@ class Sequencer:
                 columns.append(
                     (row, number, ref, moment, read.size, read.weight, print_, read.through, read.epoch or 0)
                 )
+                came += [] if read.position is None else [read.position]
                 self._names.setdefault(_raw(key), key)
         self._taken += len(prepared)
-        return _joined(outcome, self._apply(list(rows), columns, judge)) if columns else outcome
+        return _joined(outcome, self._apply(list(rows), columns, judge, came)) if columns else outcome
 
     def _fingerprint(self, value: Any) -> int:
         """The fingerprint of a value's content; 0 where nothing is compared."""
@@ -496,29 +508,39 @@ class Sequencer:
         keys: list[Key],
         columns: list[tuple[int, ...]],
         judge: Callable[[Policy, State, Arrivals], kernel.Outcome],
+        came: list[bytes],
     ) -> Outcome:
         group, sequence, ref, moment, size, weight, print_, through, epoch = np.array(columns, np.int64).T
         numbered = self.policy if isinstance(self.policy, StandardNumbers) else None
+        for key in keys:
+            if key not in self._groups:
+                self._groups[key] = kernel.new_state(self.policy, 1)
+        state, every, found = self._together(keys, came)
+        sequence = found if self._by_position else sequence
         order = np.argsort(group, kind="stable")
         arrivals = Arrivals(
             group[order], sequence[order], ref[order], moment[order], size[order], weight[order], print_[order],
             through[order] if numbered is not None and numbered.spans else None,
             epoch[order] if numbered is not None and numbered.epochs else None,
         )  # fmt: skip
-        for key in keys:
-            if key not in self._groups:
-                self._groups[key] = kernel.new_state(self.policy, 1)
-        state = State.join([self._groups[key] for key in keys])
         # A group's time never goes back, so a message may count as later than it says.
         moment = np.maximum(moment, state.groups.clock[group])
-        return self._settle(keys, judge(self.policy, state, arrivals), (ref, moment))
+        return self._settle(keys, judge(self.policy, state, arrivals), (ref, moment), every=every)
+
+    def _together(self, keys: list[Key], came: list[bytes]) -> tuple[State, list[bytes], Ints]:
+        """The states of groups as one, and where positions order them, these as one list, and the ranks of what comes."""
+        states = [self._groups[key] for key in keys]
+        if not self._by_position:
+            return State.join(states), [], empty_ints()
+        every, states, found = ranked(zip(states, (self._positions.get(key, []) for key in keys), strict=True), came)
+        return State.join(states), every, found
 
     def _advance(self, now: int) -> Outcome:
         keys = [key for key, due in self._due.items() if due <= now]
         if not keys:
             return Outcome()
-        state = State.join([self._groups[key] for key in keys])
-        return self._settle(keys, kernel.advance(self.policy, state, now))
+        state, every, _ = self._together(keys, [])
+        return self._settle(keys, kernel.advance(self.policy, state, now), every=every)
 
     def _act(self, action: Action, group: Key, now: float | None, **given: Any) -> Outcome:
         begins = VERBS[action].begins and key_problem(group) is Reason.NONE and _raw(group) not in self._groups
@@ -526,19 +548,26 @@ class Sequencer:
         state = kernel.new_state(self.policy, 1) if begins else self._known(group)
         acted = actions.apply(self.policy, state, self._move(now), str(group), action, given)
         self._names.setdefault(_raw(group), group)
-        return self._settle([_raw(group)], acted)
+        return self._settle([_raw(group)], acted, every=self._positions.get(_raw(group), []))
 
-    def _settle(self, keys: list[Key], outcome: kernel.Outcome, arrived: tuple[Ints, Ints] | None = None) -> Outcome:
-        """Store the new states, and return the decisions in the user's terms; `arrived`: refs and times, ascending."""
+    def _settle(
+        self, keys: list[Key], outcome: kernel.Outcome, arrived: tuple[Ints, Ints] | None = None, *, every: list[bytes]
+    ) -> Outcome:
+        """Store the new states, and return the decisions in the user's terms; `arrived`: refs and times, ascending; `every`: the positions
+        of which the states have ranks.
+        """
         due = kernel.due(self.policy, outcome.state).tolist()
         for key, state, moment in zip(keys, outcome.state.split(), due, strict=True):
+            if self._by_position:
+                state, needed = ranks(state)  # noqa: PLW2901 -- the same group
+                self._positions[key] = [every[rank] for rank in needed.tolist()]
             self._groups[key] = state
             if moment < FOREVER:
                 self._due[key] = moment
             else:
                 self._due.pop(key, None)
         told = self._tell(_in_time(outcome.decided, arrived), _lacks(outcome))
-        return replace(told, events=_events(self.policy, [self._names[key] for key in keys], outcome.events))
+        return replace(told, events=_events(self.policy, [self._names[key] for key in keys], outcome.events, every))
 
     def _tell(self, decided: Decided, lacks: Mapping[tuple[int, int], tuple[int, ...]]) -> Outcome:
         outcome = Outcome()
@@ -628,7 +657,7 @@ def _numbered(policy: Policy, sequence: Sequence | None, *, together: bool) -> P
         raise UsageError(f"sequence can't be {shown(sequence)}", remedy="such as Sequence(modulus=65536)")
     if not together:
         return with_numbers(policy, sequence)
-    if sequence is not None or (isinstance(policy, Standard) and policy.start in ("lowest", "told")):
+    if sequence is not None or (isinstance(policy, Standard) and policy.gathers):
         raise PolicyError(
             "what numbers mean, and how a first number is found, can't be said together with opens, closes or region",
             remedy="leave one of them out",
@@ -667,20 +696,22 @@ def _raw(key: Key) -> Key:
     return key.encode("utf-8", "surrogatepass") if isinstance(key, str) else key
 
 
-def _as_given(policy: Policy, position_: int) -> float | int:
-    """A sequence in the user's form."""
+def _as_given(policy: Policy, position_: int, every: list[bytes]) -> Any:
+    """A sequence in the user's form; `every`: the positions of which it is a rank, where positions order messages."""
+    if by_position(policy):
+        return position_text(every[position_])
     return seconds(position_) if isinstance(policy, BestEffort) and policy.by == "time" else position_
 
 
-def _events(policy: Policy, keys: list[Key], events: Events) -> list[Event]:
-    given = partial(_number_of, policy)
+def _events(policy: Policy, keys: list[Key], events: Events, every: list[bytes]) -> list[Event]:
+    given = partial(_number_of, policy, every=every)
     return [
         Event(one.kind.word, keys[one.group], given(one.first), given(one.last), one.count) for one in events.rows()
     ]
 
 
-def _number_of(policy: Policy, number: int | None) -> Any:
-    return None if number is None else _as_given(policy, number)
+def _number_of(policy: Policy, number: int | None, *, every: list[bytes]) -> Any:
+    return None if number is None else _as_given(policy, number, every)
 
 
 def _joined(first: Outcome, second: Outcome) -> Outcome:

@@ -7,16 +7,22 @@ from collections.abc import Collection
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
 from seriatim.box.postgres.translate import translated
-from seriatim.box.views.events import EventFilter, EventView, KindCount, read_events, with_open_holes
+from seriatim.box.views.events import EventFilter, EventView, KindCount, events_of, read_events, with_open_holes
 from seriatim.box.views.events import events_by_kind as count_by_kind
 from seriatim.operations.listing import listed
 
-__all__ = ["EventFilter", "EventView", "KindCount", "events", "events_after", "events_by_kind"]
+__all__ = ["EventFilter", "EventView", "KindCount", "events", "events_after", "events_and_holes", "events_by_kind"]
 
 
 @listed(EventFilter, without=("after",))
 def events(transaction: Transaction, chosen: EventFilter) -> list[EventView]:
-    """List the events of groups, newest first: holes that are open, or were overdue or skipped, suspensions, closings."""
+    """List the events of groups, newest first: holes that were overdue or skipped, suspensions, closings."""
+    return events_of(transaction, chosen)
+
+
+@listed(EventFilter, without=("after",))
+def events_and_holes(transaction: Transaction, chosen: EventFilter) -> list[EventView]:
+    """List the events of groups, newest first, with the holes that are open now, as the page of a group has them."""
     return with_open_holes(transaction, chosen)
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import seriatim as sq
-from seriatim.operations import invariants, subscriptions
+from seriatim.operations import events, groups, invariants, set_aside, subscriptions
 
 
 def drain(box):
@@ -86,4 +86,48 @@ def test_a_set_that_is_judged_ahead_comes_whole(box):
     box.publish([line(3, f"o{number}") for number in range(0, 60, 2)], delay="1h")
     box.publish([line(3, f"o{number}") for number in range(1, 60, 2)])
     assert sorted(drain(box)) == sorted((f"o{number}", [1, 2, 3]) for number in range(1, 60, 2))
+    assert invariants.broken(box) == []
+
+
+def part(nr, text):
+    return sq.Message(type="part", context={"to": "sets", "key": "7", "nr": nr, "text": text})
+
+
+def test_sets_of_one_key_come_one_after_another(box):
+    box.define(
+        sq.MessageType("part", {"key": "string", "nr": "long", "text": "string"}),
+        sq.Queue("sets", sq.UnitOfWork(size=2, once=False), group="key", sequence="nr", compare="text"),
+    )
+    box.publish([part(nr, text) for nr, text in ((2, "a"), (1, "b"), (1, "b"), (1, "c"), (2, "d"), (1, "e"), (1, "c"))])
+    with box.session() as tx:
+        assert [message.context["text"] for message in tx.receive("sets")] == ["b", "a"]
+    with box.session() as tx:
+        tx.receive("sets")  # isn't completed, and so is put back
+    box.publish([part(2, "f")])
+    for texts in (["c", "d"], ["e", "f"]):
+        with box.session() as tx:
+            assert [message.context["text"] for message in tx.receive("sets")] == texts
+    assert drain(box) == []
+    assert invariants.broken(box) == []
+    found = groups.group_view(box, "sets", "7")
+    assert (found.state, found.held, found.ordinal) == ("ready", 0, 6)
+
+
+def test_a_partial_set_says_what_it_lacks(box):
+    box.define(
+        sq.MessageType("part", {"key": "string", "nr": "long", "text": "string"}),
+        sq.Queue("sets", sq.UnitOfWork(size=4, timeout="1us", on_timeout="deliver"), group="key", sequence="nr"),
+    )
+    box.publish([part(3, "c"), part(1, "a")])
+    box.tick()
+    with box.session() as tx:
+        tx.receive("sets")  # isn't completed, and so is put back
+    with box.session() as tx:
+        delivery = list(tx.receive("sets"))
+    assert [(one.sequence, one.partial, one.missing) for one in delivery] == [(1, True, (2, 4)), (3, True, (2, 4))]
+    told = [(one.kind, one.first, one.last) for one in events.events(box, "sets")]
+    assert told == [("closed", None, None), ("incomplete", 4, 4), ("incomplete", 2, 2)]
+    box.publish([part(2, "b")])
+    assert drain(box) == []
+    assert [one.status for one in set_aside.set_aside(box, "sets")] == ["late"]
     assert invariants.broken(box) == []

@@ -16,9 +16,7 @@ from tests.box.shop import rows
 BY = {"actor": "ann", "reason": "the feed says so"}
 NUMBERS = ("first", "last", "life")
 FILTERS = ("snapshot", "fill", "begins", "status")
-TICK = sq.MessageType(
-    "tick", {"feed": "string", **dict.fromkeys(NUMBERS, "long"), **dict.fromkeys(FILTERS, "boolean")}
-)
+TICK = sq.MessageType("tick", {"feed": "string", **dict.fromkeys(NUMBERS, "long"), **dict.fromkeys(FILTERS, "boolean")})
 FEEDS = (
     sq.Queue("book", sq.Standard(start="told"), "feed", sq.Sequence("first", through="last", base="snapshot")),
     sq.Queue("rtp", sq.Standard(start="first", capacity=2), "feed", sq.Sequence("first", modulus=65536)),
@@ -47,7 +45,10 @@ def tick(queue, first=None, last=None, life=None, **says):
 
 def published(box, queue, *ticks):
     """Publish what is given: numbers, pairs of first and last, or messages."""
-    made = (one if isinstance(one, sq.Message) else tick(queue, *(one if isinstance(one, tuple) else (one,))) for one in ticks)
+    made = (
+        one if isinstance(one, sq.Message) else tick(queue, *(one if isinstance(one, tuple) else (one,)))
+        for one in ticks
+    )
     box.publish(list(made))
 
 
@@ -58,6 +59,12 @@ def messages(box, queue, limit=100):
             if (delivery := tx.receive(queue, limit=limit)) is None:
                 return found
             found += list(delivery)
+
+
+def put_back(box, queue, limit):
+    """A delivery that isn't completed, in a transaction that is."""
+    with box.session() as tx:
+        assert len(tx.receive(queue, limit=limit)) > 0
 
 
 def left(box, queue, limit=100):
@@ -128,12 +135,13 @@ def test_numbers_turn_over_also_where_messages_are_put_back(feeds):
     with feeds.session() as tx:
         assert [one.sequence for one in tx.receive("rtp", limit=4)] == [65534, 65535, 65536, 65537][:4]
         tx.connection.rollback()
-    with pytest.raises(ZeroDivisionError), feeds.session() as tx:
-        for _ in tx.receive("rtp", limit=4):
-            raise ZeroDivisionError
+    put_back(feeds, "rtp", limit=4)
     with feeds.session() as tx:  # as those that are queued
         delivery = tx.receive("rtp", limit=2)
-        assert [(one.sequence, one.context["first"], one.ordinal) for one in delivery] == [(65534, 65534, 1), (65535, 65535, 2)]
+        assert [(one.sequence, one.context["first"], one.ordinal) for one in delivery] == [
+            (65534, 65534, 1),
+            (65535, 65535, 2),
+        ]
     assert [(one.sequence, one.context["first"]) for one in messages(feeds, "rtp", 1)] == [(65536, 0), (65537, 1)]
     assert (view(feeds, "rtp").next, view(feeds, "rtp").last_released) == (65538, 65537)
 
@@ -157,6 +165,20 @@ def test_an_epoch_ends_where_the_next_begins(feeds):
     assert [(one.kind, one.first, one.last) for one in events.events(feeds, "births")] == [("hole_skipped", 2, 2)]
 
 
+def test_a_late_message_of_the_epoch_before_stops_its_group_and_says_so(box):
+    box.define(TICK, sq.Queue("lives", sq.Standard(late="suspend"), "feed", sq.Sequence("first", epoch="life")))
+    published(box, "lives", (1, None, 1), (3, None, 1), (1, None, 2))
+    assert left(box, "lives") == [1, 3, 1]
+    published(box, "lives", (2, None, 1), (2, None, 2))
+    assert left(box, "lives") == []
+    found = view(box, "lives")
+    assert (found.state, found.late, found.held) == ("suspended", 1, 2)
+    assert found.reason == 'a late message, sequence 2 (late="suspend"): its number was skipped before'
+    groups.skip_message(box, "lives", "f", **BY)
+    assert left(box, "lives") == [2]
+    assert aside(box) == [("dead", 2)]
+
+
 def test_state_outlives_the_process(feeds):
     published(feeds, "births", *((n, None, 1) for n in range(1, 251)), (252, None, 1))
     assert len(left(feeds, "births")) == 250
@@ -170,8 +192,8 @@ def test_a_gap_fill_waits_like_a_message_and_passes(feeds):
     assert left(feeds, "fix") == [1]
     found = rows(feeds, "SELECT status::text, sequence FROM {schema}.entries ORDER BY sequence")
     assert [tuple(one) for one in found] == [("held", 3), ("held", 8)]
+    (fill,) = [one for one in feeds.peek("fix") if one.message.context["first"] == 3]
     with pytest.raises(sq.ActionRefused, match="does not wait there"):
-        (fill,) = [one for one in feeds.peek("fix") if one.message.context["first"] == 3]
         groups.skip_message(feeds, "fix", "f", message=fill.message.message_id, **BY)
     published(feeds, "fix", 2)
     assert left(feeds, "fix") == [2, 8]
@@ -204,7 +226,12 @@ def test_the_producer_begins_anew_in_a_suspended_group(feeds):
     assert view(feeds, "hl7").held == 4
     groups.resume(feeds, "hl7", "f", **BY)
     got = messages(feeds, "hl7")
-    assert [(one.context["first"], one.sequence, one.ordinal) for one in got] == [(-1, None, 3), (1, 1, 4), (2, 2, 5), (0, None, 6)]
+    assert [(one.context["first"], one.sequence, one.ordinal) for one in got] == [
+        (-1, None, 3),
+        (1, 1, 4),
+        (2, 2, 5),
+        (0, None, 6),
+    ]
 
 
 def test_a_failed_handler_stops_its_group_and_a_retry_goes_on(feeds):
@@ -217,7 +244,10 @@ def test_a_failed_handler_stops_its_group_and_a_retry_goes_on(feeds):
     sq.Worker(feeds, "book", handle).run(until_idle=True)
     assert view(feeds, "book").state == "faulted"
     groups.retry(feeds, "book", "f", **BY)
-    assert [(one.sequence, one.overlaps, one.attempt) for one in messages(feeds, "book")] == [(11, False, 2), (14, True, 1)]
+    assert [(one.sequence, one.overlaps, one.attempt) for one in messages(feeds, "book")] == [
+        (11, False, 2),
+        (14, True, 1),
+    ]
 
 
 def test_published_through_sql(feeds):
@@ -233,11 +263,14 @@ def test_published_through_sql(feeds):
 
 def test_a_role_that_publishes(feeds):
     rows(feeds, "CREATE ROLE feeder LOGIN")
-    grant(feeds, "feeder", publish=["fix"])
+    grant(feeds, "feeder", publish=["fix", "hl7"])
     with sq.MessageBox.open(feeds.dsn.replace("seriatim@", "feeder@"), schema=feeds.schema) as own:
         published(own, "fix", (1, 3), (5, 6))
         published(own, "fix", (4, 4))
+        published(own, "hl7", 1, tick("hl7", 0, status=True))
+        published(own, "hl7", tick("hl7", -1, begins=True))
     assert left(feeds, "fix") == [1, 4, 5]
+    assert left(feeds, "hl7") == [1, 0, -1]
 
 
 def test_types_have_policies_of_their_own(box):
@@ -258,19 +291,19 @@ def test_over_a_link(databases):
 
 
 WRONG = [
-    (dict(sequence=sq.Sequence("first", through="nothing")), "no message type declares 'nothing'"),
-    (dict(sequence=sq.Sequence("first", epoch="feed")), "'feed' is string, but has to be long"),
-    (dict(sequence=sq.Sequence("first", base="first + ")), "of the filter"),
-    (dict(sequence=sq.Sequence("first", base=lambda value: True)), "functions of a value are for a Sequencer"),
-    (dict(sequence=sq.Sequence("first", modulus=16), gate="out"), "can't be said together with gate"),
-    (dict(sequence=sq.Sequence("first", void="fill"), gate="out"), "can't be said together with a gate"),
+    ({"sequence": sq.Sequence("first", through="nothing")}, "no message type declares 'nothing'"),
+    ({"sequence": sq.Sequence("first", epoch="feed")}, "'feed' is string, but has to be long"),
+    ({"sequence": sq.Sequence("first", base="first + ")}, "of the filter"),
+    ({"sequence": sq.Sequence("first", base=lambda value: True)}, "functions of a value are for a Sequencer"),
+    ({"sequence": sq.Sequence("first", modulus=16), "gate": "out"}, "can't be said together with gate"),
+    ({"sequence": sq.Sequence("first", void="fill"), "gate": "out"}, "can't be said together with a gate"),
     (
-        dict(sequence=sq.Sequence("first", epoch="life"), group=sq.Group("feed", opens="begins")),
+        {"sequence": sq.Sequence("first", epoch="life"), "group": sq.Group("feed", opens="begins")},
         "can't be said together with opens",
     ),
-    (dict(policy=sq.Fifo(), sequence=sq.Sequence("first", through="last")), "through is for the policy standard"),
-    (dict(policy=sq.Unordered(), group=None, sequence=sq.Sequence(void="fill")), "together with Unordered"),
-    (dict(sequence=sq.Sequence("ticket", modulus=16)), "tickets turn over"),
+    ({"policy": sq.Fifo(), "sequence": sq.Sequence("first", through="last")}, "through is for the policy standard"),
+    ({"policy": sq.Unordered(), "group": None, "sequence": sq.Sequence(void="fill")}, "together with Unordered"),
+    ({"sequence": sq.Sequence("ticket", modulus=16)}, "tickets turn over"),
 ]
 
 
@@ -283,10 +316,18 @@ def test_what_can_not_be_declared(box, fields, what):
 def test_what_may_change_while_there_are_groups(feeds):
     published(feeds, "book", 1)
     left(feeds, "book")
-    for says in (sq.Sequence("first"), sq.Sequence("first", through="last"), sq.Sequence("last", through="last", base="snapshot")):
+    for says in (
+        sq.Sequence("first"),
+        sq.Sequence("first", through="last"),
+        sq.Sequence("last", through="last", base="snapshot"),
+    ):
         with pytest.raises(sq.ActionRefused, match="sequence can't change"):
             feeds.define(sq.Queue("book", sq.Standard(start="told"), "feed", says))
-    feeds.define(sq.Queue("book", sq.Standard(start="told"), "feed", sq.Sequence("first", through="last", base="snapshot OR begins")))
+    feeds.define(
+        sq.Queue(
+            "book", sq.Standard(start="told"), "feed", sq.Sequence("first", through="last", base="snapshot OR begins")
+        )
+    )
     published(feeds, "book", tick("book", 0, begins=True))
     assert left(feeds, "book") == [0, 1]
 
@@ -306,3 +347,29 @@ def test_declared_in_a_file(box, tmp_path):
     assert box.apply(file) == []
     declared = box.definitions().queue("book").declared
     assert declared.sequence == sq.Sequence("first", through="last", base="snapshot")
+
+
+def test_the_group_shows_the_producers_number_beside(feeds):
+    published(feeds, "rtp", 65535, 1)
+    assert left(feeds, "rtp") == [65535]
+    standing = groups.standing(feeds, "rtp", "f")
+    assert (standing.why, standing.following.sequence, standing.following.given) == ("65536 is missing", 65537, 1)
+
+
+def test_faults_in_a_file_name_their_line(box, tmp_path):
+    file = tmp_path / "box.yaml"
+    file.write_text(
+        "types: {tick: {properties: {feed: string, first: long, last: long}}}\n"
+        "queues:\n"
+        "  a: {policy: standard, group: feed, sequence: {by: first, through: lst}}\n"
+        "  b: {policy: standard, group: feed, sequence: {by: first, base: 'last +'}}\n"
+        "  c: {policy: standard, group: feed, sequence: {by: first, epoch: feed}}\n"
+    )
+    with pytest.raises(sq.SeriatimError) as raised:
+        box.apply(file)
+    for place in (
+        "3:71: queues.a.sequence.through: no message type declares 'lst'",
+        "4:66: queues.b.sequence.base: 1:7 of the filter",
+        "5:67: queues.c.sequence.epoch: 'feed' is string, but has to be long",
+    ):
+        assert f"box.yaml:{place}" in str(raised.value)

@@ -361,3 +361,19 @@ def test_the_place_of_messages_that_were_taken_out_is_told_when_it_is_passed(box
     judged(box)
     (void,) = operations.events(box, "shop")
     assert (void.kind, void.first, void.last, void.count) == ("void", 3, 4, 2)
+
+
+def test_a_list_for_people_has_the_holes_that_are_open_now(box):
+    define(box)
+    publish(box, 1, 4)
+    judged(box)
+    groups.suspend(box, "shop", "other", **BY)
+    suspended, hole = operations.events_and_holes(box, "shop")
+    assert (hole.kind, hole.first, hole.last, hole.event_id, hole.at) == (
+        "hole_opened", 2, 3, None, groups.group_view(box, "shop", "c1").hole_since,
+    )  # fmt: skip
+    assert suspended.kind == "suspended"
+    assert operations.events_and_holes(box, kinds="suspended") == [suspended] == operations.events(box)
+    assert operations.events_and_holes(box, group="other") == [suspended]
+    assert operations.events_and_holes(box, before=suspended.event_id) == []
+    assert [one.kind for one in operations.events_and_holes(box, limit=1)] == ["suspended"]

@@ -257,6 +257,7 @@ BEST_EFFORT = [
     case("late", "by"),
 ]  # fmt: skip
 UNIT_OF_WORK = [
+    case("start", "2", size="3"),
     case("once", "false", size="3"),
     case("on_timeout", "deliver", size="3", timeout="5s"),
     case("size", "0"),

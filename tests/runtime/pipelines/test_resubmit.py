@@ -100,6 +100,13 @@ def test_messages_go_back_once_edited_or_not(folder):
     again = invoked("resubmit", file, "--edits", edits, *WHY)
     assert (again.exit_code, again.output.splitlines()[-1]) == (0, "4 put back before")
     assert "ordered, crm/b.json:1: was put back before, in batch " in again.output
+    marked = {one["message_id"]: one.get("put_back") for one in listed(file)}
+    assert {one for one, batch in marked.items() if batch is None} == {"crm/b.json:2"}
+    assert f"in batch {marked['crm/b.json:1']}" in invoked(file).output
+    edits.write_text(invoked(file, "--disposition", "late", "--json").output)  # what is marked can be given back
+    assert "1 put back before" in invoked("resubmit", file, "--edits", edits, *WHY).output
+    shown = CliRunner().invoke(main, ["pipeline", "show", str(file), "--tickets", "--json"])
+    assert json.loads(shown.output)["tickets"] == [{"location": "crm", "epoch": 0, "number": 6}]
     log = CliRunner().invoke(main, ["log", "--pipeline", str(file), "--json"])
     logged = [one for one in json.loads(log.output) if one["action"] == "resubmit"]
     assert {(one["result"], one["actor"], one["reason"]) for one in logged} == {("done", "ada", "a test")}

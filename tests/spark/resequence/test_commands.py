@@ -42,10 +42,6 @@ def test_an_unknown_group_gets_no_state_and_a_dry_run_leaves_it_as_it_was() -> N
     tried, refused = operator.run([command("suspend", "a", dry_run=True), command("resume", "a")], [])
     assert (tried["result"], tried["before"], tried["after"]) == ("done", "ready", "suspended")
     assert refused["result"] == "unknown"
-    (refused,) = operator.run([command("reset", "a")], [])
-    assert refused["result"] == "refused"
-    (nameless,) = operator.run([command("suspend", "")], [])
-    assert nameless["result"] == "unknown"
     assert operator.index() is None
     operator.run([], [packet([("a", 2, 1)])])
     before = operator.index()

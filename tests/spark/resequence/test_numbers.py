@@ -25,7 +25,12 @@ from seriatim import (
     UnitOfWork,
     UsageError,
 )
+from seriatim.kernel.groups.verbs import Action
+from seriatim.kernel.values.time import micros
+from seriatim.operations.pipelines.groups import Group as Group_
 from seriatim.spark import held, merge, resequence
+from tests.conformance.case import Case, at
+from tests.conformance.on_bucket import OnBucket
 from tests.spark.resequence.test_resequence import put, run_until, stream_of
 
 _QUEUES = [
@@ -127,6 +132,62 @@ def test_a_query_goes_on_with_all_that_its_numbers_mean(spark: SparkSession, tmp
     ]
 
 
+def test_a_query_goes_on_with_positions(spark: SparkSession, tmp_path: Path) -> None:
+    """Ranks move with what comes, and in a checkpoint are the positions of what is held and of the highest that has left."""
+    source = stream_of(
+        spark, tmp_path / "in", "to string, g string, lsn string, i int, number string, at timestamp, n long"
+    )
+    rounds = BestEffort(by="position", window=10, buffer=0)
+    queues = [
+        Queue("log", rounds, "g", Sequence(["lsn", "i"])),
+        Queue("shard", rounds, "g", Sequence("number", format="digits")),
+        Queue("ulid", BestEffort(by="position", late="deliver"), "g", "number"),
+    ]
+    ordered = resequence(
+        source, queues=queues, destination="to", arrival="n", output="all", buckets=2, clock="event", time="at", watermark=0,
+    )  # fmt: skip
+    checkpoint = tmp_path / "checkpoint"
+
+    def batch(number: int, second: int, rows: list[tuple[str, str | None, int | None, str | None]]) -> list[Any]:
+        told = [
+            {
+                "to": to,
+                "g": g,
+                "lsn": lsn,
+                "i": i,
+                "number": digits,
+                "at": f"2026-01-01T00:00:{second:02d}Z",
+                "n": number * 100 + n,
+            }
+            for n, (to, lsn, i, digits) in enumerate(rows)
+            for g in "a"
+        ]
+        put(tmp_path / "in", number, told)
+        decided = run_until(ordered, checkpoint, {1: 4, 2: 10}[number])
+        return sorted((row.to, row.ordinal or 0, row.lsn or row.number, row.disposition, row.late) for row in decided)
+
+    first = batch(
+        1, 1,
+        [
+            *[("log", lsn, i, None) for lsn, i in (("0/A", 2), ("0/9", 5), ("1/0", 0), ("0/A", 1), (None, 1))],
+            *[("shard", None, None, digits) for digits in ("1" * 56, "9", "x")],
+            *[("ulid", None, None, text) for text in ("01B", "01A")],
+        ],
+    )  # fmt: skip
+    assert first == [
+        ("log", 0, "1", "invalid", False) if False else ("log", 0, None, "invalid", False),
+        ("shard", 0, "x", "invalid", False),
+        ("ulid", 1, "01A", "released", False),
+        ("ulid", 2, "01B", "released", False),
+    ]
+    second = batch(
+        2,
+        30,
+        [("log", "0/B", 0, None), ("shard", None, None, "010"), ("ulid", None, None, "0"), ("ulid", None, None, "02")],
+    )
+    assert second == []
+
+
 _COLUMNS = "select 'a' as g, 1 as n, 2 as last, 3 as birth, 'x' as kind, map('a', 1) as m, 7 as at"
 
 
@@ -202,6 +263,28 @@ def test_a_column_of_voids_and_a_filter_go_together(spark: SparkSession) -> None
     assert [(row.n, row.disposition) for row in sorted(found, key=lambda row: row.n)] == [
         (1, "released"), (2, "void"), (3, "void"), (4, "released"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        (
+            Standard(start="lowest", settle=10),
+            "settles until 1970-01-01 00:00:13.000000Z, and then begins at the lowest number",
+        ),
+        (Standard(start="told"), "waits for the base, or for an operator's reset, that says where its group begins"),
+    ],
+    ids=["lowest", "told"],
+)
+def test_a_group_says_why_it_waits_for_its_beginning(policy: Standard, told: str) -> None:
+    engine = OnBucket(Case("a group", "", policy, (at(3.0, "g", 5, 4),)))
+    engine.call(range(2), micros(3))
+    (view,) = engine.report["stopped"]["first"]
+    found = Group_.of(view)
+    assert found.reason.startswith(told)
+    assert (str(found.state), found.next, found.held, found.missing_first) == ("waiting", None, 2, None)
+    assert found.allows(Action.RESET)
+    assert not found.allows(Action.SKIP_HOLE)
 
 
 def test_a_set_that_begins_at_0_says_what_it_misses(spark: SparkSession) -> None:

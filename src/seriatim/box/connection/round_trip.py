@@ -47,12 +47,14 @@ __all__ = [
     "can_flush",
     "commit_alone",
     "commit_between",
+    "commit_last",
     "commit_with",
     "has_pooler",
     "is_between",
     "is_idle",
     "is_in_transaction",
     "is_unbegun",
+    "rows_alone",
     "transact",
 ]
 
@@ -364,6 +366,12 @@ def transact(connection: OwnConnection, request: Asked, *, flush: bool = False) 
     return _BOOLEANS[value] if value in _BOOLEANS else value_of(connection, answer)
 
 
+def rows_alone(connection: OwnConnection, request: Asked) -> list[tuple[Any, ...]]:
+    """The rows of one statement that is a transaction by itself."""
+    sent = as_sent(connection.adapter(), request)
+    return rows_of(connection, execute_alone(connection, [sent]), sent.text)
+
+
 def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list[tuple[Any, ...]]:
     """Execute the last statement of a transaction, commit, and execute the first statement of the next transaction."""
     adapter = connection.adapter()
@@ -421,6 +429,16 @@ def commit_with(connection: OwnConnection, request: Asked, *, ahead: bytes | Non
             raise error
         connection.forget()
         connection.rollback()
+
+
+def commit_last(connection: OwnConnection, last: Asked) -> Any:
+    """Execute the last statement of a transaction that has done something, and commit, in one round trip. Unlike `commit_with` it never
+    begins anew: its statement has no name that the server may have forgotten.
+    """
+    results, failed = exchange(connection, [as_sent(connection.adapter(), last, kept=False), _COMMIT_LAST])
+    if failed is not None:
+        raise errors.error_from_result(failed, connection.info.encoding)
+    return value_of(connection, next(result for result in results if result.status == ExecStatus.TUPLES_OK))
 
 
 def _command(text: bytes) -> Sent:

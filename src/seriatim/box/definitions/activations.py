@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from seriatim.box.postgres.statements import Statements
 from seriatim.kernel.fields import from_stored
@@ -48,6 +49,15 @@ class Activated:
 
 
 def activations_of(statements: Statements) -> list[Activated]:
-    """The activations of all queues from which the role may receive, by queue name."""
+    """The activations of all queues from which the role may receive, by queue name; without those that can't be read."""
     rows = sorted(statements.rows("activations"), key=lambda row: row.queue)
-    return [Activated(number, name, from_stored(Activation, said), *rest) for number, name, said, *rest in rows]
+    read = [(number, name, _read(said), *rest) for number, name, said, *rest in rows]
+    return [Activated(number, name, activation, *rest) for number, name, activation, *rest in read if activation]
+
+
+def _read(said: Any) -> Activation | None:
+    """The stored activation; None if its queue's definition is broken, which doctor tells."""
+    try:
+        return from_stored(Activation, said)
+    except Exception:  # noqa: BLE001 -- any JSON may be there
+        return None

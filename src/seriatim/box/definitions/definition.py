@@ -142,6 +142,11 @@ class BoxQueue:
         return self.declared.means
 
     @cached_property
+    def begins_again(self) -> bool:
+        """Whether a group may have several sets, one after another."""
+        return any(isinstance(one, UnitOfWork) and not one.once for one in self.declared.all_policies())
+
+    @cached_property
     def is_fifo(self) -> bool:
         """Whether all its groups are first in, first out, whatever their messages say."""
         one = self.declared

@@ -1,8 +1,9 @@
 """The meaning of an entry's number, where that isn't plain: the column `meaning` of entries.
 
-Four numbers, and in the first message of a partial set what it lacks, as runs, see the migration. The bits are those of ``kernel/groups/numbers.py`` and the ones here:
-its number, and the last that it covers, are those through all turns; it has numbers that have left before; its set isn't
-complete.
+Four numbers: bits, the last number that it covers, its epoch, and the fingerprint of a part's content; and in the first message of a
+partial set what that lacks, as runs. Of a part whose key may be used again the epoch is, once it has left, the ordinal of the last part
+of its set. The bits are those of ``kernel/groups/numbers.py`` and the ones here: its number, and the last that it covers, are those through
+all turns; it has numbers that have left before; its set isn't complete.
 """
 
 from __future__ import annotations
@@ -41,6 +42,15 @@ class Meaning(NamedTuple):
         plain = not bits and read.epoch is None and read.through == read.number and not content
         return None if plain else cls(bits, read.through, read.epoch or 0, content)
 
+    @classmethod
+    def with_contents(
+        cls, texts: Sequence[str | None] | None, numbers: Sequence[int | None], contents: Sequence[int]
+    ) -> list[str | None]:
+        """The meanings of parts that are compared. A void is compared with nothing."""
+        said = texts or [None] * len(numbers)
+        own = (cls(0, number or 0, 0, content) for number, content in zip(numbers, contents, strict=True))
+        return [text or one.written() for text, one in zip(said, own, strict=True)]
+
     def written(self, lacks: Iterable[int] = ()) -> str:
         """As PostgreSQL writes an array."""
         return f"{{{','.join(map(str, (*self, *lacks)))}}}"
@@ -56,7 +66,7 @@ class Meanings(Columns):
     content: Ints
 
     @classmethod
-    def of(cls, texts: Sequence[str | None] | None, sequences: Ints) -> Meanings:
+    def of(cls, texts: Iterable[str | None] | None, sequences: Ints) -> Meanings:
         """Those of entries, from PostgreSQL's text; a plain number covers itself."""
         none = np.zeros(len(sequences), np.int64)
         table = np.stack([none, sequences, none, none])

@@ -374,7 +374,8 @@ class Router:
                 else set()
             )
         names |= {each.name for last in self._lasts.values() for each in properties(last)}
-        filters = [one for its in (*self._stays.values(), *self._meaning.values()) for _, one in its]
+        filters = [one for its in self._stays.values() for _, one in its]
+        filters += [one for its in self._meaning.values() for _, one in its]
         names |= {each.name for one in filters for each in properties(one)}
         return {name: self._types.properties[name] for name in names if name in self._types.properties}
 
@@ -471,10 +472,8 @@ class Router:
             made.append(columns_of(queue, found, rows, groups_led, messages))
             if queue.name in self._gates:
                 made[-1] = self._refused(queue.name, typed, rows, made[-1])
-        *whole, meanings = (
-            made[0] if len(made) == 1 else _merged(made, [places for _, places, _ in bound.parts], len(bound.rows))
-        )
-        return Entries(bound.rows, bound.queue_ids, *whole, bound.subscriptions, meanings=meanings)
+        whole = made[0] if len(made) == 1 else _merged(made, [places for _, places, _ in bound.parts], len(bound.rows))
+        return Entries(bound.rows, bound.queue_ids, *whole[:5], bound.subscriptions, meanings=whole[5])
 
     def _refused(self, queue: str, typed: Typed, rows: Sequence[int], made: _Columns) -> _Columns:
         """The columns of a gate, or of a queue that has one: messages that it doesn't take have a problem, and no group."""
@@ -504,11 +503,10 @@ class Router:
         made: list[list[Any]] = [[None] * len(rows) for _ in range(6)]
         for kind in dict.fromkeys(kinds):
             mine = [at for at, its in enumerate(kinds) if its == kind]
-            groups, *others, problems, meanings = self._columns_of(
-                self._of_type(one, kind), found, [rows[at] for at in mine], None, messages
-            )
-            others.append(meanings or [None] * len(mine))
-            for at, inner, problem, *values in zip(mine, groups, problems, *others, strict=True):
+            made_of_kind = self._columns_of(self._of_type(one, kind), found, [rows[at] for at in mine], None, messages)
+            groups, *others, problems, meanings = made_of_kind
+            means = meanings or [None] * len(mine)
+            for at, inner, problem, *values in zip(mine, groups, problems, *others, means, strict=True):
                 whole, why = None if inner is None else group_of_type(kind, inner), problem
                 if whole is not None and why is None and (reason := key_problem(whole)):
                     whole, why = None, REASONS[reason]
@@ -558,22 +556,34 @@ class Router:
         meanings: Sequence[str | None] | None = None
         if one.name in self._meaning:
             sequences, reasons, meanings = self._meant(one, found, rows, sequences, reasons)
-        sizes: list[int | None] = [None] * n
-        if isinstance(one.policy, UnitOfWork):
-            sizes = self._sizes(one.name, one.policy, found, rows, sequences)
-        else:
-            its = self._stays.get(one.name)
-            bits = None if its is None else self._bits(its, found, rows)
-            # What a gate lets pass has numbers that the box gave: it is compared with nothing.
-            compares = isinstance(one.policy, Standard) and not self._gates.is_gate(one.name)
-            prints = _fingerprints(one.compare, found, rows, messages) if compares else None
-            if prints is not None or bits is not None:
-                sizes = written(prints, bits)
+        sizes, meanings = self._sizes_or_marks(one, found, rows, sequences, meanings, messages)
         problems: list[str | None] = [None] * n
         if any(reasons):
             problems = [REASONS[why] if why else None for why in reasons]
             keys = [None if why in _UNKEPT else key for key, why in zip(keys, reasons, strict=True)]
         return keys, sequences, sizes, priorities, problems, meanings
+
+    def _sizes_or_marks(
+        self,
+        one: Queue,
+        found: Mapping[str, Column],
+        rows: Sequence[int],
+        sequences: Sequence[int | None],
+        meanings: Sequence[str | None] | None,
+        messages: Sequence[Message] | None,
+    ) -> tuple[Sequence[int | None], Sequence[str | None] | None]:
+        """The sizes of sets, or marks; and the meanings, with the contents of parts that are compared."""
+        if isinstance(one.policy, UnitOfWork):
+            sizes = self._sizes(one.name, one.policy, found, rows, sequences)
+            contents = None if one.policy.once else _fingerprints(one.compare, found, rows, messages)
+            return sizes, meanings if contents is None else Meaning.with_contents(meanings, sequences, contents)
+        its = self._stays.get(one.name)
+        bits = None if its is None else self._bits(its, found, rows)
+        # What a gate lets pass has numbers that the box gave: it is compared with nothing.
+        compares = isinstance(one.policy, Standard) and not self._gates.is_gate(one.name)
+        prints = _fingerprints(one.compare, found, rows, messages) if compares else None
+        marked = prints is not None or bits is not None
+        return written(prints, bits) if marked else [None] * len(rows), meanings
 
     def _meant(
         self,

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 #: What can be deleted here.
-SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "unrouted")
+SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "void", "unrouted")
 #: What can be put back: the others never were in a group.
 REQUEUED = ("late", "duplicate", "rejected")
 

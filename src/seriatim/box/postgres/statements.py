@@ -40,6 +40,7 @@ SEEN = (
     *("operator_log", "queue_counts", "message_places", "spool", "stored_messages", "tickets", "message_parts"),
     *("unrouted", "to_route", "message_ids", "keeping", "instances", "stopped_groups", "not_done", "waiters"),
     *("workers", "known_workers", "edits", "events", "ways", "bulk_operations", "bulk_groups", "replies"),
+    "open_requests",
 )
 _SEEN_TABLE = re.compile(rf"\{{schema\}}\.({'|'.join(SEEN)})\b(?!\()")
 _ROOMS_OF_LOOKS = ("views", "operators", "faults")

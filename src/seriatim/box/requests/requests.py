@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,17 +12,32 @@ from typing import Any
 from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.connection.handling import is_handling
 from seriatim.box.connection.misuse import Misuse
+from seriatim.box.connection.round_trip import OwnConnection, commit_last, is_idle, rows_alone
 from seriatim.box.connection.wait_time import patience
 from seriatim.box.messages.received import context_of
+from seriatim.box.postgres.array_text import written
+from seriatim.box.postgres.statements import statement
 from seriatim.box.publishing.awaited import REQUEST
 from seriatim.box.publishing.publish_result import Published
+from seriatim.box.publishing.publisher import PATIENCE_S, Publisher
 from seriatim.errors import NotFound, RequestFailed, UsageError, shown
 from seriatim.kernel.values.time import micros
 from seriatim.pipeline.text.log_fields import fields
-from seriatim.pipeline.text.storable import fits_text
+from seriatim.pipeline.text.storable import checked_text, fits_text
 from seriatim.pipeline.types.message import Message, Part, Property, with_context
 
-__all__ = ["KEEP", "Pending", "Reply", "Request", "checked_count", "patience_of_asker", "replies_now", "reply_now"]
+__all__ = [
+    "KEEP",
+    "Pending",
+    "Reply",
+    "Request",
+    "alone",
+    "checked_count",
+    "patience_of_asker",
+    "replies_now",
+    "reply_now",
+    "request_alone",
+]
 
 _LOG = logging.getLogger("seriatim.box")
 #: How long a request stays open, and its replies are kept.
@@ -73,7 +88,7 @@ class Reply(Message):
 class Request:
     """One call of `Session.request`."""
 
-    def __init__(self, message: Message, reply: str, keep: float | str) -> None:
+    def __init__(self, message: Message, reply: str, keep: float | str, asker: str = "") -> None:
         if not isinstance(message, Message):
             raise Misuse(
                 f"{type(message).__name__} is not a message",
@@ -96,6 +111,7 @@ class Request:
                 f"a request can't be kept for {shown(keep)}", remedy="more than 0, and at most 30 days", argument="keep"
             )
         self.message = message
+        self._asker = checked_text(asker, "the name of an asker")
         self._reply = reply
         self._id = f"{REQUEST}{os.urandom(16).hex()}"
         self._correlation: str | None = None
@@ -106,26 +122,65 @@ class Request:
         self._correlation = None if own is None else str(own)
         return with_context(message, {**message.context, "correlation_id": self._id})
 
-    def record(self, transaction: Transaction, published: Published) -> Pending:
-        """Record that the message was published; return the earlier request, if its id was."""
-        is_new = not published.left_out
-        row = transaction.maybe(
-            "ask", request=self._id, of_message=self.message.message_id, of_type=self._reply, correlation=self._correlation,
-            keep=f"{self._keep_us} microseconds", is_new=is_new,
-        )  # fmt: skip
+    def publish(
+        self,
+        transaction: Transaction,
+        message: Message,
+        *,
+        carried: bool = False,
+        in_hand: Sequence[int] = (),
+        by_itself: bool = False,
+        room_s: float = PATIENCE_S,
+        check: Callable[[Published], None] = lambda _: None,
+    ) -> Pending:
+        """Publish the message, with what it has of its cause, and record the request; return the earlier one, if its id was requested
+        before. `by_itself`: commit, too; `room_s`: how long to wait for room in a queue; `check`: may refuse what was published.
+        """
+        published = Publisher(
+            transaction.access, self.stamped(message), delay=None, visible_at=None, wait=room_s, own=by_itself,
+            unrouted="refuse", carried=carried, in_hand=in_hand, is_request=True,
+        ).publish(transaction)  # fmt: skip
+        check(published)
+        transaction.publish_notices()
+        name, own = self.message.message_id, transaction.connection
+        given = {
+            "request": self._id, "of_message": name, "of_type": self._reply, "correlation": self._correlation,
+            "keep": f"{self._keep_us} microseconds", "is_new": not published.left_out, "of_asker": self._asker,
+        }  # fmt: skip
+        if by_itself and isinstance(own, OwnConnection) and not own.is_pooled:
+            row = commit_last(own, (statement("ask", transaction.schema, *given), given))
+        else:
+            row = transaction.value("ask", **given)
         if row is None:
             raise UsageError(
-                f"message {self.message.message_id} was published before, and is no open request",
-                remedy="give a new message_id, or none",
+                f"message {name} was published before, and is no open request", remedy="give a new message_id, or none"
             )
-        if row.reply_type != self._reply:
+        request_id, reply, until, correlation = row
+        if reply != self._reply:
             raise UsageError(
-                f"message {self.message.message_id} was requested before, with a reply of type {row.reply_type!r}",
-                remedy=f"ask for that, or give a new message_id: reply={row.reply_type!r}",
+                f"message {name} was requested before, with a reply of type {reply!r}",
+                remedy=f"ask for that, or give a new message_id: reply={reply!r}",
                 argument="reply",
             )
-        _warn_of_one_way(transaction, published.queues.get(self.message.message_id, ()))
-        return Pending(row.request_id, row.message_id, row.reply_type, row.until, row.correlation_id)
+        _warn_of_one_way(transaction, published.queues.get(name, ()))
+        return Pending(request_id, name, reply, datetime.fromisoformat(until), correlation)
+
+
+def request_alone(access: Access, message: Message, reply: str, keep: float | str, asker: str = "") -> Pending:
+    """Publish a request in a transaction of its own."""
+    request = Request(message, reply, keep, asker)
+    with access.transaction() as transaction:
+        return request.publish(transaction, message, by_itself=True)
+
+
+def alone(transaction: Transaction, name: str, **given: Any) -> list[Any]:
+    """The rows of a statement that is a transaction by itself: in one round trip, if the connection needs no settings first."""
+    own = transaction.connection
+    if isinstance(own, OwnConnection) and is_idle(own) and not own.begins_with_settings:
+        return rows_alone(own, (statement(name, transaction.schema, *given, of_rows=True), written(given)))
+    rows = transaction.rows(name, **given)
+    own.commit()
+    return rows
 
 
 def _warn_of_one_way(transaction: Transaction, queues: Sequence[str]) -> None:
@@ -137,9 +192,8 @@ def _warn_of_one_way(transaction: Transaction, queues: Sequence[str]) -> None:
     for link in transaction.value("ways_missing", of_links=sorted(links)):
         if transaction.access.told.is_first(("request", link, "")):
             _LOG.warning(
-                "a request goes over link %r, by which the other box may send to no queue here: no reply can come back"
-                " (seriatim link accept %s --queue QUEUE, and a remote queue there); this process logs it once",
-                link,
+                "a request goes over link %r, by which the other box may send to no queue here, so no reply can come back"
+                " (name a queue for the replies in the queues of the Link); this process logs it once",
                 link,
                 extra=fields("request_one_way", link=link),
             )
@@ -157,27 +211,33 @@ def patience_of_asker(wait: float | str | None) -> float:
     return wait_s
 
 
-def reply_now(access: Access, request_id: str) -> Reply | Pending:
+def reply_now(access: Access, request_id: str, asker: str = "") -> Reply | Pending:
     """The first reply to a request, or what it waits for."""
-    pending, replies, failed = _found(access, request_id, 1)
+    pending, replies, failed = _found(access, request_id, 1, asker)
     if failed is not None and not replies:
         raise failed
     return replies[0] if replies else pending
 
 
-def replies_now(access: Access, request_id: str, most: int) -> tuple[list[Reply], bool]:
+def replies_now(access: Access, request_id: str, most: int, asker: str = "") -> tuple[list[Reply], bool]:
     """The replies that have come, and whether the request was set aside, so that nobody waits for more."""
-    _, replies, failed = _found(access, request_id, most)
+    _, replies, failed = _found(access, request_id, most, asker)
     if failed is not None and not replies:
         raise failed
     return replies, failed is not None
 
 
-def _found(access: Access, request_id: str, count: int) -> tuple[Pending, list[Reply], RequestFailed | None]:
+def _found(
+    access: Access, request_id: str, count: int, asker: str
+) -> tuple[Pending, list[Reply], RequestFailed | None]:
     """A request with its first replies, and its failure if it was set aside."""
-    named = {"of_request": _checked_id(request_id), "at_most": count}
+    named = {
+        "of_request": _checked_id(request_id),
+        "at_most": count,
+        "of_asker": checked_text(asker, "the name of an asker"),
+    }
     with access.transaction() as transaction:
-        rows = transaction.rows("replies_of", **named)
+        rows = alone(transaction, "replies_of", **named)
     if not rows:
         raise NotFound(
             f"there is no open request {shown(request_id, 80)}",

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.publishing.sql_arrivals import is_unrouted, route_pending
+from seriatim.box.requests.requests import alone
 from seriatim.box.turns.listener import Listener
 from seriatim.box.turns.listening_thread import IDLE_S, LOOK_S, ListeningThread, Opened
 
@@ -67,12 +68,21 @@ class RepliesThread(ListeningThread):
         is_called, looks_at, used_at = True, 0.0, time.monotonic()
         while not self._is_closed:
             self._stirred()
-            if is_called:
-                listener.ask([_REPLIES], anew=True)
             now = time.monotonic()
-            if is_all := is_called or now >= looks_at:
-                looks_at = now + LOOK_S
+            is_all = is_called or now >= looks_at
             self._look(transaction, is_all=is_all)
+            if is_all:
+                looks_at = now + LOOK_S
+                if (
+                    is_called
+                ):  # only now, so that callers don't wait for it; what has come since is found by another look
+                    listener.ask([(None, _REPLIES)], anew=True)
+                if is_unrouted(transaction):
+                    transaction.commit()
+                    route_pending(transaction.access, lambda: _alone(transaction))
+                transaction.commit()
+                if is_called:
+                    self._look(transaction, is_all=True)
             with self._lock:
                 used_at = now if self._callers else used_at
             if now - used_at > IDLE_S:
@@ -80,21 +90,14 @@ class RepliesThread(ListeningThread):
             is_called = listener.wait(looks_at - time.monotonic(), self._heard)
 
     def _look(self, transaction: Transaction, *, is_all: bool) -> None:
-        """Route what waits for it, and call those who may find replies: of all callers, or of those who have come since the last look."""
-        if is_all and is_unrouted(transaction):
-            transaction.commit()
-            route_pending(transaction.access, lambda: _alone(transaction))
+        """Call those who may find replies: of all callers, or of those who have come since the last look."""
         with self._lock:
             wanted = [(caller, asks) for caller, asks in self._callers.items() if is_all or caller in self._fresh]
             self._fresh.clear()
         if wanted:
-            places = transaction.value(
-                "answered",
-                requests=[request_id for _, (request_id, _) in wanted],
-                counts=[count for _, (_, count) in wanted],
-            )
+            ids, counts = [asks[0] for _, asks in wanted], [asks[1] for _, asks in wanted]
+            ((places,),) = alone(transaction, "answered", requests=ids, counts=counts)
             self._call(wanted[place - 1][0] for place in places)
-        transaction.commit()
 
 
 @contextmanager

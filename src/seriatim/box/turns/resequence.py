@@ -125,6 +125,8 @@ class Turn:
         #: Whether a long run may leave in several turns. Where messages open and close groups, or
         #: numbers mean something, all held messages are read.
         self._goes_in_parts = isinstance(policy, Standard) and not isinstance(policy, StandardStays) and not means
+        #: Whether the sets of a group follow one another.
+        self._begins_again = isinstance(policy, UnitOfWork) and not policy.once
         #: What numbers mean; None: they are plain.
         self._meanings = Meanings.of(entries.meaning, entries.sequence) if means else None
         self._read = rows
@@ -245,7 +247,7 @@ class Turn:
 
     def _emptied(self, first: kernel.Outcome, then: kernel.Outcome) -> kernel.Outcome:
         """Return the result of an action with which queued messages become dead: their numbers count as skipped."""
-        line = self._line(Decided.concat([first.decided, then.decided]))
+        line = self._line(Decided.concat([first.decided, then.decided]), None)
         numbers = self._entries.sequence[line.row]
         state = actions.take_out(self._policy, then.state, self._now, self._keys[0], numbers).state
         return kernel.Outcome(state, then.decided, then.events)
@@ -357,6 +359,8 @@ class Turn:
 
     def _fingerprints(self, rows: Ints) -> Ints:
         """The fingerprints of messages; 0 where nothing is compared."""
+        if self._begins_again and self._meanings is not None:
+            return self._meanings.content[rows]
         if not isinstance(self._policy, Standard):
             return np.zeros(len(rows), np.int64)
         found = marks.fingerprints(self._entries.size[rows])
@@ -427,7 +431,8 @@ class Turn:
             for first, last in pairs_of(row.skipped)
         ]
         ranges = Ranges(*np.array(skipped, np.int64).reshape(-1, 3).T)
-        left = remembered_of(at.tolist(), known) if isinstance(self._policy, Standard) else Remembered.empty()
+        compares = isinstance(self._policy, Standard) or self._begins_again
+        left = remembered_of(at.tolist(), known) if compares else Remembered.empty()
         state = State(groups, held.take(order_by(held.group, held.sequence)), ranges, left, lives=fresh.lives)
         return lives_of(state, at.tolist(), known)
 
@@ -438,7 +443,7 @@ class Turn:
             outcome = self._with_voids(outcome)
         after, decided = outcome.state, outcome.decided
         now = None if self._meanings is None else self._numbers_now(self._meanings, outcome)
-        line = self._line(decided)
+        line = self._line(decided, None if now is None else now.meanings.epoch)
         dead = line.take(np.full(len(line), empties))
         line = line.take(np.full(len(line), not empties))
         stopped = _kept_back(after.groups)
@@ -451,6 +456,12 @@ class Turn:
         blocked = running_max(line.place, np.where(seen, -1, np.arange(len(line)))) >= 0
         ready = ~blocked & ~stopped[line.place]
         goes = ready & (rank_in_group(line.place) < self._at_most)
+        if self._begins_again and now is not None:  # one set at a time
+            its = now.meanings.epoch[line.row]
+            first = np.zeros(len(self._keys), np.int64)
+            heads = first_per_group(line.place)
+            first[line.place[heads]] = its[heads]
+            goes &= its == first[line.place]
         stays = line.take(~goes)
         # What is found out about a number would be lost, if a message is put back that leaves at once.
         kept = self._kept(
@@ -484,7 +495,17 @@ class Turn:
             self._held_s(after),
             self.full,
             int(np.count_nonzero(ready & ~goes)),
+            self._timed_out(aside),
         )
+
+    def _timed_out(self, aside: Decided) -> list[list[int]]:
+        """The entries of each set that was not complete in time."""
+        dead = aside.take(aside.reason == Reason.TIMED_OUT)
+        sets: dict[tuple[int, int], list[int]] = {}
+        rows = self._entries.entry_id[self._rows[dead.ref]].tolist()
+        for group, cause, entry_id in zip(dead.group.tolist(), dead.cause.tolist(), rows, strict=True):
+            sets.setdefault((group, cause), []).append(entry_id)
+        return list(sets.values())
 
     def _conflicts(self, aside: Decided) -> list[int]:
         """Of each group the entry of the first message that conflicts."""
@@ -511,8 +532,10 @@ class Turn:
         left = len(self._arrived) < len(self._rows) - self._held
         return left or bool((self._more | after.groups.has(Flag.LEAVING)).any())
 
-    def _line(self, decided: Decided) -> _LeavingMessages:
-        """Return the messages that were queued before and those released now, in the order in which they leave."""
+    def _line(self, decided: Decided, sets: Ints | None) -> _LeavingMessages:
+        """Return the messages that were queued before and those released now, in the order in which they leave. `sets`: by row the set of
+        each, where a group may have several.
+        """
         entries = self._entries
         queued = np.flatnonzero(entries.status == QUEUED)
         new, new_rows = self._messages(decided.take(decided.disposition == Disposition.RELEASED))
@@ -528,10 +551,13 @@ class Turn:
         line = line.take(order_by(line.place, line.ordinal))
         if not isinstance(self._policy, UnitOfWork):
             return line
-        # A set leaves whole, when all of it may be seen. The line of a group is one set.
-        latest = np.zeros(len(self._keys), np.int64)
-        np.maximum.at(latest, line.place, line.visible)
-        return line.with_columns(visible=latest[line.place])
+        # A set leaves whole, when all of it may be seen. The line of a group is mostly one set.
+        its = line.place
+        if self._begins_again and sets is not None:
+            _, its = np.unique(np.stack([line.place, sets[line.row]]), axis=1, return_inverse=True)
+        latest = np.zeros(max(len(self._keys), len(line)), np.int64)
+        np.maximum.at(latest, its, line.visible)
+        return line.with_columns(visible=latest[its])
 
     def _groups(self, after: State, decided: Decided) -> dict[str, list[Any]]:
         """The columns of the groups."""
@@ -607,7 +633,22 @@ class Turn:
         if modulus is not None:
             through = np.where(bits & UNWRAPPED, sequence + (through - entries.sequence) % modulus, through)
         changed = (bits != was.bits) | (sequence != entries.sequence)
-        return _NumbersNow(sequence, was.with_columns(bits=bits, through=through), changed, self._lacks(done, events))
+        epoch = was.epoch
+        if self._begins_again:
+            epoch = self._sets(epoch, decided.take(decided.disposition == Disposition.RELEASED))
+            changed |= epoch != was.epoch
+        now = was.with_columns(bits=bits, through=through, epoch=epoch)
+        return _NumbersNow(sequence, now, changed, self._lacks(done, events))
+
+    def _sets(self, before: Ints, left: Decided) -> Ints:
+        """By row which set of its group each part that has left is of: the ordinal of the last part. Sets leave by different causes."""
+        which = np.stack([left.group, left.cause, left.timed.astype(np.int64)])
+        _, its = np.unique(which, axis=1, return_inverse=True)
+        last = np.zeros(len(left), np.int64)
+        np.maximum.at(last, its, left.ordinal)
+        found = before.copy()
+        found[self._rows[left.ref]] = last[its]
+        return found
 
     def _lacks(self, done: Decided, events: Events) -> dict[int, list[int]]:
         """What partial sets lack, by the row of the first of their messages."""
@@ -700,7 +741,7 @@ def _rest(waited: Ints) -> Ints:
 
 def _flags_of(reason: Ints) -> Ints:
     """The bits that say why messages are flagged."""
-    return np.where(reason == Reason.OVERLAPS, OVERLAPS, 0) | np.where(reason == Reason.PARTIAL, PARTIAL, 0)
+    return np.where(reason == Reason.OVERLAPS, OVERLAPS, np.where(reason == Reason.PARTIAL, PARTIAL, 0))
 
 
 def _kept_back(groups: Groups) -> Bools:

@@ -53,6 +53,8 @@ class TurnResult:
     full: Sequence[str] = ()
     #: How many ready messages that the turn has read aren't handed out.
     left: int = 0
+    #: The entries of each set that was not complete in time.
+    timed_out: Sequence[list[int]] = ()
 
     def notices(self, queue: BoxQueue, keys: Sequence[str], kinds: Sequence[EventKind] = _HOLES) -> list[Notice]:
         """The notices of the turn: holes that timed out, messages that are dead or invalid, and the first conflict of a group."""
@@ -71,6 +73,9 @@ class TurnResult:
             if disposition in _FINAL
         ]
         entry_ids += self.conflicts
+        sets = {entry_id for its in self.timed_out for entry_id in its}
+        notices += [EntriesSetAside(its, together=True) for its in self.timed_out]
+        entry_ids = [entry_id for entry_id in entry_ids if entry_id not in sets]
         return [*notices, EntriesSetAside(entry_ids)] if entry_ids else notices
 
 

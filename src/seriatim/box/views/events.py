@@ -158,10 +158,14 @@ def with_open_holes(transaction: Transaction, chosen: EventFilter) -> list[Event
     holes = [one for one in map(open_hole_of, groups_of(transaction, where, keys)) if one is not None]
     found = events_of(transaction, chosen)
     known = {(one.queue, one.group, one.at) for one in found if one.kind == EventKind.HOLE_OPENED.word}
-    holes = [one for one in holes if (one.queue, one.group, one.at) not in known]
-    found = found[: chosen.limit - len(holes)] if found else []
-    # The page goes on behind its last event, which therefore stays last.
-    return [*sorted([*holes, *found[:-1]], key=lambda one: one.at, reverse=True), *found[-1:]]
+    holes = [one for one in holes if (one.queue, one.group, one.at) not in known][
+        : max(chosen.limit - 1, 0 if found else 1)
+    ]
+    is_full = len(found) + len(holes) >= chosen.limit
+    found = found[: chosen.limit - len(holes)]
+    # A page that is full goes on behind its last event, which therefore stays last.
+    last = found[-1:] if is_full else []
+    return [*sorted([*holes, *found[: len(found) - len(last)]], key=lambda one: one.at, reverse=True), *last]
 
 
 def events_of_group(transaction: Transaction, queue_id: int, group: str, limit: int) -> list[EventView]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, assert_never
 
@@ -45,7 +45,7 @@ class Head:
         message_id: its id.
         type: its type.
         status: ``"queued"``, ``"held"`` or ``"arrived"``.
-        sequence: its position in its group, as its producer numbered it.
+        sequence: its position in its group, as its producer numbered it; where numbers turn over, once it is judged, through all turns.
         ordinal: its position among the released messages of the group; None before it is released.
         late: whether it is out of order.
         attempt: the number of times it was handed out, as far as the box knows.
@@ -56,6 +56,7 @@ class Head:
         entry_id: its number in the queue.
         failed: whether its handler failed at it last.
         stopped: the names of the subscriptions that collected it, if none of them is started: it waits for one of them.
+        given: its producer's number, where numbers turn over; None: they don't.
     """
 
     message_id: str
@@ -72,6 +73,7 @@ class Head:
     entry_id: int
     failed: bool
     stopped: list[str] = field(default_factory=list)
+    given: int | None = None
 
     @property
     def postponement(self) -> str | None:
@@ -139,6 +141,8 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
     view = group_of(transaction, queue, group)
     parameters = {"queue_id": found.queue_id, "group_key": group}
     heads = transaction.rows("group_heads", Head, **parameters)
+    if (modulus := found.declared.says.modulus) is not None:
+        heads = [one if one.sequence is None else replace(one, given=one.sequence % modulus) for one in heads]
     blocks = _blocking(view, heads)
     closing = "; it is closing: new messages are late, and it is closed when it holds nothing" if view.closing else ""
     off = "" if found.enabled else f"; and the queue is off: {command('queue', 'on', queue)}"
@@ -283,17 +287,21 @@ def _what_stops(
             return f"the handler failed for good: {view.error}" if view.error else "the handler failed for good"
         case GroupState.LOCKED:
             return _who_has(view)
-        case GroupState.WAITING if view.unopened:
-            due = "" if view.due_at is None else f"; what waits is late at {_moment(view.due_at)}"
-            return f"it is not opened: it waits for a message that opens it{due}"
-        case GroupState.WAITING if view.gathers is not None:
-            return f"it {view.gathering}: until then it doesn't know its first number"
+        case GroupState.WAITING if view.unopened or view.gathers is not None:
+            return _what_begins(view)
         case GroupState.TIMED_OUT | GroupState.WAITING:
             missing = f"{view.next}" if view.next == view.hole_through else f"{view.next}..{view.hole_through}"
             over = ", and its time is over" if view.state is GroupState.TIMED_OUT else ""
             over += f"; {view.clock_was_ahead}" if view.clock_was_ahead else ""
             return f"{missing} {'is' if view.next == view.hole_through else 'are'} missing{over}"
     assert_never(state)
+
+
+def _what_begins(view: GroupView) -> str:
+    if view.gathers is not None:
+        return f"it {view.gathering}: until then it doesn't know its first number"
+    due = "" if view.due_at is None else f"; what waits is late at {_moment(view.due_at)}"
+    return f"it is not opened: it waits for a message that opens it{due}"
 
 
 def _who_has(view: GroupView) -> str:

@@ -142,10 +142,8 @@ class GroupView:
             return self.error
         if self.is_postponed:
             return self.postponement
-        if self.unopened and self.state is GroupState.WAITING:
-            return "not opened"
-        if self.gathers is not None and self.state is GroupState.WAITING:
-            return self.gathering
+        if self.state is GroupState.WAITING and (self.unopened or self.gathers is not None):
+            return "not opened" if self.unopened else self.gathering
         return self.clock_was_ahead or self.restart
 
     @property
@@ -216,7 +214,7 @@ class GroupFilter(Listing):
     )
     standing: bool = listing.flag(
         "Only groups that stand still: suspended or faulted ones, and holes from their time-out on, or without one after a minute.",
-        label="Without holes that have just opened",
+        label="Without groups that have just begun to wait",
     )
     key: str | None = listing.key("groups with a key that matches")
     error_class: str | None = listing.error_class("groups that an error of this class has stopped")

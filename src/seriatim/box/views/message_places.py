@@ -35,7 +35,7 @@ __all__ = [
 #: The states of a message in a queue, or outside of one.
 STATUSES = (
     *("arrived", "held", "queued", "in_hand", "faulted"),
-    *("late", "duplicate", "invalid", "rejected", "dead"),
+    *("late", "duplicate", "invalid", "rejected", "dead", "void"),
     *("done", "unrouted"),
 )
 
@@ -124,7 +124,7 @@ class PlaceFilter(Listing):
     _: KW_ONLY
     queue: str | None = listing.queue("messages in this queue")
     group: str | None = listing.group("messages of groups with this key")
-    status: str | None = listing.choice("messages in this status", STATUSES, "a status")
+    status: str | None = listing.choice("messages in this status", STATUSES, "a status", aliases={"failed": "faulted"})
     message_type: str | None = listing.text("messages of this type", noun="a message's type", name="type")
     error: str | None = listing.error("messages with this text in their reason, or in the last error of their handler")
     since: When | None = listing.since("messages published", label="Published since")
@@ -154,7 +154,7 @@ _MOST_AT_ONCE, _MOST_READ = 2_000, 20_000
 #: The table that has the messages of a status; all others are found through the stored messages.
 _TABLE_OF = {
     **dict.fromkeys(("arrived", "held", "queued", "in_hand", "faulted"), "entries"),
-    **dict.fromkeys(("late", "duplicate", "invalid", "rejected", "dead"), "aside"),
+    **dict.fromkeys(("late", "duplicate", "invalid", "rejected", "dead", "void"), "aside"),
     "done": "history", "unrouted": "unrouted",
 }  # fmt: skip
 

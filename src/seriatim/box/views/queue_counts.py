@@ -36,6 +36,7 @@ class QueueCounts:
         open_places: of a gate: the number of places that are open, because a message of theirs is on the way to the gate; of all
             groups. None: it is no gate.
         oldest_open: of a gate: the time from which the oldest message of an open place is in the queue where it is.
+        void: messages that let their numbers pass and left nothing.
         is_idle: whether it has messages to work on, and nobody is at work.
     """
 
@@ -62,6 +63,7 @@ class QueueCounts:
     faulted: int = 0
     open_places: int | None = None
     oldest_open: datetime | None = None
+    void: int = 0
     is_idle: bool = False
 
     @property

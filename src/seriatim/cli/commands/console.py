@@ -11,7 +11,8 @@ import click
 
 from seriatim.cli.options.which import which_box
 from seriatim.cli.options.worker_options import log_format as log_format_option
-from seriatim.errors import UsageError
+from seriatim.errors import MissingExtra, UsageError
+from seriatim.extras import need
 from seriatim.operations.box_here import check_here
 from seriatim.runtime.processes.log import log_to_stderr
 
@@ -75,8 +76,17 @@ def console(
             proxies=proxies, roles=None if roles is None else roles.split(","), pipelines=pipelines,
             needs_token=not no_token,
         )  # fmt: skip
+        if pipelines:
+            _say_if_unseen()
         click.echo(f"the console is at {server.opens_at} (Ctrl-C stops it)", err=True)
         server.serve_until_stopped()
+
+
+def _say_if_unseen() -> None:
+    try:
+        need("spark")
+    except MissingExtra as error:
+        click.echo(f"the console shows the box, and no pipelines: {error}", err=True)
 
 
 def _add(users: Path | None, name: str, roles: str | None) -> None:

@@ -33,7 +33,7 @@ def events(
     *, by: str | None, before: int | None, after: int | None, pipeline: str | None, dsn: str | None, schema: str,
     json_: bool, **given: Any,
 ) -> None:  # fmt: skip
-    """List the events of groups, newest first: holes that were overdue or skipped, suspensions, closings.
+    """List the events of groups, newest first: holes that are open, were overdue or skipped, suspensions, closings.
 
     The kinds are explained by `seriatim docs events`. With --after, list them oldest first, so that none is missed.
     """
@@ -59,4 +59,4 @@ def events(
         elif by is not None:
             KIND_COUNTS.print(operations.events_by_kind(box, **given), json_=json_, limit=limit)
         else:
-            EVENTS.print(operations.events(box, before=before, **given), json_=json_, limit=limit)
+            EVENTS.print(operations.events_and_holes(box, before=before, **given), json_=json_, limit=limit)

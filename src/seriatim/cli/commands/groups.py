@@ -63,11 +63,8 @@ def groups(
     young = sum(one.state is operations.GroupState.WAITING and not one.stands for one in found)
     if young and not (json_ or state):
         have = "1 of them has" if young == 1 else f"{young:,} of them have"
-        click.echo(
-            f"{have} just begun to wait, and don't count as standing still before the time-out of the hole, or a minute without "
-            "one; --standing leaves such groups out",
-            err=True,
-        )
+        rule = "a hole stands still from its time-out on, or without one after a minute"
+        click.echo(f"{have} just begun to wait: {rule}; --standing leaves such groups out", err=True)
     if there > len(found):
         click.echo(
             f"{len(found):,} of {counted(there, 'group')} shown: only groups that stand still; --all lists all",

@@ -32,6 +32,18 @@ _DRAINED: Table[dict[str, object]] = Table(
     Column("groups", None, rows=PIPELINE_GROUP, meaning="the groups that still hold messages"),
 )
 _COUNTS = Table.of(declared_tables.COUNTS)
+_TICKETS = Table.of(declared_tables.TICKETS)
+_PIPELINE = _COUNTS.extended(
+    "A pipeline",
+    Column(
+        "tickets",
+        None,
+        rows=_TICKETS,
+        kind="list[NextTicket] | None",
+        meaning="with --tickets; else null",
+        optional=True,
+    ),
+)
 _DESTINATIONS = Table.of(declared_tables.DESTINATIONS)
 #: The exit code where something is still held, or waits for a port.
 _HELD = 3
@@ -61,18 +73,26 @@ def list_(*, json_: bool) -> None:
 
 @pipeline.command("show")
 @click.argument("name", metavar="NAME_OR_FILE")
-@json_option("Print one JSON object.", _COUNTS)
-def show(name: str, *, json_: bool) -> None:
-    """Show a pipeline after its last batch, with the counts of each destination from its first batch on."""
-    from seriatim.operations.pipelines.pipelines import counts_of  # noqa: PLC0415 -- Spark is slow to import
+@click.option("--tickets", is_flag=True, help="With the next ticket of each location; this starts Spark.")
+@json_option("Print one JSON object.", _PIPELINE)
+def show(name: str, *, tickets: bool, json_: bool) -> None:
+    """Show a pipeline after its last batch, with the counts of each destination from its first batch on.
+
+    With --tickets also the next ticket of each location at which it stamps.
+    """
+    from seriatim.operations.pipelines.pipelines import counts_of, next_tickets  # noqa: PLC0415 -- Spark is slow to import
 
     found = counts_of(name)
+    following = next_tickets(name) if tickets else None
     if json_:
-        _COUNTS.print_object(found)
+        _PIPELINE.print_object(found, tickets=following)
         return
     _COUNTS.print([found])
     click.echo()
     _DESTINATIONS.print(found.destinations)
+    if following is not None:
+        click.echo("\nnext tickets:")
+        _TICKETS.print(following)
 
 
 @pipeline.command("move")

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Table
 from seriatim.errors import UsageError
 from seriatim.kernel.groups.verbs import IN_PIPELINES
 from seriatim.operations.tables import pipelines as declared
+from seriatim.pipeline.text.command import command
 
 if TYPE_CHECKING:
     pass
@@ -64,7 +66,7 @@ def list_groups_of_pipeline(
 
 
 def show_group_of_pipeline(pipeline: str, queue: str | None, key: str, *, dsn: str | None, json_: bool) -> None:
-    """Show one group of a pipeline, and the actions that it allows."""
+    """Show one group of a pipeline, the actions that it allows, and those that help."""
     not_with_dsn(dsn)
     from seriatim.operations.pipelines import groups as operations  # noqa: PLC0415 -- Spark is slow to import
 
@@ -75,6 +77,9 @@ def show_group_of_pipeline(pipeline: str, queue: str | None, key: str, *, dsn: s
     PIPELINE_GROUP.print([found])
     allowed = [action.command for action in IN_PIPELINES if found.allows(action)]
     click.echo(f"allowed: {', '.join(allowed)}")
+    for action in operations.helps(found):
+        helps = command("group", action.command, of=found.group, queue=found.queue, pipeline=pipeline)
+        click.echo(in_line(f"helps: {helps}"))
 
 
 def check_filters(chosen: Mapping[str, Any]) -> dict[str, Any]:

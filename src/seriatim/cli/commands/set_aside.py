@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -19,9 +19,10 @@ from seriatim.cli.shown.table import Column, Table, json_only, json_option
 from seriatim.errors import UsageError
 from seriatim.pipeline.files import pipeline_file
 from seriatim.pipeline.text.counted import counted
-from seriatim.runtime.pipelines.set_aside import DISPOSITIONS, SetAsideFilter, read_set_aside, reason_of
+from seriatim.runtime.pipelines.set_aside import DISPOSITIONS, SetAside, SetAsideFilter, read_set_aside, reason_of
 
 if TYPE_CHECKING:
+    from seriatim.pipeline.declared.pipeline import Pipeline
     from seriatim.runtime.pipelines.resubmit import PutBack
 
 __all__ = ["PUT_BACK", "RESUBMITTED", "WRITTEN", "printed_rows", "set_aside"]
@@ -48,6 +49,13 @@ WRITTEN: Table[dict[str, Any]] = Table(
     ),
     Column("body", None, meaning="its body, if it is UTF-8"),
     Column("body_base64", None, meaning="its body in Base64, if it is not UTF-8"),
+    Column(
+        "put_back",
+        shown=lambda row: f"in batch {row['put_back']}" if "put_back" in row else None,
+        after="reason",
+        optional=True,
+        meaning="the batch in which it was put back, if it was",
+    ),
     more="the properties of the pipeline, by their names",
 )
 _SHOWN = WRITTEN.without("type", "location")
@@ -87,11 +95,21 @@ def _list(file_: Path, *, json_: bool, limit: int | None, **given: Any) -> None:
 
     folder = pipeline.set_aside or Checkpoint(pipeline.checkpoint).set_aside
     wanted = SetAsideFilter(**given)
-    counts = printed_rows(_SHOWN, folder, wanted, json_=json_, limit=limit)
+    counts = printed_rows(_SHOWN, folder, wanted, json_=json_, limit=limit, put_back=_put_back_in(pipeline))
     if not json_:
         total = ", ".join(f"{counts[one]:,} {one}" for one in DISPOSITIONS if counts[one])
         none = "nothing is set aside" if wanted == SetAsideFilter() else "nothing of this is set aside"
         click.echo(total or f"{none} in {folder}")
+
+
+def _put_back_in(pipeline: Pipeline) -> Callable[[SetAside], int | None]:
+    """What tells in which batch a message was put back; where nothing has run, none was."""
+    from seriatim.runtime.pipelines import resubmit as runtime  # noqa: PLC0415 -- Spark is slow to import
+    from seriatim.spark.control.pipeline_place import PipelinePlace  # noqa: PLC0415
+
+    if not (pipeline.checkpoint / "pipeline.json").exists():
+        return lambda _: None
+    return runtime.put_back_in(PipelinePlace.of(pipeline.checkpoint.absolute(), pipeline.name), pipeline)
 
 
 @set_aside.command("resubmit")
@@ -198,8 +216,9 @@ def _line(one: PutBack) -> str:
 
 
 def printed_rows(
-    table: Table[dict[str, Any]], folder: Path, wanted: SetAsideFilter, *, json_: bool, limit: int | None
-) -> Counter[str]:
+    table: Table[dict[str, Any]], folder: Path, wanted: SetAsideFilter, *, json_: bool, limit: int | None,
+    put_back: Callable[[SetAside], int | None] = lambda _: None,
+) -> Counter[str]:  # fmt: skip
     """Print messages of a folder, for people below headings; how many there are in all, by disposition."""
     most = _LIMIT if limit is None and not json_ else limit
     counts: Counter[str] = Counter()
@@ -208,10 +227,12 @@ def printed_rows(
         counts[message.disposition] += 1
         if most is not None and place >= most:
             continue
+        batch = put_back(message)
+        row = message.fields if batch is None else message.fields | {"put_back": batch}
         if json_:
-            click.echo(json.dumps(table.object_of(message.fields), ensure_ascii=False))
+            click.echo(json.dumps(table.object_of(row), ensure_ascii=False))
         else:
-            shown.append(message.fields)
+            shown.append(row)
     if shown:
         for line in table.lines(shown):
             click.echo(line)

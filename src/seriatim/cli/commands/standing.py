@@ -80,7 +80,8 @@ def _on_journal(regions: str | None) -> str:
 
 def _head(head: Head) -> str:
     facts = [head.type]
-    facts += [] if head.sequence is None else [f"sequence {head.sequence}"]
+    given = "" if head.given in (None, head.sequence) else f", its producer's {head.given}"
+    facts += [] if head.sequence is None else [f"sequence {head.sequence}{given}"]
     facts += [] if head.ordinal is None else [f"ordinal {head.ordinal}"]
     facts += [f"handed out {counted(head.attempt, 'time')}"] if head.attempt else []
     told = head.postponement

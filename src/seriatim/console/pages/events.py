@@ -13,7 +13,7 @@ __all__ = ["PAGE"]
 PAGE = list_page(
     "events",
     "Events",
-    events.events,
+    events.events_and_holes,
     EVENTS,
     about=Markup(
         "What happened to groups besides the delivery of their messages, newest first. Holes are missing numbers, a conflict is a number "

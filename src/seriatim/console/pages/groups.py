@@ -20,7 +20,7 @@ __all__ = ["PAGE"]
 _FILTERS = [
     replace(one, choices=("all", *one.choices)) if one.name == "state" else one for one in fields_of(groups.groups)
 ]
-_FIELDS = (*_FILTERS, Field("all", "With holes that have just opened", ("yes",)))
+_FIELDS = (*_FILTERS, Field("all", "With groups that have just begun to wait", ("yes",)))
 
 
 def _read(asked: Asked) -> Answer:
@@ -29,7 +29,7 @@ def _read(asked: Asked) -> Answer:
     state = tuple(GroupState) if named == "all" else named or STOPPED
     where = asked.chosen(*(one.name for one in _FILTERS))
     every = bool(named or asked.text("all") or chosen.keys() - {"queue"})
-    standing = {"standing": not every or "standing" in arguments}
+    standing = not every or "standing" in arguments
     if asked.query.get("by") == "error":
         counts = groups.groups_by_error(asked.box, state=state, **chosen, standing="standing" in arguments)
         to_groups: dict[str, Any] = {
@@ -37,7 +37,9 @@ def _read(asked: Asked) -> Answer:
         }
         nothing = {"causes": [], "bulk": [], "where": {}, "every": True, "kept": {}}
         return Answer(ERRORS.objects_of(counts), listing=Rows(ERRORS, counts, "Causes", to_groups), values=nothing)
-    rows = groups.groups(asked.box, **arguments | standing | {"state": state, "suspected": None if named else True})
+    rows = groups.groups(
+        asked.box, **arguments | {"standing": standing, "state": state, "suspected": None if named else True}
+    )
     listing = Rows(
         GROUPS.without("touched", "arrived"),
         rows,
@@ -48,7 +50,7 @@ def _read(asked: Asked) -> Answer:
     )
     causes = []
     if "after" not in arguments and (named is None or named in STOPPED):  # others may be any number
-        counts = groups.groups_by_error(asked.box, state=state, **chosen, **standing)
+        counts = groups.groups_by_error(asked.box, state=state, standing=standing, **chosen)
         causes = [(one, where | filter_of(one, every=every)) for one in counts]
     return Answer(
         GROUPS.objects_of(rows),

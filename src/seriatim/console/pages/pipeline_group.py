@@ -6,7 +6,7 @@ from typing import Any
 
 from seriatim.console.page import Answer, Asked, Page
 from seriatim.console.pages.pipeline import WAIT_S
-from seriatim.kernel.groups.verbs import IN_PIPELINES, ON_GROUPS, VERBS, helping, refusal
+from seriatim.kernel.groups.verbs import IN_PIPELINES, ON_GROUPS, VERBS, refusal
 from seriatim.kernel.operators.held_groups import missing_numbers
 from seriatim.operations.tables.pipelines import GROUP
 
@@ -21,7 +21,7 @@ def _read(asked: Asked) -> Answer:
     key = asked.named.get("group") if "group" in asked.named else asked.query.get("key", "")
     found = asked.pipelines.find(name)
     from seriatim.operations.pipelines.events import events  # noqa: PLC0415 -- Spark is slow to import
-    from seriatim.operations.pipelines.groups import group_reported, group_view, seen_of  # noqa: PLC0415
+    from seriatim.operations.pipelines.groups import group_reported, group_view, helps, seen_of  # noqa: PLC0415
     from seriatim.operations.pipelines.log import operator_log  # noqa: PLC0415
 
     reported = group_reported(found, queue, str(key))
@@ -29,7 +29,7 @@ def _read(asked: Asked) -> Answer:
     told = events(found, queue, group=view.group, limit=_EVENTS)
     log = operator_log(found, queue, group=view.group, limit=_EVENTS)
     able = [one for one in IN_PIPELINES if view.allows(one) and asked.may(VERBS[one].role)]
-    best = next((one for one in helping(view.state, holds=view.held > 0) if one in able), None)
+    best = next((one for one in helps(view) if one in able), None)
     values = {
         "pipeline": found.name,
         "view": view,

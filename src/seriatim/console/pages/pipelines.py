@@ -13,19 +13,17 @@ __all__ = ["PAGE"]
 def _read(asked: Asked) -> Answer:
     rows: list[Any] = []
     unknown: list[tuple[str, str]] = []
-    there = asked.pipelines.all()
-    if there:
+    for name, one in asked.pipelines.all():
+        if isinstance(one, str):
+            unknown.append((name, one))
+            continue
         from seriatim.operations.pipelines.pipelines import counts_of  # noqa: PLC0415 -- Spark is slow to import
 
-        for name, one in there:
-            if isinstance(one, str):
-                unknown.append((name, one))
-            else:
-                rows.append(counts_of(one))
+        rows.append(counts_of(one))
     links = {"pipeline": lambda one: ("pipelines", one.pipeline)}
     listing = Rows(
         COUNTS.without("age"), rows, "Pipelines", links,
-        nothing="None of them has run yet." if unknown else "The console was started without --pipelines.",
+        nothing="Nothing is known of them." if unknown else "The console was started without --pipelines.",
     )  # fmt: skip
     return Answer(COUNTS.objects_of(rows), listing=listing, values={"unknown": unknown})
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from seriatim.kernel.groups.arrivals import NOT_SAID
-from seriatim.kernel.groups.numbers import BASE, RESTARTS, UNNUMBERED, Field, Sequence
+from seriatim.kernel.groups.numbers import BASE, RESTARTS, UNNUMBERED, Field, Sequence, by_position
 from seriatim.kernel.groups.policy import Fifo, Policy, Standard
+from seriatim.kernel.groups.positions import position_of
 from seriatim.kernel.groups.sequence import position_reader
 from seriatim.kernel.values.outcome import Reason
 from seriatim.kernel.values.reading import HIGHEST, whole_number
@@ -30,6 +31,7 @@ class Read(NamedTuple):
     weight: int = 1
     through: int = 0
     epoch: int | None = None
+    position: bytes | None = None
 
 
 def property_of(what: Any, value: Any) -> Any:
@@ -56,8 +58,8 @@ class NumberReader:
             return Read(Reason.NONE, 0, RESTARTS, self._weight(value))
         if not void and self.holds(says.unnumbered, value):
             return Read(Reason.NONE, 0, UNNUMBERED, self._weight(value))
-        if isinstance(self._policy, Fifo):
-            return Read(Reason.NONE, weight=0 if void else self._weight(value))
+        if isinstance(self._policy, Fifo) or by_position(self._policy):
+            return self._unnumbered(sequence, value, void=void)
         only = not void and self.holds(says.base_only, value)
         base = only or (not void and self.holds(says.base, value))
         weight = 0 if void or only else self._weight(value)
@@ -72,6 +74,19 @@ class NumberReader:
                 return Read(Reason.EPOCH_MISSING)
         bits = BASE if base else NOT_SAID
         return Read(Reason.NONE, last if base else first, bits, weight, last, epoch)
+
+    def _unnumbered(self, sequence: Any, value: Any, *, void: bool) -> Read:
+        """What a message says of which no number is read: its position, if it is ordered by that."""
+        says, weight = self._says, 0 if void else self._weight(value)
+        if isinstance(self._policy, Fifo):
+            return Read(Reason.NONE, weight=weight)
+        names = says.by if isinstance(says.by, tuple) else (says.by,)
+        given = [] if void or says.by is None else [property_of(name, value) for name in names]
+        found = sequence if all(one is None for one in given) else given if isinstance(says.by, tuple) else given[0]
+        position = position_of(found, digits=says.format == "digits")
+        if isinstance(position, Reason):
+            return Read(position)
+        return Read(Reason.NONE, weight=weight, position=position)
 
     def is_bare(self, value: Any) -> bool:
         """Whether a message has no number."""

@@ -21,9 +21,10 @@ __all__ = [
     "RESTARTS",
     "UNNUMBERED",
     "VOID",
-    "not_on_spark",
     "Field",
     "Sequence",
+    "by_position",
+    "not_on_spark",
     "with_numbers",
 ]
 
@@ -165,22 +166,24 @@ def with_numbers(policy: Policy, sequence: Sequence | None) -> Policy:
         if not isinstance(policy, kinds) or (name == "modulus" and getattr(policy, "by", "number") != "number"):
             them = " and ".join(f"the policy {kind.name}" for kind in kinds)
             raise PolicyError(f"Sequence: {name} is for {them}", remedy="leave it out", argument=(name, "policy"))
-    by_position = isinstance(policy, BestEffort) and policy.by == "position"
-    if not by_position and (sequence.format is not None or isinstance(sequence.by, tuple)):
+    if not by_position(policy) and (sequence.format is not None or isinstance(sequence.by, tuple)):
         its = "by" if isinstance(sequence.by, tuple) else "format"
         raise PolicyError(
             'Sequence: only BestEffort(by="position") orders by such a position',
             remedy="name one number, or take that policy", argument=(its, "policy"),
         )  # fmt: skip
-    if by_position:
-        raise PolicyError('BestEffort(by="position") isn\'t there yet', remedy="leave it out", argument="by")
     if isinstance(policy, BestEffort):
         return policy if sequence.modulus is None else BestEffortNumbers(**_its(policy), modulus=sequence.modulus)
-    if not isinstance(policy, Standard) or not (policy.start in ("lowest", "told") or set(said) - {"void"}):
+    if not isinstance(policy, Standard) or not (policy.gathers or set(said) - {"void"}):
         return policy
     return StandardNumbers(
         **_its(policy), modulus=sequence.modulus, spans=sequence.through is not None, epochs=sequence.epoch is not None
     )
+
+
+def by_position(policy: Policy) -> bool:
+    """Whether a policy orders by positions, see ``positions.py``."""
+    return isinstance(policy, BestEffort) and policy.by == "position"
 
 
 def not_on_spark(policy: Policy) -> PolicyError | None:

@@ -180,6 +180,11 @@ class Standard:
         """Whether a group's first number isn't known before its first message."""
         return self.start in _FOUND
 
+    @property
+    def gathers(self) -> bool:
+        """Whether a group holds everything until it knows its first number."""
+        return self.start in ("lowest", "told")
+
 
 @refusing(PolicyError)
 @dataclass(frozen=True, slots=True)

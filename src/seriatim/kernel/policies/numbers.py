@@ -118,7 +118,7 @@ def _other_epoch(policy: StandardNumbers, state: State, arrivals: Arrivals) -> B
 
 def _gathering(policy: StandardNumbers, state: State) -> Bools:
     """The groups that don't know their first number, and hold everything until they do."""
-    if policy.start not in ("lowest", "told"):
+    if not policy.gathers:
         return np.zeros(len(state), np.bool_)
     return ~state.groups.has(Flag.BEGUN)
 
@@ -274,12 +274,18 @@ def quiet(policy: StandardNumbers, state: State, arrivals: Arrivals, *, clocked:
 
 
 def _overlaps(policy: StandardNumbers, state: State, arrivals: Arrivals, which: Bools) -> Bools:
-    """Of some arrivals those that share a number with another message of their group, unless both cover the same."""
-    found = np.zeros(len(arrivals), np.bool_)
-    ends = arrivals.ends
-    below = ~_gathering(policy, state)[arrivals.group] & (ends < state.groups.next[arrivals.group])
-    if policy.late != "set_aside":
-        found = which & below
+    """Of some arrivals those that share a number with another message of their group, unless both cover the same.
+
+    And those that begin below the first number of their group, which that number then is.
+    """
+    group, ends, gathers = arrivals.group, arrivals.ends, _gathering(policy, state)[arrivals.group]
+    below = ~gathers & (ends < state.groups.next[group])
+    found = which & below & (policy.late != "set_aside")
+    if policy.finds_start:
+        rows, first = np.flatnonzero(which)[::-1], state.groups.first.copy()
+        first[group[rows]] = arrivals.sequence[rows]  # of a group that is new, the first that comes
+        first = np.where(state.groups.has(Flag.BEGUN), state.groups.first, first)[group]
+        found |= which & ~gathers & (arrivals.sequence < first) & (ends >= first)
     rows = np.flatnonzero(which & ~below)
     if not len(rows):
         return found

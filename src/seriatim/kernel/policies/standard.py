@@ -16,7 +16,7 @@ from seriatim.kernel.groups.state import Flag, Held, Remembered, State
 from seriatim.kernel.policies import copies, restarts
 from seriatim.kernel.policies.closing import OVER, late_repeats, shut_out
 from seriatim.kernel.policies.conflicts import Likeness, compared, conflicts
-from seriatim.kernel.policies.holes import due, fire, passed_voids, taken
+from seriatim.kernel.policies.holes import Taken, due, fire, passed_voids, taken
 from seriatim.kernel.policies.late import free_late
 from seriatim.kernel.values.columns import (
     Bools,
@@ -456,7 +456,13 @@ def release(
     kept[at.row[free & (at.row >= 0)]] = False
     after = state.having(
         groups.with_columns(
-            flags=flags, next=following, last=last, ordinal=groups.ordinal + counts, since=since, reports=reports
+            flags=flags,
+            first=_first_of(policy, state, at, free),
+            next=following,
+            last=last,
+            ordinal=groups.ordinal + counts,
+            since=since,
+            reports=reports,
         ),
         held.take(kept),
         state.skipped.kept(following) if len(state.skipped) else state.skipped,
@@ -470,6 +476,16 @@ def release(
         after, covered = _without_left(policy, after, leaving), at.covered(held, free, moment)
     leaving, covered = (_caused(one, arrivals, now) for one in (leaving, covered))
     return after, leaving, restarts.Passage(at, free, moment, covered)
+
+
+def _first_of(policy: Standard, state: State, at: Taken, free: Bools) -> Ints:
+    """The first number of each group after the rows `free` have passed: what one has of lower numbers isn't late when it comes again."""
+    held, first = state.held, state.groups.first
+    if held.through is None or not policy.finds_start:
+        return first
+    first, passed = first.copy(), free & (at.row >= 0) & (at.span > 0)
+    np.minimum.at(first, at.group[passed], held.sequence[at.row[passed]])
+    return first
 
 
 def _caused(decided: Decided, arrivals: Arrivals, now: Ints | None) -> Decided:

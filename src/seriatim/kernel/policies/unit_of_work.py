@@ -12,8 +12,8 @@ import numpy as np
 from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.groups.policy import UnitOfWork
 from seriatim.kernel.groups.state import NOTHING, Flag, Held, Remembered, State
-from seriatim.kernel.policies.conflicts import rows_of
 from seriatim.kernel.policies.closing import OVER, late_repeats, shut_out
+from seriatim.kernel.policies.conflicts import rows_of
 from seriatim.kernel.values.columns import (
     Bools,
     Ints,
@@ -140,7 +140,7 @@ def _judge(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[Ints, 
 
 
 def _judge_again(state: State, arrivals: Arrivals, disposition: Ints, reason: Ints) -> None:
-    """A part of the set before, by its number and content, is a duplicate; until the new set has a part, also one that can't be compared."""
+    """A part of the set before, by its number and content, is a duplicate; until the new set has a part, so is one without a content."""
     at = rows_of(state.remembered, len(state), arrivals.group, arrivals.sequence)
     rows = np.flatnonzero((at >= 0) & (disposition == Disposition.HELD))
     if not len(rows):

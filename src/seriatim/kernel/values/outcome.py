@@ -118,6 +118,7 @@ class Reason(IntEnum):
     NOT_OF_MODULUS = 102
     HALF_AWAY = 103
     BASE_WITHOUT_NUMBER = 104
+    NOT_A_POSITION = 105
     # late
     EPOCH_OVER = 110
     # duplicate
@@ -186,6 +187,7 @@ REASONS: dict[Reason, str] = {
     Reason.NOT_OF_MODULUS: "the sequence is not a number below the modulus",
     Reason.HALF_AWAY: "the sequence is half the modulus away: it may be above or below",
     Reason.BASE_WITHOUT_NUMBER: "a base needs the number through which it has everything",
+    Reason.NOT_A_POSITION: "the sequence is no position: up to 64 bytes of text or of binary, or up to 64 decimal digits",
     Reason.EPOCH_OVER: "its epoch is over",
     Reason.COVERED: "covered: another message has everything that it has",
     Reason.SETTLING: "waits until its group has settled where it begins",

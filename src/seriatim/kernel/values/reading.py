@@ -23,6 +23,7 @@ __all__ = [
     "LARGEST_EXACT",
     "LAST_NUMBER",
     "LOWEST",
+    "LSN_TEXT",
     "TIME_TEXT",
     "WHOLE_TEXT",
     "ZONED_TEXT",
@@ -45,6 +46,8 @@ _AROUND = r"[ \t\r\n]*"
 #: Patterns that mean the same in Python and in Java; each is for a whole text.
 BLANK_TEXT = _AROUND
 WHOLE_TEXT = rf"{_AROUND}([+-]?)([0-9]+){_AROUND}"
+#: A position in PostgreSQL's log: 64 bits.
+LSN_TEXT = r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})"
 _ZONE = r"(?:Z|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])"
 _DAY = r"(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK = r"[T ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
@@ -52,7 +55,7 @@ TIME_TEXT = rf"{_AROUND}{_DAY}(?:{_CLOCK}{_ZONE}?)?{_AROUND}"
 #: A `TIME_TEXT` with a time zone.
 ZONED_TEXT = rf"{_AROUND}{_DAY}{_CLOCK}{_ZONE}{_AROUND}"
 
-_WHOLE, _TIME = re.compile(WHOLE_TEXT), re.compile(TIME_TEXT)
+_WHOLE, _TIME, _LSN = re.compile(WHOLE_TEXT), re.compile(TIME_TEXT), re.compile(LSN_TEXT)
 _MOST_DIGITS = 19
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -185,6 +188,9 @@ def _of_index(value: Any) -> int | Reason:
 
 def _of_text(text: str) -> int | Reason:
     match = _WHOLE.fullmatch(text)
+    if match is None and (lsn := _LSN.fullmatch(text)) is not None:
+        number = (int(lsn[1], 16) << 32) | int(lsn[2], 16)
+        return number if number <= HIGHEST else Reason.SEQUENCE_OVERFLOWS
     if match is None:
         return Reason.SEQUENCE_NOT_A_NUMBER if text.strip(_BLANKS) else Reason.SEQUENCE_MISSING
     sign, digits = match.groups()

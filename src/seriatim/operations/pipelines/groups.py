@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 from seriatim.box.views.filtered import filtered
 from seriatim.errors import ActionRefused, GroupChanged, NotFound, UsageError, shown
 from seriatim.kernel.groups.states import STOPPED, GroupState
-from seriatim.kernel.groups.verbs import BULK, IN_PIPELINES, VERBS, Action, Situation, checked
+from seriatim.kernel.groups.verbs import BULK, IN_PIPELINES, VERBS, Action, Situation, checked, helping
 from seriatim.kernel.sequencer import Event
 from seriatim.kernel.values.time import micros
 from seriatim.operations.bulk import Refused
@@ -43,6 +43,7 @@ __all__ = [
     "group_reported",
     "group_view",
     "groups",
+    "helps",
     "seen_of",
 ]
 
@@ -383,6 +384,12 @@ class NamedGroup(NamedTuple):
 
     queue: str
     group: str
+
+
+def helps(view: Group) -> list[Action]:
+    """The actions that let a group go on, best first."""
+    found = helping(view.state, holds=view.held > 0)
+    return [one for one in found if one in IN_PIPELINES and view.allows(one)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from seriatim.spark.control.log import COMMAND
 from seriatim.spark.control.pace import Pace
 from seriatim.spark.control.pipeline_place import PipelinePlace
 
-__all__ = ["DestinationCounts", "PipelineCounts", "counts_of", "pipelines"]
+__all__ = ["DestinationCounts", "NextTicket", "PipelineCounts", "counts_of", "next_tickets", "pipelines"]
 
 _SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "dead")
 
@@ -105,6 +105,43 @@ class PipelineCounts:
     def holes(self) -> int:
         """How many groups wait for a missing number: the same as `waiting_groups`."""
         return self.waiting_groups
+
+
+@dataclass(frozen=True, slots=True)
+class NextTicket:
+    """The next ticket of a location: its name, and the `epoch` and the `number` of the ticket."""
+
+    location: str
+    epoch: int
+    number: int
+
+
+def next_tickets(pipeline: str | Path | FoundPipeline) -> list[NextTicket]:
+    """The next ticket of each location at which a pipeline stamps, after its last batch, by location.
+
+    Starts Spark to read its state, unless this process runs it already; that takes some seconds.
+
+    Raises:
+        UsageError: there is no such pipeline, or it has not run yet.
+        CheckpointMismatch: its checkpoint is another pipeline's, of another layout, or damaged.
+    """
+    found = found_of(pipeline)
+    last = {one.location: one.stamp.last_number for one in found.declared.receive if one.stamp is not None}
+    query = found.place.root / "query"
+    if not last or _last_batch(query)[0] is None:
+        return [NextTicket(location, 0, 1) for location in sorted(last)]
+    from seriatim.spark.front.positions import positions_in  # noqa: PLC0415 -- Spark is slow to start
+    from seriatim.spark.session.builder import is_running, open_session  # noqa: PLC0415
+
+    mine = not is_running()
+    session = open_session({"spark.app.name": found.name})
+    try:
+        positions = positions_in(session, str(query.absolute()))
+    finally:
+        if mine:
+            session.stop()
+    of = {name: divmod(positions.get(name, 1) - 1, number) for name, number in last.items()}
+    return [NextTicket(location, epoch, number + 1) for location, (epoch, number) in sorted(of.items())]
 
 
 def pipelines() -> list[PipelineCounts]:

@@ -20,10 +20,21 @@ if TYPE_CHECKING:
     from seriatim.operations.log_entries import LogEntry
     from seriatim.operations.pipelines.events import GroupEvent
     from seriatim.operations.pipelines.groups import Group, Operation
-    from seriatim.operations.pipelines.pipelines import DestinationCounts, PipelineCounts
+    from seriatim.operations.pipelines.pipelines import DestinationCounts, NextTicket, PipelineCounts
     from seriatim.spark.control.lease_state import LeaseState
 
-__all__ = ["ACTED", "COUNTS", "DESTINATIONS", "EVENTS", "GROUP", "LEASE", "LOGGED", "OPERATION", "PipelineGroupFilter"]
+__all__ = [
+    "ACTED",
+    "COUNTS",
+    "DESTINATIONS",
+    "EVENTS",
+    "GROUP",
+    "LEASE",
+    "LOGGED",
+    "OPERATION",
+    "TICKETS",
+    "PipelineGroupFilter",
+]
 
 #: Rates from here on are shown without a fraction.
 _WHOLE_FROM = 10
@@ -109,6 +120,12 @@ LEASE: Table[LeaseState] = Table(
     "Whether a run delivers, where two share a lease",
     *json_only("state", "region", "holder_region", "holder", "until", "reason"),
     row="seriatim.spark.control.lease_state:LeaseState",
+)
+TICKETS: Table[NextTicket] = Table(
+    "The next ticket of a location",
+    *columns("location", "epoch", "number"),
+    row="seriatim.operations.pipelines.pipelines:NextTicket",
+    nothing="it gives no tickets",
 )
 COUNTS: Table[PipelineCounts] = Table(
     "The counts of a pipeline",

@@ -39,7 +39,7 @@ COUNTS: Table[QueueCounts] = Table(
     Column("waiting_groups", after="stopped groups"),
     Column("age_s", "age", shown=lambda one: None if one.age_s is None else period_of(one.age_s)),
     Column("processes", shown=lambda one: "nobody" if one.is_idle else one.processes or None),
-    *json_only("standing_holes", "faulted", "is_idle"),
+    *json_only("standing_holes", "faulted", "is_idle", "void"),
     Column("open_places", after="waiting groups", optional=True),
     Column("oldest_open", after="open places", optional=True),
     row="seriatim.box.views.queue_counts:QueueCounts",

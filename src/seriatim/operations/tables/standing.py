@@ -16,7 +16,7 @@ __all__ = ["LOG", "STANDING"]
 _HEAD: Table[Head] = Table(
     "A message at the head of a group",
     *json_only("message_id", "type", "status", "sequence", "ordinal", "late", "attempt", "visible_at"),
-    *json_only("postponed", "postponed_until", "received_at", "entry_id", "failed", "stopped"),
+    *json_only("postponed", "postponed_until", "received_at", "entry_id", "failed", "stopped", "given"),
     row="seriatim.box.views.group_standing:Head",
 )
 _PROCESSED: Table[Processed] = Table(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import lru_cache
 from typing import Final, Literal
 
 from seriatim.errors import Argument, UsageError
@@ -181,7 +182,11 @@ class Queue(Declaration):
                 "policy be unordered",
             )
         for policy in self.all_policies():
-            if self.numbered_by is None and not isinstance(policy, Fifo | Unordered):
+            if (
+                self.numbered_by is None
+                and not isinstance(policy, Fifo | Unordered)
+                and not isinstance(self.says.by, tuple)
+            ):
                 raise self._wrong(
                     ("sequence", "policy"), f"{policy.name} needs a sequence", "name the column of the number"
                 )
@@ -259,7 +264,7 @@ class Queue(Declaration):
     @property
     def says(self) -> numbers.Sequence:
         """What its numbers mean."""
-        return self.sequence if isinstance(self.sequence, numbers.Sequence) else numbers.Sequence(self.sequence)
+        return self.sequence if isinstance(self.sequence, numbers.Sequence) else _plain(self.sequence)
 
     @property
     def means(self) -> bool:
@@ -267,7 +272,7 @@ class Queue(Declaration):
         that aren't complete.
         """
         return bool(self.says.says()) or any(
-            (isinstance(one, Standard) and one.start in ("lowest", "told"))
+            (isinstance(one, Standard) and one.gathers)
             or (isinstance(one, UnitOfWork) and (one.on_timeout == "deliver" or not one.once))
             for one in self.all_policies()
         )
@@ -275,6 +280,8 @@ class Queue(Declaration):
     @property
     def numbered_by(self) -> str | None:
         """The property with a message's own number: where a message names the one before, the last that it covers."""
+        if isinstance(self.sequence, str):
+            return self.sequence
         says = self.says
         own = says.by if says.previous is None else says.through
         return own if isinstance(own, str) else None
@@ -311,4 +318,16 @@ class Queue(Declaration):
     def policy_of(self, group: str | None) -> Policy:
         """The policy of a group, by the group's key; where messages open or close groups, and what numbers mean, it says so."""
         policy = self.policy if not self.policies or group is None else self.policies.get(type_of(group), self.policy)
-        return with_numbers(self._with_stays(policy), self.says)
+        policy = self._with_stays(policy)
+        # It is asked in each turn, and numbers are mostly plain.
+        return with_numbers(policy, self.says) if _may_mean(policy, self.sequence) else policy
+
+
+@lru_cache
+def _plain(by: str | None) -> numbers.Sequence:
+    return numbers.Sequence(by)
+
+
+def _may_mean(policy: Policy, sequence: object) -> bool:
+    """Whether a policy may keep further rules of numbers."""
+    return isinstance(sequence, numbers.Sequence) or (isinstance(policy, Standard) and policy.gathers)

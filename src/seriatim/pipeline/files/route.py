@@ -230,10 +230,16 @@ def _check_columns(
             what = f"{section.full('sequence')}: location {properties.unstamped[0]!r} stamps no tickets"
             section.fault("sequence", what, "leave out its stamp: false, or name a promoted property")
     elif isinstance(sequence, numbers.Sequence):
-        _check_numbers(section, sequence, properties)
+        _check_numbers(section, sequence, properties, policy)
     elif sequence is not None and kind not in (None, Fifo, Unordered):
         by_time = isinstance(policy, BestEffort) and policy.by == "time"
-        fitting = () if kind is BestEffort and policy is None else ("timestamp",) if by_time else ("long",)
+        fitting = (
+            ()
+            if (kind is BestEffort and policy is None) or (policy is not None and numbers.by_position(policy))
+            else ("timestamp",)
+            if by_time
+            else ("long",)
+        )
         require_property(section, "sequence", sequence, properties, fitting)
     if isinstance(policy, UnitOfWork) and isinstance(policy.size, str):
         require_property(section, "size", policy.size, properties, ("long",))
@@ -241,7 +247,7 @@ def _check_columns(
         where(section, filter_types(properties), key="last", unknown=properties.unknown)
 
 
-def _check_numbers(section: Section, sequence: numbers.Sequence, properties: Properties) -> None:
+def _check_numbers(section: Section, sequence: numbers.Sequence, properties: Properties, policy: Policy | None) -> None:
     """Check the properties and the filters of what the numbers mean."""
     inner = section.section("sequence")
     if inner is None:
@@ -251,7 +257,9 @@ def _check_numbers(section: Section, sequence: numbers.Sequence, properties: Pro
             where(inner, filter_types(properties), key=key, unknown=properties.unknown)
         elif key in ("by", "through", "previous", "epoch") and value != "ticket":
             for name in (value,) if isinstance(value, str) else value:
-                require_property(inner, key, name, properties, ("long",) if isinstance(value, str) else ())
+                require_property(
+                    inner, key, name, properties, () if policy and numbers.by_position(policy) else ("long",)
+                )
 
 
 def _start_from(section: Section, paths: Paths) -> StartFrom | None:

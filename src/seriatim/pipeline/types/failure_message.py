@@ -56,6 +56,8 @@ class Failed:
     ordinal: int | None = None
     will_retry: bool = False
     dead_letter: bool = False
+    #: The ids of all messages that have failed together, if several may: a set that was not complete in time.
+    message_ids: tuple[str, ...] = ()
 
 
 def failure_of(message: Message, what: Failed, *, with_body: bool = False) -> Message:
@@ -77,9 +79,11 @@ def failure_of(message: Message, what: Failed, *, with_body: bool = False) -> Me
         kept |= message.dialog.properties()
     body, content_type = message.body, message.content_type
     if with_body:
-        about |= {"error_text": what.error, "failed_ordinal": what.ordinal}
+        together = f"; its messages are {', '.join(what.message_ids)}" if what.message_ids else ""
+        about |= {"error_text": what.error + together, "failed_ordinal": what.ordinal}
     else:
-        said = {"message_id": message.message_id, "ordinal": what.ordinal, "error": what.error}
+        said: dict[str, object] = {"message_id": message.message_id, "ordinal": what.ordinal, "error": what.error}
+        said |= {"message_ids": what.message_ids} if what.message_ids else {}
         body, content_type = json.dumps(said).encode(), "application/json"
     return Message(
         type=FAILURE,

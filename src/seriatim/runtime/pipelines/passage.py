@@ -19,6 +19,7 @@ from seriatim.kernel.filters.filter import LONG, STRING, TIMESTAMP, Type, ValueK
 from seriatim.kernel.filters.filter_function import Function, as_function
 from seriatim.kernel.groups.arrivals import NOT_SAID
 from seriatim.kernel.groups.number_reader import NumberReader, Read
+from seriatim.kernel.groups.numbers import by_position
 from seriatim.kernel.groups.policy import BestEffort, Fifo, UnitOfWork, Unordered
 from seriatim.kernel.groups.sequence import key_problem
 from seriatim.kernel.policies.stays import CLOSES, OPENS
@@ -233,10 +234,11 @@ class Passage:
             return Entry(queue.name, key, None, None, None, None, time, row)
         group = self._group(queue, message, fields)
         written = None if queue.numbered_by is None else message.get(queue.numbered_by)
-        if queue.says.says():
+        if queue.says.says() or by_position(queue.policy):
             read = self._read(queue, message)
             size = self._size(queue, message, read.number) if read.size == NOT_SAID else read.size
             numbers = {"through": read.through, "epoch": read.epoch, "void": not read.weight}
+            numbers |= {} if read.position is None else {"position": as_plain(read.position)}
             return Entry(queue.name, group, group, as_plain(written), read.number, size, time, row, numbers)
         sequence = self._sequence(queue, written)
         size = self._size(queue, message, sequence)

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -32,7 +32,7 @@ from seriatim.spark.control.commands import RESUBMIT, Command, CommandResult
 from seriatim.spark.control.log import COMMAND
 from seriatim.spark.control.pipeline_place import PipelinePlace
 
-__all__ = ["PutBack", "Row", "edited_rows", "resubmit", "rows_set_aside"]
+__all__ = ["PutBack", "Row", "edited_rows", "put_back_in", "resubmit", "rows_set_aside"]
 
 #: The dispositions of messages that are put back unless the caller says which.
 USUAL = ("late", "invalid", "rejected")
@@ -101,6 +101,22 @@ class PutBack:
     why: str | None = None
     operation_id: str | None = None
     batch: int | None = None
+
+
+def put_back_in(place: PipelinePlace, pipeline: Pipeline) -> Callable[[SetAside], int | None]:
+    """A function that tells in which batch a message that was set aside was put back; None: it wasn't."""
+    batches = {
+        one.id: one.batch for one in place.operator_log.answers() if one.verb == RESUBMIT and one.result == "done"
+    }
+    names = [route.queue.name for route in pipeline.route]
+
+    def batch_of(message: SetAside) -> int | None:
+        if not batches:
+            return None
+        ids = (_id_of(place, Row(message, message.fields), name) for name in names)
+        return next((batches[id_] for id_ in ids if id_ in batches), None)
+
+    return batch_of
 
 
 def rows_set_aside(
@@ -293,6 +309,7 @@ def _place(fields: Mapping[str, Any]) -> tuple[Any, ...]:
 def _edited(line: bytes, known: Mapping[tuple[Any, ...], Row], before: Iterable[tuple[Any, ...]]) -> Row:
     """Return the message of a line. `before`: the messages of earlier lines."""
     fields, row = _read(line, known)
+    fields.pop("put_back", None)  # which lists add
     if _place(row.message.fields) in before:
         raise UsageError("the message is in the file twice", remedy="leave one of the lines")
     written = json.loads(json.dumps(row.message.fields), parse_float=Decimal)

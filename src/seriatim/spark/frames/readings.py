@@ -10,7 +10,15 @@ from pyspark.sql import types as T
 
 from seriatim.errors import ColumnError
 from seriatim.kernel.values.outcome import Reason
-from seriatim.kernel.values.reading import BLANK_TEXT, LARGEST_EXACT, LAST_NUMBER, TIME_TEXT, WHOLE_TEXT, ZONED_TEXT
+from seriatim.kernel.values.reading import (
+    BLANK_TEXT,
+    LARGEST_EXACT,
+    LAST_NUMBER,
+    LSN_TEXT,
+    TIME_TEXT,
+    WHOLE_TEXT,
+    ZONED_TEXT,
+)
 from seriatim.spark.frames.columns import TURN_OVER, microseconds
 
 __all__ = ["Numbers", "moments", "sequence_numbers", "whole_numbers"]
@@ -34,9 +42,9 @@ def whole_numbers(kind: T.DataType, column: Column, name: str, role: str) -> Num
         case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
             return Numbers(column.cast("long"), None)
         case T.StringType():
-            whole = _fits(column, WHOLE_TEXT)
-            number = F.when(whole, column.try_cast("long"))
-            problem = F.when(whole, _why(Reason.SEQUENCE_OVERFLOWS)).otherwise(_why(Reason.SEQUENCE_NOT_A_NUMBER))
+            whole, lsn = _fits(column, WHOLE_TEXT), _fits(column, LSN_TEXT)
+            number = F.when(whole, column.try_cast("long")).when(lsn, _of_lsn(column))
+            problem = F.when(whole | lsn, _why(Reason.SEQUENCE_OVERFLOWS)).otherwise(_why(Reason.SEQUENCE_NOT_A_NUMBER))
             return Numbers(number, F.when(number.isNull() & ~_fits(column, BLANK_TEXT), problem))
         case T.DecimalType():
             # Not by comparison with a rounded decimal: their common type may have fewer places, and 10.01 become 10.
@@ -80,6 +88,12 @@ def moments(kind: T.DataType, column: Column, name: str) -> Numbers:
         _fits(column, TIME_TEXT), microseconds(T.TimestampNTZType(), local, name, "sequence")
     )
     return Numbers(moment, F.when(moment.isNull() & ~_fits(column, BLANK_TEXT), _why(Reason.SEQUENCE_NOT_A_TIME)))
+
+
+def _of_lsn(column: Column) -> Column:
+    """The number of an LSN; null if it is too large for a long."""
+    halves = [F.conv(F.split_part(column, F.lit("/"), F.lit(n)), 16, 10).cast("long") for n in (1, 2)]
+    return F.when(halves[0] < 2**31, F.shiftleft(halves[0], 32) + halves[1])
 
 
 def _fits(column: Column, pattern: str) -> Column:

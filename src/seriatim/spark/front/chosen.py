@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from seriatim.kernel.filters.filter import LONG, STRING, TIMESTAMP, Expression, Type, ValueKind, type_from
+from seriatim.kernel.groups.numbers import by_position
 from seriatim.kernel.groups.policy import BestEffort, Fifo, UnitOfWork, Unordered
 from seriatim.kernel.route import properties
 from seriatim.pipeline.bodies.envelopes.registry import has_parts
@@ -103,7 +104,7 @@ def _filters(queue: Queue) -> dict[str, str]:
 def _of_queue(queue: Queue, types: Mapping[str, Type]) -> Iterator[str]:
     """Why a queue needs more of a message than the stage reads, if it does."""
     policy = queue.policy
-    if queue.says.says():
+    if queue.says.says() or by_position(policy):
         yield "says what its numbers mean"
     if isinstance(policy, Unordered):
         return

@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
-from seriatim.kernel.groups.numbers import RESTARTS, UNNUMBERED
+from seriatim.kernel.groups.numbers import RESTARTS, UNNUMBERED, by_position
 from seriatim.kernel.groups.policy import Fifo, FifoMerged, Policy, Standard, UnitOfWork, Unordered, has_clock
+from seriatim.kernel.groups.positions import ranked
 from seriatim.kernel.groups.sequence import key_problem
 from seriatim.kernel.groups.state import NOTHING, Flag, Held, State
 from seriatim.kernel.operators.expiry import expired, tombstones
@@ -48,7 +49,7 @@ from seriatim.spark.resequence.left_out import Share
 from seriatim.spark.stamp.operator import StampPlan
 from seriatim.spark.state.cold_groups import ColdGroups, cold_counts
 from seriatim.spark.state.destination_history import DestinationHistory
-from seriatim.spark.state.group_index import Index, QueueState
+from seriatim.spark.state.group_index import Index, QueueState, joined
 from seriatim.spark.state.held_bodies import Bodies, chunk_of, first_ref, row_of
 from seriatim.spark.state.packets import opened, slices
 
@@ -69,7 +70,7 @@ LEAST_PUT_AWAY = 256
 KEY, SEQUENCE, PROBLEM = "__sq_key", "__sq_sequence", "__sq_problem"
 TIME, SIZE, TIE = "__sq_time", "__sq_size", "__sq_tie"
 VOID, FINGERPRINT = "__sq_void", "__sq_fingerprint"
-THROUGH, EPOCH = "__sq_through", "__sq_epoch"
+THROUGH, EPOCH, POSITION = "__sq_through", "__sq_epoch", "__sq_position"
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,11 +330,13 @@ class Bucket:
         known = self._without_forgotten(queue, known, now)
         known, group = _enrol(queue.policy, self._taken_back(queue.name, known, keys), keys, group)
         group, arrivals = self._arrivals(queue.policy, rows, group, now)
+        known, arrivals, every = self._ranked(queue.policy, known, arrivals)
         bare = _bare(queue.policy, known.state.held, arrivals)
         state, decided, events = self._judge(queue.policy, known.state, arrivals, now, finish=finish)
         if isinstance(queue.policy, FifoMerged) and now != NEVER:
             state = without_old(queue.policy, state, now)
-        self._index.queues[queue.name] = known.with_state(state)
+        known = known.with_positions(every, state) if by_position(queue.policy) else known.with_state(state)
+        self._index.queues[queue.name] = known
         self._note_skipped(queue, known.keys, events)
         if self._plan.reports and len(events):
             self._events += told_events(queue, known, events)
@@ -357,7 +360,7 @@ class Bucket:
             return known
         strange = keys.filter(pc.invert(pc.is_in(keys, value_set=known.keys))) if len(known.keys) else keys
         back = self._cold.take_back(name, known.incarnation, strange)
-        return known if back is None else known.enrolled(back.keys, back.state, back.born())
+        return known if back is None else joined([known, back])
 
     def _put_away(self, now: int) -> None:
         """Move the expired groups that leave a tombstone to the cold groups, when there are enough of them."""
@@ -516,6 +519,18 @@ class Bucket:
         through = self._numbers(THROUGH)[rows] if spans else None
         epoch = self._numbers(EPOCH)[rows] if epochs else None
         return group, Arrivals(group, sequence, refs, time[order], size, weight, fingerprint, through, epoch)
+
+    def _ranked(
+        self, policy: Policy, known: QueueState, arrivals: Arrivals
+    ) -> tuple[QueueState, Arrivals, list[bytes]]:
+        """Where positions order messages, the groups and the arrivals in ranks of one list of positions."""
+        if not by_position(policy):
+            return known, arrivals, []
+        came: list[bytes] = []
+        if len(arrivals):
+            came = self._arrived.column(POSITION).take(pa.array(self._rows[-1])).to_pylist()
+        every, (state,), found = ranked([(known.state, known.positions)], came)
+        return known.with_state(state), arrivals.with_columns(sequence=found), every
 
     def _order(self, rows: Ints, group: Ints, sequence: Ints, time: Ints | None) -> Ints:
         """The order of arrival within each group; see *Arrival* in the documentation of `resequence`."""

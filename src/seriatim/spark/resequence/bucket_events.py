@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from seriatim.kernel.groups.numbers import by_position
 from seriatim.kernel.values.outcome import Events
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.state.group_index import QueueState
@@ -32,8 +33,8 @@ def told_events(
             "group": at[row.group],
             "incarnation": incarnations[row.group],
             "event": row.kind.word,
-            "first": row.first,
-            "last": row.last,
+            "first": None if by_position(queue.policy) else row.first,
+            "last": None if by_position(queue.policy) else row.last,
             "at": row.at,
             "count": row.count,
             **(because or {}),

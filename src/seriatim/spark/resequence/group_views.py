@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seriatim.kernel import resequence as kernel
+from seriatim.kernel.groups.numbers import by_position
 from seriatim.kernel.groups.policy import Policy, Standard, Unordered
 from seriatim.kernel.groups.state import NOTHING, Flag, State
 from seriatim.kernel.groups.states import GroupState
@@ -72,7 +73,7 @@ def shown_states(policy: Policy, state: State) -> tuple[Ints, Bools, Ints]:
 def _gathers(policy: Standard, state: State) -> Bools:
     """The groups that hold messages, and don't know yet where they begin."""
     found = np.zeros(len(state), np.bool_)
-    if policy.start in ("lowest", "told"):
+    if policy.gathers:
         found[state.held.messages().group] = True
         found &= ~state.groups.has(Flag.BEGUN)
     return found
@@ -110,7 +111,7 @@ def views(name: str, policy: Policy, known: QueueState, rows: Ints) -> list[dict
                 "held": int(held[row]),
                 "missing_first": None if first_missing == NOTHING else first_missing,
                 "missing_last": None if last_missing == NOTHING else last_missing,
-                "last_released": None if groups.last[row] == NOTHING else int(groups.last[row]),
+                "last_released": None if groups.last[row] == NOTHING or by_position(policy) else int(groups.last[row]),
                 "ordinal": int(groups.ordinal[row]),
                 "incarnation": int(incarnations[row]),
                 "due_at": _moment(due[row]),

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from seriatim.errors import NotFound, UsageError
+from seriatim.kernel.groups.numbers import by_position
 from seriatim.kernel.groups.policy import Fifo, Policy, Standard, StandardNumbers, UnitOfWork, policy_from, with_stays
 from seriatim.kernel.groups.state import NOTHING
 from seriatim.kernel.operators.held_groups import held_groups
@@ -141,7 +142,7 @@ def _policy(declared: Mapping[str, Any], step: int) -> Policy:
     numbers = dict(declared.get("numbers", {}))
     if name == UnitOfWork.name:
         return UnitOfWork(size="size", start=numbers.get("start", 1))
-    policy = policy_from(name)
+    policy = policy_from(name, **({"by": "position"} if "by" in numbers else {}))
     if isinstance(policy, Standard):
         if numbers:
             start = numbers.pop("start") or 1
@@ -164,7 +165,7 @@ def _rows_of(bucket: int, name: str, policy: Policy, queue: QueueState) -> pa.Re
     columns = [
         pa.array([name] * count, pa.string()),
         queue.keys.take(pa.array(held_.group)).cast(pa.string()),
-        pa.array(held_.sequence, mask=np.full(count, isinstance(policy, Fifo))),
+        pa.array(held_.sequence, mask=np.full(count, isinstance(policy, Fifo) or by_position(policy))),
         pa.array(held_.late & ~held_.waits),
         pa.array([REASONS[Reason(reason)] for reason in reasons], pa.string()).take(pa.array(which)),
         known(groups.first, NOTHING, pa.int64()),

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from seriatim.errors import ColumnError
+from seriatim.kernel.groups.numbers import by_position
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
 from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
 from seriatim.kernel.policies.copies import REGIONS, region_bit
@@ -22,7 +23,7 @@ from seriatim.pipeline.declared.queue_parts import WHOLE_QUEUE
 from seriatim.spark.frames.columns import NESTED, located, microseconds, quoted, type_of
 from seriatim.spark.frames.readings import Numbers, moments, sequence_numbers, whole_numbers
 from seriatim.spark.resequence import bucket as names
-from seriatim.spark.resequence.number_columns import has_rules, holds, said
+from seriatim.spark.resequence.number_columns import has_rules, holds, position, said
 from seriatim.spark.route.filter_expressions import Properties, condition
 from seriatim.spark.state.packets import EACH
 
@@ -80,11 +81,14 @@ def _key(df: DataFrame, queue: Queue) -> Column | None:
 
 def _sequence(df: DataFrame, queue: Queue) -> Numbers | None:
     """The numbers of the sequences; None if the queue needs none."""
+    if by_position(queue.policy):
+        found = position(df, queue)
+        return Numbers(F.when(found.number.isNotNull(), F.lit(0).cast("long")), found.problem)
     if queue.numbered_by is None or isinstance(queue.policy, Fifo | Unordered):
         return None
     if has_rules(queue):
-        found = said(df, queue)
-        return Numbers(found.number, found.problem)
+        its = said(df, queue)
+        return Numbers(its.number, its.problem)
     field, column = located(df, queue.numbered_by, "sequence")
     if isinstance(queue.policy, BestEffort) and queue.policy.by == "time":
         return moments(field.dataType, column, queue.numbered_by)
@@ -339,6 +343,7 @@ def _ours(df: DataFrame, columns: OurColumns, where: Column | None) -> list[Colu
         names.VOID: _of_any(where, queues, _void_source, lambda queue: _void(df, queue, void), "boolean"),
         names.THROUGH: _of_any(where, queues, _number_source, lambda queue: _through(df, queue), "long"),
         names.EPOCH: _of_any(where, queues, _number_source, lambda queue: _epoch(df, queue), "long"),
+        names.POSITION: _of_any(where, queues, _position_source, lambda queue: _position(df, queue), "binary"),
         names.TIME: None,
     }
     if merge is not None:
@@ -383,13 +388,21 @@ def _key_source(queue: Queue) -> object:
 
 
 def _sequence_source(queue: Queue) -> object:
-    if queue.numbered_by is None or isinstance(queue.policy, Fifo | Unordered):
+    if isinstance(queue.policy, Fifo | Unordered):
         return None
     return queue.sequence, getattr(queue.policy, "by", None), getattr(queue.policy, "increment", None)
 
 
 def _number_source(queue: Queue) -> object:
     return _sequence_source(queue) if has_rules(queue) else None
+
+
+def _position(df: DataFrame, queue: Queue) -> Column | None:
+    return position(df, queue).number if by_position(queue.policy) else None
+
+
+def _position_source(queue: Queue) -> object:
+    return queue.says if by_position(queue.policy) else None
 
 
 def _void_source(queue: Queue) -> object:

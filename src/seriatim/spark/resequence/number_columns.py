@@ -7,17 +7,20 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
+from seriatim.errors import ColumnError
 from seriatim.kernel.groups.numbers import BASE, RESTARTS, UNNUMBERED
 from seriatim.kernel.groups.policy import Standard
+from seriatim.kernel.groups.positions import DIGITS_TEXT, MOST_BYTES, MOST_DIGITS
 from seriatim.kernel.values.outcome import Reason
-from seriatim.kernel.values.reading import HIGHEST
+from seriatim.kernel.values.reading import HIGHEST, LOWEST
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.frames.columns import located
 from seriatim.spark.frames.readings import Numbers, sequence_numbers, whole_numbers
 from seriatim.spark.route.filter_expressions import Properties, condition
 
-__all__ = ["Said", "has_rules", "holds", "said"]
+__all__ = ["Said", "has_rules", "holds", "position", "said"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,48 @@ def said(df: DataFrame, queue: Queue) -> Said:
             number, problem = F.when(bare, zero).otherwise(number), F.when(~bare, problem)
             last, epoch = F.when(bare, zero).otherwise(last), None if epoch is None else F.when(~bare, epoch)
     return Said(number, problem, last, epoch, _first_of(bits), restarts)
+
+
+def position(df: DataFrame, queue: Queue) -> Numbers:
+    """A message's position as bytes, null if it has none, and the `Reason`; the same as `kernel/groups/positions.py` reads of a value."""
+    says = queue.says
+    several = isinstance(says.by, tuple)
+    names = says.by if isinstance(says.by, tuple) else (says.by,)
+    parts = [_part(df, str(name), digits=says.format == "digits", several=several) for name in names]
+    lacks = reduce(Column.__or__, [absent for _, absent in parts])
+    found = F.concat(*[part for part, _ in parts])
+    found = F.when(~lacks & F.octet_length(found).between(1, MOST_BYTES), found)
+    problem = F.when(lacks, _why(Reason.SEQUENCE_MISSING)).otherwise(_why(Reason.NOT_A_POSITION))
+    return Numbers(found, F.when(found.isNull(), problem))
+
+
+def _part(df: DataFrame, name: str, *, digits: bool, several: bool) -> tuple[Column, Column]:
+    """The bytes of a part of a position, null if it is none; and whether it is missing."""
+    field, column = located(df, name, "sequence")
+    kind = field.dataType
+    if isinstance(kind, T.IntegralType) and several:
+        return _eight_bytes(column.cast("long")), column.isNull()
+    if isinstance(kind, T.IntegralType) or (isinstance(kind, T.DecimalType) and kind.scale == 0):
+        return F.when(column >= 0, F.lpad(column.cast("string"), MOST_DIGITS, "0").cast("binary")), column.isNull()
+    if not isinstance(kind, T.StringType | T.BinaryType):
+        raise ColumnError(
+            f"a position can't be a {kind.simpleString()}", where=f"column {name!r}", remedy="cast it to text"
+        )
+    found = column.cast("binary")
+    if several:
+        ended = F.when(F.locate("\0", column.cast("string")) == 0, F.concat(found, F.lit(b"\0")))
+        if isinstance(kind, T.StringType):
+            number = whole_numbers(kind, column, name, "position").number
+            ended = F.when(number.isNotNull(), _eight_bytes(number)).otherwise(ended)
+        return F.when(F.octet_length(found) > 0, ended), column.isNull()
+    if digits:
+        found = F.when(column.rlike(rf"\A{DIGITS_TEXT}\z"), F.lpad(column, MOST_DIGITS, "0").cast("binary"))
+    return found, column.isNull() | (F.octet_length(column) == 0)
+
+
+def _eight_bytes(number: Column) -> Column:
+    """A long as bytes that ascend with it."""
+    return F.unhex(F.lpad(F.hex(number.bitwiseXOR(F.lit(LOWEST).cast("long"))), 16, "0"))
 
 
 def _first_of(bits: list[tuple[Column | None, int]]) -> Column | None:

@@ -44,6 +44,7 @@ _OURS = {
     names.THROUGH: pa.int64(),
     names.EPOCH: pa.int64(),
     names.VOID: pa.bool_(),
+    names.POSITION: pa.binary(),
 }
 
 
@@ -113,6 +114,8 @@ def rows_of(commands: Sequence[Command], plan: Plan, schema: pa.Schema) -> pa.Ta
             (names.VOID, "void"),
         )
     }
+    told = [command.arguments.get("position") for command in commands]
+    own[names.POSITION] = [None if one is None else base64.b64decode(one) for one in told]
     if plan.region is not None:
         own[names.SIZE] = [region_bit(row.get(plan.region)) for row in rows]
     columns |= {name: pa.array(own[name], kind) for name, kind in _OURS.items()}

@@ -101,20 +101,21 @@ def resequence(
     )
 
 
+def _check_policies(chosen: Sequence[Queue]) -> None:
+    for one in (policy for queue in chosen for policy in queue.all_policies()):
+        if (refused := numbers.not_on_spark(one)) is not None:
+            raise refused
+
+
 def put_in_order(df: DataFrame, ordering: Ordering) -> DataFrame:
     """Put a frame in order; see `resequence` for its result and its errors."""
     chosen, clock, time, output = ordering.queues, ordering.clock, ordering.time, ordering.output
     buckets, history = ordering.layout.buckets, ordering.layout.history
-    if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= MOST_BUCKETS:
-        raise UsageError(f"buckets must be a whole number from 1 to {MOST_BUCKETS}, not {buckets!r}")
-    if output not in ("released", "all"):
-        raise UsageError(f'output must be "released" or "all", not {output!r}')
+    _check_arguments(buckets, output)
     _check_clock(clock, time)
     forgets = any(queue.group.expire_to == "nothing" for queue in chosen)
     judged = tuple(queue.policy_of(None) for queue in chosen)
-    for one in (policy for queue in chosen for policy in queue.all_policies()):
-        if (refused := numbers.not_on_spark(one)) is not None:
-            raise refused
+    _check_policies(chosen)
     names = ("_overlaps", "_unwrapped") if ordering.packed else ("overlaps", "unwrapped")
     has_them = (any(getattr(one, its, None) for one in judged) for its in ("spans", "modulus"))
     of_numbers = tuple(name if has else None for name, has in zip(names, has_them, strict=True))
@@ -244,6 +245,13 @@ def _merged(
     return Merge(quoted(region), message_id)
 
 
+def _check_arguments(buckets: object, output: str) -> None:
+    if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= MOST_BUCKETS:
+        raise UsageError(f"buckets must be a whole number from 1 to {MOST_BUCKETS}, not {buckets!r}")
+    if output not in ("released", "all"):
+        raise UsageError(f'output must be "released" or "all", not {output!r}')
+
+
 def _check_content(queues: Sequence[Queue], df: DataFrame) -> None:
     for queue in queues:
         if compared(queue) == (BODY,) and queue.compare is None and BODY not in df.columns:
@@ -287,6 +295,8 @@ def _needs_order(queue: Queue, *, merged: bool) -> str | None:
     policy = queue.policy
     if isinstance(policy, Standard) and policy.finds_start:
         return f'start="{policy.start}"'
+    if numbers.by_position(policy):
+        return 'by="position"'
     if isinstance(queue.policy_of(None), StandardNumbers | BestEffortNumbers):
         return f"Sequence({next(name for name in queue.says.says() if name != 'void')}=…)"
     # Messages of two regions may have no common order of arrival but that of the batches.

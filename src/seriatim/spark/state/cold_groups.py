@@ -118,7 +118,7 @@ class ColdGroups:
                 elif known.incarnation == state.incarnation:
                     strange = pc.invert(pc.is_in(state.keys, value_set=known.keys)).to_numpy(zero_copy_only=False)
                     more = state.take(np.flatnonzero(strange))
-                    self._index.queues[name] = known.enrolled(more.keys, more.state, more.born())
+                    self._index.queues[name] = joined([known, more])
         self._index.cold.clear()
         self._index.next_run = 0
 

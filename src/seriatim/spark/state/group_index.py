@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from seriatim.errors import CheckpointMismatch
+from seriatim.kernel.groups.positions import ranked, ranks
 from seriatim.kernel.groups.state import NOTHING, Groups, Held, Lives, Ranges, Remembered, Sights, State
 from seriatim.kernel.values.columns import Ints
 from seriatim.kernel.values.time import NEVER
@@ -34,6 +35,7 @@ LAYOUT = 2
 #: The layout of each part. Raise a part's number when it changes. A further column with a default doesn't change it.
 PARTS = {
     "queues": 1, "groups": 2, "held": 3, "skipped": 1, "remembered": 1, "births": 1, "cold": 1, "sights": 1, "lives": 1, "ended": 1,
+    "positions": 1,
 }  # fmt: skip
 
 _COLUMNS = {
@@ -86,6 +88,8 @@ class QueueState:
     incarnation: int = 1
     forgotten: int = 0
     births: Ints | None = None
+    #: The positions of which `state` has ranks, where positions order messages.
+    positions: tuple[bytes, ...] = ()
 
     def born(self) -> Ints:
         """By group, the incarnation in which it has begun."""
@@ -99,7 +103,12 @@ class QueueState:
         """Some of the groups, by their rows, which ascend."""
         births = None if self.births is None else self.births[rows]
         return QueueState(
-            self.keys.take(pa.array(rows)), self.state.select(rows), self.incarnation, self.forgotten, births
+            self.keys.take(pa.array(rows)),
+            self.state.select(rows),
+            self.incarnation,
+            self.forgotten,
+            births,
+            self.positions,
         )
 
     def enrolled(self, keys: pa.BinaryArray, state: State, births: Ints | None = None) -> QueueState:
@@ -109,11 +118,18 @@ class QueueState:
         else:
             more = np.concatenate([self.born(), np.full(len(keys), self.forgotten) if births is None else births])
         every = pa.concat_arrays([self.keys, keys])
-        return QueueState(every, State.join([self.state, state]), self.incarnation, self.forgotten, more)
+        return QueueState(
+            every, State.join([self.state, state]), self.incarnation, self.forgotten, more, self.positions
+        )
 
     def with_state(self, state: State) -> QueueState:
         """The same groups in another state."""
-        return QueueState(self.keys, state, self.incarnation, self.forgotten, self.births)
+        return replace(self, state=state)
+
+    def with_positions(self, every: Sequence[bytes], state: State) -> QueueState:
+        """The same groups in another state, which has ranks of these positions; those that it doesn't need are left out."""
+        state, needed = ranks(state)
+        return replace(self, state=state, positions=tuple(every[rank] for rank in needed.tolist()))
 
 
 def joined(parts: Sequence[QueueState]) -> QueueState:
@@ -122,7 +138,11 @@ def joined(parts: Sequence[QueueState]) -> QueueState:
         return parts[0]
     first, keys = parts[0], pa.concat_arrays([part.keys for part in parts])
     births = None if all(part.births is None for part in parts) else np.concatenate([part.born() for part in parts])
-    return QueueState(keys, State.join([part.state for part in parts]), first.incarnation, first.forgotten, births)
+    every, states = first.positions, [part.state for part in parts]
+    if any(part.positions for part in parts):
+        found, states, _ = ranked((part.state, part.positions) for part in parts)
+        every = tuple(found)
+    return QueueState(keys, State.join(states), first.incarnation, first.forgotten, births, every)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +211,9 @@ class Index:
                 "groups": pa.array([len(queue.state) for queue in self.queues.values()], pa.int64()),
                 "keys": pa.concat_arrays([_one_list(queue.keys) for queue in self.queues.values()]),
             }
+            if any(queue.positions for queue in self.queues.values()):
+                positions = [_one_list(pa.array(queue.positions, pa.binary())) for queue in self.queues.values()]
+                plain["positions"] = pa.concat_arrays(positions)
             written = [name for name in rows[0] if not all(_says_nothing(name, row[name]) for row in rows)]
             names = [*plain, *written]
             columns = [*plain.values(), *(pa.concat_arrays([_list(row[name]) for row in rows]) for name in written)]
@@ -363,7 +386,8 @@ def _queue(row: pa.RecordBatch) -> QueueState:
     )  # fmt: skip
     incarnation, forgotten = (int(column(f"queues.{name}", 1)[0]) for name in ("incarnation", "forgotten"))
     births = column("births.number", count) if "births.number" in named else None
-    return QueueState(row.column("keys").flatten(), state, incarnation, forgotten, births)
+    positions = tuple(row.column("positions").flatten().to_pylist()) if "positions" in named else ()
+    return QueueState(row.column("keys").flatten(), state, incarnation, forgotten, births, positions)
 
 
 def _widen(values: np.ndarray, length: int) -> Ints:

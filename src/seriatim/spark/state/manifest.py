@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from seriatim.errors import CheckpointMismatch
-from seriatim.kernel.groups.policy import BestEffortNumbers, StandardNumbers, UnitOfWork
+from seriatim.kernel.groups.policy import BestEffort, BestEffortNumbers, StandardNumbers, UnitOfWork
 from seriatim.pipeline.declared.queue import Queue
 
 __all__ = ["BY_KEY", "check_header", "check_queues", "fingerprint", "identity", "is_cut_alike"]
@@ -57,6 +57,8 @@ def _identity_of(queue: Queue) -> dict[str, Any]:
             }
         case BestEffortNumbers(modulus=modulus):
             found["numbers"] = {"modulus": modulus}
+        case BestEffort(by="position"):
+            found["numbers"] = {"by": "position"}
         case UnitOfWork(start=0):
             found["numbers"] = {"start": 0}
     return found

@@ -1,15 +1,18 @@
 -- Requests that wait for replies. `request_id`: the correlation that the request carries; nobody who hasn't seen the
--- request knows it. `correlation_id`: what the message in hand belonged to. `role`: who asked, and may read the replies.
+-- request knows it. `correlation_id`: what the message in hand belonged to. `role`: who asked, and may read the replies; `asker`: for whom, where a role asks
+-- for several, '': for itself.
 CREATE TABLE {schema}.open_requests (
     request_id text COLLATE "C" PRIMARY KEY CHECK (request_id ~ '^request-[0-9a-f]{32}$'),
     role text COLLATE "C" NOT NULL,
+    asker text COLLATE "C" NOT NULL,
     message_id text NOT NULL,
+    id_space text COLLATE "C" NOT NULL,
     reply_type text NOT NULL,
     correlation_id text,
     asked_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     until timestamptz NOT NULL
 );
-CREATE INDEX open_requests_of_message ON {schema}.open_requests (message_id, role);
+CREATE INDEX open_requests_of_message ON {schema}.open_requests (message_id, id_space);
 CREATE INDEX open_requests_by_end ON {schema}.open_requests (until);
 
 -- The replies to requests: messages. `entry_id`: 0; or the request itself was set aside, as this entry.

@@ -18,7 +18,8 @@ SELECT
     aside.dead,
     to_timestamp(entry.oldest_us / 1e6) AS oldest,
     {schema}.whole_number(place.definition -> 'max_messages') AS max_messages,
-    entry.faulted
+    entry.faulted,
+    aside.void
 FROM {schema}.queues AS place
 CROSS JOIN LATERAL (
     SELECT
@@ -36,6 +37,7 @@ CROSS JOIN LATERAL (
         count(*) FILTER (WHERE disposition = 'duplicate') AS duplicate,
         count(*) FILTER (WHERE disposition = 'invalid') AS invalid,
         count(*) FILTER (WHERE disposition = 'rejected') AS rejected,
-        count(*) FILTER (WHERE disposition = 'dead') AS dead
+        count(*) FILTER (WHERE disposition = 'dead') AS dead,
+        count(*) FILTER (WHERE disposition = 'void') AS void
     FROM {schema}.aside AS one WHERE one.queue_id = place.queue_id
 ) AS aside;

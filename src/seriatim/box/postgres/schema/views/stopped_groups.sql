@@ -1,7 +1,7 @@
 -- The groups that hand nothing out until something happens, by the rules of `shown_state`: suspended, faulted,
 -- timed_out or waiting (for a missing number, for a message that opens the group, or until a postponed message is
--- due). `since`: of a hole, when it opened; else when the group was last judged. `stands`: whether it stands still: of a
--- hole, see `stands_from`; a postponed message will end its wait. A group that is worked on now is not among them.
+-- due). `since`: of a hole, when it opened; else when the group was last judged. `stands`: whether it stands still: of
+-- a hole, see `stands_from`; a postponed message will end its wait. A group that is worked on now is not among them.
 CREATE OR REPLACE VIEW {schema}.stopped_groups AS
 WITH asked AS MATERIALIZED (
     SELECT DISTINCT ON (queue_id, group_key) queue_id, group_key, action = 'suspend' AS suspends

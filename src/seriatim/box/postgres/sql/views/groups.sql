@@ -53,7 +53,7 @@ WITH place AS MATERIALIZED (
         candidate.queue_id, candidate.group_key, coalesce(judged.flags, 0) AS flags, judged.first, judged.next,
         judged.skipped, nullif(judged.last, {NOTHING}) AS last, coalesce(judged.ordinal, 0) AS ordinal,
         judged.incarnation, nullif(judged.since, {NEVER}) AS since, judged.reports, judged.due_at,
-        judged.touched_at, coalesce(judged.suspects, 0) AS suspects
+        judged.touched_at, coalesce(judged.suspects, 0) AS suspects, judged.lives IS NOT NULL AS has_lives
     FROM candidate LEFT JOIN LATERAL (
         SELECT * FROM {schema}.known_groups AS one
         WHERE one.queue_id = candidate.queue_id AND one.group_key = candidate.group_key LIMIT 1
@@ -158,10 +158,20 @@ WITH place AS MATERIALIZED (
         WHERE log.action = 'suspend'
     ) AS said ON TRUE
     LEFT JOIN LATERAL (
-        SELECT late.sequence, late.waits FROM {schema}.entries AS late
-        WHERE found.suspended AND said.actor IS NULL AND late.queue_id = known.queue_id
-            AND late.group_key = known.group_key AND late.status = 'held' AND late.late
-        ORDER BY late.arrival LIMIT 1
+        SELECT first.sequence, first.waits FROM (
+            (
+                SELECT late.sequence, late.waits, late.arrival FROM {schema}.entries AS late
+                WHERE found.suspended AND said.actor IS NULL AND late.queue_id = known.queue_id
+                    AND late.group_key = known.group_key AND late.status = 'held' AND late.late
+                ORDER BY late.arrival LIMIT 1
+            ) UNION ALL (
+                SELECT old.sequence, FALSE, old.arrival FROM {schema}.entries AS old
+                WHERE known.has_lives AND found.suspended AND said.actor IS NULL AND old.queue_id = known.queue_id
+                    AND old.group_key = known.group_key AND old.status = 'held' AND old.meaning[1] & {number.OF_ENDED} <> 0
+                ORDER BY old.arrival LIMIT 1
+            )
+        ) AS first
+        ORDER BY first.arrival LIMIT 1
     ) AS came ON TRUE
     LEFT JOIN LATERAL (
         SELECT last.at, last.error, last.error_class, again.visible_at AS retry_at FROM (

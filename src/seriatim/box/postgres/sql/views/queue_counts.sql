@@ -12,7 +12,8 @@ SELECT counts.queue, counts.policy, counts.enabled, counts.owner, counts.arrived
     )::integer AS processes,
     counts.faulted,
     gate.open_places,
-    to_timestamp(gate.open_us / 1e6) AS oldest_open
+    to_timestamp(gate.open_us / 1e6) AS oldest_open,
+    counts.void
 FROM {schema}.queue_counts AS counts
 JOIN {schema}.queues AS place USING (queue)
 LEFT JOIN LATERAL {schema}.open_places_of(place.queue_id) AS gate ON TRUE

@@ -29,6 +29,8 @@ BEGIN
                 WHEN known.definition #>> '{policy,name}' = 'unordered' AND known.definition ->> 'gate' IS NOT NULL
                     THEN 'fifo'
                 WHEN known.definition #>> '{policy,name}' = 'standard' AND known.definition ->> 'sequence' = 'ticket'
+                    -- Some messages of theirs have no number.
+                    OR jsonb_typeof(known.definition -> 'sequence') = 'object'
                     THEN 'fifo'
                 ELSE known.definition #>> '{policy,name}'
             END, one.group_key, one.sequence, one.priority, one.problem

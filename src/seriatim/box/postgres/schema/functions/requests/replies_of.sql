@@ -2,7 +2,7 @@
 -- there are none yet; no row if it isn't there, or isn't the caller's. `failed_in`: the queue that has set the request
 -- aside, with the disposition and the reason.
 -- is: stable, definer, no seqscan
-CREATE OR REPLACE FUNCTION {schema}.replies_of(of_request text, at_most bigint)
+CREATE OR REPLACE FUNCTION {schema}.replies_of(of_request text, at_most bigint, of_asker text)
 RETURNS TABLE (
     request_id text, asked_by text, reply_type text, correlation_id text, until timestamptz,
     message_id text, type text, context text, property_types jsonb, received_at timestamptz,
@@ -33,7 +33,8 @@ BEGIN
         JOIN {schema}.queues AS known USING (queue_id)
         WHERE one.request_id = asked.request_id AND one.entry_id > 0 ORDER BY one.entry_id LIMIT 1
     ) AS failed ON TRUE
-    WHERE asked.request_id = of_request AND asked.role = {schema}.caller() AND asked.until > clock_timestamp()
+    WHERE asked.request_id = of_request AND asked.role = {schema}.caller() AND asked.asker = of_asker
+        AND asked.until > clock_timestamp()
     ORDER BY kept.stamp, coalesce(kept.serial, kept.arrival_id + kept.position);
 END
 $function$;
