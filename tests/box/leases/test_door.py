@@ -208,14 +208,14 @@ def test_a_role_receives_by_its_rights_and_sees_no_other_roles_leases(box):
     with box.session() as tx:
         tx.connection.execute("CREATE ROLE lease_holder")
     grant(box, "lease_holder", receive=["orders"])
-    principal = sq.Principal("app", role="lease_holder")
-    lease = box.lease("orders", attempt_id="x", principal=principal)
-    with pytest.raises(sq.LeaseLost):
-        box.leased(lease.id, principal=sq.Principal("app")).complete()
-    assert box.lease("orders", attempt_id="x").group != lease.group
-    assert box.leased(lease.id, principal=principal).complete().over
-    with pytest.raises(sq.EnvironmentProblem):
-        box.lease("results", principal=principal)
+    with box.as_role("lease_holder") as theirs:
+        lease = theirs.lease("orders", attempt_id="x")
+        with pytest.raises(sq.LeaseLost):
+            box.leased(lease.id).complete()
+        assert box.lease("orders", attempt_id="x").group != lease.group
+        assert theirs.leased(lease.id).complete().over
+        with pytest.raises(sq.EnvironmentProblem):
+            theirs.lease("results")
 
 
 def test_what_isnt_leased(box):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
@@ -65,7 +64,7 @@ class LeaseCalls:
 
     def read(self, lease: Handle) -> None:
         """As of `TakenLease.read`."""
-        with self.transaction() as transaction:
+        with self._access.transaction() as transaction:
             row = self.row(transaction, lease.id, "read")
             self.fill(transaction, lease, row, row.done)
 
@@ -80,7 +79,7 @@ class LeaseCalls:
         through = None if through is None else _checked_position(through)
         results = [_checked_result(result) for result in ((publish,) if isinstance(publish, Message) else publish)]
         said = _digest(results)
-        with self.transaction() as transaction:
+        with self._access.transaction() as transaction:
             told: dict[str, Any] = {}
             if results:
                 row = self.row(transaction, lease.id, "complete", through, said)
@@ -121,7 +120,7 @@ class LeaseCalls:
 
     def renew(self, lease: Handle, period: float | str | timedelta | None) -> datetime:
         """As of `TakenLease.renew`."""
-        with self.transaction() as transaction:
+        with self._access.transaction() as transaction:
             until = transaction.value(
                 "renew", delivery=lease.id, lease=None if period is None else period_of(period), holder=self.principal.name
             )  # fmt: skip
@@ -130,21 +129,9 @@ class LeaseCalls:
 
     def give_back(self, lease: Handle) -> LeaseAnswer:
         """As of `TakenLease.give_back`."""
-        with self.transaction() as transaction:
+        with self._access.transaction() as transaction:
             answer = transaction.value("give_back", delivery=lease.id, holder=self.principal.name)
         return self._told(lease, answer)
-
-    @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
-        """A transaction of its own, with the principal's role."""
-        with self._access.transaction() as transaction:
-            self.take_role(transaction)
-            yield transaction
-
-    def take_role(self, transaction: Transaction) -> None:
-        """Take the principal's role until the transaction ends."""
-        if self.principal.role is not None:
-            transaction.one("change_role", role=self.principal.role)
 
     def row(self, transaction: Transaction, of_lease: UUID, verb: str, at: int | None = None, said: str = "") -> Any:
         """Lock a lease for a call; see the function ``at_lease``."""
@@ -230,7 +217,7 @@ class LeaseCalls:
         end: Callable[[Transaction, Any, Delivery, int], dict[str, Any] | None],
     ) -> LeaseAnswer:  # fmt: skip
         """End a lease at a position: complete what is before it, and leave it and the rest to `end`."""
-        with self.transaction() as transaction:
+        with self._access.transaction() as transaction:
             row = self.row(transaction, lease.id, verb, _checked_position(at), said)
             if row.answer is not None:
                 return self._told(lease, row.answer)

@@ -10,7 +10,6 @@ from uuid import UUID
 
 from seriatim.box.connection.access import Access
 from seriatim.box.connection.in_hand import Event
-from seriatim.box.connection.wait_time import patience_of_receiver
 from seriatim.box.faults.lease import check_leasable, untried
 from seriatim.box.leases.calls import LeaseCalls, period_of
 from seriatim.box.leases.taken import Principal, TakenLease, leased_message
@@ -97,27 +96,20 @@ class Door:
 
         With an id of an attempt that was made before, the lease of that attempt. `Superseded`: a later call has that id.
         """
-        principal, waits = self._calls.principal, bool(patience_of_receiver(wait))
-        if principal.role is not None and waits:
-            raise UsageError("a principal with a role can't wait here", remedy="wait in AsyncMessageBox.lease")
         if wanted.attempt_id is not None:
             place = self._place(wanted)
             if self._access.attempts.get(place) is not wanted:
                 raise Superseded
             if (before := self._before(session, wanted)) is not None:
                 return before
-            if waits:
-                session.transaction.commit()
+            session.transaction.commit()  # it only looked
             session.ends_wait = lambda: self._access.attempts.get(place) is not wanted
-        elif principal.role is not None:
-            self._calls.take_role(session.transaction)
         delivery = session.receive(wanted.queue, limit=wanted.limit, group=wanted.group, wait=wait)
         return None if delivery is None else self._claimed(session, wanted, delivery)
 
     def _before(self, session: Session, wanted: Wanted) -> TakenLease | None:
         """The lease of an attempt that was made before; `LeaseLost` once it is over."""
         transaction = session.transaction
-        self._calls.take_role(transaction)
         with translated(self._access.place):
             queue = self._access.known.current(transaction).queue(wanted.queue)
             named = {

@@ -21,12 +21,10 @@ class Principal:
     """Whose a lease is, where several callers share the connections of one server: the callers see no leases of each other.
 
     Args:
-        name: the caller's name, such as that of its token; part of who holds the lease, beside the role.
-        role: the role of the database that each transaction takes with ``SET LOCAL ROLE``; None: that of the connection.
+        name: the caller's name, such as that of its token; part of who holds the lease, beside the role of the box (`MessageBox.as_role`).
     """
 
     name: str = ""
-    role: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,6 +85,7 @@ class JudgeView:
         started_at: since when.
         seen_at: the time at which it told of itself last.
         is_there: whether that was lately, and its connection is open.
+        listens: whether receivers can call it; behind a pooler it looks once a second.
     """
 
     name: str
@@ -94,6 +95,7 @@ class JudgeView:
     started_at: datetime
     seen_at: datetime
     is_there: bool
+    listens: bool
 
 
 def judges_of(transaction: Transaction) -> list[JudgeView]:

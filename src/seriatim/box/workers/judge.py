@@ -28,7 +28,7 @@ __all__ = ["judging"]
 _LOG = logging.getLogger("seriatim.judge")
 #: How often it tells that it is there, and looks again at queues that were asked for lately; how long these are, seconds.
 _BEAT_S, _LATELY_S = 5.0, 600.0
-#: How often it looks at all queues behind a pooler; and its pause after a failure, seconds.
+#: How often it does so behind a pooler, where it hears nobody; and its pause after a failure, seconds.
 _PAUSE_S = 1.0
 
 
@@ -111,34 +111,30 @@ class _Judge:
                 self._connection.commit()
             try:
                 while not self._ends.is_set():
-                    if is_due := time.monotonic() >= due:
-                        self._beat()
-                        due = time.monotonic() + _BEAT_S
-                    for queue_id in self._called(due - time.monotonic(), is_due=is_due):
+                    called = self._called(due - time.monotonic())
+                    if (now := time.monotonic()) >= due:
+                        self._asked = {queue: at for queue, at in self._asked.items() if now - at < _LATELY_S}
+                        called.update(self._beat(), self._asked)
+                        due = now + (_PAUSE_S if self._is_deaf else _BEAT_S)
+                    self._asked |= dict.fromkeys(called - self._asked.keys(), now)
+                    for queue_id in sorted(called):
                         with suppress(ChoreTaken):
                             judge(alone(self._access, f"judge {queue_id}"), queue_id)
             finally:
                 with suppress(psycopg.Error, SeriatimError):
                     self._leave(channel)
 
-    def _called(self, rest_s: float, *, is_due: bool) -> list[int]:
-        """The queues to look at: those that are asked for, and from time to time those that were; behind a pooler all, once a second."""
-        called: set[int] = set()
+    def _called(self, rest_s: float) -> set[int]:
+        """The queues that receivers ask for, after a number of seconds at most."""
         if self._is_deaf:
-            self._wait(_PAUSE_S)
-            with self._access.transaction() as transaction:
-                called = {queue.queue_id for queue in self._access.known.current(transaction).queues.values()}
-            return sorted(called)
-        calls = list(self._connection.notifies(timeout=0))
-        if not (calls or (is_due and self._asked)):
+            self._wait(rest_s)
+            return set()
+        if not (calls := list(self._connection.notifies(timeout=0))):
             self._wait(rest_s, self._connection.fileno())
             calls = list(self._connection.notifies(timeout=0))
-        called.update(int(call.payload) for call in calls)
-        now = time.monotonic()
-        self._asked = {queue: at for queue, at in self._asked.items() if now - at < _LATELY_S} | dict.fromkeys(
-            called, now
-        )
-        return sorted(self._asked if is_due else called)
+        now, called = time.monotonic(), {int(call.payload) for call in calls}
+        self._asked |= dict.fromkeys(called, now)
+        return called
 
     def _wait(self, seconds: float, *files: int) -> None:
         polling = select.poll()
@@ -146,12 +142,15 @@ class _Judge:
             polling.register(file, select.POLLIN | select.POLLHUP)
         polling.poll(max(seconds, 0.0) * 1000)
 
-    def _beat(self) -> None:
+    def _beat(self) -> list[int]:
+        """Tell the box that this process judges; return the queues that were asked for while nobody listened."""
         process = self._process
         with self._access.transaction() as transaction:
-            transaction.do(
-                "judge", of_process=process.process_id, its_name=process.name, its_host=process.host, its_pid=process.pid,
-                its_backend=None if self._is_deaf else self._connection.info.backend_pid,
+            return list(
+                transaction.value(
+                    "judge", of_process=process.process_id, its_name=process.name, its_host=process.host, its_pid=process.pid,
+                    its_backend=None if self._is_deaf else self._connection.info.backend_pid,
+                )
             )  # fmt: skip
 
     def _leave(self, channel: str) -> None:

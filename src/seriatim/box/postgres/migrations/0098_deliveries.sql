@@ -47,7 +47,7 @@ CREATE UNLOGGED TABLE {schema}.judges (
     seen_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- Queues from which somebody received in SQL while nobody judged, until a judge is there.
+-- Queues from which somebody received in SQL while no judge could be called, until one has looked.
 CREATE UNLOGGED TABLE {schema}.unjudged (
     queue_id integer PRIMARY KEY,
     since timestamptz NOT NULL DEFAULT clock_timestamp()

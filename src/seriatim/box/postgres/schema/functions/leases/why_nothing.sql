@@ -5,13 +5,18 @@ CREATE OR REPLACE FUNCTION {schema}.why_nothing(of_queue integer, channel text) 
 AS $function$
 DECLARE
     moment_us bigint := {schema}.now_us();
+    here record;
 BEGIN
     IF channel = ANY (ARRAY(SELECT pg_listening_channels())) THEN
         DELETE FROM {schema}.waiters AS one WHERE one.queue_id = of_queue AND one.channel = why_nothing.channel;
         PERFORM {schema}.register(of_queue);
     END IF;
-    IF NOT EXISTS (SELECT FROM {schema}.judges_here() AS one WHERE one.is_there) THEN
+    SELECT count(*) AS judges, count(*) FILTER (WHERE one.listens) AS listeners INTO here
+    FROM {schema}.judges_here() AS one WHERE one.is_there;
+    IF here.listeners = 0 THEN
         INSERT INTO {schema}.unjudged (queue_id) VALUES (of_queue) ON CONFLICT DO NOTHING;
+    END IF;
+    IF here.judges = 0 THEN
         RETURN 'nobody judges this box: start seriatim serve';
     END IF;
     IF NOT EXISTS (SELECT FROM {schema}.to_route)
