@@ -71,6 +71,7 @@ def work(box, over):
             pass
 
 
+@pytest.mark.soak
 @pytest.mark.proves("callers over HTTP lose nothing and publish each result once, while their server is killed")
 def test_three_kinds_of_callers_work_off_a_queue_while_the_server_is_killed(box, tmp_path, figures):
     if shutil.which("node") is None or shutil.which("jq") is None or shutil.which("curl") is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import ssl
@@ -42,7 +41,7 @@ def served(box, *words):
         try:
             yield line.split()[-1], process.pid
         finally:
-            os.kill(process.pid, signal.SIGTERM)
+            process.send_signal(signal.SIGTERM)
             process.communicate(timeout=60)
         assert process.returncode == 0
 

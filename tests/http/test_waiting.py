@@ -23,7 +23,7 @@ CALLERS = 500
 
 def waiters(face):
     """How many coroutines wait in lines."""
-    return sum(len(line.places) for line in face.server._box.lines._lines.values())
+    return sum(len(line.places) for line in face.server._box._lines._lines.values())
 
 
 async def until(holds):

@@ -45,7 +45,7 @@ from seriatim.errors import UsageError
 from seriatim.pipeline.declared.box_settings import Unroutable
 from seriatim.pipeline.types.message import Message
 
-__all__ = ["AsyncMessageBox"]
+__all__ = ["AsyncMessageBox", "lines_of"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -171,11 +171,6 @@ class AsyncMessageBox(OnlyAsyncWith):
     def connections(self) -> int:
         """The largest number of open connections, which is also the number of threads."""
         return self.sync.connections
-
-    @property
-    def lines(self) -> WaitingLines:
-        """The coroutines that wait for messages, as internal modules use them."""
-        return self._lines
 
     @property
     def is_pooled(self) -> bool:
@@ -376,6 +371,11 @@ class AsyncMessageBox(OnlyAsyncWith):
 
     def __repr__(self) -> str:
         return f"<AsyncMessageBox {self.sync.access.place}>"
+
+
+def lines_of(box: AsyncMessageBox) -> WaitingLines:
+    """The coroutines of a box that wait for messages, for other faces."""
+    return box._lines  # noqa: SLF001 -- no method for applications
 
 
 def _close_opened(opening: asyncio.Future[MessageBox]) -> None:

@@ -86,13 +86,7 @@ class PublishVerbs(ABC):
         ))  # fmt: skip
 
     def request(
-        self,
-        message: Message,
-        *,
-        reply: str,
-        keep: float | str = KEEP,
-        asker: str = "",
-        cause: Received | None = None,
+        self, message: Message, *, reply: str, keep: float | str = KEEP, asker: str = "", cause: Received | None = None
     ) -> Pending:
         """Publish a request: messages of the type `reply` that carry its correlation are kept as its replies. No reply can come before the
         commit; after it `MessageBox.reply` finds the first one, and `MessageBox.replies` all of them.

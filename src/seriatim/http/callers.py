@@ -73,8 +73,14 @@ class Callers:
             return self._caller(found[0], secret)
         if (look := self._looks.get(secret)) is None:  # requests with one token share a look at it
             look = self._looks[secret] = asyncio.ensure_future(self._looked(secret))
-            look.add_done_callback(lambda done: self._looks.pop(secret) and (done.cancelled() or done.exception()))
+            look.add_done_callback(lambda done: self._forget(secret, done))
         return await asyncio.shield(look)
+
+    def _forget(self, secret: str, done: asyncio.Future[Caller]) -> None:
+        """A look has ended. Its error is taken here, too: those who waited for it may have gone."""
+        del self._looks[secret]
+        if not done.cancelled():
+            done.exception()
 
     async def _looked(self, secret: str) -> Caller:
         """Look at a token now."""

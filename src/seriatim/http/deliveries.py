@@ -13,6 +13,7 @@ from datetime import UTC
 from typing import Any, cast
 
 from seriatim.aio.lease import AsyncTakenLease
+from seriatim.aio.message_box import lines_of
 from seriatim.box.box import MessageBox
 from seriatim.box.leases.calls import LeaseCalls
 from seriatim.box.leases.door import Door, Superseded, Wanted
@@ -59,11 +60,12 @@ async def receive(asked: Asked, caller: Caller) -> Answer:
 async def _taken(asked: Asked, caller: Caller, wanted: Wanted, wait_s: float) -> TakenLease | None:
     """Look, and wait for the next look, until there is a lease, or the time is over."""
     box, loop = caller.box, asyncio.get_running_loop()
+    lines = lines_of(box)
     door, until = Door(box.sync.access, _principal(caller)), loop.time() + wait_s
     key = None if wanted.attempt_id is None else (door.principal, wanted.attempt_id)
     with (
         door.attempt(wanted),
-        box.lines.place(wanted.queue, is_particular=wanted.group is not None, box=box.sync, key=key) as place,
+        lines.place(wanted.queue, is_particular=wanted.group is not None, box=box.sync, key=key) as place,
     ):
         looks = place.needs_look or wanted.attempt_id is not None or not wait_s
         while True:
@@ -71,7 +73,7 @@ async def _taken(asked: Asked, caller: Caller, wanted: Wanted, wait_s: float) ->
             if lease is not None:
                 return lease
             looks = True
-            if box.lines.is_ending:
+            if lines.is_ending:
                 raise Problem(503, "the server is ending", headers=_ENDING)
             if (left_s := until - loop.time()) <= 0:
                 return None
