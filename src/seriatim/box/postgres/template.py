@@ -122,6 +122,9 @@ _CONSTANTS: Mapping[str, str] = {
     "STANDS_AFTER_S": str(STANDS_AFTER_S),
     "LIFETIME_CODE": str(dialog.LIFETIME_CODE),
     "INVALID_CODE": str(dialog.INVALID_CODE),
+    "COPY_CODE": str(dialog.COPY_CODE),
+    "HISTORY_CODE": str(dialog.HISTORY_CODE),
+    "UNTAKEN_CODE": str(dialog.UNTAKEN_CODE),
     "SHOWN_STATES": _shown_states(),
     "DIALOG_RULES": ",\n    ".join(f"({', '.join(map(_literal, row))})" for row in dialog.rows()),
 }
