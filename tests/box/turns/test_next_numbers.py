@@ -48,7 +48,9 @@ def rows(draw, queue):
     first, step = policy.start if isinstance(policy.start, int) else 1, policy.increment
     left = draw(st.integers(0, 5))
     following = first + step * left
-    row = dict.fromkeys(("group_keys", "incarnations", "states", "skipped", "group_arrivals", "decided", "remembered"))
+    row = dict.fromkeys(
+        ("group_keys", "incarnations", "states", "skipped", "group_arrivals", "decided", "remembered", "lives")
+    )
     if draw(st.booleans()):
         marks = [(first + step * at, 4 * draw(st.integers(0, 99))) for at in range(left)][-(policy.remember or 1) :]
         flags = 1 if draw(mostly) else draw(st.sampled_from([0, *map(int, Flag)]))
@@ -64,6 +66,7 @@ def rows(draw, queue):
             "remembered": [
                 b64encode(np.array(marks, "<i8").tobytes()).decode() if not is_gate and policy.remember else ""
             ],
+            "lives": [None],
         }
     else:
         following = first
@@ -88,6 +91,7 @@ def rows(draw, queue):
         late=[False] * count,
         waits=[False] * count,
         times=sorted(draw(st.integers(0, NOW)) for _ in came),
+        meanings=[None] * count or None,
         request_places=None,
         request_ids=None,
         actions=None,

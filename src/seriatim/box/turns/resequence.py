@@ -498,14 +498,14 @@ class Turn:
             self._timed_out(aside),
         )
 
-    def _timed_out(self, aside: Decided) -> list[list[int]]:
+    def _timed_out(self, aside: Decided) -> Sequence[list[int]]:
         """The entries of each set that was not complete in time."""
         dead = aside.take(aside.reason == Reason.TIMED_OUT)
         sets: dict[tuple[int, int], list[int]] = {}
         rows = self._entries.entry_id[self._rows[dead.ref]].tolist()
         for group, cause, entry_id in zip(dead.group.tolist(), dead.cause.tolist(), rows, strict=True):
             sets.setdefault((group, cause), []).append(entry_id)
-        return list(sets.values())
+        return tuple(sets.values())
 
     def _conflicts(self, aside: Decided) -> list[int]:
         """Of each group the entry of the first message that conflicts."""
