@@ -355,7 +355,7 @@ def _beat(box: sq.MessageBox) -> None:
         transaction.do(
             "judge", of_process=process.process_id, its_name="here", its_host="here", its_pid=1, its_backend=0
         )
-        assert transaction.rows("receive", queue="idle")[0].reason.startswith("nobody judges")
+        assert transaction.rows("receive", queue="leased")[0].reason.startswith("nobody judges")
 
 
 def _link(box: sq.MessageBox, numbers: _Numbers) -> None:

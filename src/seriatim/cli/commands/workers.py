@@ -15,7 +15,7 @@ WORKER = Table.of(declared.WORKER)
 
 def _judges(box: MessageBox) -> str:
     told = [f"{one.pid} on {one.host}" for one in operations.judges(box) if one.is_there]
-    return f"judging for receivers in SQL: {', '.join(told) or 'nobody'}"
+    return f"judging for receivers in SQL: {', '.join(told)}" if told else ""
 
 
 workers = list_command("workers", operations.workers, WORKER, beside=_judges)

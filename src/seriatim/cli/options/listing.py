@@ -96,14 +96,14 @@ def list_command(
         reads: the function, from which the options and the help come.
         table: the table of its rows.
         by: with this word as ``--by`` another function counts the rows, into another table.
-        beside: a line below the table, for people.
+        beside: a line below the table, for people; empty: none.
     """
 
     def run(box: Any, *, json_: bool, by: str | None = None, **given: Any) -> None:
         read, shown_in = (counts[1], counts[2]) if by is not None and counts else (reads, table)
         shown_in.print(read(box, **given), json_=json_, limit=given.get("limit"))
-        if beside is not None and not (json_ or is_filtered(given)):
-            click.echo(beside(box))
+        if beside is not None and not (json_ or is_filtered(given)) and (told := beside(box)):
+            click.echo(told)
 
     counts = by
     run.__doc__ = (inspect.getdoc(reads) or "").partition("\n\nArgs:")[0].partition("\n\nRaises:")[0]

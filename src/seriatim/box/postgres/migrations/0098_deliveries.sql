@@ -29,6 +29,7 @@ WHERE attempt_id IS NOT NULL;
 CREATE INDEX deliveries_ended ON {schema}.deliveries (ended_at);
 CREATE CONSTRAINT TRIGGER lease_at_commit AFTER INSERT ON {schema}.deliveries DEFERRABLE INITIALLY DEFERRED
 FOR EACH ROW WHEN (NEW.at_commit) EXECUTE FUNCTION {schema}.lease_at_commit();
+ALTER TABLE {schema}.deliveries ENABLE ALWAYS TRIGGER lease_at_commit;
 
 -- How the holder said that it failed: kind, error, and the wait before the next attempt; whoever finds the lease
 -- expired counts that. NULL: it ran out.
