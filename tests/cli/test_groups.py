@@ -456,3 +456,24 @@ def test_a_restart_is_listed_and_restarted(box, call):
     assert received(box, "c1") == [1, 2]
     assert "closed" in call("group", "close", "c1", *WHY).stdout
     assert "cannot restart a group that is closed" in call("group", "restart", "c1", *WHY, code=2).stderr
+
+
+def test_a_group_begins_with_its_suspension_or_reset(shop, call):
+    """Also without its queue, if one queue alone has groups; and what comes then waits."""
+    assert "group vip: ready → suspended" in call("group", "suspend", "vip", *WHY).stdout
+    assert (
+        "group late: ready → ready, 1 to 4 skipped"
+        in call("group", "reset", "late", "--queue", "shop", "--next", "5", *WHY).stdout
+    )
+    several = call("group", "suspend", "vip", "new", "--queue", "shop", *WHY).stdout
+    assert "2 of 2 groups: suspend" in several
+    publish(shop, 1, group="vip")
+    publish(shop, 5, group="late")
+    assert received(shop, "vip") == []
+    assert received(shop, "late") == [5]
+    call("group", "resume", "vip", *WHY)
+    assert received(shop, "vip") == [1]
+    assert "can't be the key of a group" in call("group", "suspend", "x" * 1025, "--queue", "shop", *WHY, code=2).stderr
+    assert "no queue has a group 'none'" in call("group", "abort", "none", *WHY, code=2).stderr
+    shop.define(sq.Queue("other", sq.Fifo(), group="customer"))
+    assert "no queue has a group 'none'" in call("group", "suspend", "none", *WHY, code=2).stderr

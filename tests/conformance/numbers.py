@@ -237,7 +237,7 @@ OF_A_POLICY = (
     Case(
         "turn-over: numbers of before that count for a suspected restart",
         "numbers 3",
-        Standard(start="first", restart_after=2, on_restart="suspend"),
+        Standard(start="first", restart_after=2, on_restart="suspend", remember=8),
         (at(0, "g", of(6, "a"), of(7, "b"), of(0, "c"), of(1, "d")), at(1, "g", of(7, "x"), of(0, "x"), of(2, "e"))),
         numbers=Sequence(modulus=8),
         released={"g": [6, 7, 0, 1]},

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from seriatim import BestEffort, Fifo, Group, Queue, Sequence, Standard, Unordered
+from seriatim.kernel.groups.numbers import not_on_spark
 from seriatim.spark import resequence
 from tests.conformance.case import Arrive, Case, Fate, Message, Result
 
@@ -56,6 +57,7 @@ SCHEMA = pa.schema(
 def cannot_run(case: Case) -> str | None:
     """Why a case doesn't apply to a frame; None: it does."""
     whys = (
+        (not_on_spark(case.policy) is not None, "Spark has none of its rule yet"),
         (case.has_actions, "an operator acts on it, which a frame can't see"),
         (not case.plain, "its keys, sequences or sizes have no column type in common"),
         (case.unwatched, "a batch looks at what it takes in"),

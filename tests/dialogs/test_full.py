@@ -220,3 +220,11 @@ def test_a_monolog_waits_where_it_has_to(narrow):
     assert states(narrow)[handle] == "DO"
     assert drained(narrow) == [b"0", b"1", b"2", b"3", b"4", "EndDialog"]
     assert states(narrow)[handle] == "CD"
+
+
+def test_an_end_that_waits_is_said_also_after_an_end_with_an_error(narrow):
+    handle = begun(narrow, b"0", b"1", b"2", b"3")
+    with narrow.session() as tx:
+        tx.end(handle)
+        tx.end(handle, error=(1, "too late: it has ended"))
+    assert drained(narrow) == [b"0", b"1", b"2", b"3", "EndDialog"]

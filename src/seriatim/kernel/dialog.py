@@ -13,14 +13,17 @@ from enum import StrEnum
 
 __all__ = [
     "CLOSED_KEPT_S",
+    "COPY_CODE",
     "END_DIALOG",
     "ERROR",
+    "HISTORY_CODE",
     "INVALID_CODE",
     "LABELS",
     "LIFETIME_CODE",
     "OURS",
     "RULES",
     "TIMER",
+    "UNTAKEN_CODE",
     "DialogState",
     "Rule",
     "Verb",
@@ -30,8 +33,9 @@ __all__ = [
 #: The messages that no application sends: the other side has ended, the dialog has failed, the timer is due.
 END_DIALOG, ERROR, TIMER = "EndDialog", "Error", "Timer"
 OURS = frozenset({END_DIALOG, ERROR, TIMER})
-#: The codes of errors that the box itself makes; applications have codes above 0.
-LIFETIME_CODE, INVALID_CODE = -1, -2
+#: The codes of errors that the box itself makes; applications have codes above 0. -4: the boxes have two histories of the dialog, or the
+#: other one has none any more. -5: the other box took nothing of it: the application may begin again.
+LIFETIME_CODE, INVALID_CODE, COPY_CODE, HISTORY_CODE, UNTAKEN_CODE = -1, -2, -3, -4, -5
 #: How long a closed side can still be found by its handle, seconds.
 CLOSED_KEPT_S = 1800
 
@@ -78,6 +82,7 @@ class Verb(StrEnum):
     TIMER_FIRES = "timer fires"
     LIFETIME_ENDS = "lifetime ends"
     INVALID_COMES = "invalid comes"
+    GONE_COMES = "gone comes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +121,8 @@ _ENDS = {_SO: _CD, _SI: _DO, _CO: _DO, _DI: _CD, _ER: _CD}
 _ROWS: Mapping[Verb, dict[DialogState, Rule]] = {
     Verb.SEND: _row({_SO: _CO, _SI: _CO}, refused={**_GONE, **_OVER}),
     Verb.RECEIVE: _row({_SI: _CO}),
-    Verb.END: _row(_ENDS, dict.fromkeys((_SI, _CO), END_DIALOG)),
+    # In `DI` the other side is `DO`: it has to learn that it is closed. In one box the verb closes it.
+    Verb.END: _row(_ENDS, dict.fromkeys((_SI, _CO, _DI), END_DIALOG)),
     Verb.END_WITH_ERROR: _row(_ENDS, dict.fromkeys((_SI, _CO), ERROR)),
     Verb.CLEAN_UP: _row(dict.fromkeys(DialogState, _CD)),
     Verb.SET_TIMER: _row({}, refused={_ER: _GONE[_ER], **_OVER}),
@@ -126,6 +132,8 @@ _ROWS: Mapping[Verb, dict[DialogState, Rule]] = {
     Verb.TIMER_FIRES: _row({}, dict.fromkeys(_OPEN, TIMER)),
     Verb.LIFETIME_ENDS: _row({**dict.fromkeys(_OPEN, _ER), _DO: _CD}, dict.fromkeys(_OPEN, ERROR)),
     Verb.INVALID_COMES: _row(dict.fromkeys((_SI, _CO, _DI), _ER), dict.fromkeys((_SI, _CO, _DI), ERROR)),
+    # From another box: this dialog's other side is closed or forgotten there, or both boxes have another history of it.
+    Verb.GONE_COMES: _row({**dict.fromkeys(_OPEN, _ER), _DO: _CD}, dict.fromkeys(_OPEN, ERROR)),
 }
 
 #: The effect of every verb in every state.

@@ -35,6 +35,7 @@ from enum import IntEnum
 __all__ = [
     "LARGEST_ROUND",
     "MOST_BOXES",
+    "OF_DIALOGS",
     "WINDOW",
     "WINDOW_BYTES",
     "BatchKind",
@@ -50,6 +51,8 @@ WINDOW, WINDOW_BYTES = 1_000, 64 * 1024 * 1024
 LARGEST_ROUND = 2 * 1024 * 1024
 #: How many boxes a message may pass before the last one.
 MOST_BOXES = 8
+#: Added to the kind of a batch: the stream carries records of dialogs, not messages for a queue. From version 2 of the protocol on.
+OF_DIALOGS = 16
 
 
 class BatchKind(IntEnum):

@@ -56,6 +56,7 @@ def accept(
     certificate: str | os.PathLike[str] | None = None,
     other: str,
     queues: Sequence[str] = (),
+    services: Sequence[str] = (),
     trace: bool = False,
     replace: bool = False,
     actor: str,
@@ -73,6 +74,8 @@ def accept(
         certificate: the path of the certificate by which the other box calls, PEM; None: it logs in by a role. Only its public key is kept.
         other: the id of the other box.
         queues: the queues into which it may send; the former ones are replaced.
+        services: the services of the other box, as which it may speak in dialogs; the former ones are replaced. A service that this box has
+            defined with `at` may speak from there anyway.
         trace: whether it may ask what became of its messages here: their places, times, and what handlers failed at, but no bodies. As the
             queues, what was said before is replaced.
         replace: whether the box may have another role or key from now on.
@@ -90,7 +93,8 @@ def accept(
         raise UsageError("a box speaks by a role or by a certificate", remedy="give one of both")
     principal = operators.Principal(role, None if certificate is None else public_key_in(certificate))
     with box.access.transaction() as transaction:
-        operators.accept(transaction, by, name, principal, other, queues, trace=trace, replace=replace)
+        may = operators.Admission(queues, services, trace)
+        operators.accept(transaction, by, name, principal, other, may, replace=replace)
     return status(box, name)[0]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from seriatim.box.box import MessageBox
+from seriatim.errors import UsageError
 from seriatim.kernel.groups.verbs import VERBS, Action
 from seriatim.operations import bulk, groups
 from seriatim.operations.tables import acted
@@ -63,7 +64,17 @@ class BoxGroups:
 
     def act(self, action: Action, queue: str | None, group: str, **given: Any) -> groups.Operation:
         """As `groups.act`."""
-        return groups.act(self.box, action, queue or groups.only_group(self.box, group), group, **given)
+        return groups.act(self.box, action, queue or self._queue_of(action, group), group, **given)
+
+    def _queue_of(self, action: Action, group: str) -> str:
+        """The only queue that has the group; or, if it begins with the action, the only one with groups."""
+        try:
+            return groups.only_group(self.box, group)
+        except UsageError:
+            having = [name for name, one in self.box.definitions().queues.items() if one.has_groups]
+            if not VERBS[action].begins or len(having) != 1:
+                raise
+            return having[0]
 
     def chosen(self, action: Action, *, actor: str, **filters: Any) -> Sequence[groups.GroupView]:
         """As `bulk.chosen`; an unknown queue is refused."""

@@ -39,17 +39,18 @@ OPERATIONS = (
 MESSAGE = sq.Message(type="order", context={"customer": "c1", "version": 9})
 #: How each method of a box is called; None: it asks nothing of PostgreSQL.
 BOX = {
-    "apply": None, "check": None, "close": None, "define": [sq.Queue("other", policy=sq.Unordered())], "definitions": [],
-    "drop": {"queue": "shop"}, "migrate": None,
+    "apply": None, "as_role": None, "check": None, "close": None, "define": [sq.Queue("other", policy=sq.Unordered())], "definitions": [],
+    "drop": {"queue": "shop"}, "lease": ["shop"], "leased": None, "migrate": None,
     "more": None, "open": None, "peek": ["shop"], "publish": [MESSAGE], "session": None, "sessions": None,
-    "status_of": ["x"], "stop_receiving": None, "tick": [],
+    "replies": ["x"], "reply": ["x"], "request": [MESSAGE, {"reply": "x"}], "status_of": ["x"], "stop_receiving": None, "tick": [],
 }  # fmt: skip
 SESSION = {
     "answers": None, "begin_dialog": ["a", "b"], "begin_monolog": ["a", ["b"]], "close_group": [], "commit_and_receive": [], "dispense": ["till"],
     "end": ["00000000-0000-0000-0000-000000000000"], "handed_over": None, "has_ended": None,
     "history": ["00000000-0000-0000-0000-000000000000"],
     "move": ["00000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000001"],
-    "next_group": ["shop"], "publish": [MESSAGE], "publish_answers": [[MESSAGE], 0.0], "receive": ["shop"], "save_instance": None,
+    "next_group": ["shop"], "publish": [MESSAGE], "publish_answers": [[MESSAGE], 0.0], "receive": ["shop"],
+    "request": [MESSAGE, {"reply": "x"}], "save_instance": None,
     "send": ["00000000-0000-0000-0000-000000000000", "x"],
     "send_many": [[("00000000-0000-0000-0000-000000000000", "x", b"")]],
     "set_timer": ["00000000-0000-0000-0000-000000000000", 1.0],

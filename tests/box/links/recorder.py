@@ -5,6 +5,7 @@ It imports nothing of seriatim, so that it tells whether the page is enough.
 
 from __future__ import annotations
 
+import json
 import struct
 from hashlib import sha256
 from typing import Any
@@ -88,6 +89,46 @@ def batch(fragment: int = MIB) -> bytes:
     heap = b"orders" + b"cust-1" + b"orders" + b"invoices" + b"k" + b"orders" + b"l"
     heap += b"".join(one + header + body for one, header, body in small) + ids[2] + b"{}" + b"xxxxx"
     return frame(BATCH, ([(2, 1, 3), (3, 1, 4), (3, 6, 6)], streams, messages), heap)
+
+
+CONVERSATION = "00112233-4455-6677-8899-aabbccddeeff"
+
+
+def dialog_chain(before: bytes, kind: str, body: bytes) -> bytes:
+    """The chain behind a message of a dialog's direction."""
+    return sha256(before + sha256(len(kind.encode()).to_bytes(4, "big") + kind.encode() + body).digest()).digest()
+
+
+def dialogs(service: str = "Buyer", to: str = "Seller", **more: Any) -> bytes:
+    """A batch of version 2: the first two numbers of a dialog, the second one its end; and a record outside the numbers, of another one."""
+    first = sha256(b"seriatim dialog" + bytes.fromhex(CONVERSATION.replace("-", "")) + b"\1").digest()
+    types = b'{"Header": "initiator"}'
+    said = {
+        "kind": "number", "conversation": CONVERSATION, "initiator": True, "number": [3, 1], "service": service, "far_service": to,
+        "contract": "Short", "types": sha256(types).hexdigest(), "priority": 5, "lifetime": None, "sealed": False, "sequence": 0,
+        "chain": first.hex(), "got": 0, "type": "Header", "content_type": None, "code": None, "text": None,
+    }  # fmt: skip
+    end = said | {"sequence": 1, "chain": dialog_chain(first, "Header", b"one").hex(), "type": "EndDialog"}
+    gone = {
+        "kind": "gone",
+        "conversation": CONVERSATION[:-1] + "0",
+        "initiator": False,
+        "number": [2, 7],
+        "code": -4,
+        "text": "over",
+    }
+    key = CONVERSATION + ":i"
+    contents = [(key + ":0", said | more, b"one"), (key + ":1", end, b""), (CONVERSATION[:-1] + "0:t:gone", gone, b"")]
+    whole = [(one.encode(), json.dumps(header).encode(), body) for one, header, body in contents]
+    streams = [
+        (3, 11, b"X" * 16, 16, 2, 0, 0, chain(b"X" * 16), len(to), len(key)),
+        (3, 12, b"Y" * 16, 16, 1, 0, 0, chain(b"Y" * 16), 7, 9),
+    ]
+    messages = [
+        (digest(header, body), len(body), 0, len(body), len(one), len(header), 0) for one, header, body in whole
+    ]
+    heap = to.encode() + key.encode() + b"dialogs" + b"control:1" + b"".join(map(b"".join, whole))
+    return frame(BATCH, ([], streams, messages), heap, version=2)
 
 
 def answers() -> bytes:

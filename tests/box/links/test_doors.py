@@ -149,13 +149,13 @@ def test_lies_about_content_are_refused(pair: Pair):
             (asked.replace(b'"nth": 1', b'"nth": 2'), "isn't what its digest says"),
             (asked.replace(header, header[:-1] + b" "), "isn't what its digest says"),
             (asked[:-40] + asked[-32:], "bytes came of"),
-            (b"\x02" + asked[1:], "version 2"),
+            (b"\x03" + asked[1:], "version 3"),
             (asked + bytes(17 * recorder.MIB), "larger than 16 MiB"),
         ):
             answer = link_frames.read(
                 call(
                     "link_push",
-                    wrong if said == "version 2" or len(wrong) > len(asked) else recorder.sealed(wrong[:-32]),
+                    wrong if said == "version 3" or len(wrong) > len(asked) else recorder.sealed(wrong[:-32]),
                 )
             )
             assert said in answer.reason

@@ -29,6 +29,16 @@ def test_the_recording_of_version_1_is_read_and_written_as_it_is(name):
     assert written(read(stored)) == stored
 
 
+def test_the_recording_of_version_2_is_read_and_written_as_it_is():
+    stored = (_RECORDING.parent / "version_2" / "dialogs.bin").read_bytes()
+    assert stored == recorder.dialogs()
+    batch = read(stored)
+    assert written(batch) == stored
+    assert (batch.head.versions, batch.streams["kind"].tolist()) == ((1, 2), [16, 16])
+    with pytest.raises(LinkProtocolError, match="no kind that there is"):
+        read(recorder.sealed(b"\1" + stored[1:-32]))
+
+
 def test_a_batch_says_what_the_recorder_has_written():
     batch = read((_RECORDING / "batch.bin").read_bytes())
     assert (batch.head.sender.bytes, batch.head.receiver.bytes) == (recorder.NORTH, recorder.SOUTH)
@@ -157,9 +167,9 @@ def test_what_the_page_does_not_say_is_refused(data, says):
 
 def test_another_version_is_refused_with_those_that_both_know():
     with pytest.raises(
-        LinkProtocolError, match=r"has version 2 \(its box knows 1 to 2\), and this one knows 1 \(bring"
+        LinkProtocolError, match=r"has version 3 \(its box knows 1 to 3\), and this one knows 1 to 2 \(bring"
     ):
-        Frame.read(recorder.frame(recorder.BATCH, version=2))
+        Frame.read(recorder.frame(recorder.BATCH, version=3))
 
 
 def test_a_message_in_fragments_has_others_on_one_side_only():

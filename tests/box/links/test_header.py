@@ -127,7 +127,7 @@ def test_a_header_as_the_page_does_not_say_is_refused(header, says, wrong_with):
 
 def test_the_page_names_each_field():
     page = (Path(__file__).parents[3] / "docs/reference/link-protocol.md").read_text(encoding="utf-8")
-    part = page[page.index("### The header of a message") : page.index("## Answers")]
+    part = page[page.index("### The header of a message") : page.index("## Dialogs")]
     assert re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE) == list(_FIELDS)
 
 

@@ -55,7 +55,8 @@ def functions_of(box):
 
 def called(name, names, kinds, given):
     arguments = [
-        f"{given.get(argument) or ARGUMENTS.get(kind, EMPTY)}::{kind}"
+        # A row of a table is NULL.
+        f"{given.get(argument) or ARGUMENTS.get(kind, 'NULL' if '.' in kind else EMPTY)}::{kind}"
         for argument, kind in zip(names or [""] * len(kinds), kinds, strict=False)
     ]
     return f"SELECT * FROM {name}({', '.join(arguments)})"

@@ -368,7 +368,7 @@ def test_faults_in_a_file_name_their_line(box, tmp_path):
     with pytest.raises(sq.SeriatimError) as raised:
         box.apply(file)
     for place in (
-        "3:71: queues.a.sequence.through: no message type declares 'lst'",
+        "3:69: queues.a.sequence.through: no message type declares 'lst'",
         "4:66: queues.b.sequence.base: 1:7 of the filter",
         "5:67: queues.c.sequence.epoch: 'feed' is string, but has to be long",
     ):

@@ -166,7 +166,7 @@ FAULTS = [
     ("types:", "contracts: {C: {A: nobody}}\ntypes:", "1:20: contracts.C.A can't be 'nobody'"),
     ("types:", "contracts: {C: {A: target}}\ntypes:", "1:16: the initiator may send nothing"),
     ("types:", "contracts: {C: {Error: any}}\ntypes:", "1:24: 'Error' is a message of the box itself"),
-    ("types:", "services: {S: {}}\ntypes:", "1:15: services.S.queue is missing"),
+    ("types:", "services: {S: {}}\ntypes:", "1:15: it has no queue (name one"),
     ("types:", "services: {S: {queue: q, contracts: [C, C]}}\ntypes:", "1:37: services.S.contracts must be a text or a list of different texts"),
     ("types:", "services: {S: {queue: q, retention: 7}}\ntypes:", "1:37: services.S.retention"),
     ("types:", "locations: [crm]\ntypes:", "1:12: locations must be a mapping, not list"),

@@ -65,7 +65,7 @@ def _missing(
         (Kind.SUBSCRIPTION, before.subscriptions.keys() | broken[Kind.SUBSCRIPTION], said.subscriptions),
         (Kind.SERVICE, before.services.keys() | broken[Kind.SERVICE], said.services),
         (Kind.CONTRACT, (before.contracts.keys() | broken[Kind.CONTRACT]) - {DEFAULT}, said.contracts),
-        (Kind.QUEUE, before.queues.keys() - {one.queue for one in said.services}, said.queues),
+        (Kind.QUEUE, before.queues.keys() - {one.queue for one in said.services if one.queue is not None}, said.queues),
         (Kind.TYPE, before.types.keys() | broken[Kind.TYPE], said.types),
         (Kind.LOCATION, unused, said.locations),
         (Kind.SETTINGS, () if before.settings is None else (before.settings.name,), said.settings),

@@ -122,9 +122,10 @@ class _Defining:
             check_types(redefined)
             services.check_services(self._before, after, {one.name for one in kept})
             links.check_remote(self._statements, after, {one.name for one in kept if isinstance(one, Queue)})
+            links.check_far(self._statements, [one for one in kept if isinstance(one, Service)])
             self._check_regional([one for one in kept if isinstance(one, Queue)])
             if after.ways:
-                served = {one.queue for one in kept if isinstance(one, Service)}
+                served = {one.queue for one in kept if isinstance(one, Service) and one.queue is not None}
                 check_gates(after, served | {one.name for one in changes if one.kind is Kind.QUEUE})
             if self._before.ways or after.ways:
                 begin_at_gates(self._statements)

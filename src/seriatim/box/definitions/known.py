@@ -108,7 +108,7 @@ def read_definitions(statements: Statements) -> Definitions:
 
 def _set_roles(queues: dict[str, BoxQueue], services: dict[str, Service]) -> None:
     """Let the queues of services know that they are, and gates, whose."""
-    for queue in {one.queue for one in services.values()}:
+    for queue in {one.queue for one in services.values() if one.queue is not None}:
         queues[queue] = replace(queues[queue], serves=True)
     for origin in list(queues.values()):
         way = origin.declared.gate

@@ -11,11 +11,12 @@ from seriatim.box.postgres.statements import Statements
 from seriatim.errors import ActionRefused, NotFound, SchemaMismatch, UsageError
 from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.service import Service
 from seriatim.pipeline.files.json_form import from_json, to_json
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.section import likely
 
-__all__ = ["check_place", "check_remote", "declared", "drop", "linked", "put"]
+__all__ = ["check_far", "check_place", "check_remote", "declared", "drop", "linked", "put"]
 
 
 def linked(statements: Statements) -> dict[str, Link | None]:
@@ -109,6 +110,16 @@ def check_remote(statements: Statements, after: Definitions, given: Collection[s
                 f"subscription {name!r} starts or finds instances, and its queue is in another box",
                 remedy="let it lead there without starts and correlate",
             )
+
+
+def check_far(statements: Statements, given: Collection[Service]) -> None:
+    """Refuse services of other boxes that lead over a missing link."""
+    there = linked(statements) if any(one.at for one in given) else {}
+    for one in given:
+        for link in one.at:
+            if link not in there:
+                remedy = likely(link, there) or "define it: sq.Link(…)"
+                raise NotFound(f"there is no link {link!r}", where=f"service {one.name!r}", remedy=remedy)
 
 
 def _link_from(definition: str) -> Link | None:

@@ -29,7 +29,7 @@ def queues_for(given: Iterable[Definition], before: Definitions) -> Iterator[Que
     """The queues that services need and that neither exist nor are given."""
     there = {*before.queues, *(one.name for one in given if isinstance(one, Queue))}
     for one in given:
-        if isinstance(one, Service) and one.queue not in there:
+        if isinstance(one, Service) and one.queue is not None and one.queue not in there:
             there.add(one.queue)
             yield queue_of(one)
 
@@ -45,21 +45,22 @@ def check_contract(old: Definition | None, new: Contract, *, broken: bool = Fals
 
 def check_services(before: Definitions, after: Definitions, given: Collection[str]) -> None:
     """Refuse services that don't fit the queues and contracts, unless nothing of it is given or changed."""
-    for name, service in after.services.items():
+    here = {name: (one, one.queue) for name, one in after.services.items() if one.queue is not None}
+    for name, (service, place) in here.items():
         where = f"service {name!r}"
         for one in service.contracts:
             if one not in after.contracts and (name in given or ("contract", one) not in before.unreadable):
                 remedy = likely(one, after.contracts) or "define it"
                 raise NotFound(f"there is no contract {one!r}", where=where, remedy=remedy)
-        if after.queues[service.queue].problem is not None and name not in given:
+        if after.queues[place].problem is not None and name not in given:
             continue
-        policy = after.queue(service.queue).declared.policy
-        if after.queue(service.queue).declared.group.by_type is not None:
+        policy = after.queue(place).declared.policy
+        if after.queue(place).declared.group.by_type is not None:
             raise UsageError(
                 f"queue {service.queue!r} puts each type in order by itself, and a dialog has several",
                 where=where, remedy="leave out by_type",
             )  # fmt: skip
-        if after.queue(service.queue).declared.has_stays:
+        if after.queue(place).declared.has_stays:
             raise UsageError(
                 f"queue {service.queue!r} has messages that open or close groups, and dialogs begin and end by themselves",
                 where=where, remedy="leave out opens and closes",

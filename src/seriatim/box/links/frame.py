@@ -38,6 +38,7 @@ class Head:
 class Frame:
     """A complete frame: its head, and the bytes of its tables and its heap."""
 
+    version: int
     head: Head
     kind: FrameKind
     counts: tuple[int, int, int]
@@ -49,8 +50,8 @@ class Frame:
         """Read a frame."""
         check(len(data) >= 4, f"{len(data)} bytes are no frame")
         version, _, lowest, highest = data[:4]
-        if version != layout.VERSION:
-            ours = " to ".join(map(str, sorted(set(layout.VERSIONS))))
+        if not layout.VERSIONS[0] <= version <= layout.VERSIONS[1]:
+            ours = " to ".join(map(str, layout.VERSIONS))
             raise LinkProtocolError(
                 f"the frame has version {version} (its box knows {lowest} to {highest}), and this one knows {ours}",
                 where="link",
@@ -75,6 +76,7 @@ class Frame:
         check(rows <= layout.MOST_STREAMS, f"{rows:,} streams are more than {layout.MOST_STREAMS:,}")
         sender, receiver = (UUID(bytes=head[name].tobytes()) for name in ("sender", "receiver"))
         return cls(
+            version,
             Head(sender, receiver, incarnation, (lowest, highest)),
             FrameKind(int(head["kind"])),
             (ranges, rows, messages),

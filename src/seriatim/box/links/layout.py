@@ -1,4 +1,4 @@
-"""Version 1 of the protocol of links: its records, field by field, and its limits.
+"""Versions 1 and 2 of the protocol of links: its records, field by field, and its limits.
 
 `docs/reference/link-protocol.md` is the same as a document.
 All that two boxes say to each other is one frame: a head, tables of records of fixed sizes, a heap of bytes whose lengths the records tell,
@@ -34,13 +34,12 @@ __all__ = [
     "STREAM",
     "TRACED",
     "TRAILER",
-    "VERSION",
     "VERSIONS",
     "FrameKind",
 ]
 
-#: The version that is written, and those that can be read, lowest and highest.
-VERSION, VERSIONS = 1, (1, 1)
+#: The versions that can be read, lowest and highest. A frame with records of dialogs is of version 2, any other one of version 1.
+VERSIONS = (1, 2)
 
 #: Bytes of the checksum at the end of a frame.
 TRAILER = 32

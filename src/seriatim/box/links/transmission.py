@@ -16,7 +16,7 @@ from typing import Any
 from seriatim.box.connection.access import Access
 from seriatim.box.links.answers import AnswerSet, FrameRefusal
 from seriatim.box.links.carrier import Carrier
-from seriatim.box.links.frame import Frame
+from seriatim.box.links.frame import Frame, Head
 from seriatim.box.links.https_carrier import HttpsCarrier
 from seriatim.box.links.layout import FrameKind
 from seriatim.box.publishing.sql_arrivals import is_unrouted, route_pending
@@ -31,6 +31,8 @@ __all__ = ["LinkExchange", "Roads", "transmit"]
 
 _LOG = logging.getLogger("seriatim.link")
 _SILENT_S = 60.0
+#: The sides of dialogs that obey their inboxes before an exchange.
+_DIALOGS = 1000
 #: A link that fails again and again is tried that often at least.
 _LONGEST_REST_S = 60.0
 
@@ -111,6 +113,7 @@ def transmit(access: Access, roads: Roads, *, only: str | None = None, at_once: 
             )
         rows = transaction.rows("link_addresses", name=None)
         unrouted = is_unrouted(transaction)
+        transaction.value("obey_waiting", at_most=_DIALOGS)
     if unrouted:
         route_pending(access)
     if only is not None and not any(row.name == only for row in rows):
@@ -152,7 +155,7 @@ class _Exchange:
         self._roads = roads
         self._is_silent = roads.is_silent(link)
         self._carrier = roads.to(link)
-        self._link_id, self._peer, self._heard = place.link_id, place.peer, place.peer_incarnation
+        self._link_id, self._peer, self._heard = place.link_id, place.peer, (place.peer_incarnation, place.version)
 
     def run(self, *, at_once: bool) -> LinkExchange:
         if self._peer is None:
@@ -165,7 +168,8 @@ class _Exchange:
         """Make the first contact: the other box returns its id."""
         with self._access.transaction() as transaction:
             request = transaction.value("link_request", of_link=self._link_id, largest=0)
-        peer = Frame.read(self._carrier.fetch(request)).head.sender
+        head = Frame.read(self._carrier.fetch(request)).head
+        peer = head.sender
         if peer == self._access.identity.box_id:
             raise DeploymentError(
                 "its other end is this box itself",
@@ -175,6 +179,7 @@ class _Exchange:
         with self._access.transaction() as transaction:
             transaction.do("link_met", of_link=self._link_id, peer=peer)
         self._peer = peer
+        self._hear(head)
 
     def _push(self, *, at_once: bool) -> tuple[int, int, bool]:
         """Send waiting messages; return how many left, how many are acknowledged, and whether more can be sent."""
@@ -232,15 +237,21 @@ class _Exchange:
                 f"the box {frame.head.sender} answers in place of {self._peer}",
                 "is the address right? a copy with a new id is another box: make another link to it",
             )
-        if frame.head.incarnation != self._heard:
-            with self._access.transaction() as transaction:
-                refused = transaction.value("link_heard", of_link=self._link_id, incarnation=frame.head.incarnation)
-            if refused is not None:
-                raise self._wrong(f"this box refuses the other one: {refused}", "seriatim doctor")
-            self._heard = frame.head.incarnation
+        self._hear(frame.head)
         if frame.kind != kind:
             raise self._wrong("the other box answers something else than was asked", "look at its version")
         return frame
+
+    def _hear(self, head: Head) -> None:
+        """Note the incarnation of the other box, and the highest version that it reads."""
+        told = head.incarnation, head.versions[1]
+        if told == self._heard:
+            return
+        with self._access.transaction() as transaction:
+            refused = transaction.value("link_heard", of_link=self._link_id, incarnation=told[0], highest=told[1])
+        if refused is not None:
+            raise self._wrong(f"this box refuses the other one: {refused}", "seriatim doctor")
+        self._heard = told
 
     def _wrong(self, problem: str, remedy: str) -> LinkProtocolError:
         return LinkProtocolError(problem, where=f"link {self._link.name!r}", remedy=remedy)

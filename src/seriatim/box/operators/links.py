@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.definitions.links import linked
 from seriatim.box.operators.operator_log import Operator, log
@@ -16,7 +17,7 @@ from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.text.section import likely
 
-__all__ = ["Principal", "accept", "remove"]
+__all__ = ["Admission", "Principal", "accept", "remove"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,31 +32,25 @@ class Principal:
         return f"the role {self.role!r}" if self.public_key is None else f"the key {self.public_key.hex()[:16]}…"
 
 
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What another box may do here: send into queues, speak as its services, ask what became of its messages."""
+
+    queues: Sequence[str]
+    services: Sequence[str]
+    trace: bool
+
+
 def accept(
-    transaction: Transaction,
-    by: Operator,
-    name: str,
-    principal: Principal,
-    box: str,
-    queues: Sequence[str],
-    *,
-    trace: bool,
-    replace: bool,
+    transaction: Transaction, by: Operator, name: str, principal: Principal, box: str, may: Admission, *, replace: bool
 ) -> None:
-    """Let a principal speak as another box, into these queues; `trace`: and ask what became of its messages."""
+    """Let a principal speak as another box."""
     checked_name(name, "a link's name")
     try:
         peer = UUID(str(box))
     except ValueError:
         raise UsageError(f"{shown(box)} is no id of a box", remedy="there: seriatim box status") from None
-    known = read_definitions(transaction).queues
-    for one in queues:
-        if one not in known:
-            raise NotFound(f"there is no queue {one!r}", remedy=likely(one, known) or "define it first")
-        if known[one].serves:
-            raise UsageError(
-                f"queue {one!r} belongs to a service, whose messages come by dialogs", remedy="name another queue"
-            )
+    _check_admission(read_definitions(transaction), may)
     transaction.do("lock_definitions")
     role, key = principal.role, principal.public_key
     found = transaction.one("link_pair", name=name, peer=peer, role=role, public_key=key)
@@ -66,7 +61,14 @@ def accept(
     former = Principal(found.role, found.public_key)
     _check_pair(found, peer, name, principal, former, replace=replace)
     transaction.do(
-        "accept_link", name=name, peer=peer, role=role, public_key=key, queues=list(dict.fromkeys(queues)), traces=trace
+        "accept_link",
+        name=name,
+        peer=peer,
+        role=role,
+        public_key=key,
+        queues=list(dict.fromkeys(may.queues)),
+        services=list(dict.fromkeys(may.services)),
+        traces=may.trace,
     )
     transaction.do("link_believe", of_name=name)
     if role is not None:
@@ -80,10 +82,26 @@ def accept(
         "former_role": former.role,
         "public_key": _digits(key),
         "former_public_key": _digits(former.public_key),
-        "queues": list(queues),
-        "trace": trace,
+        "queues": list(may.queues),
+        "services": list(may.services),
+        "trace": may.trace,
     }
     log(transaction, by, "accept link", queue=None, group=None, details=details)
+
+
+def _check_admission(definitions: Definitions, may: Admission) -> None:
+    known = definitions.queues
+    for one in may.queues:
+        if one not in known:
+            raise NotFound(f"there is no queue {one!r}", remedy=likely(one, known) or "define it first")
+        if known[one].serves:
+            raise UsageError(
+                f"queue {one!r} belongs to a service, whose messages come by dialogs", remedy="name another queue"
+            )
+    for service in may.services:
+        checked_name(service, "a service's name")
+        if service in definitions.services and definitions.services[service].queue is not None:
+            raise UsageError(f"the service {service!r} is this box's own", remedy="name a service of the other box")
 
 
 def _digits(key: bytes | None) -> str | None:

@@ -120,7 +120,7 @@ class DialogStaging(Staging):
 
     def _check_services(self, definitions: Definitions) -> None:
         name, contract = self._speaker.from_service, self._speaker.contract
-        if name not in definitions.services:
+        if name not in definitions.services or definitions.services[name].queue is None:
             remedy = likely(name, definitions.services) or "a dialog begins at a service of this box: define it"
             raise NotFound(f"there is no service {name!r}", remedy=remedy)
         if contract not in definitions.contracts:

@@ -379,7 +379,9 @@ class PipelineFeed(Closing):
         if service not in services:
             remedy = likely(service, services) or "box.define(Service(…))"
             raise NotFound(f"there is no service {service!r}", remedy=remedy)
-        return services[service].queue
+        if (queue := services[service].queue) is None:
+            raise UsageError(f"the service {service!r} is another box's", remedy="its messages are received there")
+        return queue
 
     def _is_unordered(self) -> bool:
         return not self._queue().has_groups

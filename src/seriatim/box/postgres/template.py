@@ -117,11 +117,15 @@ _CONSTANTS: Mapping[str, str] = {
     "WINDOW_BYTES": str(streams.WINDOW_BYTES),
     "LARGEST_ROUND": str(streams.LARGEST_ROUND),
     "MOST_BOXES": str(streams.MOST_BOXES),
+    "OF_DIALOGS": str(streams.OF_DIALOGS),
     # The time of the statement, in microseconds since 1970, by the database's clock.
     "STATEMENT_US": "CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)",
     "STANDS_AFTER_S": str(STANDS_AFTER_S),
     "LIFETIME_CODE": str(dialog.LIFETIME_CODE),
     "INVALID_CODE": str(dialog.INVALID_CODE),
+    "COPY_CODE": str(dialog.COPY_CODE),
+    "HISTORY_CODE": str(dialog.HISTORY_CODE),
+    "UNTAKEN_CODE": str(dialog.UNTAKEN_CODE),
     "SHOWN_STATES": _shown_states(),
     "DIALOG_RULES": ",\n    ".join(f"({', '.join(map(_literal, row))})" for row in dialog.rows()),
 }

@@ -34,6 +34,7 @@ class DialogView:
         unread: the number of messages that wait for this side.
         waiting: the number of its messages that can't be delivered yet; `transmission_status` has the reason.
         error: the text of its error, if any; `error_code` is the code.
+        far_box: the id of the box of the other side; None if it is this one.
         suspended: the actor and the reason of its conversation group's suspension; None if the group isn't suspended.
     """
 
@@ -61,6 +62,7 @@ class DialogView:
     timer_at: datetime | None
     error_code: int | None
     error: str | None
+    far_box: UUID | None = None
     suspended: str | None = None
 
     @property

@@ -80,6 +80,10 @@ def add(
 )
 @click.option("--queue", "queues", multiple=True, metavar="QUEUE", help=_QUEUES)
 @click.option(
+    "--service", "services", multiple=True, metavar="SERVICE",
+    help="A service of the other box, as which it may speak in dialogs; may be repeated.",
+)  # fmt: skip
+@click.option(
     "--trace", is_flag=True, help="It may also ask what became of its messages here (default: it may not any more)."
 )
 @click.option("--replace", is_flag=True, help="The box has another role or key until now.")
@@ -87,7 +91,10 @@ def add(
 @on_box
 @json_option("Print one JSON object.", LINKS)
 def accept(box: MessageBox, name: str, *, why: Why, json_: bool, **given: Any) -> None:
-    """Let a role, or the key of a certificate, speak as another box, into the queues that are named. It may do nothing else here."""
+    """Let a role, or the key of a certificate, speak as another box, into the queues and as the services that are named.
+
+    It may do nothing else here.
+    """
     _print(links.accept(box, name, **given, **why()), json_=json_)
 
 

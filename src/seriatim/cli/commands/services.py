@@ -21,6 +21,7 @@ SERVICES: Table[Service] = Table(
     Column("queue"),
     Column("contracts", value=lambda one: list(one.contracts)),
     Column("retention"),
+    Column("at", value=lambda one: list(one.at), meaning="the links to the boxes that have it; empty: it is here"),
     row="seriatim.pipeline.declared.service:Service",
     nothing="there are no services",
 )

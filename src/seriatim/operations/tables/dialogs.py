@@ -42,6 +42,12 @@ DIALOGS: Table[DialogView] = Table(
         error_code="the code of its error, if any",
         error="the text of its error, if any",
     ),
+    Column(
+        "far_box",
+        None,
+        value=lambda one: None if one.far_box is None else str(one.far_box),
+        meaning="the box of the other side; null if it is this one",
+    ),
     *json_only("suspended"),
     row="seriatim.box.views.dialogs:DialogView",
 )

@@ -183,6 +183,8 @@ class Dialog(NamedTuple):
         sequence: its number in its direction, from 0; None for an ``Error`` or a ``Timer``, which overtake other messages.
         is_initiator: whether the receiver began the dialog.
         is_monolog: whether it is one-way, to several receivers.
+        far_box: the id of the box of the other side; None if it is this one.
+        principal: by which role, or by which key (SHA-256, in hex), that box speaks here; None where this one calls it.
     """
 
     handle: UUID
@@ -194,6 +196,8 @@ class Dialog(NamedTuple):
     sequence: int | None
     is_initiator: bool
     is_monolog: bool = False
+    far_box: UUID | None = None
+    principal: str | None = None
 
     def properties(self) -> dict[str, Property]:
         """The dialog as properties, by their names."""

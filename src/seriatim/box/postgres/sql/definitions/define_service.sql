@@ -2,5 +2,5 @@
 -- Locks: the service's row.
 -- Index: services_pkey, queues_queue_key.
 INSERT INTO {schema}.services AS known (service, queue_id, definition)
-SELECT %(name)s, queue_id, %(definition)s::jsonb FROM {schema}.queues WHERE queue = %(queue)s
+VALUES (%(name)s, (SELECT queue_id FROM {schema}.queues WHERE queue = %(queue)s), %(definition)s::jsonb)
 ON CONFLICT (service) DO UPDATE SET queue_id = excluded.queue_id, definition = excluded.definition

@@ -1,4 +1,4 @@
--- Fire due timers, and end dialogs whose lifetime is over; locked dialogs are skipped. Return the number of these
+-- Obey what has come from other boxes, fire due timers, and end dialogs whose lifetime is over; locked dialogs are skipped. Return the number of these
 -- dialogs, and the entries that are set aside.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.fire_dialogs(at_most integer, OUT done integer, OUT set_aside bigint[])
@@ -8,10 +8,11 @@ DECLARE
     side record;
     sides uuid[];
     free boolean;
+    told CONSTANT text := 'the lifetime of the dialog has ended';
 BEGIN
-    done := 0;
     set_aside := '{}';
     PERFORM {schema}.permit_anything();
+    done := {schema}.obey_waiting(at_most);
     FOR one IN
         SELECT known.handle, known.conversation_id, known.state, known.timer_at, known.expires_at
         FROM {schema}.endpoints AS known
@@ -35,13 +36,19 @@ BEGIN
             CONTINUE WHEN NOT free;
             DELETE FROM {schema}.transmission AS waiting WHERE waiting.handle = ANY (sides);
             FOR side IN
-                SELECT known.handle FROM {schema}.endpoints AS known WHERE known.handle = ANY (sides)
+                SELECT known.* FROM {schema}.endpoints AS known WHERE known.handle = ANY (sides)
             LOOP
+                IF side.number IS NOT NULL AND side.state NOT IN ('ER', 'CD') THEN
+                    PERFORM {schema}.say(
+                        side.link_id, side.conversation_id, side.is_initiator, 'error', side.opened_in, side.number,
+                        {LIFETIME_CODE}, told
+                    );
+                END IF;
                 set_aside := set_aside || {schema}.drop_unread(
                     side.handle, ARRAY[]::text[], 'the lifetime of its dialog has ended'
                 );
                 PERFORM {schema}.happen(
-                    side.handle, 'lifetime ends', NULL, {LIFETIME_CODE}, 'the lifetime of the dialog has ended'
+                    side.handle, 'lifetime ends', NULL, {LIFETIME_CODE}, told
                 );
             END LOOP;
             done := done + 1;

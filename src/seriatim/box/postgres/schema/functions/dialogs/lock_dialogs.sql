@@ -19,5 +19,14 @@ BEGIN
         PERFORM {schema}.take_lock(one, 'a conversation group') FROM unnest(wanted) AS one;
         locked := wanted;
     END LOOP;
+    -- What has come from other boxes comes before what a verb does.
+    PERFORM {schema}.take_lock(
+        {schema}.group_lock(0, {schema}.dialog_key(known.conversation_id, known.is_initiator)), 'a dialog'
+    ), {schema}.obey(known.conversation_id, known.is_initiator)
+    FROM {schema}.endpoints AS known
+    WHERE known.handle = ANY (handles) AND known.link_id IS NOT NULL AND EXISTS (
+        SELECT FROM {schema}.dialog_inbox AS come
+        WHERE come.conversation_id = known.conversation_id AND come.to_initiator = known.is_initiator
+    );
 END
 $function$;

@@ -2,7 +2,7 @@
 -- messages: then a turn has to judge the group instead of handing out its first ones.
 -- is: generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.post(
-    receivers uuid[], kinds text[], content_types text[], bodies bytea[], sequences bigint[], ahead boolean
+    receivers uuid[], kinds text[], content_types text[], bodies bytea[], sequences bigint[], ahead boolean, replayed boolean DEFAULT FALSE
 ) RETURNS void
 AS $function$
 DECLARE
@@ -31,7 +31,10 @@ BEGIN
                 'handle', placed.handle, 'conversation_id', placed.conversation_id, 'service', placed.service,
                 'far_service', placed.to_services[1], 'contract', placed.contract, 'sequence', placed.sequence,
                 'is_initiator', placed.is_initiator, 'is_monolog', placed.is_monolog
-            )), placed.body, 1, nullif(placed.serial, placed.arrival_id + placed.position)
+            ) || coalesce((
+                SELECT jsonb_build_object('far_box', road.peer, 'principal', coalesce(road.role::text, encode(road.public_key, 'hex')))
+                FROM {schema}.links AS road WHERE road.link_id = placed.link_id
+            ), '{}')) || CASE WHEN replayed THEN '{"link_replayed": true}' ELSE '{}' END::jsonb, placed.body, 1, nullif(placed.serial, placed.arrival_id + placed.position)
         FROM placed
     ), entered AS (
         INSERT INTO {schema}.entries (queue_id, group_key, rank, arrival_id, position, serial, priority, ahead)

@@ -24,7 +24,7 @@ BEGIN
         JOIN {schema}.endpoints AS own USING (handle)
         JOIN {schema}.services AS place ON place.service = waiting.to_service
         JOIN {schema}.queues AS home ON home.queue_id = place.queue_id
-        WHERE place.definition -> 'contracts' ? own.contract OR NOT own.is_initiator
+        WHERE own.link_id IS NULL AND (place.definition -> 'contracts' ? own.contract OR NOT own.is_initiator)
         ORDER BY waiting.since
     LOOP
         CONTINUE WHEN one.queue_id = ANY (filled);

@@ -10,12 +10,14 @@ AS $function$
 DECLARE
     own record;
     related record;
+    over_link integer := {schema}.choose_box(to_services);
+    its_conversation uuid := gen_random_uuid();
     its_group uuid := in_group;
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[]::integer[]);
     PERFORM {schema}.hold_definitions();
     SELECT known.queue_id, coalesce((known.definition ->> 'retention')::boolean, FALSE) AS retains INTO own
-    FROM {schema}.services AS known WHERE known.service = from_service COLLATE "C";
+    FROM {schema}.services AS known WHERE known.service = from_service COLLATE "C" AND known.queue_id IS NOT NULL;
     refused := 'usage';
     IF own IS NULL THEN
         what := format('there is no service "%s"', left(from_service, 300));
@@ -47,6 +49,11 @@ BEGIN
         what := 'a service''s name has 1 to 128 characters, and each is given once';
         RETURN;
     END IF;
+    IF is_monolog AND over_link IS NOT NULL THEN
+        what := 'a monolog can''t have a listener in another box yet';
+        remedy := 'begin a dialog with it';
+        RETURN;
+    END IF;
     IF related_to IS NOT NULL AND in_group IS NOT NULL THEN
         what := 'related_to and group say the same';
         remedy := 'give one of them';
@@ -72,11 +79,13 @@ BEGIN
     handle := coalesce(given, gen_random_uuid());
     INSERT INTO {schema}.endpoints (
         handle, conversation_id, is_initiator, is_monolog, service, queue_id, to_services, contract, group_id, state,
-        priority, encryption, retains, expires_at
+        priority, encryption, retains, expires_at, link_id, receive_sequence, receive_chain, send_chain
     ) VALUES (
-        handle, gen_random_uuid(), TRUE, is_monolog, from_service, own.queue_id, to_services, by_contract,
+        handle, its_conversation, TRUE, is_monolog, from_service, own.queue_id, to_services, by_contract,
         coalesce(its_group, gen_random_uuid()), 'SO', its_priority, coalesce(encryption, FALSE), own.retains,
-        clock_timestamp() + lifetime
+        clock_timestamp() + lifetime, over_link, CASE WHEN over_link IS NOT NULL THEN 0 END,
+        CASE WHEN over_link IS NOT NULL THEN {schema}.first_dialog_chain(its_conversation, FALSE) END,
+        CASE WHEN over_link IS NOT NULL THEN {schema}.first_dialog_chain(its_conversation, TRUE) END
     ) ON CONFLICT ON CONSTRAINT endpoints_pkey DO NOTHING;
     IF NOT FOUND THEN
         what := format('there is a dialog with the handle %s already', handle);

@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION {schema}.try_end(
 )
 AS $function$
 DECLARE
-    own record;
+    own {schema}.endpoints;
     far record;
     rule record;
     waits boolean;
@@ -38,7 +38,12 @@ BEGIN
     SELECT one.* INTO rule FROM {schema}.dialog_rules AS one
     WHERE one.verb = what_verb AND one.state = {schema}.state_now(own.state, own.expires_at);
     becomes := rule.becomes;
-    IF what_verb <> 'end' THEN
+    IF own.link_id IS NOT NULL THEN
+        PERFORM {schema}.end_far(own, what_verb, becomes, rule.tells, code, why, in_hand);
+        RETURN;
+    END IF;
+    -- In a state that an end doesn't change, it has been said, and may be on its way.
+    IF what_verb <> 'end' AND rule.becomes <> rule.state THEN
         DELETE FROM {schema}.transmission AS one WHERE one.handle = of_handle;
     END IF;
     -- No receiver exists for it any more; a service that takes the first message may still come.

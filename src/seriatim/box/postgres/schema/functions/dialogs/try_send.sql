@@ -19,7 +19,7 @@ BEGIN
     PERFORM FROM {schema}.endpoints AS known WHERE known.handle = ANY (handles) ORDER BY known.handle FOR NO KEY UPDATE;
     SELECT
         array_agg(known.queue_id) AS queue_ids, bool_or(known.state = 'SO') AS begins,
-        array_agg(known.conversation_id) AS conversations
+        array_agg(known.conversation_id) AS conversations, bool_or(known.link_id IS NOT NULL) AS goes_far
     INTO own FROM {schema}.endpoints AS known WHERE known.handle = ANY (handles);
     PERFORM {schema}.permit('receive', coalesce(own.queue_ids, ARRAY[]::integer[]));
     SELECT
@@ -63,6 +63,11 @@ BEGIN
         remedy := wrong.remedy;
         RETURN;
     END IF;
+    IF own.goes_far AND NOT {schema}.is_owner() THEN
+        refused := 'refused';
+        what := 'a service of another box gets messages from the owner of this box only';
+        RETURN;
+    END IF;
     IF own.begins THEN
         PERFORM {schema}.add_targets(handles);
     END IF;
@@ -84,6 +89,7 @@ BEGIN
     ), addressed AS MATERIALIZED (
         SELECT
             given.place, given.handle, given.type, given.content_type, given.body, counted.base + given.nth AS sequence,
+            counted.link_id,
             far.handle AS receiver, far.queue_id, address.to_service, counted.retains,
             CASE
                 WHEN far.state IN ('SO', 'SI', 'CO', 'DI') THEN CASE
@@ -102,8 +108,8 @@ BEGIN
             WHERE one.to_service = address.to_service COLLATE "C" AND one.handle = given.handle
         ) AS waits) AS before
     ), waiting AS (
-        INSERT INTO {schema}.transmission (handle, to_service, sequence, type, content_type, body)
-        SELECT handle, to_service, sequence, type, content_type, body
+        INSERT INTO {schema}.transmission (handle, to_service, sequence, type, content_type, body, link_id)
+        SELECT handle, to_service, sequence, type, content_type, body, link_id
         FROM addressed WHERE becomes = 'waits' ORDER BY place
     ), kept AS (
         INSERT INTO {schema}.dialog_messages (handle, sent, sequence, type, content_type, body)

@@ -198,6 +198,14 @@ BEGIN
     FROM unnest(fate.ids, fate.decisions, fate.fragments) AS one (stream_id, decision, fragment)
     WHERE one.decision = {decision.FRAGMENTS} AND stream.stream_id = one.stream_id;
 
+    UPDATE {schema}.link_streams_out AS stream SET
+        probes = FALSE, probed_at = clock_timestamp(), attempts = 0, next_try_at = '-infinity'
+    WHERE stream.stream_id = ANY (fate.ids) AND stream.probes;
+    -- What one stream of a dialog lacks others may lack, too.
+    UPDATE {schema}.link_streams_out AS stream SET probes = TRUE
+    WHERE fate.decisions && ARRAY[{decision.REPEAT}, {decision.END}] AND stream.link_id = of_link
+        AND stream.queue_id = 0 AND stream.status = {status.OPEN} AND stream.acked > 0
+        AND stream.probed_at < clock_timestamp() - interval '1 minute' AND stream.stream_id <> ALL (fate.ids);
     -- Streams that can't be made whole.
     PERFORM {schema}.link_note_restored(
         of_link, 'a stream can''t be made whole, and goes on as a new one', place.queue, nullif(stream.key, ''), jsonb_build_object(

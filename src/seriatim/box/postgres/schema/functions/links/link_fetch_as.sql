@@ -25,7 +25,7 @@ BEGIN
             ELSE format('the frame is for the box %s, and this is %s', head.receiver, own) END);
         RETURN;
     END IF;
-    refused := {schema}.link_heard(of_link, head.incarnation);
+    refused := {schema}.link_heard(of_link, head.incarnation, head.highest);
     IF refused IS NOT NULL THEN
         batch := {schema}.link_refusal(sender, refused);
         RETURN;

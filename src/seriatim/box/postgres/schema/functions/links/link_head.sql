@@ -2,21 +2,19 @@
 CREATE OR REPLACE FUNCTION {schema}.link_head(
     frame bytea, OUT kind integer, OUT sender uuid, OUT receiver uuid, OUT incarnation bigint, OUT ranges bigint,
     OUT rows bigint,
-    OUT messages bigint, OUT most_bytes bigint
+    OUT messages bigint, OUT most_bytes bigint, OUT version integer, OUT highest integer
 )
 AS $function$
 DECLARE
     size integer := octet_length(frame);
-    version integer;
     lowest integer;
-    highest integer;
 BEGIN
     PERFORM {schema}.link_check(size >= 4, format('%s bytes are no frame', size));
     version := get_byte(frame, 0);
     lowest := get_byte(frame, 2);
     highest := get_byte(frame, 3);
-    IF version <> 1 THEN
-        RAISE EXCEPTION 'the frame has version % (its box knows % to %), and this one knows 1', version, lowest,
+    IF version NOT BETWEEN 1 AND 2 THEN
+        RAISE EXCEPTION 'the frame has version % (its box knows % to %), and this one knows 1 to 2', version, lowest,
             highest USING
             ERRCODE = 'SQ004';
     END IF;
@@ -31,8 +29,8 @@ BEGIN
     kind := get_byte(frame, 1);
     PERFORM {schema}.link_check(kind BETWEEN 1 AND 6, format('%s is no kind of frame', kind));
     PERFORM {schema}.link_check(
-        lowest BETWEEN 1 AND 1 AND highest >= 1,
-        format('a frame of version 1 comes from a box that knows %s to %s', lowest, highest)
+        lowest BETWEEN 1 AND version AND highest >= version,
+        format('a frame of version %s comes from a box that knows %s to %s', version, lowest, highest)
     );
     sender := encode(substring(frame, 9, 16), 'hex')::uuid;
     receiver := encode(substring(frame, 25, 16), 'hex')::uuid;

@@ -1,9 +1,10 @@
--- Note the incarnation of the other box; return why it isn't believed, NULL: it is.
-CREATE OR REPLACE FUNCTION {schema}.link_heard(of_link integer, incarnation bigint) RETURNS text
+-- Note the incarnation of the other box, and the highest version that it reads; return why it isn't believed, NULL: it is.
+CREATE OR REPLACE FUNCTION {schema}.link_heard(of_link integer, incarnation bigint, highest integer) RETURNS text
 AS $function$
 DECLARE
     known bigint := (SELECT one.peer_incarnation FROM {schema}.links AS one WHERE one.link_id = of_link);
 BEGIN
+    UPDATE {schema}.links AS one SET version = highest WHERE one.link_id = of_link AND one.version <> highest;
     IF known < incarnation THEN
         UPDATE {schema}.links AS one SET peer_incarnation = greatest(one.peer_incarnation, incarnation)
         WHERE one.link_id = of_link;

@@ -42,13 +42,20 @@ BEGIN
     WHERE stream.link_id = of_link AND stream.status = {status.OPEN} AND stream.kept = stream.sent
         AND stream.acked = stream.sent
         AND stream.last_used <= clock_timestamp() - idle;
-    collected := {schema}.link_collect(of_link, 5000);
+    -- A box that went back lacks at least what it has acknowledged last.
+    UPDATE {schema}.link_streams_out AS stream SET probes = TRUE
+    WHERE (at_once OR its_link.sent_at < clock_timestamp() - interval '30 seconds') AND stream.stream_id = (
+        SELECT one.stream_id FROM {schema}.link_streams_out AS one
+        WHERE one.link_id = of_link AND one.queue_id = 0 AND one.status = {status.OPEN} AND one.acked > 0
+        ORDER BY one.last_used DESC LIMIT 1
+    );
+    collected := {schema}.link_collect(of_link, 5000) + {schema}.link_collect_dialogs(of_link, 5000);
 
     WITH ready AS MATERIALIZED (
         SELECT stream.*,
             row_number() OVER (ORDER BY stream.next_try_at, stream.last_used, stream.incarnation, stream.number) AS nth
         FROM {schema}.link_streams_out AS stream
-        WHERE stream.link_id = of_link AND (stream.status <> {status.OPEN} OR stream.acked < stream.sent)
+        WHERE stream.link_id = of_link AND (stream.status <> {status.OPEN} OR stream.acked < stream.sent OR stream.probes)
             AND (at_once OR stream.next_try_at <= clock_timestamp())
         ORDER BY stream.next_try_at, stream.last_used, stream.incarnation, stream.number LIMIT 2001
     ), sized AS (
@@ -75,13 +82,13 @@ BEGIN
         GROUP BY 1
     ), chosen AS MATERIALIZED (
         SELECT ready.*, coalesce(fitting.count, 0) AS count FROM ready LEFT JOIN fitting USING (stream_id)
-        WHERE (ready.status <> {status.OPEN} OR fitting.count > 0) AND ready.nth <= 2000
+        WHERE (ready.status <> {status.OPEN} OR fitting.count > 0 OR ready.probes) AND ready.nth <= 2000
     )
     SELECT array_agg(chosen.stream_id ORDER BY chosen.nth) AS ids,
         array_agg(chosen.count ORDER BY chosen.nth) AS counts,
         coalesce(sum(chosen.count), 0)::bigint AS messages,
         (SELECT count(*) FROM ready) > count(*)
-            OR bool_or(chosen.status = {status.OPEN} AND chosen.acked + chosen.count < chosen.sent) AS more
+            OR bool_or(chosen.status = {status.OPEN} AND chosen.acked + chosen.count < chosen.sent) AS more, bool_or(chosen.queue_id = 0) AS has_dialogs
     INTO asked FROM chosen;
     messages := asked.messages;
     more := coalesce(asked.more, FALSE) OR collected >= 5000;
@@ -125,7 +132,7 @@ BEGIN
     SELECT
         coalesce((SELECT string_agg(
             int8send(told.incarnation) || int8send(told.number) || uuid_send(told.stream_id)
-                || int4send(told.status::integer)
+                || int4send(told.status::integer + CASE told.queue_id WHEN 0 THEN {OF_DIALOGS} ELSE 0 END)
             || int4send(told.count::integer) || int8send(told.acked) || int8send(
                 CASE told.status WHEN {status.ENDING} THEN told.lacks ELSE 0 END
             ) || told.chain
@@ -154,7 +161,8 @@ BEGIN
         JOIN going ON going.nth = told.nth AND going.number = one.number), ''::bytea)
     INTO content;
     frame := {schema}.link_frame(
-        1, its_link.peer, over.how_many, coalesce(cardinality(asked.ids), 0), messages, 0, over.records || content
+        1, its_link.peer, over.how_many, coalesce(cardinality(asked.ids), 0), messages, 0, over.records || content,
+        CASE WHEN asked.has_dialogs THEN 2 ELSE 1 END
     );
 END
 $function$;

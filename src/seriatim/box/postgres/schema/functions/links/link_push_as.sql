@@ -26,7 +26,7 @@ BEGIN
     IF head.receiver <> own THEN
         RETURN {schema}.link_refusal(sender, format('the frame is for the box %s, and this is %s', head.receiver, own));
     END IF;
-    refused := {schema}.link_heard(of_link, head.incarnation);
+    refused := {schema}.link_heard(of_link, head.incarnation, head.highest);
     IF refused IS NOT NULL THEN
         RETURN {schema}.link_refusal(sender, refused);
     ELSIF head.kind = 1 THEN

@@ -26,6 +26,7 @@ DECLARE
     kept bigint[];
     parted bigint[];
     faulty integer;
+    stops text[];
     arrived bigint;
     fragment_bytes CONSTANT bigint := 1048576;
 BEGIN
@@ -42,7 +43,8 @@ BEGIN
     -- Its streams.
     SELECT array_agg(one.incarnation ORDER BY one.nth) AS incarnations,
         array_agg(one.number ORDER BY one.nth) AS numbers,
-        array_agg(one.begins ORDER BY one.nth) AS begins, array_agg(one.kind ORDER BY one.nth) AS kinds,
+        array_agg(one.begins ORDER BY one.nth) AS begins, array_agg(one.kind % {OF_DIALOGS} ORDER BY one.nth) AS kinds,
+        array_agg(one.kind >= {OF_DIALOGS} ORDER BY one.nth) AS of_dialogs,
         array_agg(one.count ORDER BY one.nth) AS counts, array_agg(one.after ORDER BY one.nth) AS afters,
         array_agg(one.lacks ORDER BY one.nth) AS lacks, array_agg(one.chain ORDER BY one.nth) AS chains,
         array_agg(one.name_length ORDER BY one.nth) AS name_lengths,
@@ -53,10 +55,10 @@ BEGIN
         count(DISTINCT (one.incarnation, one.number)) AS distinct_ones,
         bool_and(
             one.incarnation BETWEEN 1 AND 9007199254740991 AND one.number BETWEEN 1 AND 9007199254740991
-                AND one.kind <= {batch.END}
-            AND one.count <= {WINDOW} AND (one.kind = {batch.MESSAGES} OR one.count = 0)
+                AND one.kind % {OF_DIALOGS} <= {batch.END} AND one.kind < {OF_DIALOGS} * head.version
+            AND one.count <= {WINDOW} AND (one.kind % {OF_DIALOGS} = {batch.MESSAGES} OR one.count = 0)
             AND one.after BETWEEN 0 AND 9007199254740991 - one.count
-            AND one.lacks BETWEEN 0 AND CASE one.kind WHEN {batch.END} THEN one.after ELSE 0 END
+            AND one.lacks BETWEEN 0 AND CASE one.kind % {OF_DIALOGS} WHEN {batch.END} THEN one.after ELSE 0 END
             AND one.name_length BETWEEN 1 AND 512 AND one.key_length <= 1024
         ) AS are_right
     INTO stream
@@ -196,6 +198,18 @@ BEGIN
     SELECT * INTO lost
     FROM {schema}.link_range_records(coalesce(lost_incarnations, '{}'), coalesce(lost_numbers, '{}'));
 
+    -- Why records of dialogs can't be taken now, for each of their streams.
+    stops := ARRAY(
+        SELECT CASE WHEN each.of_dialogs THEN (
+            SELECT min({schema}.link_stops(of_link, convert_from(
+                substring(frame, (heap + told.at + told.id_length + 1)::integer, told.header_length::integer), 'UTF8'
+            )))
+            FROM unnest(message.streams, message.id_lengths, message.header_lengths, message.ats)
+                AS told (stream, id_length, header_length, at)
+            WHERE told.stream = each.nth
+        ) END
+        FROM unnest(stream.of_dialogs) WITH ORDINALITY AS each (of_dialogs, nth) ORDER BY each.nth
+    );
     -- Fragments are kept, in order; with the last one the message is put together.
     whole := stream.counts;
     fits := array_fill(TRUE, ARRAY[head.rows::integer]);
@@ -210,8 +224,10 @@ BEGIN
                 message.digests
             ) AS told (nth, size, part_from, part_length, id_length, header_length, at, digest)
             JOIN unnest(
-                stream.incarnations, stream.numbers, note.names, note.keys, stream.begins, stream.afters, stream.chains
-            ) WITH ORDINALITY AS each (incarnation, number, name, key, begins, after, chain, nth) USING (nth)
+                stream.incarnations, stream.numbers, note.names, note.keys, stream.begins, stream.afters, stream.chains,
+                stream.of_dialogs, stops
+            ) WITH ORDINALITY AS each (incarnation, number, name, key, begins, after, chain, of_dialogs, stop, nth)
+                USING (nth)
             WHERE told.part_length < told.size
         LOOP
             whole[part.nth] := 0;
@@ -219,7 +235,7 @@ BEGIN
                 of_link, frame, heap + part.at, part.incarnation, part.number, part.name, part.key, part.begins,
                 part.after, part.chain, part.digest,
                 part.size, part.part_from, part.part_length, part.id_length, part.header_length,
-                NOT is_busy AND part.name = ANY (its_link.queues)
+                NOT is_busy AND CASE WHEN part.of_dialogs THEN part.stop IS NULL ELSE part.name = ANY (its_link.queues) END
             );
             fits[part.nth] := kept[part.nth] >= 0;
             IF kept[part.nth] * fragment_bytes >= part.size THEN
@@ -241,6 +257,7 @@ BEGIN
             WHEN one.answer <> {answer.WAIT} THEN ''
             WHEN disabled IS NOT NULL THEN 'the box is disabled'
             WHEN is_busy THEN 'busy'
+            WHEN one.of_dialogs THEN one.stop
             WHEN one.queue_id IS NULL THEN format('there is no queue "%s"', one.name)
             ELSE format('the queue "%s" is full', one.name)
         END ORDER BY one.nth) AS reasons
@@ -250,8 +267,9 @@ BEGIN
             SELECT each.*, place.queue_id, here.number IS NOT NULL AS is_known,
                 place.definition ->> 'group' AS groups_by,
                 coalesce(here.received, 0) AS known_received, coalesce(here.chain, each.begins) AS chain,
-                coalesce(numbers.over @> each.number, FALSE) AS is_over, each.name = ANY (its_link.queues) AS allowed,
+                coalesce(numbers.over @> each.number, FALSE) AS is_over, CASE WHEN each.of_dialogs THEN each.stop IS DISTINCT FROM '' ELSE each.name = ANY (its_link.queues) END AS allowed,
                 CASE
+                    WHEN each.of_dialogs THEN CASE WHEN each.stop IS NULL THEN {WINDOW} ELSE 0 END
                     WHEN place.queue_id IS NULL THEN 0
                     WHEN limited.most IS NULL THEN {WINDOW}
                     ELSE limited.most - (
@@ -267,9 +285,11 @@ BEGIN
                 ) AS is_equal
             FROM unnest(
                 stream.incarnations, stream.numbers, stream.begins, stream.kinds, whole, stream.afters, stream.chains,
-                note.names, fits, kept
-            ) WITH ORDINALITY AS each (incarnation, number, begins, kind, count, after, told_chain, name, fits, kept, nth)
-            LEFT JOIN {schema}.queues AS place ON place.queue = each.name
+                note.names, fits, kept, stream.of_dialogs, stops
+            ) WITH ORDINALITY AS each (
+                incarnation, number, begins, kind, count, after, told_chain, name, fits, kept, of_dialogs, stop, nth
+            )
+            LEFT JOIN {schema}.queues AS place ON place.queue = each.name AND NOT each.of_dialogs
             LEFT JOIN LATERAL {schema}.whole_number(place.definition -> 'max_messages') AS limited (most) ON TRUE
             LEFT JOIN {schema}.link_streams_in AS here
                 ON here.link_id = of_link AND here.incarnation = each.incarnation AND here.number = each.number
@@ -286,10 +306,32 @@ BEGIN
     -- Whole messages first, all at once. A message that can't be stored fails its stream: then each stream is a
     -- savepoint.
     parted := ARRAY(
-        SELECT CASE WHEN one.kept IS NULL THEN one.taken ELSE 0 END
-        FROM unnest(fate.taken, kept) WITH ORDINALITY AS one (taken, kept, nth)
+        SELECT CASE WHEN one.kept IS NULL AND NOT one.of_dialogs THEN one.taken ELSE 0 END
+        FROM unnest(fate.taken, kept, stream.of_dialogs) WITH ORDINALITY AS one (taken, kept, of_dialogs, nth)
         ORDER BY one.nth
     );
+    PERFORM {schema}.link_take_record(
+        of_link, convert_from(substring(
+            frame, (heap + told.at + told.id_length + 1)::integer, told.header_length::integer
+        ), 'UTF8')::jsonb,
+        substring(frame, (heap + told.at + told.id_length + told.header_length + 1)::integer, told.size::integer),
+        told.flags = 1
+    )
+    FROM unnest(
+        message.streams, message.places, message.sizes, message.id_lengths, message.header_lengths, message.flags, message.ats
+    ) WITH ORDINALITY AS told (stream, place, size, id_length, header_length, flags, at, nth)
+    JOIN unnest(stream.of_dialogs, fate.skipped, fate.taken, kept) WITH ORDINALITY
+        AS each (of_dialogs, skipped, taken, kept, stream) USING (stream)
+    WHERE each.of_dialogs AND each.kept IS NULL AND told.place BETWEEN each.skipped + 1 AND each.skipped + each.taken
+    ORDER BY told.nth;
+    IF TRUE = ANY (stream.of_dialogs) THEN
+        -- A receiver obeys the inbox; what comes of that calls the others.
+        PERFORM {schema}.call_waiters(ARRAY[come.queue_id], 1)
+        FROM (
+            SELECT DISTINCT one.queue_id FROM {schema}.dialog_inbox AS one
+            WHERE one.link_id = of_link AND one.queue_id IS NOT NULL
+        ) AS come;
+    END IF;
     IF 0 < ANY (parted) THEN
         BEGIN
             PERFORM {schema}.link_publish(
@@ -334,27 +376,33 @@ BEGIN
     END IF;
     IF message.has_parts THEN
         FOR part IN
-            SELECT told.nth, told.size, told.id_length, told.header_length, told.flags, here.*
+            SELECT told.nth, told.size, told.id_length, told.header_length, told.flags, each.of_dialogs, here.*
             FROM unnest(
                 message.streams, message.sizes, message.part_lengths, message.id_lengths, message.header_lengths,
                 message.flags
             )
                 AS told (nth, size, part_length, id_length, header_length, flags)
-            JOIN unnest(stream.incarnations, stream.numbers, fate.taken) WITH ORDINALITY
-                AS each (incarnation, number, taken, nth) USING (nth)
+            JOIN unnest(stream.incarnations, stream.numbers, fate.taken, stream.of_dialogs) WITH ORDINALITY
+                AS each (incarnation, number, taken, of_dialogs, nth) USING (nth)
             JOIN {schema}.link_streams_in AS here
                 ON here.link_id = of_link AND here.incarnation = each.incarnation AND here.number = each.number
             WHERE told.part_length < told.size AND each.taken = 1
         LOOP
             faulty := part.nth;
             BEGIN
+                IF part.of_dialogs THEN
+                    PERFORM {schema}.link_take_record(of_link, convert_from(part.part_header, 'UTF8')::jsonb, (
+                        SELECT string_agg(one.body, ''::bytea ORDER BY one.fragment) FROM {schema}.link_fragments AS one
+                        WHERE one.link_id = of_link AND one.incarnation = part.incarnation AND one.number = part.number
+                    ), part.flags = 1);
+                END IF;
                 -- A frame without its body, which comes from the fragments.
-                arrived := {schema}.link_publish(
+                arrived := CASE WHEN part.of_dialogs THEN NULL ELSE {schema}.link_publish(
                     of_link, convert_to(part.part_id, 'UTF8') || part.part_header, 0, note.names, fate.queue_ids,
                     fate.skipped, fate.taken, ARRAY[part.nth], ARRAY[1::bigint],
                     ARRAY[part.size],
                     ARRAY[part.id_length], ARRAY[part.header_length], ARRAY[part.flags], ARRAY[0::bigint]
-                );
+                ) END;
                 IF arrived IS NOT NULL THEN
                     PERFORM {schema}.link_store_fragments(
                         arrived, of_link, part.incarnation, part.number, part.part_header, part.size
@@ -407,16 +455,17 @@ BEGIN
     USING unnest(stream.incarnations, stream.numbers, fate.ends) AS one (incarnation, number, ends)
     WHERE one.ends AND here.link_id = of_link AND here.incarnation = one.incarnation AND here.number = one.number;
     PERFORM {schema}.link_note_restored(
-        of_link, 'the other box ends a stream that can''t be made whole', one.name, nullif(one.key, ''), jsonb_build_object(
+        of_link, 'the other box ends a stream that can''t be made whole', CASE WHEN NOT one.of_dialogs THEN one.name END,
+        nullif(one.key, ''), jsonb_build_object(
             'incarnation', one.incarnation, 'stream', one.number, 'lacks_above', least(one.known_received, one.lacks),
             'through', one.after
         )
     )
     FROM unnest(
         stream.incarnations, stream.numbers, note.names, note.keys, fate.events, fate.known_received, stream.lacks,
-        stream.afters
+        stream.afters, stream.of_dialogs
     )
-        AS one (incarnation, number, name, key, event, known_received, lacks, after)
+        AS one (incarnation, number, name, key, event, known_received, lacks, after, of_dialogs)
     WHERE one.event;
     -- So that the transaction has a commit that flushes the log.
     UPDATE {schema}.links SET received_at = clock_timestamp(), received = received + messages,

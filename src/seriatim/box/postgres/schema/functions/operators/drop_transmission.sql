@@ -16,7 +16,7 @@ BEGIN
         WITH gone AS (DELETE FROM {schema}.transmission AS waiting WHERE waiting.handle = one.handle RETURNING 1)
         SELECT messages + count(*) INTO messages FROM gone;
         dialogs := dialogs + 1;
-        PERFORM {schema}.happen(one.handle, 'error comes', NULL, -3, why);
+        PERFORM {schema}.happen(one.handle, 'error comes', NULL, {COPY_CODE}, why);
     END LOOP;
 END
 $function$;

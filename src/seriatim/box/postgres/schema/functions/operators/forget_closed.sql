@@ -9,7 +9,14 @@ BEGIN
     PERFORM {schema}.permit('route', ARRAY[]::integer[]);
     WITH gone AS (
         DELETE FROM {schema}.endpoints WHERE closed_at <= clock_timestamp() - older_than
-        RETURNING handle, queue_id, group_id
+            AND (link_id IS NULL OR {schema}.is_acknowledged(handle, conversation_id, is_initiator, link_id))
+        RETURNING handle, queue_id, group_id, link_id, is_initiator, opened_in, number
+    ), numbered AS (
+        INSERT INTO {schema}.conversations AS known (link_id, is_ours, incarnation, over)
+        SELECT gone.link_id, FALSE, gone.opened_in, range_agg(int8range(gone.number, gone.number, '[]'))
+        FROM gone JOIN {schema}.links USING (link_id)
+        WHERE gone.number IS NOT NULL AND NOT gone.is_initiator GROUP BY 1, 3
+        ON CONFLICT (link_id, is_ours, incarnation) DO UPDATE SET over = known.over + excluded.over
     ), uncounted AS (
         DELETE FROM {schema}.rollbacks AS known USING gone
         WHERE known.queue_id = gone.queue_id AND known.group_key = gone.group_id::text

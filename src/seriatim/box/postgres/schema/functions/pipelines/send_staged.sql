@@ -72,16 +72,19 @@ BEGIN
         WHERE rule.refusal IS NULL AND own.service = from_service COLLATE "C" AND own.contract = by_contract COLLATE "C"
             AND own.to_services = ARRAY[to_service COLLATE "C"]
     ), beginning AS MATERIALIZED (
-        SELECT one.key, gen_random_uuid() AS handle
+        SELECT one.key, gen_random_uuid() AS handle, gen_random_uuid() AS conversation_id,
+            {schema}.choose_box(ARRAY[to_service]) AS over_link
         FROM (SELECT unnest(wanted) AS key EXCEPT SELECT going.key FROM going) AS one
     ), begun AS (
         INSERT INTO {schema}.endpoints (
             handle, conversation_id, is_initiator, service, queue_id, to_services, contract, group_id, state, priority,
-            encryption, retains
+            encryption, retains, link_id, receive_sequence, receive_chain, send_chain
         )
         SELECT
-            beginning.handle, gen_random_uuid(), TRUE, home.service, home.queue_id, ARRAY[to_service], by_contract,
-            gen_random_uuid(), 'SO', 5, FALSE, coalesce((home.definition ->> 'retention')::boolean, FALSE)
+            beginning.handle, beginning.conversation_id, TRUE, home.service, home.queue_id, ARRAY[to_service], by_contract,
+            gen_random_uuid(), 'SO', 5, FALSE, coalesce((home.definition ->> 'retention')::boolean, FALSE),
+            beginning.over_link, CASE WHEN beginning.over_link IS NOT NULL THEN 0 END, {schema}.first_dialog_chain(beginning.conversation_id, FALSE),
+            {schema}.first_dialog_chain(beginning.conversation_id, TRUE)
         FROM beginning JOIN {schema}.services AS home ON home.service = from_service COLLATE "C"
     ), noted AS (
         INSERT INTO {schema}.writer_dialogs AS noting (writer, key, handle, batch)

@@ -1,0 +1,96 @@
+"""Two boxes whose services talk to each other: the north buys, the south sells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+from psycopg import sql
+
+import seriatim as sq
+from seriatim.operations import links
+from seriatim.runtime.processes.link_server import LinkServer
+from tests.box import roles
+from tests.certificates import Authority
+from tests.databases import fresh_box
+
+__all__ = ["ORDER", "exchange", "received", "two_boxes"]
+
+ORDER = sq.Contract(
+    "PurchaseOrder",
+    {"Header": "initiator", "Line": "initiator", "Footer": "initiator", "Answer": "target", "Note": "any"},
+)
+
+
+@contextmanager
+def two_boxes(
+    databases: Any, *, https: Path | None = None, keep_sent: str = "0s", **queue: Any
+) -> Iterator[tuple[sq.MessageBox, sq.MessageBox]]:
+    """The north with the service Buyer, and the south with the service Seller, in two databases of a server; the north calls.
+
+    Args:
+        databases: the server.
+        https: a folder for certificates: it calls over HTTPS.
+        keep_sent: of the link.
+        queue: more of the queue of the Seller.
+    """
+    with fresh_box(databases) as north, fresh_box(databases) as south:
+        south.define(
+            ORDER,
+            sq.Queue("sales", policy=sq.Fifo(), group="conversation_group", **queue),
+            sq.Service("Seller", queue="sales", contracts=["PurchaseOrder"]),
+        )
+        with _road(north, south) if https is None else _secure_road(north, south, https) as address:
+            north.define(
+                ORDER,
+                sq.Link("south", keep_sent=keep_sent, **address),
+                sq.Service("Buyer", queue="bought"),
+                sq.Service("Seller", at="south"),
+            )
+            yield north, south
+
+
+def _accepted(north: sq.MessageBox, south: sq.MessageBox, **principal: Any) -> None:
+    links.accept(south, "north", **principal, other=str(north.id), services=["Buyer"], actor="ann", reason="they buy")
+
+
+@contextmanager
+def _road(north: sq.MessageBox, south: sq.MessageBox) -> Iterator[dict[str, Any]]:
+    role = f"road_{uuid4().hex[:12]}"
+    roles.make(south, role)
+    _accepted(north, south, role=role)
+    try:
+        yield {"dsn": roles.dsn_of(south, role), "schema": south.schema}
+    finally:
+        with psycopg.connect(south.dsn, autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP OWNED BY {0}; DROP ROLE {0}").format(sql.Identifier(role)))
+
+
+@contextmanager
+def _secure_road(north: sq.MessageBox, south: sq.MessageBox, folder: Path) -> Iterator[dict[str, Any]]:
+    authority = Authority(folder)
+    mine, its = authority.issued("north"), authority.issued("south")
+    server = LinkServer(south, "127.0.0.1:0", certificate=its.certificate, key=its.key, authority=its.authority)
+    server.start()
+    try:
+        _accepted(north, south, certificate=mine.certificate)
+        yield {"url": server.address, **mine.as_link()}
+    finally:
+        server.close()
+
+
+def exchange(north: sq.MessageBox, times: int = 2) -> None:
+    """Carry all that waits both ways."""
+    for _ in range(times):
+        (done,) = links.transmit(north, at_once=True)
+        assert done.error is None, done.error
+
+
+def received(box: sq.MessageBox, queue: str, **options: Any) -> list[tuple[str, int | None, bytes]]:
+    """Receive and complete what a queue gives next: type, number and body of each."""
+    with box.session() as tx:
+        return [(one.type, one.dialog.sequence, one.body) for one in tx.receive(queue, limit=100, **options) or ()]
