@@ -58,12 +58,18 @@ def _is_of(line: str, names: set[str]) -> bool:
     return bool(found) and found <= names
 
 
+def _others(kind: Choice) -> str:
+    """The other names of the values: a few by themselves."""
+    few = ", ".join(f"`{one}`" for one in kind.aliases)
+    return "" if not kind.aliases else ", or its name" if len(kind.aliases) > 2 else f", or {few}"
+
+
 def _row(one: FilterOption) -> str:
     kind = one.filter.kind
     metavar = "" if one.is_flag else f" {kind.metavar or one.opts[0].removeprefix('--').upper()}"
     told = (one.help or "").rstrip(".").replace("|", r"\|").replace("*", r"\*")
     if isinstance(kind, Choice):
-        told += f": {', '.join(f'`{value}`' for value in kind.values)}{', or its name' if kind.aliases else ''}"
+        told += f": {', '.join(f'`{value}`' for value in kind.values)}{_others(kind)}"
     default = f" ({one.default:,})" if isinstance(one.filter.kind, Limit) else ""
     return f"| `{one.opts[0]}{metavar}` | {told[:1].lower()}{told[1:]}{default} |\n"
 

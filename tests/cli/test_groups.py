@@ -426,7 +426,7 @@ def test_an_export_without_a_state_has_all_messages(shop, call):
     lines = [json.loads(line) for line in call("messages", "export", "--queue", "shop").stdout.splitlines()]
     found = sorted((one["group"], one["sequence"], one["status"]) for one in lines)
     assert found == [
-        ("c2", 2, "held"), ("it's c1", 2, "queued"), ("it's c1", 3, "queued"),
+        ("c2", 2, "held"), ("it's c1", 2, "faulted"), ("it's c1", 3, "queued"),
     ]  # fmt: skip
     (one,) = [json.loads(line) for line in call("messages", "export", "--group", "c2").stdout.splitlines()]
     assert (one["body"], one["context"]) == ("{}", {"customer": "c2", "version": 2})

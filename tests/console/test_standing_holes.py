@@ -56,14 +56,3 @@ def test_a_hole_stands_still_from_its_time_out_or_after_a_minute(box, hole_timeo
     assert not agreed(box)
     opened(box, stands_after_s + 2)
     assert agreed(box)
-
-
-def test_groups_says_which_have_just_begun_to_wait(box):
-    define(box)
-    publish(box, 2)
-    received(box)
-    told = CliRunner().invoke(main, ["groups", "--dsn", box.dsn, "--schema", box.schema])
-    assert "1 of them has just begun to wait" in told.stderr
-    opened(box, 100)
-    told = CliRunner().invoke(main, ["groups", "--dsn", box.dsn, "--schema", box.schema])
-    assert (told.exit_code, told.stderr) == (0, "")

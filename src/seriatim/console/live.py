@@ -40,7 +40,9 @@ _LAW_LIMIT_S, _KEPT = 4.0, 90
 #: So often clocks are compared, and less than that is no difference.
 _CLOCK_S, _SAME_CLOCK_S = 60.0, 1.0
 #: So long a page waits for a check: a small box is checked at once. The first page has nothing else to show.
-_PATIENCE_S, _FIRST_S = 0.25, 1.0
+_PATIENCE_S, _FIRST_S = 0.25, 2.0
+#: So long the page of a queue waits for how the queue stands, which it is about.
+_STANDING_S = 1.0
 #: A count that takes longer is repeated only after so many times its duration.
 _QUICK_S, _SHARE = 0.02, 100
 #: The law is checked group by group so rarely that it takes a thousandth of the time; in between its numbers are.
@@ -73,10 +75,17 @@ class Look(Generic[T]):
         read: looks.
         pause: how long it isn't repeated, in seconds, after it has taken so many.
         moved: called where pages have not waited for it.
+        patience_s: how long a page waits for it.
     """
 
-    def __init__(self, read: Callable[[], T], pause: Callable[[float], float], moved: Callable[[], None]) -> None:
-        self._read, self._pause, self._moved = read, pause, moved
+    def __init__(
+        self,
+        read: Callable[[], T],
+        pause: Callable[[float], float],
+        moved: Callable[[], None],
+        patience_s: float = _PATIENCE_S,
+    ) -> None:
+        self._read, self._pause, self._moved, self._patience_s = read, pause, moved, patience_s
         self._lock, self._next = threading.Lock(), float("-inf")
         #: What it saw last; None: nothing yet.
         self.seen: T | None = None
@@ -89,7 +98,7 @@ class Look(Generic[T]):
         if time.monotonic() >= self._next:
             thread = threading.Thread(target=self._look, daemon=True)
             thread.start()
-            thread.join(_FIRST_S if self.seen is None else _PATIENCE_S)
+            thread.join(_FIRST_S if self.seen is None else self._patience_s)
         return self
 
     def again(self) -> None:
@@ -113,7 +122,7 @@ class Look(Generic[T]):
         finally:
             took = time.monotonic() - began
             self._next = time.monotonic() + self._pause(took)
-            if took > _PATIENCE_S:
+            if took > self._patience_s:
                 self._moved()
             self._lock.release()
 
@@ -178,7 +187,7 @@ class Looks:
     def standing(self, queue: str) -> Look[QueueStanding]:
         """How a queue stands."""
         read = partial(queue_standing, self._box, queue)
-        look = Look(read, lambda took: took * _SHARE if took > _PATIENCE_S else 0.0, self._moved)
+        look = Look(read, lambda took: took * _SHARE if took > _STANDING_S else 0.0, self._moved, _STANDING_S)
         return self._standing.setdefault(queue, look).now()
 
     def findings(self) -> Look[list[Finding]]:

@@ -52,11 +52,11 @@ def queues(box: MessageBox) -> list[QueueCounts]:
 
 def is_seen(box: MessageBox, queue: str) -> bool:
     """Whether the box's role may look at a queue."""
-    with box.access.transaction() as transaction:
-        try:
+    try:
+        with box.access.transaction() as transaction:
             transaction.check_sight("see", queue=queue)
-        except EnvironmentProblem:
-            return False
+    except EnvironmentProblem:
+        return False
     return True
 
 

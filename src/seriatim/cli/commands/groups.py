@@ -60,11 +60,6 @@ def groups(
         counts = not (all_ or state or json_ or is_narrowed)
         there = operations.count(box, chosen["queue"], key=chosen["key"]) if counts else len(found)
     GROUPS.print(found, json_=json_, limit=limit)
-    young = sum(one.state is operations.GroupState.WAITING and not one.stands for one in found)
-    if young and not (json_ or state):
-        have = "1 of them has" if young == 1 else f"{young:,} of them have"
-        rule = "a hole stands still from its time-out on, or without one after a minute"
-        click.echo(f"{have} just begun to wait: {rule}; --standing leaves such groups out", err=True)
     if there > len(found):
         click.echo(
             f"{len(found):,} of {counted(there, 'group')} shown: only groups that stand still; --all lists all",
