@@ -37,8 +37,7 @@ class Cluster:
         self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        self._process.communicate()  # it ends with its input
 
     def send(self, topic: str, messages: list[tuple[str | None, bytes, dict[str, str]]]) -> None:
         """Send messages: key, body, headers."""
