@@ -61,7 +61,7 @@ class RabbitmqSource(Source):
         name: str | None = None,
         type: str | None = None,  # noqa: A002 -- as the text has it
         properties: dict[str, str] | None = None,
-        prefetch: int = 500,
+        prefetch: int = 1000,
     ) -> None:
         self._parameters = parameters_of(url)
         if not isinstance(queue, str) or not queue:
