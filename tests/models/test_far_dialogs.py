@@ -23,7 +23,12 @@ _LARGE: dict[str, dict[str, object]] = {
     "the initiator is restored, and receives": {"sends": (1, 0), "restores": (1, 0)},
     "the initiator is restored, two numbers": {"sends": (2, 0), "restores": (1, 0), "receives": False},
     "an error, and the target is restored": {"sends": (1, 0), "errors": (0, 1), "restores": (0, 1), "receives": False},
-    "an error, and the initiator is restored": {"sends": (1, 0), "errors": (1, 0), "restores": (1, 0), "receives": False},
+    "an error, and the initiator is restored": {
+        "sends": (1, 0),
+        "errors": (1, 0),
+        "restores": (1, 0),
+        "receives": False,
+    },
     "errors and clean-ups": {"sends": (1, 1), "errors": (1, 1), "cleanups": (1, 1)},
 }
 _SEARCHED = _SMALL | (_LARGE if soak.full() else {})
