@@ -39,6 +39,7 @@ from benchmarks.monitored import monitored
 from benchmarks.over_http import over_http
 from benchmarks.peer import by_group
 from benchmarks.pipelines import pipelines
+from benchmarks.ports import porting
 from benchmarks.regions import claiming
 from benchmarks.regions_whole import regions_whole
 from benchmarks.stamp import stamping
@@ -153,6 +154,7 @@ PARTS = {
     "gate": _Part("Gates", gates),
     "dialogs": _Part("Dialogs", talking),
     "links": _Part("Links between boxes", linking),
+    "ports": _Part("Ports in", porting),
     "regions": _Part("Claims of two regions", claiming),
     "regions-whole": _Part("Two regions from end to end", regions_whole),
     "box-size": _Part("A box with much that is done", sizes),

@@ -295,7 +295,10 @@ def test_answers_that_are_too_long_or_refused_are_faults(box, receiver):
         work(box, port)
     told = [(one.kind, one.error.partition(": ")[2]) for one in faults(box)]
     assert told == [
-        ("business", "the answer has more than 5 bytes (the receiver has taken the message; give the port more response_bytes)"),
+        (
+            "business",
+            "the answer has more than 5 bytes (the receiver has taken the message; give the port more response_bytes)",
+        ),
         ("business", "the answer was 404: that's the answer"),
     ]
     for wrong in ({"refused": "answer"}, {"response": ""}, {"response": "a", "response_bytes": -1},

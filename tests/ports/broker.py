@@ -73,18 +73,19 @@ class Broker:
         assert self._process is not None
         os.killpg(self._process.pid, number)
 
-    def kill(self) -> None:
-        """Kill it."""
+    def wait(self) -> None:
+        """Wait for its end."""
         if self._process is not None:
-            with suppress(ProcessLookupError):
-                self.signal(signal.SIGKILL)
             self._process.wait()
             self._process = None
 
     def close(self) -> None:
         """End it, and the port mapper."""
-        self.kill()
-        self._mapper.kill()
+        if self._process is not None:
+            self.signal(signal.SIGCONT)
+            self.signal(signal.SIGTERM)
+            self.wait()
+        self._mapper.terminate()
         self._mapper.wait()
 
     @contextmanager

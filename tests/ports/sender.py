@@ -29,9 +29,9 @@ class Sender:
     opened: ClassVar[list[Sender]] = []
 
     def __init__(self, address: str) -> None:
-        self.opened.append(self)
         host, _, port = address.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), 30)
+        self.opened.append(self)
         self._rest = b""
 
     def send(self, message: bytes) -> None:

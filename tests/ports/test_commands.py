@@ -62,7 +62,6 @@ def connected(address):
     try:
         return Sender(address)
     except ConnectionRefusedError:
-        Sender.opened.pop()
         return None
 
 

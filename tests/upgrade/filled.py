@@ -126,6 +126,7 @@ def filled(dsn: str) -> Iterator[sq.MessageBox]:
         _act_on_many(box)
         _ask(box, numbers)
         _beat(box)
+        _read_a_port(box)
         with _waiting(box):
             _hear(box)
             yield box
@@ -357,6 +358,19 @@ def _beat(box: sq.MessageBox) -> None:
             "judge", of_process=process.process_id, its_name="here", its_host="here", its_pid=1, its_backend=0
         )
         assert transaction.rows("receive", queue="leased")[0].reason.startswith("nobody judges")
+
+
+def _read_a_port(box: sq.MessageBox) -> None:
+    """A process reads a partition of a port, and is killed."""
+    with box.access.transaction() as transaction:
+        transaction.one(
+            "claim_port",
+            of_port="kafka-orders",
+            of_partition="orders/0",
+            of_kind="kafka",
+            by_holder="here/1",
+            period="15 s",
+        )
 
 
 def _link(box: sq.MessageBox, numbers: _Numbers) -> None:

@@ -17,6 +17,12 @@ __all__ = ["receive"]
 
 @click.command()
 @receive_ports
+@click.option(
+    "--lease",
+    default="15s",
+    show_default=True,
+    help="Time after which another process takes over from one that is lost.",
+)
 @log_level
 @log_format
 @metrics
@@ -25,6 +31,7 @@ __all__ = ["receive"]
 def receive(
     *,
     ports: tuple[str, ...],
+    lease: str,
     log_level: str,
     log_format: str,
     metrics: str | None,
@@ -43,7 +50,7 @@ def receive(
     with opened_patiently(dsn, schema, waits=not no_wait) as box:
         if box is None:
             return
-        receiving = Receiving(ports_of(box, ports))
+        receiving = Receiving(ports_of(box, ports, lease=lease))
         names = ", ".join(one.name for one in receiving.ports)
         click.echo(f"receiving through {names}; Ctrl-C stops it", err=True)
         with telling_work(metrics, box, None, receiving):

@@ -21,11 +21,11 @@ receive_ports = click.option(
 )  # fmt: skip
 
 
-def ports_of(box: MessageBox, texts: Sequence[str]) -> list[ReceivePort]:
+def ports_of(box: MessageBox, texts: Sequence[str], *, lease: str = "15s") -> list[ReceivePort]:
     """The ports of a command, with different names."""
     from seriatim.runtime.ports.receive_port import ReceivePort  # noqa: PLC0415 -- most commands have none
 
-    found = [ReceivePort(box, text) for text in texts]
+    found = [ReceivePort(box, text, lease=lease) for text in texts]
     names = [one.name for one in found]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"two ports are named {repeated[0]!r}", remedy="give one of them another name: name: …")

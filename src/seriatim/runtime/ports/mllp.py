@@ -109,8 +109,8 @@ class MllpSource(Source):
         self._address = host_and_port(listen, _EXAMPLE)
         self.name = name or f"mllp-{listen}"
         self._type = type
-        self.properties = property_names(properties, "path")
-        for path in self.properties.values():
+        self.properties = self._paths = property_names(properties, "path")
+        for path in self._paths.values():
             checked_path(path)
         for called, value in (
             ("largest", largest),
@@ -201,7 +201,7 @@ class MllpSource(Source):
             return None
         context: dict[str, Property] = {
             "source_partition": sender, "source_position": number, "source_id": header.control_id or None,
-            **{name: header.value(path) for name, path in self.properties.items()},
+            **{name: header.value(path) for name, path in self._paths.items()},
         }  # fmt: skip
         kind = self._type or "^".join(header.field(9).split(header.field(2)[:1] or "^")[:2]) or "mllp"
         by = id_of("mllp", *header.sender, header.control_id) if header.control_id else None
@@ -334,7 +334,7 @@ class _Listener:
         except OSError:
             pass
         finally:
-            self._in_memory -= peer.bytes
+            self._in_memory -= peer.held
             if visitor.crowd is not None:
                 visitor.crowd.leave(visitor)
             raw.close()
@@ -363,7 +363,8 @@ class _Peer:
     visitor: Visitor
     reader: FrameReader
     silent_s: float
-    bytes: int = 0
+    #: Bytes of the message that isn't complete.
+    held: int = 0
     began: float = 0.0
 
     async def received(self) -> bytes:
@@ -374,19 +375,19 @@ class _Peer:
         """
         within = None
         if self.reader.is_inside:
-            within = min(self.silent_s, self.began + self.silent_s + self.bytes / PACE - time.monotonic())
+            within = min(self.silent_s, self.began + self.silent_s + self.held / PACE - time.monotonic())
         async with asyncio.timeout(within):
             data = await asyncio.get_running_loop().sock_recv(self.raw, _CHUNK)
-        if not self.bytes:
+        if not self.held:
             self.began = time.monotonic()
-        self.bytes += len(data)
+        self.held += len(data)
         return data
 
     def let_go(self) -> int:
         """Return how many bytes are not needed any more."""
         self.visitor.state = ConnectionState.SENDS if self.reader.is_inside else ConnectionState.IDLE
-        done = 0 if self.reader.is_inside else self.bytes
-        self.bytes -= done
+        done = 0 if self.reader.is_inside else self.held
+        self.held -= done
         return done
 
     async def say(self, answer: bytes | None) -> None:

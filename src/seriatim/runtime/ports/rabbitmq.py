@@ -30,6 +30,8 @@ _LOG = logging.getLogger("seriatim.port")
 #: RabbitMQ 4 drops a message of a quorum queue after 20 deliveries; a port that gets one so often is told of.
 _OFTEN = 10
 _COUNT = "x-delivery-count"
+#: How long more messages are waited for, so that they share a transaction, seconds.
+_MORE_S = 0.005
 
 
 class RabbitmqSource(Source):
@@ -61,7 +63,7 @@ class RabbitmqSource(Source):
         name: str | None = None,
         type: str | None = None,  # noqa: A002 -- as the text has it
         properties: dict[str, str] | None = None,
-        prefetch: int = 500,
+        prefetch: int = 1000,
     ) -> None:
         self._parameters = parameters_of(url)
         if not isinstance(queue, str) or not queue:
@@ -105,7 +107,7 @@ class RabbitmqSource(Source):
             self._work(wait_s)
         while 0 < len(self._arrived) < most:
             before = len(self._arrived)
-            self._work(0)
+            self._work(_MORE_S)
             if len(self._arrived) == before:
                 break
         return [self._arrived.popleft() for _ in range(min(most, len(self._arrived)))]

@@ -139,11 +139,11 @@ class ReceivePort:
                         pause_s = _PAUSE_S
                         continue
                     except SourceAway as error:
-                        self._tell("port_away", error)
+                        self._tell(error)
                         self._let_go()
                         self._stop.wait(pause_s)
                     except Unavailable as error:
-                        self._tell("port_box_away", error)
+                        self._tell(error)
                         self._wait(pause_s)
                     pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             finally:
@@ -378,14 +378,13 @@ class ReceivePort:
             self._let_go()
         self._stop.wait(0 if self._held else seconds_)
 
-    def _tell(self, event: str, error: SeriatimError) -> None:
-        text = str(error)
-        self._problem = text
+    def _tell(self, error: SeriatimError) -> None:
+        self._problem = text = str(error)
         if text not in self._told:
             self._told = {text}
             _LOG.warning(
-                "port %s: %s; it is tried again", self.name, text, extra=fields(event, port=self.name, error=text)
-            )
+                "port %s: %s; it is tried again", self.name, text, extra=fields("port_interrupted", port=self.name, error=text)
+            )  # fmt: skip
 
     def _let_go(self) -> None:
         """Forget what was taken and isn't acknowledged: the source gives it again."""
