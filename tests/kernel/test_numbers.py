@@ -5,7 +5,7 @@ Only at full size the examples are other ones each time.
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -115,3 +115,24 @@ def test_messages_may_be_cut_into_calls_in_any_way(
 )
 def test_best_effort_unwraps_what_turns_over(policy: BestEffort, modulus: int, script: list[Call]) -> None:
     check_script(policy, script, {}, {"sequence": Sequence(modulus=modulus, void="void")})
+
+
+@prove
+@given(policy=standards(), sequence=sequences(), messages=items(most=16), data=st.data())
+def test_what_comes_twice_leaves_once(
+    policy: Standard, sequence: Sequence, messages: list[Any], data: st.DataObject
+) -> None:
+    """The whole input again releases nothing: but what has no number, what was rejected, and numbers that turn over half-way."""
+    says = {
+        name: value for name, value in sequence.given().items() if name not in ("unnumbered", "restarts", "modulus")
+    }
+    plain = replace(policy, capacity=None, late=data.draw(st.sampled_from(["set_aside", "suspend"])))
+    messages = [
+        (group, number, value)
+        for group, number, value in numbered(messages)
+        if not says.get("epoch") or value is not VOID
+    ]
+    once = Sequencer(plain, **comparing(plain), sequence=Sequence(**says))
+    first, again = once.offer(messages, now=0.0), once.offer(messages, now=0.0)
+    left = {(one.group, one.value["message"]) for one in first.released}
+    assert [one for one in again.released if (one.group, one.value["message"]) in left] == []
