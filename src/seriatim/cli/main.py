@@ -74,7 +74,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "instances": "List and show the instances of a message box; suspend, resume or terminate one.",
         "schedules": "List the schedules of a message box: when each publishes next, and what it has published last. Verbs: pause, resume.",
         "schedule": "",
-        "token": "Create, list and revoke the tokens by which `seriatim serve --http` knows its callers.",
+        "token": "Create, list and revoke the tokens of callers over HTTP.",
         "link": "Pair message boxes, so that queues of one can be published to in the other.",
         "transmission": "List the streams over links, those that wait first, each with its reason.",
         "ports": "List the ports through which messages come in: who reads each partition, and what it has taken in. Verb: forget.",

@@ -40,7 +40,7 @@ class Caller:
             verb = "publish to" if right == "publish" else "receive from"
             raise Problem(
                 403, f"the token {self.token.name!r} may not {verb} {place}", code="environment",
-                remedy="the owner of the box can create another one: seriatim token create",
+                remedy="the owner of the box can create another one: seriatim token create NAME",
             )  # fmt: skip
 
     def check_published(self, published: Published) -> None:

@@ -22,7 +22,7 @@ class Run:
         self.over = threading.Event()
         self.failed: list[BaseException] = []
 
-    def kill(self):
+    def cut(self):
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
@@ -66,7 +66,7 @@ def act(run, lease, chance, principal, other):
     begin = lease.messages[0].position - 1
     for message in lease.messages:
         if chance.random() < 0.1:
-            run.kill()
+            run.cut()
         what = chance.random()
         here = run.box.leased(lease.id, principal=principal)
         if what < 0.05:

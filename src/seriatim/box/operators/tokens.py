@@ -132,7 +132,7 @@ def _let_become(transaction: Transaction, role: str, server: str | None) -> Any:
     if facts.is_mighty:
         raise UsageError(
             f"the role {role!r} owns the message box, or is a superuser: a token could do everything",
-            remedy="create a role of its own for the callers, and grant it rights: seriatim box grant",
+            remedy="create a role of its own for the callers, and grant it rights: seriatim box grant ROLE",
         )
     if facts.is_fitting:
         return facts
