@@ -249,11 +249,11 @@ class FarDialogs(Model[Talk]):
         """Say once more what the other side has to know: where the numbers are, or that this side is over."""
         side = talk.sides[me]
         if side.state in (S.ERROR, S.CLOSED):
-            return self._says(talk, me, "gone")
+            return self._says(talk, me, "gone", again=True)
         if side.state is None or side.state == S.STARTED_OUTBOUND:
             return talk
         if side.state == S.DISCONNECTED_OUTBOUND and side.failed:
-            return self._says(talk, me, "error")
+            return self._says(talk, me, "error", again=True)
         check = Record("check", len(side.sent), 0, side.sent, side.got)
         return _with(talk, me, side._replace(waits=(*side.waits, check)))
 
@@ -264,15 +264,15 @@ class FarDialogs(Model[Talk]):
 
     # ---- what a side does and says
 
-    def _says(self, talk: Talk, me: int, kind: str) -> Talk:
-        """Say something outside the numbers; once, while it isn't acknowledged."""
+    def _says(self, talk: Talk, me: int, kind: str, *, again: bool = False) -> Talk:
+        """Say something outside the numbers; once, while it isn't acknowledged, unless a restore may have undone what came of it."""
         side = talk.sides[me]
         if kind == "gone" and self._broken == "a closed side is silent" and side.state is not None:
             return talk
         if self._broken == "an error waits behind its numbers" and kind == "error":
             number = Record("error", len(side.sent), 0, side.sent)
             return _with(talk, me, side._replace(waits=(*side.waits, number)))
-        if any(record.kind == kind for record in side.control.records[side.control.acked :]):
+        if not again and any(record.kind == kind for record in side.control.records[side.control.acked :]):
             return talk
         return _with(talk, me, side._replace(control=_appended(side.control, Record(kind))))
 
