@@ -67,6 +67,7 @@ def test_a_name_says_what_it_is(metric):
     # Few values each: never a group, a message or an error.
     assert set(metric.labels) <= {
         "queue", "state", "disposition", "kind", "outcome", "location", "table", "pipeline", "destination", "region", "service",
+        "port", "partition",
     }  # fmt: skip
 
 
@@ -118,6 +119,7 @@ def test_a_box_and_its_worker_are_told(box):
     assert {one.figure for one in figures(box)} == {one.of for one in BOX} - {
         "dialogs",
         "dialog_seconds",
+        "port_up",
     }  # it has none
     with box.session() as tx:
         tx.publish([order("c1", 3)])

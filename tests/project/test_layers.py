@@ -21,7 +21,7 @@ LAYERS = [
     {"tracing"},
     {"runtime", "operations"},
     {"metrics"},
-    {"cli", "console", "testing"},
+    {"cli", "console", "http", "testing"},
     {"__main__"},
 ]
 ONLY_UNDER = {

@@ -24,7 +24,17 @@ from seriatim.box.pipelines.feed import PipelineFeed
 from seriatim.box.pipelines.incoming import Incoming
 from seriatim.box.pipelines.staging import Staging
 from seriatim.box.workers.heartbeat import Process, Report, beat
-from seriatim.operations import bulk_operations, dead_letters, groups, instances, links, messages, queues, retention
+from seriatim.operations import (
+    bulk_operations,
+    dead_letters,
+    groups,
+    instances,
+    links,
+    messages,
+    queues,
+    retention,
+    tokens,
+)
 from seriatim.operations.grants import grant
 from seriatim.operations.links import transmit
 from tests.box.given_up import given_up
@@ -127,6 +137,7 @@ def filled(dsn: str) -> Iterator[sq.MessageBox]:
         _ask(box, numbers)
         _beat(box)
         _read_a_port(box)
+        _let_a_caller_in(box)
         with _waiting(box):
             _hear(box)
             yield box
@@ -358,6 +369,11 @@ def _beat(box: sq.MessageBox) -> None:
             "judge", of_process=process.process_id, its_name="here", its_host="here", its_pid=1, its_backend=0
         )
         assert transaction.rows("receive", queue="leased")[0].reason.startswith("nobody judges")
+
+
+def _let_a_caller_in(box: sq.MessageBox) -> None:
+    """A caller over HTTP has a token."""
+    tokens.create_token(box, "shop", role=_ROUTER, publish=["fifo"])
 
 
 def _read_a_port(box: sq.MessageBox) -> None:

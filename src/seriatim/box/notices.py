@@ -99,7 +99,7 @@ def _publish(transaction: Transaction, failed: Sequence[MessageFailed]) -> None:
 def _with_bodies(transaction: Transaction) -> dict[str | None, int]:
     """The queues whose failures have the bodies of the failed messages, with their ids."""
     queues = transaction.access.known.definitions.queues
-    return {name: one.queue_id for name, one in queues.items() if one.declared.failures == "with_body"}
+    return {name: one.queue_id for name, one in queues.items() if one.declared.keep.failures == "with_body"}
 
 
 def _failed(transaction: Transaction, notices: Sequence[Notice]) -> Iterable[list[MessageFailed]]:

@@ -205,6 +205,7 @@ def test_the_format_does_not_change_unnoticed():
         "policy": {
             "name": "standard",
             "start": 1,
+            "settle": None,
             "increment": 1,
             "hole_timeout": 100.0,
             "hole_retries": 0,
@@ -222,6 +223,7 @@ def test_the_format_does_not_change_unnoticed():
         "priority": None,
         "keep": "faults",
         "keep_for": 604800.0,
+        "failures": "without_body",
         "max_messages": None,
         "when_full": "wait",
         "enabled": True,

@@ -220,6 +220,7 @@ SERVICE = [
     case("contracts", LONG),
     case("contracts", "[]"),
     case("retention", "1"),
+    case("at", LONG, queue=None),
 ]  # fmt: skip
 CONTRACT = [
     case("any", "nobody"),
@@ -258,8 +259,8 @@ BEST_EFFORT = [
 ]  # fmt: skip
 UNIT_OF_WORK = [
     case("start", "2", size="3"),
-    case("once", "false", size="3"),
-    case("on_timeout", "deliver", size="3", timeout="5s"),
+    case("once", "seldom", size="3"),
+    case("on_timeout", "by", size="3", timeout="5s"),
     case("size", "0"),
     case("last", "5", size=None),
     case("size", "last", last="size = 1"),
@@ -448,6 +449,7 @@ BESIDES: Mapping[tuple[type, str], Mapping[str, Any]] = {
     (Subscription, "starts"): {"correlate": ["state"]},
     (Subscription, "correlate"): {"starts": "to:where"},
     (UnitOfWork, "last"): {"size": None},
+    (Service, "at"): {"queue": None, "contracts": ()},
 }  # fmt: skip
 WORST = (
     object(),

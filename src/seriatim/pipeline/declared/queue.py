@@ -55,8 +55,6 @@ class Queue(Declaration):
         recover: the automatic retries of a faulted group, or their number.
         priority: the property with a message's priority, a long from 1 to 10 (highest); a message without it has 5.
         keep: which done messages are kept, and for how long: a `Keep`, or its first word.
-        failures: the body of a message ``seriatim.failure``: ``"without_body"``, JSON that says what failed; ``"with_body"``, the body of
-            the failed message.
         max_messages: the largest number of messages in the queue, or a `Limit`; None: no limit.
         enabled: whether messages are handed out. The queue accepts messages in either case.
         activation: the readers that ``seriatim serve`` starts; None: it starts no readers.
@@ -90,7 +88,6 @@ class Queue(Declaration):
     keep: Plain[Keep, Literal["nothing", "faults", "everything"] | None] = takes(
         Value(Keep, "'faults', or Keep('everything', done_for='7d')"), factory=Keep
     )
-    failures: Literal["without_body", "with_body"] = takes(Choice(("without_body", "with_body")), "without_body")
     max_messages: Plain[Limit | None, int] = takes(Value(Limit, "1000, or Limit(1000, when_full='refuse')"), None)
     enabled: bool = takes(Flagged(), True, engines=For.BOX | For.REMOTE | For.REGIONAL)
     activation: Activation | None = takes(OfActivation(), None)

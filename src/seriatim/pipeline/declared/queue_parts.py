@@ -86,7 +86,7 @@ class Group(Declaration):
 @refusing(UsageError)
 @dataclass(frozen=True, slots=True)
 class Keep(Declaration):
-    """What is kept of a queue's messages when they are done.
+    """What is kept of a queue's messages when they are done, and told of them when they fail.
 
     Args:
         done: which done messages are kept: ``"nothing"``, ``"faults"`` (messages that failed before, so that they can be found
@@ -97,6 +97,8 @@ class Keep(Declaration):
             are purged.
         events: which events of its groups are on record: ``"usual"`` (among them overdue and skipped holes, suspended and closed
             groups) or ``"all"`` (each hole that opens or is filled, too).
+        failures: the body of a message ``seriatim.failure``: ``"without_body"``, JSON that says what failed; ``"with_body"``, the body of
+            the failed message.
 
     Raises:
         UsageError: a value is invalid.
@@ -107,6 +109,9 @@ class Keep(Declaration):
     )
     done_for: Plain[float | None, str] = takes(Period.above_0(), None, key="keep_for", engines=For.BOX | For.REGIONAL)
     events: Literal["usual", "all"] = takes(Choice(("usual", "all")), "usual", engines=For.BOX | For.REGIONAL)
+    failures: Literal["without_body", "with_body"] = takes(
+        Choice(("without_body", "with_body")), "without_body", engines=For.BOX
+    )
 
     def __post_init__(self) -> None:
         self._check_fields()
