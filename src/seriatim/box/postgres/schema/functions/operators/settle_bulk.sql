@@ -1,6 +1,6 @@
 -- Note the results of groups of an operation that the caller has claimed; a group without one is acted on by itself.
 -- When none is left, the operation ends. Each group gets its result once.
--- is: definer, no seqscan
+-- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
 CREATE OR REPLACE FUNCTION {schema}.settle_bulk(
     of_bulk bigint, of_queue integer, of_groups text[], its_results text[], its_whys text[], of_operations bigint[]
 ) RETURNS void
