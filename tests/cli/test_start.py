@@ -74,7 +74,7 @@ def test_help_lists_every_noun_once_and_what_helps_first():
         *("Options:", "If something stands still:", "Begin:", "Pipelines:", "Message box:", "Workers:", "Shell:")
     ]
     shown = [found[1] for one in lines[lines.index(headings[1]) :] if (found := re.match(r"  ([a-z-]+)  ", one))]
-    assert sorted([*shown, "connection", "group", "queue", "schedule", "subscription"]) == main.list_commands(
+    assert sorted([*shown, "connection", "group", "port", "queue", "schedule", "subscription"]) == main.list_commands(
         click.Context(main)
     )
     assert "Verbs: abort, close, reset, restart, resume, retry, show," in " ".join(" ".join(lines).split())

@@ -15,6 +15,7 @@ from seriatim.kernel.groups.states import GroupState
 from seriatim.kernel.groups.verbs import VERBS, Action, Situation
 from seriatim.kernel.operators import actions
 from seriatim.kernel.operators.fault import fault
+from tests.conformance.in_memory import comparing
 from tests.kernel import strategies
 from tests.kernel.comparison import Call
 from tests.models.transitions import Happening, leads
@@ -37,7 +38,7 @@ def reachable(state: GroupState) -> set[GroupState]:
 @settings(max_examples=100, derandomize=True, database=None)
 @given(policy=_ANY, script=strategies.calls(most=14))
 def test_a_group_goes_where_the_table_leads(policy: Policy, script: list[Call]) -> None:
-    sequencer = Sequencer(policy)
+    sequencer = Sequencer(policy, **comparing(policy))
     for call in script:
         before = {key: GroupState(sequencer.group(key).state) for key in sequencer.groups()}
         allowed = {key: sequencer.group(key).allowed for key in sequencer.groups()}
@@ -121,7 +122,7 @@ def test_what_is_allowed_leads_somewhere_and_nothing_else_does(action: Action, s
     action=st.sampled_from([actions.retry, actions.skip_message, actions.abort, actions.suspend]),
 )
 def test_what_mends_a_faulted_group_loses_nothing(policy: Policy, script: list[Call], data: Any, action: Any) -> None:
-    sequencer = Sequencer(policy)
+    sequencer = Sequencer(policy, **comparing(policy))
     for call in script:
         if call.name == "offer":
             sequencer.offer(*call.arguments, **call.keywords)

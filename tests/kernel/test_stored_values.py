@@ -14,7 +14,8 @@ from seriatim.kernel.values.time import FOREVER, NEVER
 
 #: Of groups: rows of a box, predicates of its indexes, checkpoints.
 FLAGS = (
-    "BEGUN=1 CLOSED=2 COMPLETE=4 SUSPENDED=8 FAULTED=16 FIXED=32 LEAVING=64 BY_OPERATOR=128 CLOSING=256 UNOPENED=512"
+    "BEGUN=1 CLOSED=2 COMPLETE=4 SUSPENDED=8 FAULTED=16 FIXED=32 LEAVING=64 BY_OPERATOR=128 CLOSING=256 UNOPENED=512 "
+    "PARTIAL=1024"
 )
 #: The places of their counts in rows of groups. Reasons and kinds of events are stored as words.
 DISPOSITIONS = "RELEASED=0 HELD=1 LATE=2 DUPLICATE=3 INVALID=4 REJECTED=5 DEAD=6 VOID=7 COPY=8"

@@ -146,7 +146,7 @@ def test_a_refused_action_changes_nothing() -> None:
 def test_actions_and_views_are_for_groups_that_there_are() -> None:
     s = Sequencer(Standard())
     with pytest.raises(UsageError, match="nobody"):
-        s.suspend("nobody")
+        s.resume("nobody")
     with pytest.raises(UsageError, match="nobody"):
         s.group("nobody")
 

@@ -46,7 +46,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "set-aside": "List messages of a pipeline that were not released, with reasons; put them back.",
         "unrouted": "List messages that matched no destination.",
         "trace": "Trace a message, or all messages of a group, step by step with timestamps.",
-        "events": "List the events of groups, newest first: holes that were overdue or skipped, suspensions, closings.",
+        "events": "List the events of groups, newest first: holes that are open, were overdue or skipped, suspensions, closings.",
         "log": "List what operators did, newest first: actor, action, reason and result.",
     },
     "Begin": {

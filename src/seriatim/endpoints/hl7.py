@@ -137,7 +137,7 @@ class Header:
         first = self.separator.join((*self.fields[2:7], *self.fields[8:]))
         return b"MSH" + self.separator + first + self.body[len(_LINES.split(self.body[:65_536], maxsplit=1)[0]) :]
 
-    def value(self, path: str) -> str | None:
+    def text_at(self, path: str) -> str | None:
         """The value at a path such as ``PID-3.1``, of the first segment and the first repetition; None: there is none, or it can't be
         decoded.
         """

@@ -73,8 +73,8 @@ class MllpPort:
         said = Header.of(answer)
         code, of, text = "", "", ""
         if said is not None:
-            code, of, text = (said.value(f"MSA-{number}") or "" for number in (1, 2, 3))
-        if of != header.value("MSH-10"):  # a late one, of an earlier message: the next one could be so, too
+            code, of, text = (said.text_at(f"MSA-{number}") or "" for number in (1, 2, 3))
+        if of != header.text_at("MSH-10"):  # a late one, of an earlier message: the next one could be so, too
             connection.close()
             raise Transient(f"the answer acknowledges {shown(of)}, not this message", where=self.place)
         with self._lock:

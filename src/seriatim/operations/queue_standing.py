@@ -46,7 +46,7 @@ def queue_standing(box: MessageBox, queue: str) -> QueueStanding:
 def _words(counts: QueueCounts, *, is_idle: bool) -> Iterator[str]:
     yield "on" if counts.enabled else "off: it takes messages in, and hands none out"
     if counts.is_full:
-        yield f"full, with {counts.max_messages:,} messages"
+        yield f"full, with {counted(counts.max_messages or 0, 'message')}"
     if counts.owner is not None:
         yield f"of the pipeline {counts.owner}"
     elif is_idle:

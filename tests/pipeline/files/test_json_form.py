@@ -255,7 +255,15 @@ def test_the_format_does_not_change_unnoticed():
     by_type = to_json(Queue("q", Standard(), Group("key", by_type={"note": Fifo()}), "n"))
     assert (by_type["level"], by_type["policies"]) == ("type", {"note": {"name": "fifo"}})
     best = {"name": "best_effort", "by": "number", "window": 5.0, "buffer": 0.1, "max_rows": None, "late": "set_aside"}
-    unit = {"name": "unit_of_work", "size": None, "last": "end", "timeout": None, "start": 1, "once": True, "on_timeout": "dead"}
+    unit = {
+        "name": "unit_of_work",
+        "size": None,
+        "last": "end",
+        "timeout": None,
+        "start": 1,
+        "once": True,
+        "on_timeout": "dead",
+    }
     policies = [Unordered(), Fifo(), BestEffort(window=5), UnitOfWork(last="end")]
     assert to_json(Queue("q", group="key", activation=Activation("a:b")))["activation"] == {
         "handler": "a:b", "minimum": 0, "maximum": 1, "batch": False, "run_as": None, "enabled": True,

@@ -20,6 +20,7 @@ from seriatim.pipeline.types import property_columns
 from seriatim.pipeline.types.failure_message import FAILURE_PROPERTIES
 from seriatim.pipeline.types.origin import ORIGIN
 from seriatim.pipeline.types.sent_by import LINK
+from seriatim.pipeline.types.taken_from import SOURCE
 from seriatim.pipeline.types.typed_message import MessageTypes
 
 ALL = {"s": "string", "n": "long", "d": "double", "m": "decimal(12,2)", "b": "boolean", "t": "timestamp"}
@@ -425,6 +426,7 @@ def test_what_filters_may_name():
     own = {
         *ORIGIN,
         *LINK,
+        *SOURCE,
         "correlation_id",
         "epoch",
         "location",
@@ -465,6 +467,7 @@ def test_columns_are_those_of_filters():
             *("correlation_id", "epoch", "parent_id", "parts", "ticket", "traceparent", "tracestate", "unique_key"),
             *ORIGIN,
             *LINK,
+            *SOURCE,
             *FAILURE_PROPERTIES,
         )
     )

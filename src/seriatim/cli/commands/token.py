@@ -34,7 +34,7 @@ TOKENS: Table[Token] = Table(
 
 @click.group("token", cls=Commands)
 def token() -> None:
-    """Create, list and revoke the tokens by which `seriatim serve --http` knows its callers."""
+    """Create, list and revoke the tokens of callers over HTTP."""
 
 
 @token.command("create")

@@ -1,6 +1,6 @@
 -- Note the results of groups of an operation that the caller has claimed; a group without one is acted on by itself.
 -- When none is left, the operation ends. Each group gets its result once.
--- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
+-- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.settle_bulk(
     of_bulk bigint, of_queue integer, of_groups text[], its_results text[], its_whys text[], of_operations bigint[]
 ) RETURNS void
@@ -14,9 +14,9 @@ BEGIN
         SET result = told.result, why = told.why, operation_id = told.operation_id, alone = one.alone
             OR told.result IS NULL
         FROM unnest(of_groups, its_results, its_whys, of_operations) AS told (group_key, result, why, operation_id)
-        -- See `decide` for the ANY.
-        WHERE one.bulk_id = of_bulk AND one.queue_id = of_queue AND one.group_key = ANY (ARRAY[told.group_key])
-            AND one.result IS NULL
+        -- The first ANY, so that only these are read, and not all that are left.
+        WHERE one.bulk_id = of_bulk AND one.queue_id = of_queue AND one.group_key = ANY (of_groups)
+            AND one.group_key = told.group_key AND one.result IS NULL
         RETURNING one.result
     )
     UPDATE {schema}.bulk_operations AS one SET
