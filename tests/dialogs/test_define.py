@@ -105,8 +105,8 @@ def test_the_commands(talk):
     }  # fmt: skip
     assert "  AddItem: initiator" in call("contracts").splitlines()
     assert told("services") == [
-        {"service": "Inventory", "queue": "inventory", "contracts": ["AddItem"], "retention": False},
-        {"service": "Orders", "queue": "orders", "contracts": [], "retention": False},
+        {"service": "Inventory", "queue": "inventory", "contracts": ["AddItem"], "retention": False, "at": []},
+        {"service": "Orders", "queue": "orders", "contracts": [], "retention": False, "at": []},
     ]
     assert "inventory" in call("services")
     assert told("dialogs", "list") == []

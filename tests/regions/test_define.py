@@ -95,7 +95,7 @@ def test_what_was_given_up_comes_back_as_another_message_only(two: Two) -> None:
 def test_a_queue_that_had_messages_is_refused(two: Two) -> None:
     queue = sq.Queue("used", sq.Standard(restart_after=0), **QUEUE)
     two.second.define(queue)
-    two.second.publish(sq.Message(type="status", context={"to": "used", "session": "s", "number": 1}))
+    two.second.publish(sq.Message(type="note", context={"to": "used", "session": "s", "number": 1}))
     with pytest.raises(UsageError, match="has had messages"):
         two.regions.define(queue)
 

@@ -77,7 +77,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "token": "Create, list and revoke the tokens of callers over HTTP.",
         "link": "Pair message boxes, so that queues of one can be published to in the other.",
         "transmission": "List the streams over links, those that wait first, each with its reason.",
-        "ports": "List the ports through which messages come in: who reads each partition, and what it has taken in. Verb: forget.",
+        "ports": "List the ports through which messages come in: who reads each partition, what it has taken in, and why it stands still. Verbs: forget.",
         "port": "",
         "regions": "See and define two regions that have the same sessions, and copy between them.",
         "journal": "See the journal of two regions, and mend its sessions.",

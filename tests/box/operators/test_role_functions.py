@@ -12,6 +12,7 @@ import zlib
 
 import psycopg
 import pytest
+from psycopg.types.json import set_json_loads
 
 import seriatim as sq
 from seriatim.operations import doctor, queues
@@ -214,11 +215,12 @@ class Calls:
             "entry_priorities": ["5"] * 2, "entry_problems": [None] * 2, "entry_subscriptions": ["{}"] * 2,
             "part_counts": ["1", None], "part_places": ["1"], "part_names": ["a"], "part_content_types": [None],
             "part_bodies": ["x"], "by_itself": "false", "flushed": "false", "on_way": "true",
-            "numbered_queues": None, "entry_gates": [mine, None], "entry_origins": ["c1", None], "entry_numbers": ["1", None],
+            "numbered_queues": None, "entry_meanings": None, "entry_gates": [mine, None], "entry_origins": ["c1", None], "entry_numbers": ["1", None],
         }  # fmt: skip
         publish = {
             "type": "order", "body": "x", "context": '{"customer": "c1", "version": 4}', "message_id": f"{number}c",
-            "content_type": None, "location": "box", "parts": None,
+            "content_type": None, "location": "box", "parts": None, "delay": None, "visible_at": None, "unique": None,
+            "unrouted": None,
         }  # fmt: skip
         name = self.chance.choice(("", "b")) + "z"
         where = self.chance.choice(("TRUE", "customer = 'c1'", "type = 'other'", "this is none (", "nobody = 1"))
@@ -273,6 +275,7 @@ def test_extreme_values(box, role, figures):
     assert len(functions) > 40 if ROLES[role] else not functions
     each, done = sized(400, 4, 1), 0
     with psycopg.connect(dsn_of(box, role), autocommit=True, options=TIMEOUT) as connection:
+        set_json_loads(bytes, connection)  # what a function gives back is only passed on
         for turn in range(each):
             for function in functions:
                 name = function[0].split(".")[1]

@@ -24,7 +24,7 @@ from tests.runtime.workers.test_worker import work
 SECRET = "T0PS3CRET"
 #: Looks that read more than what operators see.
 OWNERS = {"audit_references", "audit_released", "dialogs", "grants", "never_numbered", "purgeable", "reader_of"}
-OWNERS |= {"remembered_sessions", "times_ahead", "unended_dialogs", "unended_turns"}
+OWNERS |= {"remembered_sessions", "times_ahead", "unended_dialogs", "unended_turns", "tokens", "box_regions"}
 RIGHTS = {"watcher": {"see": ["shop"]}, "reader": {"see_bodies": ["shop"]}, "mender": {"operate": ["shop"]}}
 
 
