@@ -59,7 +59,11 @@ def _judge(box: MessageBox, process: Process, ends: threading.Event, heard: int)
     while not ends.is_set():
         try:
             with box.more(1) as own, own.access.connect() as connection:
-                _Judge(own.access, connection, process, ends, heard).run()
+                judge_here = _Judge(own.access, connection, process, ends, heard)
+                if leaves_one := judge_here.leaves_one():
+                    judge_here.run()
+            if not leaves_one:
+                ends.wait(_BEAT_S)
         except EnvironmentProblem as error:  # the role may not route, as a rule
             _LOG.info("this process doesn't judge for receivers in SQL: %s", error, extra=fields("judging_not_allowed"))
             return
@@ -101,6 +105,13 @@ class _Judge:
                 raise
 
         self._access = replace(access, connect=connect)
+
+    def leaves_one(self) -> bool:
+        """Whether others of this process have a connection while this one is held: a role may have fewer than the process would use."""
+        if self._is_deaf:
+            return True
+        with self._access.spare() as another:
+            return another is not None
 
     def run(self) -> None:
         """Judge the queues that receivers ask for, until the process ends."""
