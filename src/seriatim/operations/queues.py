@@ -52,6 +52,7 @@ def queues(box: MessageBox) -> list[QueueCounts]:
 
 def is_seen(box: MessageBox, queue: str) -> bool:
     """Whether the box's role may look at a queue."""
+    box.definitions()  # which says so if the box is gone
     try:
         with box.access.transaction() as transaction:
             transaction.check_sight("see", queue=queue)
