@@ -109,12 +109,12 @@ class Header:
     @property
     def encoding(self) -> str | None:
         """How texts of the message are encoded, by MSH-18; None: by a character set that isn't known."""
-        name = (self._raw(18).split(self._repetition)[0]).decode("ascii", "replace").strip().upper()
+        name = (self.raw(18).split(self._repetition)[0]).decode("ascii", "replace").strip().upper()
         return _CHARSETS.get(name)
 
     def field(self, number: int) -> str:
         """A field of the header as text; empty: there is none."""
-        return self._raw(number).decode(self.encoding or "latin-1", "replace")
+        return self.raw(number).decode(self.encoding or "latin-1", "replace")
 
     @property
     def sender(self) -> tuple[str, str]:
@@ -129,7 +129,7 @@ class Header:
     @property
     def sequence(self) -> int | None:
         """MSH-13, the number by the protocol of sequence numbers; None: the sender gives none."""
-        text = self._raw(13).decode("ascii", "replace").strip()
+        text = self.raw(13).decode("ascii", "replace").strip()
         return int(text) if re.fullmatch(r"-1|\d{1,15}", text) else None
 
     def without_time(self) -> bytes:
@@ -166,13 +166,14 @@ class Header:
             return None
         return text or None
 
-    def _raw(self, number: int) -> bytes:
+    def raw(self, number: int) -> bytes:
+        """A field of the header as its bytes came; empty: there is none."""
         return self.fields[number] if number < len(self.fields) else b""
 
     @property
     def _marks(self) -> bytes:
         """MSH-2: the separators of components, repetitions, the escape, and the separator of parts of components."""
-        return self._raw(2) or b"^~\\&"
+        return self.raw(2) or b"^~\\&"
 
     @property
     def _repetition(self) -> bytes:
@@ -214,7 +215,7 @@ def acknowledgement(
         control_id: MSH-10 of the acknowledgement.
     """
     separator = header.separator if header else b"|"
-    get = header._raw if header else lambda _: b""  # noqa: SLF001 -- as the bytes were
+    get = header.raw if header else lambda _: b""
     event = get(9).split(get(2)[:1] or b"^")[1:2]
     kind = (get(2)[:1] or b"^").join((b"ACK", *event))
     mode = "C" if get(15) else "A"

@@ -59,9 +59,9 @@ def _judge(box: MessageBox, process: Process, ends: threading.Event, heard: int)
     while not ends.is_set():
         try:
             with box.more(1) as own, own.access.connect() as connection:
-                judge_here = _Judge(own.access, connection, process, ends, heard)
-                if leaves_one := judge_here.leaves_one():
-                    judge_here.run()
+                judging_here = _Judge(own.access, connection, process, ends, heard)
+                if leaves_one := judging_here.leaves_one():
+                    judging_here.run()
             if not leaves_one:
                 ends.wait(_BEAT_S)
         except EnvironmentProblem as error:  # the role may not route, as a rule
