@@ -12,7 +12,7 @@ import pytest
 import seriatim as sq
 from tests.http.test_deliveries import order
 
-PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "http.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "callers-over-http.md").read_text()
 CLIENTS = {"js": ("work.mjs", "node"), "sh": ("work.sh", "sh")}
 
 
