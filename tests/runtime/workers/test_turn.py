@@ -9,8 +9,9 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import groups, invariants, messages
+from tests.blocked import wait_until_blocked
 from tests.box.shop import define, left, publish, rows, see, seen
-from tests.runtime.workers.test_worker import work
+from tests.runtime.workers.test_worker import until, work, working
 
 
 def faulted(box):
@@ -113,6 +114,31 @@ def test_a_refused_commit_in_a_queue_without_groups(box):
 
     work(box, handle)
     assert sorted(seen(box)) == [("c1", 1), ("c1", 3)]
+    (dead,) = messages.messages(box, status="dead")
+    assert "ForeignKeyViolation" in dead.reason
+
+
+def test_a_refused_commit_on_trial_is_no_death_of_its_worker(box):
+    """The message is locked until the record of the turn on trial is gone."""
+    define(box, policy=sq.Unordered(), group=None, sequence=None, retry=sq.Retry(1))
+    make_lines(box, "foreign key")
+    publish(box, 2)
+    with suppress(ZeroDivisionError), box.session() as tx:
+        tx.receive("shop")
+        raise ZeroDivisionError  # the mark of a rolled-back transaction
+    holder = psycopg.connect(box.dsn)
+
+    def handle(message, tx):
+        holder.execute(f"SELECT FROM {box.schema}.trials FOR UPDATE")
+        tx.connection.execute(f"INSERT INTO {box.schema}_lines VALUES (2)")
+
+    with holder, working(sq.Worker(box, "shop", handle, workers=1)):
+        wait_until_blocked(box.dsn, holder)
+        with psycopg.connect(box.dsn, autocommit=True) as watcher:
+            unlocked = watcher.execute(f"SELECT FROM {box.schema}.entries FOR UPDATE SKIP LOCKED").fetchall()
+        holder.rollback()
+        until(lambda: not left(box))
+    assert unlocked == []
     (dead,) = messages.messages(box, status="dead")
     assert "ForeignKeyViolation" in dead.reason
 

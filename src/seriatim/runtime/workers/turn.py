@@ -136,6 +136,7 @@ class TransactionalTurns:
                 has_ended_worker = self.has_ended_worker(delivery, sessions.session)
                 with self.exclusion(delivery, has_ended_worker=has_ended_worker):
                     if delivery.on_trial or has_ended_worker:
+                        turn.checks = True  # the record would outlive the lock, if the commit were refused
                         turn.token = self._begin_attempt(delivery, sessions.session)
                     slot.begin(self.queue, delivery.group, turn.steps.backend_pid, turn.token)
                     try:
