@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import seriatim as sq
 from seriatim.cli.main import main
-from seriatim.operations import queues
+from seriatim.operations import groups, queues
 from seriatim.operations.queue_standing import queue_standing
 from tests.box.console import BY, define, failing, publish, rows
 from tests.console.conftest import Client, fill
@@ -56,6 +56,30 @@ def test_a_queue_without_groups_tells_its_failed_messages(box):
     assert "1 message failed for good" in page
     assert "status=faulted" in page
     assert "<h2>Groups</h2>" not in page
+
+
+@pytest.mark.parametrize(("action", "more"), [("suspend", {}), ("reset", {"next": "7"})])
+def test_a_group_begins_with_what_is_done_to_it(box, action, more):
+    define(box)
+    client = Client(box)
+    assert "A group that isn&#39;t there yet" in client.get("/queues/shop").text.replace("n't", "n&#39;t")
+    form = {"action": action, "queue": "shop", "group": "new", "begins": "yes", "page": "/queues/shop"} | more
+    refused = client.post("/act", form)
+    assert refused.status_code == 422
+    assert "the reason is missing" in refused.text
+    assert 'name="group" required autocomplete="off" value="new"' in refused.text
+    assert client.post("/act", form | {"reason": "r"}).status_code == 303
+    view = groups.group_view(box, "shop", "new")
+    assert (view.state, view.next) == (("suspended", 1) if action == "suspend" else ("ready", 7))
+
+
+def test_a_group_that_came_meanwhile_is_not_acted_on_unseen(box):
+    define(box)
+    publish(box, 1)
+    failing(box)  # c1
+    form = {"action": "suspend", "queue": "shop", "group": "c1", "begins": "yes", "reason": "r"}
+    assert Client(box).post("/act", form).status_code == 409
+    assert groups.group_view(box, "shop", "c1").state == "faulted"
 
 
 def test_the_command_tells_the_same(filled):

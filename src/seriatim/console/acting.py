@@ -11,6 +11,7 @@ from typing import Any
 
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.queue_settings import SETTINGS
+from seriatim.box.views.groups import new_group
 from seriatim.console.filters import QUEUE, check_values
 from seriatim.console.guard import Refusal
 from seriatim.console.pipelines import Pipelines
@@ -151,7 +152,8 @@ def _on_group(
             if "see-bodies" not in actor.roles:
                 raise Refusal(403, f"{actor.name} may not edit a body", "it needs the role see-bodies")
             given[one.name] = form["body"].encode()
-    done = place.act(action, queue, group, seen=form.get("seen", ""), **given, **by)
+    seen = groups.seen_of(new_group(queue, group)) if "begins" in form else form.get("seen", "")
+    done = place.act(action, queue, group, seen=seen, **given, **by)
     back = (*at, "groups", queue, group)
     return Done(action.words, back, {"done": done.operation_id}, place.operation.object_of(done))
 

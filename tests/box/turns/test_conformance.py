@@ -75,6 +75,7 @@ def test_the_laws_of_the_box_hold_after_all_of_them(engine: InBox) -> None:
     assert invariants.broken(run_all(engine, BOXED).box) == []
 
 
+@pytest.mark.dear
 def test_the_laws_of_the_box_hold_after_all_in_parts(in_parts: InBox) -> None:
     assert invariants.broken(run_all(in_parts, BOXED).box) == []
 

@@ -8,6 +8,7 @@ from seriatim.console.findings import row
 from seriatim.console.lists import TO_GROUP
 from seriatim.console.page import Answer, Asked, Page, Rows
 from seriatim.errors import NotFound, shown
+from seriatim.kernel.groups.verbs import ON_GROUPS, VERBS
 from seriatim.operations import groups, queues, workers
 from seriatim.operations.queue_standing import QueueStanding
 from seriatim.operations.tables.groups import GROUPS
@@ -49,6 +50,7 @@ def _read(asked: Asked) -> Answer:
             GROUPS.without("queue", "touched", "arrived"), standing, "Groups that stand still", TO_GROUP,
             nothing="No group of it stands still.",
         ),
+        "begins": [one for one in ON_GROUPS if VERBS[one].begins and known.has_groups and asked.may(VERBS[one].role)],
         "settings": settings,
         "settable": [(one, one.replace("_", " ").capitalize(), _shown(settings, one), _MEANINGS[one]) for one in NAMES],
     }  # fmt: skip
