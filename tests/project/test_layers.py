@@ -93,10 +93,8 @@ def exported(path: Path) -> list[str] | None:
 
 
 def well_exported(path: Path) -> bool:
-    """Whether a module says what it exports: sorted, constants before classes before functions."""
-    names = exported(path)
-    if names is None:
-        return path.name in ("__init__.py", "__main__.py")
+    """Whether the names that a module exports are sorted: constants before classes before functions."""
+    names = exported(path) or []
     return names == sorted(set(names), key=lambda name: (not name.isupper(), name[0].islower(), name))
 
 

@@ -11,71 +11,47 @@ from pathlib import Path
 import pytest
 
 import seriatim
+from seriatim.pipeline.text.event_log import EVENTS
 
 SOURCE = Path(seriatim.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "log.md"
-LEVELS = ("debug", "info", "warning", "error", "exception", "critical", "log")
-
-
-def lines_of(path):
-    """The calls that log in a module: what they are called with, and the name of the module's logger."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    loggers = {
-        target.id: ast.unparse(node.value.args[0])
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign)
-        and isinstance(node.value, ast.Call)
-        and ast.unparse(node.value.func) == "logging.getLogger"
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in LEVELS
-            and isinstance(node.func.value, ast.Name)
-            and node.func.value.id in loggers
-        ):
-            yield (
-                node,
-                loggers[node.func.value.id]
-                .strip("'")
-                .replace(
-                    "__name__", f"seriatim.{path.relative_to(SOURCE).with_suffix('').as_posix().replace('/', '.')}"
-                ),
-            )
+LOGGERS = {event: logger for logger, texts in EVENTS.items() for event in texts}
+TEXTS = {event: text for texts in EVENTS.values() for event, text in texts.items()}
+LEVELS = ("debug", "info", "warning", "error", "exception", "log")
 
 
 def found():
-    """By event: its loggers, its fields."""
-    events = defaultdict(lambda: (set(), set()))
+    """By event: its logger, its fields."""
+    events = defaultdict(set)
     for path in sorted(SOURCE.rglob("*.py")):
-        for call, logger in lines_of(path):
-            where = f"{path}:{call.lineno}"
-            (extra,) = [one.value for one in call.keywords if one.arg == "extra"] or [None]
-            assert isinstance(extra, ast.Call), f"{where}: the line has no fields"
-            assert ast.unparse(extra.func) == "fields", where
-            event = ast.literal_eval(extra.args[0])
-            events[event][0].add(logger)
-            events[event][1].update(one.arg for one in extra.keywords)
-    return {event: (loggers, names) for event, (loggers, names) in events.items()}
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if (
+                isinstance(call, ast.Call)
+                and isinstance(call.func, ast.Attribute)
+                and call.func.attr in LEVELS
+                and ast.unparse(call.func.value) == "LOG"
+            ):
+                names = {one.arg for one in call.keywords} - {"exc_info"}
+                event = ast.literal_eval(call.args[-1])
+                assert set(re.findall(r"%\((\w+)\)", TEXTS[event])) <= names, (
+                    f"{path}:{call.lineno}: the text has other names"
+                )
+                events[event].update(name for name in names if not name.startswith("_"))
+    return {event: (LOGGERS[event], names) for event, names in events.items()}
 
 
 def told():
     rows = re.findall(
-        r"^\| `([a-z_]+)` \| `([a-z_.`, ]+)` \| (.*?) \| (.+?) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE
+        r"^\| `([a-z_]+)` \| `([a-z_.]+)` \| (.*?) \| (.+?) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE
     )
-    return {
-        event: (set(re.split("`, `", loggers)), set(re.findall(r"`([a-z_]+)`", names)))
-        for event, loggers, names, _ in rows
-    }
+    return {event: (logger, set(re.findall(r"`([a-z_]+)`", names))) for event, logger, names, _ in rows}
 
 
 @pytest.mark.dear
 def test_every_line_is_in_the_reference_with_its_logger_and_its_fields():
     assert len(found()) > 30
     assert told() == found()
+    assert found().keys() == TEXTS.keys()
 
 
 def test_no_field_has_a_name_that_a_record_has():

@@ -9,7 +9,7 @@ import logging
 import pytest
 
 import seriatim as sq
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text import event_log
 from seriatim.runtime.processes.log import JsonLines, log_to_stderr
 
 
@@ -23,22 +23,36 @@ def logged():
     logger.addHandler(handler)
 
     def log(*words, **more):
-        logger.warning(*words, **more)
+        if words:
+            logger.warning(*words, **more)
         return stream.getvalue()
 
+    log.logger = logger
     return log
 
 
-def test_a_line_is_one_object_with_its_fields(logged):
-    text = logged(
-        "queue %r: no\nline", "a\u2028b", extra=fields("attempt_failed", queue="a\u2028b", group=None, attempt=2)
-    )
+@pytest.fixture
+def event(logged, monkeypatch):
+    """Logs an event with this text, and returns its line."""
+
+    def tell(text, **about):
+        monkeypatch.setitem(event_log._TOLD, "odd", (logged.logger, text))
+        event_log.LOG.warning("odd", **about)
+        return logged()
+
+    return tell
+
+
+def test_a_line_is_one_object_with_its_fields(event):
+    text = event(
+        "queue %(queue)r: %(_why)s\nline of %(group)s", queue="a\u2028b", group=None, attempt=2, _why="no", error=ValueError("100 %s")
+    )  # fmt: skip
     assert text.count("\n") == 1
     found = json.loads(text)
     assert found.pop("time").endswith("+00:00")
     assert found == {
-        "level": "warning", "logger": "seriatim.test", "message": "queue 'a\\u2028b': no\nline",
-        "event": "attempt_failed", "queue": "a\u2028b", "attempt": 2,
+        "level": "warning", "logger": "seriatim.test", "message": "queue 'a\\u2028b': no\nline of None",
+        "event": "odd", "queue": "a\u2028b", "attempt": 2, "error": "100 %s",
     }  # fmt: skip
 
 
@@ -62,3 +76,10 @@ def test_another_format_is_refused():
 
 def test_a_line_of_a_library_has_an_event_too(logged):
     assert json.loads(logged("odd"))["event"] == "other"
+
+
+def test_a_line_is_told_where_it_was_written_and_keeps_its_text_apart(caplog):
+    event_log.LOG.exception("turn_failed", worker="w1", queue="orders")
+    (record,) = caplog.records
+    assert record.funcName == "test_a_line_is_told_where_it_was_written_and_keeps_its_text_apart"
+    assert (record.msg, record.getMessage()) == ("%(worker)s: a turn failed", "w1: a turn failed")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -25,11 +24,10 @@ from seriatim.box.instances.instances import Instance
 from seriatim.box.session import Session
 from seriatim.box.turns.delivery import Delivery
 from seriatim.errors import Unavailable, UsageError
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 
 __all__ = ["AsyncSession", "BegunSession", "LentSession"]
 
-_LOG = logging.getLogger("seriatim.aio")
 #: The pauses of a coroutine that waits forever, while there is no connection, and its occasional look, seconds.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _LONG_S = 0.1, 5.0, 3600.0
 P = ParamSpec("P")
@@ -316,9 +314,7 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
                 except Unavailable as error:
                     if wait_s < math.inf:
                         raise
-                    _LOG.warning(
-                        "receiving is tried again: %s", error, extra=fields("receiving_retried", error=str(error))
-                    )
+                    LOG.warning("receiving_retried", error=error)
                     await asyncio.sleep(pause_s)
                     pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
                     continue

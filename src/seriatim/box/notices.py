@@ -6,7 +6,6 @@ there are. If a failure can't be published, that is logged and nothing is undone
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -31,7 +30,7 @@ from seriatim.box.notice import (
 from seriatim.box.publishing.publisher import Publisher
 from seriatim.errors import SeriatimError
 from seriatim.kernel.values.outcome import Disposition, EventKind
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.box_properties import TRACE
 from seriatim.pipeline.types.failure_message import FAILURE, Failed, failure_of
 from seriatim.pipeline.types.message import Message, Part
@@ -39,7 +38,6 @@ from seriatim.pipeline.types.taken_from import SOURCE
 
 __all__ = ["publish"]
 
-_LOG = logging.getLogger("seriatim.worker")
 _CLASSES = {EventKind.TIMED_OUT: "HoleTimedOut", EventKind.HOLE_SKIPPED: "HoleSkipped"}
 #: The failure of a message that was set aside, by its disposition; other dispositions are dead.
 _FAILURES = {Disposition.INVALID.word: invalid, Disposition.DUPLICATE.word: conflict}
@@ -63,11 +61,11 @@ def publish(transaction: Transaction, notices: Sequence[Notice]) -> None:
 def _publish(transaction: Transaction, failed: Sequence[MessageFailed]) -> None:
     for failure in failed:
         if failure.message.type == FAILURE:
-            _LOG.error(
-                "a failure of a failure isn't published: %s: %s",
-                failure.what.error_class,
-                failure.what.error,
-                extra=fields("failure_of_failure", message_id=failure.message.message_id, error=failure.what.error),
+            LOG.error(
+                "failure_of_failure",
+                message_id=failure.message.message_id,
+                error=failure.what.error,
+                _error_class=failure.what.error_class,
             )
     definitions = transaction.access.known.definitions
     whole = _with_bodies(transaction)
@@ -91,9 +89,7 @@ def _publish(transaction: Transaction, failed: Sequence[MessageFailed]) -> None:
                     transaction.access, chosen, delay=None, visible_at=None, wait=0, own=False, unrouted="keep"
                 ).publish(transaction)
     except SeriatimError as error:
-        _LOG.error(
-            "a failure couldn't be published: %s", error, extra=fields("failure_not_published", error=str(error))
-        )
+        LOG.error("failure_not_published", error=error)
 
 
 def _with_bodies(transaction: Transaction) -> dict[str | None, int]:
@@ -118,11 +114,7 @@ def _failed(transaction: Transaction, notices: Sequence[Notice]) -> Iterable[lis
     entry_ids = [entry_id for notice in aside for entry_id in notice.entry_ids]
     messages = _messages(transaction, entry_ids)
     if (unknown := len(entry_ids) - len(messages)) > 0:
-        _LOG.error(
-            "failures aren't published of queues that the role may not receive from: %d",
-            unknown,
-            extra=fields("failures_not_seen", failures=unknown),
-        )
+        LOG.error("failures_not_seen", failures=unknown)
     for notice in aside:
         if notice.together:
             _put_together(messages, notice.entry_ids)

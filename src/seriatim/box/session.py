@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -42,13 +41,12 @@ from seriatim.box.turns.held_delivery import held_on, hold
 from seriatim.box.turns.keys_in_hand import begin_unique
 from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.errors import SeriatimError, Unavailable, UsageError, shown
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Received
 
 __all__ = ["Session", "SessionBlock", "Sessions", "checked_connection"]
 
-_LOG = logging.getLogger("seriatim.box")
 #: The most messages of one delivery.
 _MOST_MESSAGES = 1_000_000
 #: The pauses of a receiver that waits forever, while there is no connection: the first and the longest, seconds.
@@ -239,7 +237,7 @@ class Session(PublishVerbs, DialogVerbs):
                     return found
                 pause_s = _FIRST_PAUSE_S
             except Unavailable as error:
-                _LOG.warning("receiving is tried again: %s", error, extra=fields("receiving_retried", error=str(error)))
+                LOG.warning("receiving_retried", error=error)
                 why = error
                 self._notices.clear()
                 ending.wait(pause_s)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
@@ -40,11 +39,10 @@ from seriatim.listening.bodies import Gone, RequestRefused, body_of
 from seriatim.listening.threads import Busy
 from seriatim.network import SILENT_S
 from seriatim.operations.tables.table import as_json
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 
 __all__ = ["create_app"]
 
-_LOG = logging.getLogger("seriatim.console")
 #: A form has at most so many bytes (an edited body is at most a quarter of a megabyte, and percent signs take three), and so many fields.
 _MOST_BYTES, _MOST_FIELDS = 1024 * 1024, 100
 _LONGEST_QUERY = 16 * 1024
@@ -472,7 +470,7 @@ class _Console:
 
 def _log_failure(request: Request, error: Exception) -> None:
     path = str(request.scope.get("raw_path"))
-    _LOG.error("a page failed: %s %s", request.method, path, exc_info=error, extra=fields("page_failed", path=path))
+    LOG.error("page_failed", exc_info=error, path=path, _method=request.method)
 
 
 def _refusal_of(error: SeriatimError | Refusal, usual: int = 400) -> Refusal:

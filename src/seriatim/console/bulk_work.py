@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 
 from seriatim.box.box import MessageBox
 from seriatim.errors import SeriatimError
 from seriatim.operations.bulk_operations import work
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 
 __all__ = ["BulkWork"]
 
-_LOG = logging.getLogger("seriatim.console")
 #: So long the end waits for the portion in hand; without it nothing is lost.
 _END_S = 4.0
 
@@ -53,6 +51,4 @@ class BulkWork:
                 while not self._ends.is_set() and work(self._box) is not None:
                     pass
             except SeriatimError as error:  # it is done by others, or when somebody looks at it again
-                _LOG.warning(
-                    "bulk operations don't go on here: %s", error, extra=fields("bulk_interrupted", error=str(error))
-                )
+                LOG.warning("bulk_interrupted", error=error)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 import threading
 import time
 from collections import deque
@@ -26,13 +25,12 @@ from seriatim.operations.invariants import Account, account_within, broken_withi
 from seriatim.operations.looking import clock_ahead_s
 from seriatim.operations.queue_standing import QueueStanding, queue_standing
 from seriatim.operations.queues import QueueCounts
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 
 __all__ = ["Counted", "Law", "Look", "Looks", "Poller"]
 
 T = TypeVar("T")
 
-_LOG = logging.getLogger("seriatim.console")
 #: Seconds between two questions for changes, two looks at the queues, two checks of the law, and two signs of life.
 _ASK_S, _LOOK_S, _LAW_S, _ALIVE_S = 1.0, 10.0, 60.0, 15.0
 #: So long the law is checked at most, and so many looks are kept: a quarter of an hour.
@@ -301,9 +299,7 @@ class Poller:
                 await asyncio.to_thread(self._looks.look)
             except SeriatimError as error:
                 if not is_away:
-                    _LOG.warning(
-                        "the box doesn't answer: %s", error, extra=fields("console_box_away", error=str(error))
-                    )
+                    LOG.warning("console_box_away", error=error)
                     self._send("away", error.what)
                 is_away, before = True, None
             else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -23,12 +22,11 @@ from seriatim.http.problems import PROBLEM_TYPE, Problem, problem_of
 from seriatim.http.reading import parameters, segments
 from seriatim.listening.bodies import Gone, Receive, RequestRefused, Send, answer, answer_in_pieces
 from seriatim.listening.threads import Busy
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.regions.regions import Regions
 
 __all__ = ["HEALTH", "create_app"]
 
-_LOG = logging.getLogger("seriatim.http")
 #: What everybody may ask, because it says nothing of the box.
 HEALTH = ("/healthz",)
 #: Bytes that requests and answers take in memory together.
@@ -151,6 +149,6 @@ def _failed(error: Exception) -> Answer:
         case RequestRefused():
             problem = Problem(error.status, error.why)
     if problem is None or problem.status == 500:
-        _LOG.error("a request failed", exc_info=error, extra=fields("http_failed", error=str(error)))
+        LOG.error("http_failed", exc_info=error, error=error)
     problem = problem or Problem(500, "the request failed", remedy="the log of the server says why", code="bug")
     return Answer(problem.status, problem.content(), PROBLEM_TYPE, problem.headers)

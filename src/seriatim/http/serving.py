@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import ssl
 from pathlib import Path
 
@@ -14,12 +13,11 @@ from seriatim.listening.address import host_and_port, is_loopback, listening, ur
 from seriatim.listening.limits import ListenLimits
 from seriatim.listening.seldom import tell
 from seriatim.listening.server import Server
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.regions.regions import Regions
 
 __all__ = ["HttpServer"]
 
-_LOG = logging.getLogger("seriatim.http")
 _NAME, _OPTION = "callers over HTTP", "--http"
 #: A caller that waits for messages holds its connection; its proxy may have those of all callers.
 _LIMITS = ListenLimits(connections=2048, of_address=1024, idle_s=75.0)
@@ -65,10 +63,7 @@ class HttpServer:
             raise
         self.address = url_of(listener, "http" if self._files is None else "https") + prefix
         if self._files is None and not is_loopback(host):
-            _LOG.warning(
-                "tokens are sent without TLS at %s: only a proxy on the way may be able to read them", self.address,
-                extra=fields("http_without_tls", address=self.address),
-            )  # fmt: skip
+            LOG.warning("http_without_tls", address=self.address)
         self._server = Server(
             app, _NAME, listener, limits=limits, health=app.state.health, lifespan=True,
             tls=None if self._files is None else self._files.context,
@@ -77,7 +72,7 @@ class HttpServer:
     def start(self) -> None:
         """Begin to answer, in a thread."""
         self._server.start()
-        _LOG.info("answering callers at %s", self.address, extra=fields("http_listening", address=self.address))
+        LOG.info("http_listening", address=self.address)
 
     def close(self) -> None:
         """Stop. Requests in hand are answered first, if that takes only a few seconds; callers that wait are told to come again."""

@@ -18,7 +18,7 @@ from uvicorn.server import ServerState
 from seriatim.listening.bodies import busy
 from seriatim.listening.crowd import ConnectionState, Visitor
 from seriatim.listening.limits import ListenLimits
-from seriatim.listening.seldom import LOG
+from seriatim.listening.seldom import LOGGER
 
 __all__ = ["Protocol"]
 
@@ -52,7 +52,7 @@ class Protocol(H11Protocol):
         over: Callable[[Visitor], None],
     ) -> None:
         super().__init__(config, server_state, {**app_state, "visitor": visitor})
-        self.logger = LOG
+        self.logger = LOGGER
         self._visitor, self._limits, self._health, self._over = visitor, limits, health, over
         if visitor.asks_health:
             self.app = self._in_reserve

@@ -6,9 +6,9 @@ import logging
 import threading
 import time
 
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 
-__all__ = ["LOG", "tell"]
+__all__ = ["LOGGER", "tell"]
 
 #: The same line is logged once in this many seconds, and at most this many lines in that time.
 _TOLD_S, _MOST_TOLD = 60.0, 100
@@ -32,10 +32,10 @@ class _Seldom(logging.Filter):
         return True
 
 
-LOG = logging.getLogger("seriatim.listening")
-LOG.addFilter(_Seldom())
+LOGGER = logging.getLogger("seriatim.listening")
+LOGGER.addFilter(_Seldom())
 
 
 def tell(where: str, text: str, level: int = logging.WARNING) -> None:
     """Log an event of a connection."""
-    LOG.log(level, "%s: %s", where, text, extra=fields("connection_refused", error=text))
+    LOG.log(level, "connection_refused", error=text, _where=where)

@@ -6,7 +6,6 @@ So any number of messages takes the same number of round trips.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -25,14 +24,13 @@ from seriatim.errors import Unavailable, UsageError, shown
 from seriatim.kernel.groups.policy import Policy, Standard
 from seriatim.kernel.regions import votes as rules
 from seriatim.kernel.regions.votes import Vote
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.message import Message
 from seriatim.regions.box_role import Role, role_of
 from seriatim.regions.numbered import Numbered, SessionNumber, places_of, units_of
 
 __all__ = ["BoxVotes", "LedElsewhere", "Sight", "Way", "led_alike", "route_in", "see", "strike", "vote", "withdraw"]
 
-_LOG = logging.getLogger("seriatim.regions")
 #: How often the definitions may change while messages are routed by them.
 _TRIES = 5
 _Key = tuple[int, str]
@@ -297,10 +295,12 @@ class _Writing:
                 where=f"{self._transaction.access.place}: message {min(known)}", remedy="give it an id of its own",
             )  # fmt: skip
         if known:
-            _LOG.warning(
-                "copies are left out, because their ids were published in this box: %s", ", ".join(sorted(known)[:5]),
-                extra=fields("region_copies_left_out", region=self._role.region, messages=len(known)),
-            )  # fmt: skip
+            LOG.warning(
+                "region_copies_left_out",
+                region=self._role.region,
+                messages=len(known),
+                _ids=", ".join(sorted(known)[:5]),
+            )
         fresh = [at for at in self._taken if self._messages[at].message_id not in known]
         place_of = {at: place for place, at in enumerate(fresh, 1)}
         rows = [nth for nth, row in enumerate(self._rows) if row.at in place_of]

@@ -5,7 +5,6 @@ The box keeps both, because it can't know which has the number. One has an entry
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,7 @@ from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.requeue import requeue
 from seriatim.box.turns.turns import Turns
 from seriatim.kernel.values.outcome import REASONS, Disposition, Reason
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.regions.box_role import role_of
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Holder
@@ -23,7 +22,6 @@ from seriatim.regions.pair import Pair
 
 __all__ = ["settle"]
 
-_LOG = logging.getLogger("seriatim.regions")
 #: The most conflicts that one pass settles: there are few, unless senders make mistakes.
 _PORTION = 1_000
 _PATIENCE_MS = 50
@@ -58,10 +56,7 @@ def settle(pair: Pair, region: str) -> int:
         if holder.is_over or holder.message_id == row.message_id:
             settled += pair.in_box(region, partial(_settle, row=row, is_over=holder.is_over))
     if settled:
-        _LOG.warning(
-            "region %s: %d messages had the numbers of others", region, settled,
-            extra=fields("region_conflicts_settled", region=region, messages=settled),
-        )  # fmt: skip
+        LOG.warning("region_conflicts_settled", region=region, messages=settled)
     return settled
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,7 @@ from seriatim.box.operators.operator_log import Operator
 from seriatim.box.publishing.batch import distinct, listed
 from seriatim.errors import NotFound, Unavailable, UsageError, shown
 from seriatim.kernel.values.time import micros
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.types.message import Message
 from seriatim.regions.box_role import begin, take_bounds, take_queues
@@ -43,7 +42,6 @@ from seriatim.regions.waiting import send_waiting, wait_in
 
 __all__ = ["Regions"]
 
-_LOG = logging.getLogger("seriatim.regions")
 #: Definitions may wait for publishers, and a schema is made at first use.
 _DEFINING_S = 60.0
 
@@ -424,10 +422,12 @@ class Regions(Closing):
             copied.why = str(error)
         copy_outbox(self._pair, copied, progress)
         if copied.waiting and copied.waiting.keys() != self._waiting.get(region):
-            _LOG.warning(
-                "%d messages of region %s wait: %s", len(copied.waiting), region, next(iter(copied.waiting.values())),
-                extra=fields("region_copies_wait", region=region, messages=len(copied.waiting)),
-            )  # fmt: skip
+            LOG.warning(
+                "region_copies_wait",
+                region=region,
+                messages=len(copied.waiting),
+                _why=next(iter(copied.waiting.values())),
+            )
         self._waiting[region] = set(copied.waiting)
         return copied
 

@@ -5,19 +5,17 @@ The journal, and then the other box, first note its new incarnation: from then o
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 
 from seriatim.box.connection.access import Transaction
 from seriatim.errors import Unavailable
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.regions.box_role import VOTES, bounds_of, role_of, take_bounds
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.pair import Pair, other_than
 
 __all__ = ["restore"]
 
-_LOG = logging.getLogger("seriatim.regions")
 #: How many sessions are read, and written, at once.
 _PORTION = 10_000
 _Session = tuple[str, str, int, int | None]
@@ -40,17 +38,9 @@ def restore(pair: Pair, region: str, *, patience_s: float | None = None) -> bool
         if role.learned < VOTES:
             _learn_from_box(pair, region, role.incarnation, patience_s)
     except Unavailable as error:
-        _LOG.info(
-            "region %s doesn't vote yet: %s",
-            region,
-            error,
-            extra=fields("region_not_voting", region=region, error=str(error)),
-        )
+        LOG.info("region_not_voting", region=region, error=error)
         return False
-    _LOG.warning(
-        "region %s was restored, and votes again as incarnation %d", region, role.incarnation,
-        extra=fields("region_votes_again", region=region, incarnation=role.incarnation),
-    )  # fmt: skip
+    LOG.warning("region_votes_again", region=region, incarnation=role.incarnation)
     return True
 
 

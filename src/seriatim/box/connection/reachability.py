@@ -11,12 +11,11 @@ from itertools import count
 from threading import Lock
 from weakref import WeakValueDictionary
 
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.rested import RestedConnection
 
 __all__ = ["Reach"]
 
-_LOG = logging.getLogger("seriatim.box")
 #: A pool's warning for a closed connection of ours: it was lost, which its user gets as an error, or closed because it couldn't be
 #: used again.
 _CLOSED = "discarding closed connection: %s"
@@ -44,20 +43,14 @@ class Reach:
         with self._lock:
             is_first, self._is_away = not self._is_away, True
         level = logging.WARNING if is_first else logging.DEBUG
-        _LOG.log(
-            level,
-            "%s: no connection can be made, and it is tried again and again: %s",
-            self._place,
-            why,
-            extra=fields("box_away", error=str(why)),
-        )
+        LOG.log(level, "box_away", error=why, _place=self._place)
 
     def made(self) -> None:
         """Log that connections can be made again, if they couldn't before."""
         with self._lock:
             was_away, self._is_away = self._is_away, False
         if was_away:
-            _LOG.warning("%s: connections can be made again", self._place, extra=fields("box_reachable"))
+            LOG.warning("box_reachable", _place=self._place)
 
 
 class _Ours(logging.Filter):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from uuid import UUID
 
@@ -13,12 +12,10 @@ from seriatim.box.notice import EntriesSetAside
 from seriatim.box.turns.delivery import Delivery
 from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.kernel.dialog import END_DIALOG, ERROR
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.message import Received
 
 __all__ = ["accept", "first_of", "tell_unended", "why_failed"]
-
-_LOG = logging.getLogger("seriatim.box")
 
 
 def accept(transaction: Transaction, delivery: Delivery, definitions: Definitions, apart: SeparateTransaction) -> bool:
@@ -63,11 +60,13 @@ def tell_unended(transaction: Transaction, delivery: Delivery, has_ended: Callab
             dialog is not None and message.type in (END_DIALOG, ERROR) and not has_ended(dialog.handle)
             and transaction.access.told.is_first(("unended dialog", dialog.service))
         ):  # fmt: skip
-            _LOG.warning(
-                "a receiver of queue %r completes the %s of a dialog and doesn't end its own side, service %r: the dialog stays; "
-                "end it with tx.end(message.dialog.handle)", delivery.queue, message.type, dialog.service,
-                extra=fields("dialog_unended", dialog=str(dialog.handle), queue=delivery.queue, service=dialog.service),
-            )  # fmt: skip
+            LOG.warning(
+                "dialog_unended",
+                dialog=str(dialog.handle),
+                queue=delivery.queue,
+                service=dialog.service,
+                _type=message.type,
+            )
 
 
 def _violation(message: Received, definitions: Definitions) -> str | None:

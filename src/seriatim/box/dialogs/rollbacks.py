@@ -7,7 +7,6 @@ turn finds that number. It counts the rollback in a separate transaction, becaus
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -16,12 +15,10 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.notice import MessageFailed
 from seriatim.box.turns.delivery import Delivery, Mark
 from seriatim.box.turns.separate_transaction import SeparateTransaction
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.failure_message import Failed
 
 __all__ = ["take_in_hand"]
-
-_LOG = logging.getLogger("seriatim.dialogs")
 
 
 def take_in_hand(
@@ -47,9 +44,6 @@ def take_in_hand(
             )  # fmt: skip
             other.notice(MessageFailed(message, failed))
     if suspends:
-        _LOG.error(
-            "queue %r, group %r is suspended after %d rollbacks in a row", delivery.queue, delivery.group,
-            queue.declared.retry.rollbacks, extra=fields("poison", queue=delivery.queue, group=delivery.group),
-        )  # fmt: skip
+        LOG.error("poison", queue=delivery.queue, group=delivery.group, _rollbacks=queue.declared.retry.rollbacks)
         delivery.put_back()
     return delivery.is_open

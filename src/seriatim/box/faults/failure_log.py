@@ -14,11 +14,10 @@ from collections.abc import Callable
 from seriatim.box.faults.faults import Fault, FaultResult, Then
 from seriatim.box.measures import MEASURES, Measure
 from seriatim.pipeline.text.command import command
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 
 __all__ = ["FAILURES", "FailureLog"]
 
-_LOG = logging.getLogger("seriatim.failures")
 _MOST, _PERIOD_S = 10, 1.0
 _LONGEST_ERROR, _LONGEST_TRACEBACK = 500, 8_000
 #: Characters that could control a terminal, or begin another line.
@@ -52,16 +51,23 @@ class FailureLog:
             if self._count[result.will_retry] > self._most:
                 return
         of = f" of {result.most}" if result.most > 1 else ""
-        _LOG.log(
+        LOG.log(
             logging.WARNING if result.will_retry else logging.ERROR,
-            "%s, message %s: attempt %d%s failed (%s): %s; %s%s",
-            _place(queue, group), result.message_id.translate(_CONTROLS), result.attempts, of, fault.kind.value, _error(fault),
-            _next(queue, group, result), "" if result.will_retry else _traceback(fault.traceback),
-            extra=fields(
-                "attempt_failed", queue=queue, group=group, message_id=result.message_id, attempt=result.attempts,
-                kind=fault.kind.value, error_class=fault.error_class, error=_error(fault), will_retry=result.will_retry,
-            ),
-        )  # fmt: skip
+            "attempt_failed",
+            queue=queue,
+            group=group,
+            message_id=result.message_id,
+            attempt=result.attempts,
+            kind=fault.kind.value,
+            error_class=fault.error_class,
+            error=_error(fault),
+            will_retry=result.will_retry,
+            _place=_place(queue, group),
+            _message=result.message_id.translate(_CONTROLS),
+            _of=of,
+            _next=_next(queue, group, result),
+            _traceback="" if result.will_retry else _traceback(fault.traceback),
+        )
 
     def look(self, *, ends: bool = False) -> None:
         """Log how many failures were left out, if the period is over; called from time to time, even without failures."""
@@ -72,10 +78,7 @@ class FailureLog:
             left = {again: max(count - self._most, 0) for again, count in self._count.items()}
             self._began, self._count = self._clock(), {True: 0, False: 0}
         if sum(left.values()):
-            _LOG.warning(
-                "%d more failures within %.1f s are left out here, %d of them for good; `seriatim faults` lists all",
-                sum(left.values()), took_s, left[False], extra=fields("failures_left_out", failures=sum(left.values())),
-            )  # fmt: skip
+            LOG.warning("failures_left_out", failures=sum(left.values()), _within_s=took_s, _for_good=left[False])
 
 
 def _place(queue: str, group: str | None) -> str:

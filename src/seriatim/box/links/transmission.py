@@ -8,7 +8,6 @@ ends between any two steps leaves nothing that the next exchange doesn't repair.
 from __future__ import annotations
 
 import json
-import logging
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -24,12 +23,11 @@ from seriatim.errors import DeploymentError, EnvironmentProblem, LinkProtocolErr
 from seriatim.kernel.streams import StreamAnswer
 from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.files.json_form import from_json
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.text.section import likely
 
 __all__ = ["LinkExchange", "Roads", "transmit"]
 
-_LOG = logging.getLogger("seriatim.link")
 _SILENT_S = 60.0
 #: The sides of dialogs that obey their inboxes before an exchange.
 _DIALOGS = 1000
@@ -139,7 +137,7 @@ def _exchange(access: Access, roads: Roads, link: Link, place: Any, *, at_once: 
     except SeriatimError as error:
         roads.drop(link)
         roads.note(link, failed=True)
-        _LOG.warning("link %s: %s", link.name, error, extra=fields("link_failed", link=link.name))
+        LOG.warning("link_failed", link=link.name, _error=error)
         with access.transaction() as transaction:
             transaction.do("note_link_failed", name=link.name, error=str(error)[:2000])
         return LinkExchange(link.name, error=str(error))
@@ -213,7 +211,7 @@ class _Exchange:
             warnings = transaction.value("link_warnings", of_link=self._link_id)
         for text in warnings:
             if self._access.told.is_first((self._link.name, text)):
-                _LOG.warning("link %s: %s", self._link.name, text, extra=fields("link_groups", link=self._link.name))
+                LOG.warning("link_groups", link=self._link.name, _text=text)
 
     def _fetch(self) -> tuple[int, bool]:
         """Fetch the messages that wait there; return how many came, and whether there may be more."""

@@ -8,7 +8,6 @@ Groups that somebody has locked, and those of an action that isn't made for that
 from __future__ import annotations
 
 import json
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,11 +44,10 @@ from seriatim.kernel.groups.states import TRIED_AGAIN, GroupState
 from seriatim.kernel.groups.verbs import VERBS, Action
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.values.outcome import EventKind
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 
 __all__ = ["PORTION", "Portion", "begin", "cancel", "gather", "work", "work_for"]
 
-_LOG = logging.getLogger("seriatim.bulk")
 #: The groups of one transaction.
 PORTION = 200
 #: The same of groups that are acted on one by one.
@@ -162,10 +160,7 @@ def work(access: Access, bulk_id: int | None = None) -> Portion | None:
         if claimed is None or claimed.alone or is_passing:
             raise
         # One of them can't be acted on: each is by itself, and says why.
-        _LOG.warning(
-            "bulk operation %s goes on group by group: %s", claimed.number, error,
-            extra=fields("bulk_group_by_group", bulk=claimed.number, error=str(error)),
-        )  # fmt: skip
+        LOG.warning("bulk_group_by_group", bulk=claimed.number, error=error)
     with access.transaction() as transaction:
         return _settled(transaction, claimed, dict.fromkeys(claimed.group_keys, _LATER))
 
@@ -231,10 +226,7 @@ def _alone(transaction: Transaction, queue: BoxQueue, claimed: Any, key: str, se
     except (UsageError, Unavailable, EnvironmentProblem) as error:
         return _Result("refused", _said(error))
     except Exception as error:  # noqa: BLE001 -- a group at which it fails doesn't keep the others from their turn
-        _LOG.exception(
-            "bulk operation %s failed at a group of queue %r", claimed.number, queue.declared.name,
-            extra=fields("bulk_group_failed", bulk=claimed.number, queue=queue.declared.name, group=key),
-        )  # fmt: skip
+        LOG.exception("bulk_group_failed", bulk=claimed.number, queue=queue.declared.name, group=key)
         return _Result("refused", f"it failed: {type(error).__name__}: {error}"[:1000])
     return _Result("done", operation_id=done.operation_id)
 

@@ -8,7 +8,6 @@ routed when they are staged; the merge routes them again if the definitions have
 from __future__ import annotations
 
 import json
-import logging
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -39,7 +38,7 @@ from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.bodies.property_values import problem_text
 from seriatim.pipeline.text.counted import counted
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.box_properties import by_ticket
 from seriatim.pipeline.types.message import Message, Part
 from seriatim.pipeline.types.typed_message import Typed
@@ -55,7 +54,6 @@ _MADE_UP = UUID("5e21a711-0000-5000-8000-000000000001")
 #: How long a batch waits for room, and the shortest and longest pause between two looks: a look may read all of it.
 _PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.05, 1.0
 #: The log of the process that runs the query; for Spark's data source that is the driver's standard error.
-_LOG = logging.getLogger(__name__)
 
 #: A part that is staged: its id, and how many messages it has.
 StagedPart = tuple[int, int]
@@ -162,12 +160,7 @@ class Staging(Closing):
                     remedy="let something receive from it, or raise max_messages; the next run goes on where this one stopped",
                 )
             if nap_s == _SHORT_NAP_S:
-                _LOG.warning(
-                    "queue %r is full: batch %d waits for room",
-                    full.declared.name,
-                    batch,
-                    extra=fields("batch_awaits_room", queue=full.declared.name, batch=batch),
-                )
+                LOG.warning("batch_awaits_room", queue=full.declared.name, batch=batch)
             time.sleep(min(nap_s, left_s))
             nap_s = min(2 * nap_s, _LONG_NAP_S)
 

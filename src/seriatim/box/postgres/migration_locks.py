@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping
 
@@ -10,7 +9,7 @@ from psycopg import errors
 
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import Unavailable
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 
 __all__ = ["SETTINGS", "MigrationLocks"]
 
@@ -39,8 +38,6 @@ _TRANSACTION_TIMEOUT = "transaction_timeout"
 #: PostgreSQL's check for deadlocks, since all others wait behind that. Then the pause, seconds.
 _OTHERS_S, _USERS_S, _AT_ONCE_S, _PAUSE_S = 60.0, 90.0, 0.9, 0.5
 _SHOWN = 3
-
-_log = logging.getLogger(__name__)
 
 
 class MigrationLocks:
@@ -80,10 +77,7 @@ class MigrationLocks:
             except (errors.LockNotAvailable, errors.DeadlockDetected) as error:
                 if (users := self._users()) != waits_for:
                     waits_for = users
-                    _log.warning(
-                        "%s: the migration waits for %s", self._statements.schema, users,
-                        extra=fields("migration_waits", schema=self._statements.schema, waits_for=users),
-                    )  # fmt: skip
+                    LOG.warning("migration_waits", schema=self._statements.schema, waits_for=users)
                 if left <= _AT_ONCE_S:
                     raise Unavailable(
                         f"the schema {self._statements.schema} can't be migrated while it is used by {users}",

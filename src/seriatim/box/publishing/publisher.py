@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -39,7 +38,7 @@ from seriatim.box.traces import TRACES
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.values.time import micros
 from seriatim.pipeline.declared.box_settings import checked_unrouted
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.box_properties import TRACE, UNIQUE_KEY
 from seriatim.pipeline.types.message import Message
 
@@ -53,7 +52,6 @@ _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.01, 0.25
 #: A publisher that waits longer logs it, seconds.
 _PATIENT_S = 1.0
-_LOG = logging.getLogger("seriatim.box")
 
 
 class _TakenIn(NamedTuple):
@@ -211,12 +209,7 @@ class Publisher:
                 raise without.error()
             if time.monotonic() >= says_at:
                 says_at = math.inf
-                _LOG.warning(
-                    "publishing waits for room, for %.0f s at most: %s",
-                    left_s,
-                    without.error(),
-                    extra=fields("publish_awaits_room", seconds=left_s),
-                )
+                LOG.warning("publish_awaits_room", seconds=left_s, _error=without.error())
             if nothing_done:
                 transaction.connection.rollback()  # so that nothing waits for a transaction that naps
             time.sleep(min(nap_s, left_s))

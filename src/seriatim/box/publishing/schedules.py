@@ -6,7 +6,6 @@ meanwhile finds it locked, and afterwards moved. Only the owner of the box may d
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
@@ -17,12 +16,11 @@ from seriatim.box.definitions.schedules import schedule_from
 from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.publisher import Publisher
 from seriatim.errors import QueueFull, UsageError
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.schedule import Schedule
 
 __all__ = ["ScheduleRun", "publish_due", "schedules_ahead", "schedules_put_right"]
 
-_LOG = logging.getLogger("seriatim.serve")
 #: The pause before a schedule that couldn't publish is tried again, seconds.
 _PAUSE_S = 60
 #: With ``catch_up="none"`` a due time counts for this long: workers look once a minute.
@@ -101,9 +99,7 @@ def _publish(transaction: Transaction, row: Any) -> int:
 
 
 def _failed(transaction: Transaction, name: str, why: str) -> int:
-    _LOG.warning(
-        "schedule %r publishes nothing: %s", name, why, extra=fields("schedule_fails", schedule=name, error=why)
-    )
+    LOG.warning("schedule_fails", schedule=name, error=why)
     transaction.do("fail_schedule", name=name, why=why[:_LONGEST_WHY], pause=f"{_PAUSE_S} seconds")
     return 0
 

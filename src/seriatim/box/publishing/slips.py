@@ -5,7 +5,6 @@ A slip is reported to the publisher as an error, or in the log, once for each ty
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -19,14 +18,13 @@ from seriatim.kernel.filters.filter import In, Property, ValueKind
 from seriatim.kernel.filters.filter_fold import nodes
 from seriatim.kernel.groups.policy import Fifo
 from seriatim.kernel.route import named_types
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.box_properties import OWN
 from seriatim.pipeline.types.failure_message import FAILURE
 from seriatim.pipeline.types.message import Message
 
 __all__ = ["Slip", "has_slips", "log_slips", "refuse_slips"]
 
-_LOG = logging.getLogger("seriatim.box")
 #: A fault of a message that a type has found begins with the name of the property.
 _BLAMED = re.compile(r"property (\w+)")
 _MOST_KNOWN = 10
@@ -71,9 +69,7 @@ def log_slips(access: Access, routed: Routed, definitions: Definitions) -> None:
     for slip in _slips(routed, definitions):
         if slip.message.type != FAILURE and access.told.is_first(slip.key):
             problem, remedy = _told(slip, definitions, "is")
-            _LOG.warning(
-                "%s (%s); this process logs it once", problem, remedy, extra=fields("publisher_slip", error=problem)
-            )
+            LOG.warning("publisher_slip", error=problem, _remedy=remedy)
 
 
 def _slips(routed: Routed, definitions: Definitions) -> Iterator[Slip]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from seriatim.box.publishing.publish_result import Published
 from seriatim.box.publishing.publisher import PATIENCE_S, Publisher
 from seriatim.errors import NotFound, RequestFailed, UsageError, shown
 from seriatim.kernel.values.time import micros
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.text.storable import checked_text, fits_text
 from seriatim.pipeline.types.message import Message, Part, Property, with_context
 
@@ -39,7 +38,6 @@ __all__ = [
     "request_alone",
 ]
 
-_LOG = logging.getLogger("seriatim.box")
 #: How long a request stays open, and its replies are kept.
 KEEP = "1d"
 _LONGEST_KEEP_US = micros("30d")
@@ -191,12 +189,7 @@ def _warn_of_one_way(transaction: Transaction, queues: Sequence[str]) -> None:
         return
     for link in transaction.value("ways_missing", of_links=sorted(links)):
         if transaction.access.told.is_first(("request", link, "")):
-            _LOG.warning(
-                "a request goes over link %r, by which the other box may send to no queue here, so no reply can come back"
-                " (name a queue for the replies in the queues of the Link); this process logs it once",
-                link,
-                extra=fields("request_one_way", link=link),
-            )
+            LOG.warning("request_one_way", link=link)
 
 
 def patience_of_asker(wait: float | str | None) -> float:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import logging
 import os
 import pwd
 import secrets
@@ -38,11 +37,10 @@ from seriatim.box.server.own_data import OwnData, Registry, new_id
 from seriatim.box.server.private_folder import PrivateFolder, is_private
 from seriatim.box.server.server_user import give, maker_for, new_owner
 from seriatim.errors import EnvironmentProblem, NotFound, UntrustedData, UsageError
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 
 __all__ = ["EmbeddedServer", "peer_of", "serving", "trust"]
 
-_LOG = logging.getLogger("seriatim.box")
 #: How often the supervisor is checked; and the pause after a failed start.
 _LOOK_S, _REST_S = 1.0, 10.0
 #: The longest wait of a close for a look that starts the server; without users that stops by itself.
@@ -112,11 +110,7 @@ class EmbeddedServer:
             except Exception as error:  # noqa: BLE001 -- whatever it is, a later look may find better times
                 wait_s = _REST_S
                 if str(error) != warned:
-                    _LOG.warning(
-                        "the embedded PostgreSQL is not back: %s",
-                        error,
-                        extra=fields("embedded_not_back", error=str(error)),
-                    )
+                    LOG.warning("embedded_not_back", error=error)
                 warned = str(error)
             else:
                 wait_s, warned = _LOOK_S, ""

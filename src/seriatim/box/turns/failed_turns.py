@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from datetime import timedelta
 from typing import NoReturn
@@ -15,13 +14,12 @@ from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.turns import Turns
 from seriatim.errors import InvariantBroken, SeriatimError
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 
 __all__ = ["FAILED_TURN", "is_of_turn", "set_failing_apart", "tell"]
 
 #: The holder of such a group's lease, in place of a worker.
 FAILED_TURN = "a turn that failed"
-_LOG = logging.getLogger("seriatim.box")
 #: How many groups are checked alone: the failed turn was of the first ones.
 _GROUPS = 16
 #: The time after which a receiver checks such a group again.
@@ -77,4 +75,4 @@ def set_failing_apart(begin: Begin, queue: BoxQueue, lock: Callable[[Transaction
 def tell(queue: str, group: str | None) -> None:
     """Log the error at hand, at which a group or a queue can't be looked at."""
     where = f"queue {queue!r}" if group is None else f"queue {queue!r}, group {group!r}"
-    _LOG.exception("%s can't be looked at", where, extra=fields("not_looked_at", queue=queue, group=group))
+    LOG.exception("not_looked_at", queue=queue, group=group, _where=where)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -15,11 +14,10 @@ from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.listener import Listener
 from seriatim.errors import SeriatimError
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 
 __all__ = ["IDLE_S", "LOOK_S", "ListeningThread", "Opened"]
 
-_LOG = logging.getLogger("seriatim.box")
 #: A notification may be missed, and a group may become free without one; a look at this interval finds it, seconds.
 LOOK_S = 1.0
 #: How long the thread stays after the last one that waited has gone: others may come; seconds.
@@ -98,11 +96,7 @@ class ListeningThread(ABC):
                     with listener.listening():
                         self._listen(listener, transaction)
             except SeriatimError as error:
-                _LOG.warning(
-                    "listening for messages failed, and is tried again: %s",
-                    error,
-                    extra=fields("listening_retried", error=str(error)),
-                )
+                LOG.warning("listening_retried", error=error)
                 self._call_all()  # the next lookers get the error
                 time.sleep(LOOK_S)
             with self._lock:

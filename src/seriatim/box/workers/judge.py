@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import select
 import threading
@@ -21,11 +20,10 @@ from seriatim.box.tick import judge
 from seriatim.box.workers.chore import ChoreTaken, alone
 from seriatim.box.workers.heartbeat import Process
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 
 __all__ = ["judging"]
 
-_LOG = logging.getLogger("seriatim.judge")
 #: How often it tells that it is there, and looks again at queues that were asked for lately; how long these are, seconds.
 _BEAT_S, _LATELY_S = 5.0, 600.0
 #: How often it does so behind a pooler, where it hears nobody; and its pause after a failure, seconds.
@@ -65,17 +63,17 @@ def _judge(box: MessageBox, process: Process, ends: threading.Event, heard: int)
             if not leaves_one:
                 ends.wait(_BEAT_S)
         except EnvironmentProblem as error:  # the role may not route, as a rule
-            _LOG.info("this process doesn't judge for receivers in SQL: %s", error, extra=fields("judging_not_allowed"))
+            LOG.info("judging_not_allowed", _error=error)
             return
         except Unavailable:  # the threads that need the database report it
             ends.wait(_PAUSE_S)
         except SeriatimError as error:
             if str(error) != told and not ends.is_set():
-                _LOG.warning("judging is interrupted: %s", error, extra=fields("judging_interrupted", error=str(error)))
+                LOG.warning("judging_interrupted", error=error)
             told = str(error)
             ends.wait(_PAUSE_S)
-        except Exception:  # noqa: BLE001 -- whatever it is, the next look may do
-            _LOG.exception("judging failed", extra=fields("judging_interrupted", error=""))
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the next look may do
+            LOG.exception("judging_interrupted", error=error)
             ends.wait(_PAUSE_S)
 
 

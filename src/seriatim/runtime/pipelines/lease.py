@@ -8,7 +8,6 @@ whether the journal answers or not; in the end the journal decides, which refuse
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import threading
@@ -22,7 +21,7 @@ from typing import Any
 
 from seriatim.errors import LeaseLost, SeriatimError, Unavailable
 from seriatim.pipeline.declared.pipeline import TABLE, JournalPlace, Pipeline
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.pipelines import OutputTable, PipelineClaim, PipelineView
 from seriatim.regions.journal.schema import DEFAULT_SCHEMA
@@ -32,7 +31,6 @@ from seriatim.spark.deliver.layout import flat_columns
 
 __all__ = ["PipelineLease", "leased", "output_table"]
 
-_LOG = logging.getLogger("seriatim.pipeline")
 #: How often a lease is renewed in its length.
 _RENEWALS = 3
 #: A run without the lease asks again after this share of its length, and at least once a second.
@@ -145,10 +143,7 @@ class PipelineLease(threading.Thread):
         try:
             self._known.give_back(claim)
         except SeriatimError as error:
-            _LOG.warning(
-                "pipeline %s: the lease couldn't be given back, and runs out: %s", self._pipeline, error,
-                extra=fields("pipeline_lease_runs_out", pipeline=self._pipeline, region=self._region, error=str(error)),
-            )  # fmt: skip
+            LOG.warning("pipeline_lease_runs_out", pipeline=self._pipeline, region=self._region, error=error)
 
     def run(self) -> None:
         """Renew the lease, or ask for it, until it is ended."""
@@ -194,24 +189,23 @@ class PipelineLease(threading.Thread):
             return
         match state.state:
             case "active":
-                _LOG.info(
-                    "pipeline %s is active in region %s", self._pipeline, self._region,
-                    extra=fields("pipeline_active", pipeline=self._pipeline, region=self._region),
-                )  # fmt: skip
+                LOG.info("pipeline_active", pipeline=self._pipeline, region=self._region)
             case "passive":
-                _LOG.info(
-                    "pipeline %s in region %s is %s", self._pipeline, self._region, state.in_words,
-                    extra=fields(
-                        "pipeline_passive", pipeline=self._pipeline, region=self._region, holder=state.holder_region
-                    ),
-                )  # fmt: skip
+                LOG.info(
+                    "pipeline_passive",
+                    pipeline=self._pipeline,
+                    region=self._region,
+                    holder=state.holder_region,
+                    _is=state.in_words,
+                )
             case _:
-                _LOG.error(
-                    "pipeline %s in region %s: %s", self._pipeline, self._region, state.in_words,
-                    extra=fields(
-                        "pipeline_undecided", pipeline=self._pipeline, region=self._region, error=state.reason
-                    ),
-                )  # fmt: skip
+                LOG.error(
+                    "pipeline_undecided",
+                    pipeline=self._pipeline,
+                    region=self._region,
+                    error=state.reason,
+                    _is=state.in_words,
+                )
 
 
 @contextmanager

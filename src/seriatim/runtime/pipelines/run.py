@@ -6,7 +6,6 @@ after each micro-batch and a `RunSummary` at the end.
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -18,7 +17,7 @@ from typing import Any, TypeVar
 from seriatim.errors import EnvironmentProblem, QueryFailed, SeriatimError
 from seriatim.pipeline.declared.pipeline import Destination, Pipeline
 from seriatim.pipeline.text.counted import counted
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.runtime.pipelines.answers import keeping
 from seriatim.runtime.pipelines.attempts import Attempts
 from seriatim.runtime.pipelines.box_format import boxed
@@ -71,7 +70,6 @@ __all__ = ["pipeline_session", "run"]
 
 T = TypeVar("T")
 
-_LOG = logging.getLogger("seriatim.pipeline")
 _LOOK_S = 0.1
 # How often failing ports are retried, and a batch that takes long is reported.
 _CARE_S = 0.5
@@ -465,10 +463,7 @@ class _Watch:
         """Log input files that aren't read, each once, and not many at once."""
         for file in [file for file in self._files.unread() if file not in self._files_told][:MOST_NAMED]:
             self._files_told.add(file)
-            _LOG.warning(
-                "pipeline %s: %s", self._pipeline.name, file,
-                extra=fields("input_file_not_read", pipeline=self._pipeline.name, file=file.path, why=file.why),
-            )  # fmt: skip
+            LOG.warning("input_file_not_read", pipeline=self._pipeline.name, file=file.path, why=file.why, _file=file)
 
     def _tell_lease(self) -> None:
         if self.lease is None:
@@ -546,12 +541,11 @@ class _Watch:
         for account in _accounts(dict.fromkeys(self._arrived, 0), before, now):
             self._arrived[account.destination] -= account.missing
         self._received -= _routing(0, 0, before, now).missing
-        _LOG.warning(
-            "pipeline %s: Spark's report of %s was not seen, so what the router received in them isn't counted; "
-            "what is held, delivered and set aside is as it was",
-            self._pipeline.name,
-            counted(len(missed), "batch", "batches"),
-            extra=fields("batches_not_seen", pipeline=self._pipeline.name, batches=len(missed)),
+        LOG.warning(
+            "batches_not_seen",
+            pipeline=self._pipeline.name,
+            batches=len(missed),
+            _of=counted(len(missed), "batch", "batches"),
         )
 
     def summary(self, ending: Ending, waiting: tuple[Waiting, ...]) -> RunSummary:

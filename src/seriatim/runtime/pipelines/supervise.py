@@ -6,7 +6,6 @@ has died ends, too, after its batch: it watches a pipe that only the supervisor 
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import subprocess
@@ -16,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.runtime.stop_signal import Stop
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["follow_supervisor", "supervise"]
 
-_LOG = logging.getLogger("seriatim.pipeline")
 #: The variable with the number of the pipe's end in the driver.
 _PIPE = "SERIATIM_SUPERVISED"
 #: The exit codes after which a new attempt may succeed: the driver failed, or PostgreSQL was away.
@@ -52,10 +50,7 @@ def supervise(name: str, checkpoint: Checkpoint, command: Sequence[str], environ
             failures = 1 if time.monotonic() - began > _SETTLED_S else failures + 1
             nap_s = min(_SHORT_NAP_S * 2 ** (failures - 1), _LONG_NAP_S)
             how = f"was killed by signal {-code}" if is_killed else f"ended with code {code}"
-            _LOG.error(
-                "pipeline %s: the driver %s, and is started again in %g s", name, how, nap_s,
-                extra=fields("driver_replaced", pipeline=name, code=code, seconds=nap_s),
-            )  # fmt: skip
+            LOG.error("driver_replaced", pipeline=name, code=code, seconds=nap_s, _how=how)
             stop.wait(nap_s)
     return 0
 

@@ -8,7 +8,6 @@ by an older one, or comes from a later backup than the rest, is noticed.
 from __future__ import annotations
 
 import json
-import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from seriatim.errors import CheckpointMismatch
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.runtime.pipelines.progress import HeldGroup, SkippedHoles, SuspectedRestart, SuspectedRestarts
 from seriatim.spark.deliver.port import write_synced
 from seriatim.spark.deliver.set_aside_reasons import SetAsideReason
@@ -25,7 +24,6 @@ from seriatim.spark.resequence.bucket import LONGEST, MOST_SUSPECTED, waited_sin
 
 __all__ = ["PUT_BACK", "Standing", "Tally"]
 
-_LOG = logging.getLogger("seriatim.pipeline")
 
 #: The key among the counts of dispositions for messages that operators have put back: they arrived once more.
 PUT_BACK = "put_back"
@@ -116,9 +114,7 @@ class Tally:
             return
         self.is_lost = True
         self.standing = self._before = self.opening = replace(self.standing, batch=committed)
-        _LOG.warning(
-            "%s %s; what is held, delivered and set aside is as it was", self._file, noun, extra=fields("tally_lost")
-        )
+        LOG.warning("tally_lost", _file=self._file, _noun=noun)
 
     def add(self, delivered: Delivered) -> None:
         """Count a batch; it replaces itself if it was the last counted batch."""

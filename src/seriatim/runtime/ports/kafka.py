@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -10,7 +9,7 @@ from typing import Any
 
 from seriatim.errors import UsageError, shown
 from seriatim.extras import need
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.message import Property
 from seriatim.pipeline.types.properties import OF_MESSAGES, checked_property
 from seriatim.runtime.ports.source import Outcome, Promise, Source, SourceAway, Taken, id_of, made, property_names
@@ -23,7 +22,6 @@ from seriatim.endpoints.kafka import checked_options, reason_of  # noqa: E402
 
 __all__ = ["KafkaSource"]
 
-_LOG = logging.getLogger("seriatim.port")
 #: Seconds: for an answer about a topic, and how long it holds.
 _ANSWER_S, _KNOWN_S = 5.0, 30.0
 #: Bytes of messages that the client fetches before they are taken, of all partitions.
@@ -161,7 +159,7 @@ class KafkaSource(Source):
             )  # fmt: skip
         if offset < first:
             text = f"partition {partition.partition} begins at offset {first}: {offset} to {first - 1} were deleted and not read"
-            _LOG.error("port %s: %s", self.name, text, extra=fields("port_remark", port=self.name, error=text))
+            LOG.error("port_remark", port=self.name, error=text)
         return max(offset, first)
 
     def _is_wrong(self, error: Any) -> None:

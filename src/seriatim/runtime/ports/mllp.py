@@ -6,7 +6,6 @@ One thread has all connections; the port's thread takes what they have received,
 from __future__ import annotations
 
 import asyncio
-import logging
 import queue
 import socket
 import threading
@@ -25,13 +24,12 @@ from seriatim.listening.crowd import ConnectionState, Crowd, Visitor, name_of
 from seriatim.listening.limits import ListenLimits
 from seriatim.listening.seldom import tell
 from seriatim.network import PACE, watch
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.message import Property
 from seriatim.runtime.ports.source import Outcome, Promise, Source, SourceAway, Taken, id_of, made, property_names
 
 __all__ = ["MllpSource"]
 
-_LOG = logging.getLogger("seriatim.port")
 _EXAMPLE = "127.0.0.1:2575"
 _CHUNK = 65_536
 #: Bytes of incomplete and unacknowledged messages in memory, of all connections; the more of a message has come, the sooner it is complete.
@@ -144,12 +142,7 @@ class MllpSource(Source):
         limits = ListenLimits(connections=self._connections, of_address=self._connections, silent_s=self._silent_s)
         self._server = _Listener(listener, self.name, limits, self._largest, self._patience_s, self._received.put)
         self._server.start()
-        _LOG.info(
-            "port %s listens at %s",
-            self.name,
-            self.address,
-            extra=fields("port_listening", port=self.name, address=self.address),
-        )
+        LOG.info("port_listening", port=self.name, address=self.address)
 
     def end(self, partition: str) -> None:
         """Stop listening; senders whose messages aren't acknowledged send them again."""

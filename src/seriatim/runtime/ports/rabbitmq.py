@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -12,7 +11,7 @@ from typing import Any
 
 from seriatim.errors import UsageError, shown
 from seriatim.extras import need
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.message import Property
 from seriatim.pipeline.types.properties import OF_MESSAGES, checked_property
 from seriatim.runtime.ports.source import Outcome, Promise, Source, SourceAway, Taken, id_of, made, property_names
@@ -26,7 +25,6 @@ from seriatim.endpoints.rabbitmq import parameters_of, reason_of  # noqa: E402
 
 __all__ = ["RabbitmqSource", "headers_of"]
 
-_LOG = logging.getLogger("seriatim.port")
 #: RabbitMQ 4 drops a message of a quorum queue after 20 deliveries; a port that gets one so often is told of.
 _OFTEN = 10
 _COUNT = "x-delivery-count"
@@ -196,12 +194,7 @@ class RabbitmqSource(Source):
     def _tell(self, what: str, text: str) -> None:
         if what not in self._told:
             self._told.add(what)
-            _LOG.warning(
-                "port %s: %s; this process logs it once",
-                self.name,
-                text,
-                extra=fields("port_remark", port=self.name, error=text),
-            )
+            LOG.warning("port_remark", port=self.name, error=text)
 
 
 def headers_of(headers: Mapping[str, Any], chosen: Mapping[str, str] | None) -> dict[str, Property]:

@@ -7,7 +7,6 @@ process that has lost it, perhaps without knowing, commits nothing more.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import socket
 import time
@@ -25,7 +24,7 @@ from seriatim.kernel.groups.policy import Fifo
 from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.declared.location import checked_location
 from seriatim.pipeline.text.counted import counted
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.box_properties import OWN
 from seriatim.pipeline.types.message import Message, with_context
 from seriatim.runtime.ports.port_text import source_of
@@ -34,7 +33,6 @@ from seriatim.runtime.stop_signal import Stop
 
 __all__ = ["ReceivePort", "disordered"]
 
-_LOG = logging.getLogger("seriatim.port")
 #: Seconds: between claims of partitions that another process holds; the longest wait for a message; the first and the longest pause
 #: after a failure; how long what was taken is held while a queue is full.
 _CLAIM_S, _WAIT_S, _PAUSE_S, _LONGEST_PAUSE_S, _HELD_S = 1.0, 0.25, 0.25, 10.0, 30.0
@@ -129,7 +127,7 @@ class ReceivePort:
             DeploymentError: the box can't be used: its schema, its rights.
         """
         for text in self.remarks():
-            _LOG.warning("port %s: %s", self.name, text, extra=fields("port_order", port=self.name, error=text))
+            LOG.warning("port_order", port=self.name, error=text)
         pause_s = _PAUSE_S
         with self._stop.listening():
             try:
@@ -211,10 +209,7 @@ class ReceivePort:
                 continue
             self._held[partition] = _Held(claimed.token, time.monotonic())
             self._source.begin(partition, claimed.position)
-            _LOG.info(
-                "port %s reads %s", self.name, partition or self._source.kind,
-                extra=fields("port_began", port=self.name, partition=partition),
-            )  # fmt: skip
+            LOG.info("port_began", port=self.name, partition=partition, _source=partition or self._source.kind)
 
     def _publish_some(self, pending: list[Taken]) -> bool:
         """Publish the first of the pending messages, as many as the box takes at once; return False if there is no room for one."""
@@ -232,10 +227,7 @@ class ReceivePort:
                 self._size = 1  # one by one: one of them is it
                 return True
             why = str(error)
-            _LOG.warning(
-                "port %s: the box refuses a message, which is kept as unrouted: %s", self.name, why,
-                extra=fields("port_message_refused", port=self.name, message_id=portion[0].message.message_id, error=why),
-            )  # fmt: skip
+            LOG.warning("port_message_refused", port=self.name, message_id=portion[0].message.message_id, error=why)
             outcomes = self._commit([portion[0].refused(why)])
         del pending[: len(portion)]
         self._source.acknowledge(outcomes)
@@ -264,9 +256,7 @@ class ReceivePort:
         self._source.hold(first.partition)
         for partition in self._held:
             self._held[partition].kept_at = 0.0  # so that the box knows the problem at once
-        _LOG.warning(
-            "port %s takes no more: %s", self.name, error, extra=fields("port_full", port=self.name, error=str(error))
-        )
+        LOG.warning("port_full", port=self.name, error=error)
 
     def _try_again(self, partition: str, full: _Full) -> None:
         """Publish what there may be room for now. What there has been no room for for long goes back to a source that can have it."""
@@ -382,9 +372,7 @@ class ReceivePort:
         self._problem = text = str(error)
         if text not in self._told:
             self._told = {text}
-            _LOG.warning(
-                "port %s: %s; it is tried again", self.name, text, extra=fields("port_interrupted", port=self.name, error=text)
-            )  # fmt: skip
+            LOG.warning("port_interrupted", port=self.name, error=text)
 
     def _let_go(self) -> None:
         """Forget what was taken and isn't acknowledged: the source gives it again."""
@@ -395,10 +383,7 @@ class ReceivePort:
             self._leave(partition)
 
     def _lose(self, partition: str) -> None:
-        _LOG.warning(
-            "port %s: another process reads %s now", self.name, partition or self._source.kind,
-            extra=fields("port_lost", port=self.name, partition=partition),
-        )  # fmt: skip
+        LOG.warning("port_lost", port=self.name, partition=partition, _source=partition or self._source.kind)
         self._drop(partition)
 
     def _drop(self, partition: str) -> None:

@@ -8,7 +8,6 @@ only the head of a request.
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -29,11 +28,10 @@ from seriatim.listening.limits import ListenLimits
 from seriatim.listening.seldom import tell
 from seriatim.listening.server import Server
 from seriatim.listening.threads import Busy, Threads
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 
 __all__ = ["LinkLimits", "LinkServer"]
 
-_LOG = logging.getLogger("seriatim.link")
 _NAME = "links over HTTPS"
 #: Connections of known peers, and those of one key; seconds until the first byte of the next request.
 MOST_CONNECTIONS, MOST_OF_KEY, IDLE_S = 64, 8, 120.0
@@ -96,7 +94,7 @@ class LinkServer:
     def start(self) -> None:
         """Begin to listen; a thread answers the requests."""
         self._server.start()
-        _LOG.info("listening for other boxes at %s", self.address, extra=fields("link_listening", address=self.address))
+        LOG.info("link_listening", address=self.address)
 
     def close(self) -> None:
         """Stop listening. Requests under way are answered first, if that takes only a few seconds."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.connections import is_away
 from seriatim.errors import EnvironmentProblem, Unavailable
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.runtime.stop_signal import Stop
 
 __all__ = ["open_patiently"]
 
-_LOG = logging.getLogger("seriatim.box")
 _PAUSE_S, _LOOK_S = 1.0, 0.1
 #: The absence of the database is logged at once, and then at this interval, seconds.
 _TELL_S = 30.0
@@ -32,12 +30,7 @@ def open_patiently(
             return None
         if attempt.box is not None:
             if told_at >= 0:
-                _LOG.warning(
-                    "%s is there after %.0f s",
-                    attempt.box,
-                    time.monotonic() - began,
-                    extra=fields("box_back", seconds=time.monotonic() - began),
-                )
+                LOG.warning("box_back", seconds=time.monotonic() - began, _box=attempt.box)
             return attempt.box
         error = attempt.error
         if not isinstance(error, EnvironmentProblem) or not attempt.is_away:
@@ -54,13 +47,7 @@ def open_patiently(
         waited_s = time.monotonic() - began
         if waited_s - told_at >= _TELL_S:
             told_at = waited_s
-            _LOG.warning(
-                "%s: %s; waiting for it (%.0f s so far)",
-                error.where,
-                error.what,
-                waited_s,
-                extra=fields("box_awaited", error=error.what, seconds=waited_s),
-            )
+            LOG.warning("box_awaited", error=error.what, seconds=waited_s, _where=error.where)
         stop.wait(_PAUSE_S)
     return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -17,14 +16,13 @@ from seriatim.pipeline.declared.activation import Activation
 from seriatim.pipeline.declared.error_class import FaultKinds
 from seriatim.pipeline.declared.work_limits import Limits, Mode
 from seriatim.pipeline.text.counted import counted
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.runtime.processes.reader_count import Readers, after_look
 from seriatim.runtime.processes.supervisor import Supervisor
 from seriatim.runtime.workers.scoreboard import Work
 
 __all__ = ["ReaderPool"]
 
-_LOG = logging.getLogger("seriatim.serve")
 #: The pause after readers that couldn't begin: at first, and at most; it doubles from time to time.
 _SHORT_REST_S, _LONG_REST_S = 1.0, 60.0
 #: Readers that were at work for this long had begun, seconds.
@@ -87,12 +85,7 @@ class ReaderPool:
                 self._dismiss()
         slots.leave(seen.queue_id, max(here, alive))
         if here != self._told and (here or self._told > 0):
-            _LOG.info(
-                "queue %r: %s here",
-                self._queue,
-                counted(here, "reader"),
-                extra=fields("readers", queue=self._queue, readers=here),
-            )
+            LOG.info("readers", queue=self._queue, readers=here, _counted=counted(here, "reader"))
         self._told = here
 
     @property
@@ -177,13 +170,7 @@ class ReaderPool:
         self._failures += 1
         rest_s = min(_SHORT_REST_S * 2 ** (self._failures - 1), _LONG_REST_S)
         self._rest_until = now + rest_s
-        _LOG.error(
-            "queue %r: readers can't work: %s; others begin in %g s",
-            self._queue,
-            error,
-            rest_s,
-            extra=fields("readers_fail", queue=self._queue, error=str(error), seconds=rest_s),
-        )
+        LOG.error("readers_fail", queue=self._queue, error=error, seconds=rest_s)
 
 
 class _Work:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Sequence
 
 from seriatim.box.measures import Snapshot
 from seriatim.errors import SeriatimError
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.runtime.ports.receive_port import ReceivePort
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.scoreboard import Work
 
 __all__ = ["Receiving"]
 
-_LOG = logging.getLogger("seriatim.port")
 _LOOK_S, _END_S = 0.5, 30.0
 
 
@@ -89,7 +87,4 @@ class Receiving:
             port.run()
         except BaseException as error:  # noqa: BLE001 -- it is the port's end, and told
             self._errors[port.name] = error
-            _LOG.error(
-                "port %s has ended: %s", port.name, error, exc_info=not isinstance(error, SeriatimError),
-                extra=fields("port_ended", port=port.name, error=str(error)),
-            )  # fmt: skip
+            LOG.error("port_ended", exc_info=not isinstance(error, SeriatimError), port=port.name, error=error)

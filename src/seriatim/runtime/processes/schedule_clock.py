@@ -9,11 +9,10 @@ import time
 from seriatim.box.box import MessageBox
 from seriatim.box.publishing.schedules import publish_due
 from seriatim.errors import EnvironmentProblem, SeriatimError
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 
 __all__ = ["ScheduleClock"]
 
-_LOG = logging.getLogger("seriatim.serve")
 #: The longest time until a defined, resumed or hastened schedule is seen, seconds.
 _LONGEST_S = 5.0
 _SHORTEST_S = 0.2
@@ -59,5 +58,5 @@ class ScheduleClock:
 
     def _tell(self, level: int, text: str) -> None:
         if text != self._told:
-            _LOG.log(level, "%s", text, extra=fields("schedules_not_published", error=text))
+            LOG.log(level, "schedules_not_published", error=text)
         self._told = text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import time
@@ -19,7 +18,7 @@ from seriatim.box.workers.reader_slots import Slots
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.pipeline.declared.error_class import FaultKinds
 from seriatim.pipeline.declared.work_limits import Limits
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.regions.regions import Regions
 from seriatim.runtime.ports.receive_port import ReceivePort
 from seriatim.runtime.processes.reader_pool import ReaderPool
@@ -33,7 +32,6 @@ from seriatim.runtime.workers.scoreboard import Work
 
 __all__ = ["Serve"]
 
-_LOG = logging.getLogger("seriatim.serve")
 _LOOK_S = 0.5
 _WAIT_S = 0.1
 #: While it ends; see `Slots`.
@@ -188,7 +186,7 @@ class Serve:
                 self._let_go(queue_id, slots)
         except (Unavailable, EnvironmentProblem) as error:  # readers go on, or wait for better times like this
             if str(error) != self._told:
-                _LOG.warning("%s", error, extra=fields("serving_interrupted", error=str(error)))
+                LOG.warning("serving_interrupted", error=error)
             self._told = str(error)
         else:
             self._told, self.looked = "", time.monotonic()

@@ -7,7 +7,6 @@ gets it first.
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import socket
@@ -34,7 +33,7 @@ from seriatim.kernel.fields import to_stored
 from seriatim.kernel.operators.fault import FaultKind
 from seriatim.pipeline.declared.error_class import FaultKinds
 from seriatim.pipeline.declared.work_limits import Limits
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.runtime.processes.worker_process import REFUSED, Orders
 from seriatim.runtime.regional.place import RegionalPlace
 from seriatim.runtime.stop_signal import Stop
@@ -45,7 +44,6 @@ __all__ = ["Supervisor"]
 
 _Result = TypeVar("_Result")
 
-_LOG = logging.getLogger("seriatim.worker")
 _MOST_PROCESSES = 256
 _LOOK_S = 0.1
 #: A process that has lived this long may be replaced at once; others after growing pauses.
@@ -239,12 +237,7 @@ class Supervisor:
             FAILURES.look()
             for one in workers.values():
                 if (why := self._frozen(one)) is not None:
-                    _LOG.error(
-                        "process %d is frozen, and is killed: %s",
-                        one.process.pid,
-                        why,
-                        extra=fields("process_frozen", pid=one.process.pid, error=why),
-                    )
+                    LOG.error("process_frozen", pid=one.process.pid, error=why)
                     one.process.kill()
             self._looked = time.monotonic()
             return
@@ -264,12 +257,7 @@ class Supervisor:
                 what = f"a worker process couldn't {'go on' if has_worked else 'begin'}: see above"
                 raise (kind if kind in (UsageError, BoxMigrated) else EnvironmentProblem)(what)
         MEASURES.count(Measure.REPLACED, "")
-        _LOG.error(
-            "process %d %s, and is replaced",
-            worker.process.pid,
-            _ending(code),
-            extra=fields("process_replaced", pid=worker.process.pid, code=code),
-        )
+        LOG.error("process_replaced", pid=worker.process.pid, code=code, _ended=_ending(code))
         lived = time.monotonic() - worker.began
         failures = 0 if lived > _SETTLED_S else worker.failures + 1
         if failures > 1:
@@ -360,11 +348,11 @@ class Supervisor:
                     done = does(session)
             except Unavailable as error:
                 if time.monotonic() > until:
-                    _LOG.error("%s: %s", failed, error, extra=fields("end_not_recorded", error=str(error)))
+                    LOG.error("end_not_recorded", error=error, _failed=failed)
                     return None
                 self._stop.wait(_LOOK_S)
             except SeriatimError as error:
-                _LOG.error("%s: %s", failed, error, extra=fields("end_not_recorded", error=str(error)))
+                LOG.error("end_not_recorded", error=error, _failed=failed)
                 return None
             else:
                 return done

@@ -11,12 +11,11 @@ from seriatim.box.box import MessageBox
 from seriatim.box.links.bell import await_work
 from seriatim.box.links.transmission import Roads, transmit
 from seriatim.errors import BoxDisabled, EnvironmentProblem, SeriatimError, Unavailable
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.runtime.stop_signal import Stop
 
 __all__ = ["Transmitter", "TransmitterThread"]
 
-_LOG = logging.getLogger("seriatim.link")
 #: The interval at which other boxes are asked while nothing waits here, seconds.
 _ASK_S = 1.0
 #: The pause after a failure, and without a link; a role that isn't the owner looks again later, seconds.
@@ -91,7 +90,7 @@ class Transmitter:
 
     def _tell(self, level: int, error: SeriatimError) -> None:
         if str(error) != self._told:
-            _LOG.log(level, "nothing is transmitted: %s", error, extra=fields("not_transmitted", error=str(error)))
+            LOG.log(level, "not_transmitted", error=error)
         self._told = str(error)
 
 

@@ -6,20 +6,18 @@ not. In the end the journal decides: a completion counts only under the present 
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from seriatim.errors import LeaseLost, SeriatimError, Unavailable
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Claim
 
 __all__ = ["ClaimKeeper", "HeldClaim"]
 
-_LOG = logging.getLogger("seriatim.worker")
 _LOOK_S = 1.0
 
 
@@ -110,21 +108,14 @@ class ClaimKeeper(threading.Thread):
     def is_away(self, error: Unavailable) -> None:
         """Note that the journal can't be reached; it is logged once."""
         if not self._why:
-            _LOG.error(
-                "queue %r: nobody works, because the journal is away: %s", self._queue, error,
-                extra=fields("journal_away", queue=self._queue, error=str(error)),
-            )  # fmt: skip
+            LOG.error("journal_away", queue=self._queue, error=error)
         self._why = str(error)
 
     def is_back(self) -> None:
         """Note that the journal has answered."""
         if self._why:
             self._why = ""
-            _LOG.warning(
-                "queue %r: the journal is back, and the work goes on",
-                self._queue,
-                extra=fields("journal_back", queue=self._queue),
-            )
+            LOG.warning("journal_back", queue=self._queue)
 
     def end(self) -> None:
         """Stop renewing."""
@@ -144,10 +135,7 @@ class ClaimKeeper(threading.Thread):
                 self._tell(error)
 
     def _tell(self, error: Exception) -> None:
-        _LOG.warning(
-            "the claims of queue %r couldn't be renewed: %s", self._queue, error,
-            extra=fields("claims_not_renewed", queue=self._queue, error=str(error)),
-        )  # fmt: skip
+        LOG.warning("claims_not_renewed", queue=self._queue, error=error)
 
     def _watch(self) -> None:
         """End claims that weren't renewed in time, whatever the heartbeat does."""

@@ -6,7 +6,6 @@ transaction.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
@@ -23,7 +22,7 @@ from seriatim.box.postgres.translate import translated
 from seriatim.box.workers.copies import CopyEnd, end, known, set_aside
 from seriatim.errors import SeriatimError, Unavailable
 from seriatim.kernel.regions.claims import EntryState, JournalAnswer
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.message import Received
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import ClaimAnswer, WantedMessage, digest_of
@@ -35,7 +34,6 @@ from seriatim.runtime.workers.turn import TransactionalTurns, measure
 __all__ = ["Intake", "TakenSession"]
 
 _Answer = TypeVar("_Answer")
-_LOG = logging.getLogger("seriatim.worker")
 #: The most sessions of the next call, if no taken copy is to be handled.
 _MOST_SESSIONS = 64
 #: The longest pause between requests for a suspended session, as a multiple of the usual pause; it grows from request to request.
@@ -149,14 +147,14 @@ class Intake:
         with self.box.session() as session, translated(session.access.place):
             is_done = set_aside(session.transaction, of, reason, worker, what=what)
         if is_done:
-            _LOG.error(
-                "queue %r, session %r: message %s is set aside in region %s: %s", self.queue, message.group, message.message_id,
-                self.region, reason,
-                extra=fields(
-                    "copy_set_aside", queue=self.queue, group=message.group, message_id=message.message_id, region=self.region,
-                    why=reason,
-                ),
-            )  # fmt: skip
+            LOG.error(
+                "copy_set_aside",
+                queue=self.queue,
+                group=message.group,
+                message_id=message.message_id,
+                region=self.region,
+                why=reason,
+            )
 
     def pause_us(self, session: str, again: int | None, *, grows: bool) -> int:
         """Return the pause before the next request for a session, microseconds."""
@@ -207,10 +205,7 @@ class Intake:
 
     def is_not_ended(self, error: SeriatimError) -> None:
         """Log that copies couldn't be completed in the box; they are handed out again, and found to be over."""
-        _LOG.warning(
-            "queue %r: what is done couldn't be completed in the box of region %s: %s", self.queue, self.region, error,
-            extra=fields("copies_not_completed", queue=self.queue, region=self.region, error=str(error)),
-        )  # fmt: skip
+        LOG.warning("copies_not_completed", queue=self.queue, region=self.region, error=error)
 
     def _leased(
         self, turns: TransactionalTurns, wait_s: float, limit: int | None

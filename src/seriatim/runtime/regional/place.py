@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,14 +9,13 @@ from typing import Any
 from seriatim.box.box import MessageBox
 from seriatim.errors import EnvironmentProblem, Unavailable
 from seriatim.pipeline.declared.work_limits import Limits
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.regions.regions import Regions
 from seriatim.runtime.regional.worker import RegionalWorker
 from seriatim.runtime.stop_signal import Stop
 
 __all__ = ["RegionalPlace", "box_patiently", "workers_patiently"]
 
-_LOG = logging.getLogger("seriatim.worker")
 _PAUSE_S = 1.0
 
 
@@ -67,7 +65,5 @@ def workers_patiently(
 
 def _told(doing: str, error: Exception, before: str) -> str:
     if str(error) != before:
-        _LOG.warning(
-            "%s can't be reached, and is waited for: %s", doing, error, extra=fields("region_awaited", error=str(error))
-        )
+        LOG.warning("region_awaited", error=error, _doing=doing)
     return str(error)

@@ -26,7 +26,7 @@ from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
 from seriatim.kernel.operators.fault import FaultKind
 from seriatim.kernel.regions.claims import EntryState
 from seriatim.kernel.values.time import seconds
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.message import Message, Received
 from seriatim.regions.handler_transaction import HandlerTransaction, key_of
 from seriatim.regions.journal.values import Claim
@@ -44,7 +44,6 @@ from seriatim.runtime.workers.turns_with_leases import TurnsWithLeases
 __all__ = ["RegionalTurns", "result_id"]
 
 _Answer = TypeVar("_Answer")
-_LOG = logging.getLogger("seriatim.worker")
 #: A transaction that collides, or can't reach the journal, is repeated after a pause, as long as the claim lasts.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0
 #: How often a handler with a mistake in its own code is called.
@@ -135,12 +134,9 @@ class _Run:
         try:
             self._run()
         except LeaseLost as error:
-            _LOG.error(
-                "%s: %s", self._turns.worker, error,
-                extra=fields(
-                    "claim_lost", worker=self._turns.worker, queue=self._turns.queue, group=self._session, error=str(error)
-                ),
-            )  # fmt: skip
+            LOG.error(
+                "claim_lost", worker=self._turns.worker, queue=self._turns.queue, group=self._session, error=error
+            )
             self._held.lost.set()
         except HandlerStopped:
             pass
@@ -197,10 +193,7 @@ class _Run:
 
     def _tell(self, error: Unavailable) -> None:
         if not self._told_away:
-            _LOG.info(
-                "%s: the handler is called again: %s", self._turns.worker, error,
-                extra=fields("handler_called_again", worker=self._turns.worker, queue=self._turns.queue, error=str(error)),
-            )  # fmt: skip
+            LOG.info("handler_called_again", worker=self._turns.worker, queue=self._turns.queue, error=error)
         self._told_away = True
 
     def _once(self, part: Sequence[Received]) -> tuple[int, int | None]:
@@ -286,15 +279,19 @@ class _Run:
             "the session goes on without it" if goes_on else "the session stands in both regions"
         )  # fmt: skip
         message = self._left[0]
-        _LOG.log(
+        LOG.log(
             logging.WARNING if entry == EntryState.PENDING else logging.ERROR,
-            "%s: queue %r, session %r, number %d: %s: %s; %s",
-            self._turns.worker, self._turns.queue, self._session, claim.first, fault.error_class, fault.error, then,
-            extra=fields(
-                "regional_failure", worker=self._turns.worker, queue=self._turns.queue, group=self._session,
-                message_id=message.message_id, number=claim.first, kind=str(fault.kind), error=fault.error, then=then,
-            ),
-        )  # fmt: skip
+            "regional_failure",
+            worker=self._turns.worker,
+            queue=self._turns.queue,
+            group=self._session,
+            message_id=message.message_id,
+            number=claim.first,
+            kind=str(fault.kind),
+            error=fault.error,
+            then=then,
+            _error_class=fault.error_class,
+        )
         if goes_on:
             self._through = claim.first
             self._aside = f"{fault.error_class}: {fault.error}", replace(fault, is_dead=True)

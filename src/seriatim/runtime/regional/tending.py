@@ -7,20 +7,18 @@ while a process runs in only one of them.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
 
 from seriatim.errors import SeriatimError
 from seriatim.pipeline.text.counted import counted
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.regions.outbox import Copied
 from seriatim.regions.regions import Regions
 
 __all__ = ["TendingThread", "tend_until"]
 
-_LOG = logging.getLogger("seriatim.regions")
 #: Between two rounds.
 _EVERY_S = 1.0
 #: After a round that is refused, such as where the definitions are missing.
@@ -90,10 +88,13 @@ class TendingThread:
     def _tell(self, copied: Copied) -> None:
         self._why.pop("", None)
         if copied.sent or copied.copied or copied.over:
-            _LOG.info(
-                "region %s: %s copied to the other region, %d over", copied.region, counted(copied.copied, "message"), copied.over,
-                extra=fields("region_copied", region=copied.region, copied=copied.copied, over=copied.over),
-            )  # fmt: skip
+            LOG.info(
+                "region_copied",
+                region=copied.region,
+                copied=copied.copied,
+                over=copied.over,
+                _counted=counted(copied.copied, "message"),
+            )
         if copied.why is None:
             self._why.pop(copied.region, None)
         else:
@@ -102,5 +103,5 @@ class TendingThread:
     def _warn(self, region: str, text: str, why: object) -> None:
         """Log why something waits, once."""
         if self._why.get(region) != str(why):
-            _LOG.warning("%s", text, extra=fields("region_not_tended", region=region or None, error=str(why)))
+            LOG.warning("region_not_tended", region=region or None, error=why, _text=text)
         self._why[region] = str(why)

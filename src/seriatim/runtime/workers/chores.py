@@ -14,11 +14,10 @@ from seriatim.box.postgres.translate import translated
 from seriatim.box.tick import tick
 from seriatim.box.workers.chore import ChoreTaken, alone
 from seriatim.errors import EnvironmentProblem, SeriatimError
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 
 __all__ = ["Chores"]
 
-_LOG = logging.getLogger("seriatim.worker")
 _PERIOD_S = 60.0
 #: How often a process looks for bulk operations without a worker.
 _BULK_S = 5.0
@@ -85,5 +84,5 @@ class Chores:
 
     def _tell(self, chore: str, level: int, text: str) -> None:
         if text != self._told.get(chore):
-            _LOG.log(level, "%s", text, extra=fields("chore_failed", error=text))
+            LOG.log(level, "chore_failed", error=text)
         self._told[chore] = text

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Sequence
 
 from seriatim.box.session import Session
 from seriatim.kernel.dialog import END_DIALOG, ERROR
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.message import Dialog, Received
 
 __all__ = ["end_sides", "ends_dialog"]
-
-_LOG = logging.getLogger("seriatim.worker")
 
 
 def ends_dialog(message: Received) -> bool:
@@ -34,11 +31,11 @@ def end_sides(session: Session, messages: Sequence[Received], named: Callable[[s
 
 def _log(dialog: Dialog, body: bytes) -> None:
     ending = json.loads(body)
-    _LOG.warning(
-        "the dialog %s of %r with %r has failed: %s, %s", dialog.handle, dialog.service, dialog.far_service,
-        ending["code"], ending["text"],
-        extra=fields(
-            "dialog_failed", dialog=str(dialog.handle), service=dialog.service, far_service=dialog.far_service,
-            code=ending["code"],
-        ),
-    )  # fmt: skip
+    LOG.warning(
+        "dialog_failed",
+        dialog=str(dialog.handle),
+        service=dialog.service,
+        far_service=dialog.far_service,
+        code=ending["code"],
+        _text=ending["text"],
+    )

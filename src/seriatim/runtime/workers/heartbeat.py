@@ -5,7 +5,6 @@ It has a thread of its own, because the database may be away, and a connection a
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import socket
@@ -23,12 +22,11 @@ from seriatim.box.views.clocks import ahead_s, apart
 from seriatim.box.workers.heartbeat import Process, Report, WorkerOrders, beat, forget
 from seriatim.box.workers.judge import judging
 from seriatim.errors import SeriatimError, Unavailable
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.runtime.workers.scoreboard import Scoreboard
 
 __all__ = ["Heartbeat", "Member", "Reporting"]
 
-_LOG = logging.getLogger("seriatim.worker")
 _PERIOD_S = 5.0
 #: The pause after a change, so that the new values are reported soon, seconds.
 _SOON_S = 0.5
@@ -119,7 +117,7 @@ class Heartbeat:
         except SeriatimError as error:  # the role may not, as a rule
             self._tell(str(error))
         except Exception:  # noqa: BLE001 -- whatever it is, the workers go on
-            _LOG.exception("a heartbeat failed", extra=fields("heartbeat_failed"))
+            LOG.exception("heartbeat_failed")
         changed = [member.obey(answers[member.queue]) for member in members if member.queue in answers]
         for answered in members.values():
             answered.set()
@@ -132,11 +130,11 @@ class Heartbeat:
             return
         self._clock_seen = now
         if (seconds := apart(ahead_s(transaction))) is not None:
-            _LOG.warning("%s; the box goes by the database's", seconds, extra=fields("clocks_apart"))
+            LOG.warning("clocks_apart", _seconds=seconds)
 
     def _tell(self, text: str) -> None:
         if text != self._told:
-            _LOG.warning("no heartbeat: %s", text, extra=fields("no_heartbeat", error=text))
+            LOG.warning("no_heartbeat", error=text)
         self._told = text
 
 

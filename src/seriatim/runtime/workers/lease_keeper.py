@@ -6,7 +6,6 @@ be renewed in time: a second thread checks that, because a heartbeat may hang fo
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -19,11 +18,10 @@ from seriatim.box.measures import MEASURES, Measure
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.errors import SeriatimError
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 
 __all__ = ["LeaseKeeper"]
 
-_LOG = logging.getLogger("seriatim.worker")
 #: The interval of looks for expired leases; with a shorter heartbeat that, seconds.
 _LOOK_S = 1.0
 
@@ -83,18 +81,9 @@ class LeaseKeeper(threading.Thread):
             except SeriatimError as error:
                 if self._ended.is_set():
                     return  # the worker ended meanwhile, and its box may be closed
-                _LOG.warning(
-                    "the leases of queue %r couldn't be renewed: %s",
-                    self._queue,
-                    error,
-                    extra=fields("leases_not_renewed", queue=self._queue, error=str(error)),
-                )
-            except Exception:  # noqa: BLE001 -- whatever it is, the next heartbeat may do
-                _LOG.exception(
-                    "the leases of queue %r couldn't be renewed",
-                    self._queue,
-                    extra=fields("leases_not_renewed", queue=self._queue),
-                )
+                LOG.warning("leases_not_renewed", queue=self._queue, error=error)
+            except Exception as error:  # noqa: BLE001 -- whatever it is, the next heartbeat may do
+                LOG.exception("leases_not_renewed", queue=self._queue, error=error)
 
     def _watch(self) -> None:
         """Find leases that weren't renewed in time, whatever the heartbeat does."""
@@ -131,8 +120,10 @@ class LeaseKeeper(threading.Thread):
     def _tell(self, lease: HeldLease) -> None:
         lease.lost.set()
         MEASURES.count(Measure.LEASES_LOST, lease.queue.declared.name)
-        _LOG.error(
-            "%s",
-            lease.error(),
-            extra=fields("lease_lost", queue=lease.queue.declared.name, group=lease.delivery.group, lease=lease.token),
+        LOG.error(
+            "lease_lost",
+            queue=lease.queue.declared.name,
+            group=lease.delivery.group,
+            lease=lease.token,
+            _error=lease.error(),
         )

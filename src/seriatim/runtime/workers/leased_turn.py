@@ -6,7 +6,6 @@ transaction that records the fault.
 
 from __future__ import annotations
 
-import logging
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from seriatim.box.workers.leased_session import LeasedSession
 from seriatim.box.workers.steps import TurnEnded, refusal
 from seriatim.errors import BoxMigrated, LeaseLost, Postpone, SeriatimError, Unavailable, UsageError
 from seriatim.kernel.operators.fault import FaultKind
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.runtime.workers.coroutines import HandlerStopped
 from seriatim.runtime.workers.handler_time import HandlerTime
 from seriatim.runtime.workers.handlers import Handler, answered, called
@@ -33,8 +32,6 @@ from seriatim.runtime.workers.turn import LONG_S, measure
 from seriatim.runtime.workers.turns_with_leases import TurnsWithLeases
 
 __all__ = ["LeasedTurns"]
-
-_LOG = logging.getLogger("seriatim.worker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +53,8 @@ class LeasedTurns(TurnsWithLeases):
             try:
                 turn.run()
             except LeaseLost as error:
-                _LOG.error(
-                    "%s: %s",
-                    self.worker,
-                    error,
-                    extra=fields("turn_lost_lease", worker=self.worker, queue=self.queue, group=lease.delivery.group),
+                LOG.error(
+                    "turn_lost_lease", worker=self.worker, queue=self.queue, group=lease.delivery.group, _error=error
                 )
             except HandlerStopped:
                 self._give_back(lease)
@@ -108,19 +102,13 @@ class LeasedTurns(TurnsWithLeases):
             with self.turns.box.session() as session:
                 give_back(session.transaction, self.turns.queue, lease.token)
         except SeriatimError as error:
-            _LOG.warning(
-                "%s: the lease %d couldn't be given back, and runs out: %s",
-                self.worker,
-                lease.token,
-                error,
-                extra=fields(
-                    "lease_not_given_back",
-                    worker=self.worker,
-                    queue=self.queue,
-                    group=lease.delivery.group,
-                    lease=lease.token,
-                    error=str(error),
-                ),
+            LOG.warning(
+                "lease_not_given_back",
+                worker=self.worker,
+                queue=self.queue,
+                group=lease.delivery.group,
+                lease=lease.token,
+                error=error,
             )
 
 

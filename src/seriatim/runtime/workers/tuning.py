@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from seriatim.box.definitions.queue_settings import QueueSettings
 from seriatim.box.workers.heartbeat import Report, WorkerOrders
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.runtime.workers.obeyed import Obeyed, obeyed
 from seriatim.runtime.workers.rate_limit import RateLimit
 from seriatim.runtime.workers.scoreboard import Work
 
 __all__ = ["Tuning"]
-
-_LOG = logging.getLogger("seriatim.worker")
 
 
 class Tuning:
@@ -38,12 +35,7 @@ class Tuning:
             self.rate_limit.change(self.now.rate, self.now.run_length)
         if answer.settings != self._told:
             self._told = answer.settings
-            _LOG.info(
-                "queue %r: this process obeys the settings: %s",
-                self.queue,
-                answer.settings,
-                extra=fields("settings_obeyed", queue=self.queue),
-            )
+            LOG.info("settings_obeyed", queue=self.queue, _settings=answer.settings)
         return True
 
     def report(self, threads: int, works: Sequence[Work]) -> Report:

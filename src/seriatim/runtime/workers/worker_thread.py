@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import threading
 from typing import Protocol
 
 from seriatim.box.measures import MEASURES, Measure
 from seriatim.errors import ActionRefused, DeploymentError, EnvironmentProblem, SeriatimError, Unavailable, UsageError
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.runtime.workers.idleness import Idleness
 from seriatim.runtime.workers.late_turn import LateTurn
 from seriatim.runtime.workers.rate_limit import RateLimit
@@ -17,7 +16,6 @@ from seriatim.runtime.workers.scoreboard import Slot
 
 __all__ = ["Turns", "WorkerThread"]
 
-_LOG = logging.getLogger("seriatim.worker")
 #: The interval at which a waiting thread looks for work without a notification: for a group whose worker died, seconds.
 _WAIT_S = 0.7
 _SHORT_NAP_S, _LONG_NAP_S, _OFF_NAP_S = 0.1, 5.0, 0.5
@@ -112,15 +110,18 @@ class WorkerThread(threading.Thread):
         if self._idleness is not None:  # until now other threads couldn't get its messages
             self._idleness.worked()
         work = late.work
-        _LOG.error(
-            "%s: a turn of queue %r, group %r took longer than %g s",
-            self.name, work.queue, work.group, self._turns.turn_limit_s,
-            extra=fields("turn_too_long", worker=self.name, queue=work.queue, group=work.group, seconds=late.since),
-        )  # fmt: skip
+        LOG.error(
+            "turn_too_long",
+            worker=self.name,
+            queue=work.queue,
+            group=work.group,
+            seconds=late.since,
+            _limit_s=self._turns.turn_limit_s,
+        )
 
     def _tell_not_ended(self, late: LateTurn, text: str) -> None:
         if text != late.told:
-            _LOG.warning("%s: %s", self.name, text, extra=fields("turn_not_ended", worker=self.name, error=text))
+            LOG.warning("turn_not_ended", worker=self.name, error=text)
             late.told = text
 
     def leave(self) -> None:
@@ -151,11 +152,7 @@ class WorkerThread(threading.Thread):
                 self.error = error
                 self._stop_asked.set()
             except Exception:  # noqa: BLE001 -- whatever it is, the next turn may do
-                _LOG.exception(
-                    "%s: a turn failed",
-                    self.name,
-                    extra=fields("turn_failed", worker=self.name, queue=self._turns.queue),
-                )
+                LOG.exception("turn_failed", worker=self.name, queue=self._turns.queue)
                 self._nap(None)
         if self.is_leaving and self._idleness is not None:
             self._idleness.leaves(self)
@@ -193,10 +190,5 @@ class WorkerThread(threading.Thread):
 
     def _tell(self, text: str) -> None:
         if text != self._told:
-            _LOG.warning(
-                "%s: %s",
-                self.name,
-                text,
-                extra=fields("worker_waits", worker=self.name, queue=self._turns.queue, error=text),
-            )
+            LOG.warning("worker_waits", worker=self.name, queue=self._turns.queue, error=text)
             self._told = text

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import atexit
 import json
-import logging
 import shutil
 import tempfile
 import threading
@@ -27,7 +26,7 @@ from py4j.protocol import Py4JError
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.spark.control.due import Due, metrics, told_by
 from seriatim.spark.control.source import FIRST_OFFSET, FORMAT, ControlFormat, Controlled
 from seriatim.spark.session import versions
@@ -39,7 +38,6 @@ _METRICS = "seriatim due "
 _ASK_S = 0.5
 #: How often in a row a request may fail before the session counts as gone.
 _FAILURES = 20
-_logger = logging.getLogger("seriatim.spark")
 _clocks: WeakKeyDictionary[SparkSession, _Clock] = WeakKeyDictionary()
 _lock = threading.Lock()
 
@@ -139,13 +137,9 @@ class _Listener:
             for of, by, due in self._clock.take_in(json.loads(event.progress().json())):
                 due.write(of.due_file(by))
         except (Py4JError, ConnectionError):
-            _logger.debug(
-                "Spark has ended", exc_info=True, extra=fields("spark_ended")
-            )  # the caller that waits for the query reports it
+            LOG.debug("spark_ended", exc_info=True)  # the caller that waits for the query reports it
         except OSError:
-            _logger.exception(
-                "time-outs may fire late: what is due can't be told to Spark", extra=fields("due_not_told")
-            )
+            LOG.exception("due_not_told")
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802 -- Spark's name
         """Implements Spark's interface."""
@@ -211,9 +205,9 @@ def _ask(session: SparkSession, clock: _Clock) -> None:
         try:
             _ask_once(session, clock, seen)
             failures = 0
-        except Exception:  # gRPC raises whatever broke the connection
+        except Exception:  # noqa: BLE001 -- gRPC raises whatever broke the connection
             failures += 1
-            _logger.debug("what is due can't be told to Spark", exc_info=True, extra=fields("due_not_told"))
+            LOG.debug("due_not_told", exc_info=True)
 
 
 def _ask_once(session: SparkSession, clock: _Clock, seen: dict[str, int]) -> None:

@@ -7,7 +7,6 @@ the line is in the log before the action returns. See `docs/decisions/0077-what-
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,11 +20,10 @@ from seriatim.kernel.groups.policy import BestEffort, Standard
 from seriatim.kernel.operators.held_groups import missing_numbers
 from seriatim.kernel.values.outcome import Disposition
 from seriatim.pipeline.declared.queue import Queue
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 
 __all__ = ["LeftOut", "Share", "counting"]
 
-_LOG = logging.getLogger("seriatim.spark")
 
 #: The counts of a bucket: its messages by disposition, its groups that hold some, and the first of these groups: queue, key, its first
 #: run of missing numbers.
@@ -83,7 +81,7 @@ class LeftOut:
         if len(self._calls) >= self.partitions:
             self._told = True
             if line := self.line():
-                _LOG.warning("%s", line, extra=fields("rows_left_out"))
+                LOG.warning("rows_left_out", _line=line)
             for counted in (self._calls, self._of_attempts, self._shares):
                 counted.clear()  # Spark never forgets an accumulator
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 
 from pyspark.errors import PySparkException
@@ -10,12 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from seriatim.errors import EnvironmentProblem
-from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.event_log import LOG
 from seriatim.spark.session import versions
 
 __all__ = ["arrow_schema", "make_ready", "use_this_python", "warn_of_empty_partitions"]
 
-_LOG = logging.getLogger("seriatim.spark")
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -44,12 +42,13 @@ def warn_of_empty_partitions(session: SparkSession, buckets: int) -> None:
     """Warn of partitions beyond the buckets: they stay empty, and each commits a state store with every batch."""
     partitions = int(session.conf.get(_PARTITIONS) or 0)
     if partitions > buckets:
-        _LOG.warning(
-            "%d partitions for %d buckets: %d stay empty, and cost time in every batch; set %s to the number of your cores before"
-            " the first start: the checkpoint keeps it",
-            partitions, buckets, partitions - buckets, _PARTITIONS,
-            extra=fields("empty_partitions", partitions=partitions, buckets=buckets),
-        )  # fmt: skip
+        LOG.warning(
+            "empty_partitions",
+            partitions=partitions,
+            buckets=buckets,
+            _empty=partitions - buckets,
+            _setting=_PARTITIONS,
+        )
 
 
 def use_this_python(session: SparkSession) -> None:
