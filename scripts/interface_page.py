@@ -24,13 +24,14 @@ names do is in their docstrings and in the other pages of the reference; [messag
 def page() -> str:
     """The page."""
     parts = [HEAD]
-    for title, names in _modules():
+    for title, names in modules():
         lines = [line for name, thing in names for line in _described(name, thing)]
         parts.append(f"## `{title}`\n\n```text\n" + "\n".join(lines) + "\n```\n")
     return "\n".join(parts)
 
 
-def _modules() -> Iterator[tuple[str, list[tuple[str, Any]]]]:
+def modules() -> Iterator[tuple[str, list[tuple[str, Any]]]]:
+    """The public modules, each with its names."""
     yield "seriatim", [(name, getattr(seriatim, name)) for name in sorted(seriatim.__all__)]
     for module in (spark, testing):
         yield module.__name__, [(name, getattr(module, name)) for name in sorted(module.__all__)]

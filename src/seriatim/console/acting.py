@@ -52,9 +52,8 @@ _ANSWER_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What was done: `told`, in words; `back`, the parts of the address of the page that shows it, and its query.
-
-    `wakes`: whether there is work on bulk operations now.
+    """What was done: `told`, in words; `back`, the parts of the address of the page that shows it, and its query. `wakes`: whether there is
+    work on bulk operations now.
     """
 
     told: str
@@ -65,7 +64,6 @@ class Done:
 
 
 def role_of(action: str) -> str:
-    """The role that an action needs."""
     if action in _NAMED:
         return _NAMED[action][0]
     if action in ON_GROUPS:
@@ -126,7 +124,6 @@ def _on_bulk(box: MessageBox, actor: Actor, action: str, form: Mapping[str, str]
 
 
 def _allowed(actor: Actor, role: str, form: Mapping[str, str], *, reads_only: bool) -> dict[str, str]:
-    """The actor and the reason, if the actor may act."""
     if reads_only:
         raise Refusal(403, "this console is read-only, and nothing was done", "start one without --read-only")
     if role not in actor.roles:
@@ -272,8 +269,6 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """What an action on many has done."""
-
     preview: Preview
     done: int
     refused: list[tuple[str, str, str]]
@@ -286,7 +281,6 @@ class Many:
 
 
 def lot_of(what: str, action: str) -> Lot:
-    """What many are acted on."""
     lot = _LOTS.get(what)
     if lot is None or action not in lot.roles:
         raise Refusal(400, f"there is no action {shown(action, 60)} on many {shown(what, 60)}")
@@ -414,7 +408,6 @@ _LOTS = {
 
 
 def told(done: Many) -> str:
-    """What was done to many, in a sentence."""
     action, noun = done.preview.action, done.preview.lot.noun
     verb = VERBS[Action(action)].button if noun == "group" else action.replace("_", " ").capitalize()
     return f"{verb}: {counted(done.done, noun)}"

@@ -11,9 +11,8 @@ __all__ = ["costs_of"]
 
 
 def costs_of(action: Action, view: Any, blocks: Any) -> str:
-    """What an action takes away from a group (its view, and the message that stopped it), for people to read before they confirm.
-
-    Empty: nothing is lost by it, and one button does it.
+    """What an action takes away from a group (its view, and the message that stopped it), for people to read before they confirm. Empty:
+    nothing is lost by it, and one button does it.
     """
     message = "The message that stopped it"
     if blocks is not None:

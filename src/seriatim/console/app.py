@@ -62,7 +62,6 @@ def create_app(
     reads_only: bool = False,
     pipelines: Sequence[Path] = (),
 ) -> Starlette:
-    """The console of a box."""
     if prefix and (
         not prefix.startswith("/") or prefix.endswith("/") or "//" in prefix or "?" in prefix or "#" in prefix
     ):
@@ -89,8 +88,6 @@ def create_app(
 
 
 class _Console:
-    """What answers requests."""
-
     def __init__(
         self, box: MessageBox, identify: Identify, prefix: str, rules: Rules, pipelines: Pipelines, *, reads_only: bool
     ) -> None:
@@ -168,7 +165,6 @@ class _Console:
         return await self._routed(request, parts, actor, wants_json=self._wants_json(request))
 
     def _failed(self, request: Request, error: Exception) -> Response:
-        """The answer to a request that ended with an error."""
         headers = {}
         match error:
             case Unknown():
@@ -304,7 +300,6 @@ class _Console:
 
     @staticmethod
     def _parts_of(page: Page, asked: Asked) -> list[str]:
-        """The parts of the address at which a page was asked for."""
         for path in page.paths:
             names = [one[1:-1] for one in path.split("/") if one.startswith("{")]
             if set(names) == set(asked.named):

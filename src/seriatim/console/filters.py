@@ -27,8 +27,6 @@ class WrongValue(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A filter above a list."""
-
     name: str
     label: str
     choices: Sequence[str] = ()
@@ -39,7 +37,6 @@ class Field:
 
 
 def check_queue(box: MessageBox, value: str) -> None:
-    """Check that a queue exists."""
     known = box.definitions().queues
     if value not in known:
         close = get_close_matches(value, known, 1)
@@ -52,7 +49,6 @@ QUEUE = Field("queue", "Queue", check=check_queue)
 
 
 def check_values(box: MessageBox, fields: Sequence[Field], query: Mapping[str, str]) -> None:
-    """Check the values of filters."""
     for one in fields:
         value = query.get(one.name)
         if not value:

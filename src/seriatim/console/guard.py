@@ -39,8 +39,6 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Which requests are let in."""
-
     #: The names by which the console may be called, besides those of this machine's loopback.
     hosts: Collection[str] = field(default_factory=frozenset)
     #: The origins, such as ``https://ops.example.org``, under which browsers see it.

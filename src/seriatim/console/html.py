@@ -53,7 +53,6 @@ def environment(now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Envi
 
 
 def _cell(value: object, now: Callable[[], datetime], longest: int = _LONGEST) -> Markup | str:
-    """The content of a cell."""
     if isinstance(value, datetime):
         return _time(value, now)
     text = in_line(shown_value(value))
@@ -172,8 +171,6 @@ def _indented(text: str) -> str:
 
 
 class _Number(str):
-    """A number as it was written."""
-
     __slots__ = ()
 
 

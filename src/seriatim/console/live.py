@@ -67,13 +67,9 @@ class Law:
 
 
 class Look(Generic[T]):
-    """One look at a box, which is repeated in a thread when it is asked for: no page waits long for it.
-
-    Args:
-        read: looks.
-        pause: how long it isn't repeated, in seconds, after it has taken so many.
-        moved: called where pages have not waited for it.
-        patience_s: how long a page waits for it.
+    """One look at a box, which is repeated in a thread when it is asked for: no page waits long for it. `read`: looks. `pause`: how long it
+    isn't repeated, in seconds, after it has taken so many. `moved`: called where pages have not waited for it. `patience_s`: how long a
+    page waits for it.
     """
 
     def __init__(
@@ -135,10 +131,8 @@ class Counted:
 
 
 class Looks:
-    """What the console has seen of a box since it was started; threads share it.
-
-    Counting costs time in proportion to the messages of a box. So no page waits long for it, and a count that takes long is repeated
-    so rarely that all of them take a hundredth of the time.
+    """What the console has seen of a box since it was started; threads share it. Counting costs time in proportion to the messages of a
+    box. So no page waits long for it, and a count that takes long is repeated so rarely that all of them take a hundredth of the time.
     """
 
     def __init__(self, box: MessageBox) -> None:
@@ -183,7 +177,6 @@ class Looks:
         return Counted(there, look.age_s, look.why)
 
     def standing(self, queue: str) -> Look[QueueStanding]:
-        """How a queue stands."""
         read = partial(queue_standing, self._box, queue)
         look = Look(read, lambda took: took * _SHARE if took > _STANDING_S else 0.0, self._moved, _STANDING_S)
         return self._standing.setdefault(queue, look).now()

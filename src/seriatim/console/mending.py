@@ -33,8 +33,6 @@ class OfGroup:
 
 @dataclass(frozen=True, slots=True)
 class Mending:
-    """What helps."""
-
     groups: Sequence[OfGroup] = field(default=())
     #: The queues in which it is faulted by itself, or waits for its next attempt.
     alone: Sequence[str] = field(default=())
@@ -45,7 +43,6 @@ class Mending:
 
 
 def mending_of(asked: Asked, message: Stored, places: Sequence[Placed]) -> Mending:
-    """What helps a message in its places, of that what the user may do."""
     if not (asked.may("mend") or asked.may("discard")):
         return Mending()
     found, alone = [], []

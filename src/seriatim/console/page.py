@@ -33,8 +33,6 @@ _ROWS, MOST_ROWS = 50, 1000
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a page is asked for."""
-
     box: MessageBox
     actor: Actor
     #: The parts of the path that have a name, decoded.
@@ -68,7 +66,6 @@ class Asked:
         return self.query.get(name) or None
 
     def number(self, name: str) -> int | None:
-        """A whole number of the query."""
         text = self.text(name)
         if text is None:
             return None
@@ -78,18 +75,14 @@ class Asked:
 
     @property
     def limit(self) -> int:
-        """The number of rows."""
         return max(1, min(self.number("limit") or _ROWS, MOST_ROWS))
 
     def chosen(self, *names: str) -> dict[str, str]:
-        """The values of the query that are there, of these names."""
         return {name: self.query[name] for name in names if self.query.get(name)}
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A list: a table with its rows."""
-
     table: Table[Any]
     rows: Sequence[Any]
     #: The name of the list, for those who hear it.
@@ -107,7 +100,6 @@ class Rows:
 
     @property
     def columns(self) -> Sequence[Column[Any]]:
-        """The columns that are shown: those in which a row has something."""
         return [one for one in self.table.shown if any(shown_value(one.seen(row)) for row in self.rows)]
 
     @property
@@ -118,8 +110,6 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a page shows."""
-
     twin: object
     title: str | None = None
     listing: Rows | None = None
@@ -129,8 +119,6 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page."""
-
     #: Its paths, without the first slash; ``{name}`` is one part. The first one is the page's address.
     paths: Sequence[str]
     title: str
@@ -149,10 +137,8 @@ class Page:
 
 
 def address(prefix: str, parts: Sequence[str], query: Mapping[str, object] | None = None, *, suffix: str = "") -> str:
-    """An address of the console. Each part is one segment, whatever is in it.
-
-    A last part that would end in ``.json`` is written so that it doesn't. Browsers take ``.`` and ``..`` for steps in the path, however
-    they are written: so these stand in the query.
+    """An address of the console. Each part is one segment, whatever is in it. A last part that would end in ``.json`` is written so that it
+    doesn't. Browsers take ``.`` and ``..`` for steps in the path, however they are written: so these stand in the query.
     """
     if any(one in (".", "..") for one in parts):
         names = {"groups": ("queue", "key"), "messages": ("id",), "pipelines": ("name", "of", "queue", "key")}.get(

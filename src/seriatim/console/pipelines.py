@@ -20,8 +20,6 @@ __all__ = ["Pipelines"]
 
 
 class Pipelines:
-    """The pipelines of a console."""
-
     def __init__(self, files: Sequence[Path] = ()) -> None:
         self._files: dict[str, Path] = {}
         self._roots: dict[str, Path] = {}
@@ -41,11 +39,9 @@ class Pipelines:
 
     @property
     def names(self) -> list[str]:
-        """Their names, sorted."""
         return sorted(self._files)
 
     def find(self, name: str) -> FoundPipeline:
-        """One of them, as it has run."""
         if name not in self._files:
             raise NotFound(f"there is no pipeline {shown(name, 80)}", remedy="the console knows those of --pipelines")
         need("spark")

@@ -15,8 +15,6 @@ _TYPED = ("reason", *(one.name for verb in VERBS.values() for one in verb.takes 
 
 
 class Rejected:
-    """A form that was refused."""
-
     def __init__(self, refusal: Refusal, form: Mapping[str, str]) -> None:
         self.status = refusal.status
         self.what = refusal.what

@@ -22,12 +22,10 @@ def seen_number(number: object, *facts: object) -> str:
 
 
 def token_of(seen: Iterable[str]) -> str:
-    """The token of many."""
     return "".join(seen)
 
 
 def tokens_in(token: str) -> set[str]:
-    """The tokens in the token of many."""
     try:
         base64.urlsafe_b64decode(token)
     except (binascii.Error, ValueError):

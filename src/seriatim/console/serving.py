@@ -66,9 +66,8 @@ def server_of(
     needs_token: bool = True,
     environment: Mapping[str, str] = os.environ,
 ) -> Server:
-    """A server of the console, which listens already.
-
-    A console that knows no users opens with a token, unless `needs_token` is false: then everybody who reaches it is the user who runs it.
+    """A server of the console, which listens already. A console that knows no users opens with a token, unless `needs_token` is false: then
+    everybody who reaches it is the user who runs it.
     """
     on_path = listen.startswith(_UNIX)
     host, port = ("", 0) if on_path else host_and_port(listen, "127.0.0.1:8470")
@@ -111,7 +110,6 @@ def server_of(
 
 
 def _token(environment: Mapping[str, str]) -> str:
-    """The token of a console: that of the environment, or one by chance."""
     given = environment.get(TOKEN)
     if given is None:
         return secrets.token_urlsafe(24)

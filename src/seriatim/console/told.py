@@ -18,15 +18,12 @@ __all__ = ["Told"]
 
 
 class Told:
-    """Answers monitors."""
-
     def __init__(self, box: MessageBox) -> None:
         self._box = box
         self._collector: Collector | None = None
         self._is_ready = Shared(self._answers)
 
     def metrics(self, accept: str) -> Response:
-        """The metrics of the box."""
         from seriatim.metrics.box_reading import BoxReading  # noqa: PLC0415 -- of an extra
         from seriatim.metrics.collector import Collector  # noqa: PLC0415
         from seriatim.metrics.server import metrics_of  # noqa: PLC0415

@@ -98,7 +98,6 @@ Identify = Callable[[Request], Actor | Awaitable[Actor]]
 
 
 def checked_roles(names: Iterable[str]) -> frozenset[str]:
-    """Return the roles with these names, and `see` if there is any."""
     found = frozenset(one.strip() for one in names if one.strip())
     for one in found:
         if one not in ROLES:
@@ -117,10 +116,8 @@ def everybody(roles: Collection[str] = tuple(ROLES), name: str | None = None) ->
 
 
 def by_token(token: str, cookie: str, roles: Collection[str] = tuple(ROLES), name: str | None = None) -> Identify:
-    """Who has the token is one user, by default the one that runs the console.
-
-    The token is in the query of the address that is opened (``?token=…``), from then on in a cookie, or in the header
-    ``Authorization: Bearer …`` of what is no browser.
+    """Who has the token is one user, by default the one that runs the console. The token is in the query of the address that is opened
+    (``?token=…``), from then on in a cookie, or in the header ``Authorization: Bearer …`` of what is no browser.
     """
     actor = Actor(name or getpass.getuser(), frozenset(roles))
 

@@ -41,8 +41,6 @@ CLOSED_KEPT_S = 1800
 
 
 class DialogState(StrEnum):
-    """The state of one side of a dialog."""
-
     STARTED_OUTBOUND = "SO"
     STARTED_INBOUND = "SI"
     CONVERSING = "CO"
@@ -87,12 +85,8 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The effect of a verb in a state.
-
-    Args:
-        becomes: the state afterwards.
-        tells: the resulting message: to the other side if the verb is this side's own, else to this side.
-        refusal: the reason for a refusal, in words; then nothing changes.
+    """The effect of a verb in a state. `becomes`: the state afterwards. `tells`: the resulting message: to the other side if the verb is
+    this side's own, else to this side. `refusal`: the reason for a refusal, in words; then nothing changes.
     """
 
     becomes: DialogState

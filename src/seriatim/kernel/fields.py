@@ -85,21 +85,17 @@ class Wrong(Exception):
         self.remedy, self._what, self._bare = remedy, what, bare
 
     def of(self, name: str, value: object) -> str:
-        """What is wrong with the value of a field."""
         if not self._what:
             return f"{name} can't be {shown(value)}"
         return self._what if self._bare else f"{name}: {self._what}"
 
     @property
     def says(self) -> bool:
-        """Whether it says more than that the value is wrong."""
         return bool(self._what)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """The kind of a field."""
-
     def check(self, value: Any) -> Any:
         """The value as the field keeps it; raises `Wrong`."""
         return value
@@ -109,11 +105,9 @@ class Kind:
         return {key: value}
 
     def restored(self, key: str, stored: Mapping[str, Any]) -> Any:
-        """The value of the entries that `stored` made."""
         return stored[key]
 
     def keys(self, key: str) -> tuple[str, ...]:
-        """The keys of these entries."""
         return (key,)
 
     def behind(self, inner: Row) -> str:
@@ -139,8 +133,6 @@ class Whole(Kind):
 
 @dataclass(frozen=True)
 class Number(Kind):
-    """A number."""
-
     least: float
     most: float
 
@@ -175,8 +167,6 @@ class Period(Kind):
 
 @dataclass(frozen=True)
 class Flagged(Kind):
-    """True or False."""
-
     def check(self, value: Any) -> Any:
         if not isinstance(value, bool):
             raise Wrong("True or False")
@@ -185,8 +175,6 @@ class Flagged(Kind):
 
 @dataclass(frozen=True)
 class Choice(Kind):
-    """One of a few words."""
-
     words: Collection[str]
 
     def check(self, value: Any) -> Any:
@@ -297,7 +285,6 @@ class Row:
 
     @property
     def is_required(self) -> bool:
-        """Whether the field has to be given."""
         return self.of.default is MISSING and self.of.default_factory is MISSING
 
     @property
@@ -319,7 +306,6 @@ def takes(
 
 
 def rows(kind: type[Declaration]) -> tuple[Row, ...]:
-    """The table of a declaration."""
     return _table(cast("Any", kind))
 
 

@@ -81,17 +81,9 @@ class Matcher:
         self.properties: Mapping[str, Type] = MappingProxyType({item.name: item.type for item in named})
 
     def matches(self, columns: Mapping[str, Values], n: int) -> tuple[Ints, Ints]:
-        """The filters that are TRUE for messages.
-
-        Args:
-            columns: at least `properties`, in the form for ``filter_eval.evaluate``.
-
-        Returns:
-            A pair for each filter that is TRUE for a message: the message's row, from 0, and the filter's number, both
-            int64; sorted by row, then filter; none twice.
-
-        Raises:
-            KeyError: a property has no column.
+        """The filters that are TRUE for messages. `columns`: at least `properties`, in the form for ``filter_eval.evaluate``. Returns A
+        pair for each filter that is TRUE for a message: the message's row, from 0, and the filter's number, both int64; sorted by row, then
+        filter; none twice. Raises `KeyError`: a property has no column.
         """
         if not self._filters:
             return empty_ints(), empty_ints()
@@ -144,7 +136,6 @@ class Matcher:
         return true
 
     def _try_each(self, messages: _Messages, rows: Ints, tried: Ints, rules: Ints, true: Bools) -> None:
-        """Set in `true` the pairs of `rules` that are TRUE."""
         for place, row, rule in zip(rules.tolist(), rows[rules].tolist(), tried[rules].tolist(), strict=True):
             true[place] = self._trials[rule].passes(messages.one(row))
 
@@ -202,7 +193,6 @@ class _Trial:
     constants: tuple[Any, ...] = ()
 
     def passes(self, message: _Message) -> bool:
-        """Whether it is TRUE for a message."""
         return self.shape is None or self.shape.function(message, self.constants) is True
 
 
@@ -235,8 +225,6 @@ class _Crowd:
 
 
 class _ShapeRules:
-    """The rules of one shape in a crowd."""
-
     def __init__(self, trials: Sequence[_Trial]) -> None:
         self.trials = trials
         self.shape = trials[0].shape
@@ -327,7 +315,6 @@ class _Messages:
         return {name: Values(values.values[rows], values.known[rows]) for name, values in named.items()}
 
     def one(self, row: int) -> _Message:
-        """One message's properties."""
         if (value := self._single.get(row)) is None:
             value = self._single[row] = _Message(self, row)
         return value

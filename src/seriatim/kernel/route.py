@@ -49,8 +49,6 @@ _COMPARED = 17
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """``property IN (values)``, with one value or more."""
-
     property: Property
     values: tuple[str | int | float | bool, ...]
 
@@ -65,7 +63,6 @@ class Rule:
 
 
 def rules(filters: Sequence[Expression]) -> list[Rule]:
-    """Rules for all filters; a filter is TRUE where one of its rules is."""
     terms = [(number, _terms(part)) for number, whole in enumerate(filters) for part in _alternatives(whole)]
     choices = [[(key, place) for place, term in enumerate(parts) if (key := _equality(term))] for _, parts in terms]
     # Of several equalities, the one that the fewest filters share leads to the fewest filters to try.

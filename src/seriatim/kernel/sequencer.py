@@ -49,8 +49,6 @@ Key = Any
 
 
 class Void(Enum):
-    """The class of `VOID`."""
-
     VOID = "VOID"
 
     def __repr__(self) -> str:
@@ -135,8 +133,6 @@ class Outcome:
 
 
 class _GroupFields(NamedTuple):
-    """The fields of a `GroupView`."""
-
     state: str
     next: int | None
     held: int
@@ -603,7 +599,6 @@ class Sequencer:
         return key, number, value
 
     def _bare(self, value: Any) -> bool:
-        """Whether a message has no number."""
         return self._numbers is not None and self._numbers.is_bare(value)
 
 

@@ -39,15 +39,9 @@ def tickets(position: Ints, last_number: int | Ints) -> Tickets:
 
 
 def stamp(following: Ints, location: Ints, order: Ints) -> tuple[Ints, Ints]:
-    """Give the messages of a batch their positions.
-
-    Args:
-        following: for each location the position of its next message.
-        location: the location of each message, a row of `following`.
-        order: the rows of the messages, sorted by location, and within a location in order of arrival.
-
-    Returns:
-        The position of each message, in the order of `location`; and `following` after the batch.
+    """Give the messages of a batch their positions. `following`: for each location the position of its next message. `location`: the
+    location of each message, a row of `following`. `order`: the rows of the messages, sorted by location, and within a location in order of
+    arrival. Returns the position of each message, in the order of `location`; and `following` after the batch.
     """
     sorted_locations = location[order]
     position = empty_ints(len(location))
@@ -56,15 +50,9 @@ def stamp(following: Ints, location: Ints, order: Ints) -> tuple[Ints, Ints]:
 
 
 def by_arrival(location: Ints, keys: Sequence[Ints]) -> tuple[Ints, tuple[int, int] | None]:
-    """Sort messages in order of arrival.
-
-    Args:
-        location: the location of each message, from 0.
-        keys: the keys of the order, the first key first; ascending.
-
-    Returns:
-        The rows sorted by location and then by the keys; and two rows that are equal in all keys, if there are
-        any: then the order is not total.
+    """Sort messages in order of arrival. `location`: the location of each message, from 0. `keys`: the keys of the order, the first key
+    first; ascending. Returns the rows sorted by location and then by the keys; and two rows that are equal in all keys, if there are any:
+    then the order is not total.
     """
     if not len(location):
         return empty_ints(), None

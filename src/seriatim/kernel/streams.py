@@ -64,8 +64,6 @@ class BatchKind(IntEnum):
 
 
 class StreamAnswer(IntEnum):
-    """The answer of a receiver for one stream of a batch."""
-
     THROUGH = 0
     WAIT = 1
     MISSING = 2

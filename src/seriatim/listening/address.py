@@ -16,7 +16,6 @@ _BACKLOG = 128
 
 
 def host_and_port(listen: str, example: str) -> tuple[str, int]:
-    """Host and port of an address such as ``127.0.0.1:8470``, ``[::1]:8470`` or ``:8470`` (every interface)."""
     host, colon, port = listen.rpartition(":")
     if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65535 or (":" in host and host[:1] != "["):
         raise UsageError(f"cannot listen at {shown(listen)}", remedy=f"HOST:PORT, such as {example}")

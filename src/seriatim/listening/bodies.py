@@ -32,7 +32,6 @@ class Gone(Exception):
 
 
 async def body_of(receive: Receive, *, length: int | None, most: int, silent_s: float = SILENT_S) -> bytearray:
-    """The body of a request."""
     if (length or 0) > most:
         raise RequestRefused(413, f"it has {length:,} bytes, and at most {most:,} are taken")
     body, end = bytearray(length or 0), 0
@@ -58,7 +57,6 @@ async def body_of(receive: Receive, *, length: int | None, most: int, silent_s: 
 async def answer(
     send: Send, status: int, kind: str, content: bytes | bytearray, headers: Mapping[str, str] | None = None
 ) -> None:
-    """Answer a request."""
     await _begin(send, status, kind, len(content), headers or {})
     view = memoryview(content)
     for at in range(0, len(view), _PIECE):
@@ -90,7 +88,6 @@ async def refuse(receive: Receive, send: Send, status: int, why: str) -> None:
 
 
 async def busy(_: Any, receive: Receive, send: Send) -> None:
-    """An application that has no time."""
     await refuse(receive, send, 503, "too many requests are in hand")
 
 

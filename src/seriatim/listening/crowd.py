@@ -14,8 +14,6 @@ __all__ = ["ConnectionState", "Crowd", "Visitor", "name_of"]
 
 
 class ConnectionState(Enum):
-    """The state of a connection."""
-
     BEGINS = "begins"  # a handshake, or the head of a request
     SENDS = "sends"  # the body of a request
     ANSWERED = "answered"
@@ -24,8 +22,6 @@ class ConnectionState(Enum):
 
 @dataclass(slots=True, eq=False)
 class Visitor:
-    """A connection."""
-
     address: str
     #: The time of the monotonic clock at which it was accepted.
     began: float

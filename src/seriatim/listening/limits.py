@@ -21,8 +21,6 @@ LARGEST_HEAD, IDLE_S = 16_384, 15.0
 
 @dataclass(frozen=True, slots=True)
 class ListenLimits:
-    """The limits of connections to a listening process."""
-
     #: Connections of unknown peers at once: at most a half of the files that the process may have open.
     connections: int = CONNECTIONS
     #: Connections of one address; for IPv6, of one network of 64 bits.

@@ -38,8 +38,6 @@ def _has_left(transport: asyncio.Transport) -> bool:
 
 
 class Protocol(H11Protocol):
-    """One connection."""
-
     def __init__(
         self,
         config: Config,
@@ -78,7 +76,6 @@ class Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take received data."""
         if self._visitor.state is ConnectionState.IDLE:
             self._await_head()
         self._has_begun = True
@@ -124,7 +121,6 @@ class Protocol(H11Protocol):
         self._unread = self.loop.call_later(self._limits.silent_s, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """It has taken it."""
         super().resume_writing()
         self._visitor.is_unread = False
         if self._unread is not None:

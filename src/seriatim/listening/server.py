@@ -65,7 +65,6 @@ class Server(uvicorn.Server):
             self.run(sockets=[self._listener])
 
     def start(self) -> None:
-        """Serve in a thread."""
         self._thread = threading.Thread(
             target=self.run, args=[[self._listener]], name=f"seriatim {self._name}", daemon=True
         )
@@ -87,7 +86,6 @@ class Server(uvicorn.Server):
         self.started = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End."""
         for task in self._begun:
             task.cancel()
         await super().shutdown(sockets)
@@ -172,7 +170,6 @@ class _Telling:
         self._context, self._raw = context, raw
 
     def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, **options: Any) -> ssl.SSLObject:
-        """As the context does."""
         bio = self._context.wrap_bio(incoming, outgoing, **options)
         shake: Callable[[], None] = bio.do_handshake
 

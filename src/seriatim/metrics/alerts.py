@@ -10,8 +10,6 @@ __all__ = ["ALERTS", "Alert"]
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An alert."""
-
     name: str
     #: An expression in Prometheus' language that is true while there is a problem.
     expression: str

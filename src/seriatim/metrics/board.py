@@ -13,8 +13,6 @@ _WIDTH, _HEIGHT, _ACROSS = 8, 7, 3
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A panel of the board."""
-
     title: str
     queries: Sequence[tuple[str, str]]
     unit: str = "short"
@@ -68,7 +66,6 @@ PANELS: tuple[Panel, ...] = (
 
 
 def board() -> dict[str, Any]:
-    """The board, as Grafana imports it."""
     source = {"type": "prometheus", "uid": "${datasource}"}
     return {
         "title": "seriatim",

@@ -22,8 +22,6 @@ _AUDIT_EVERY_S, _AUDIT_LIMIT_S = 600.0, 4.0
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The values that were read of a box."""
-
     #: Its figures; None: they couldn't be read in time.
     figures: Sequence[Figure] | None
     is_reachable: bool
@@ -68,7 +66,6 @@ class BoxReading:
             return Reading(self._figures, self._is_reachable, self._why, broken, at)
 
     def close(self) -> None:
-        """Close the box, if it is the reading's own."""
         with self._lock:
             box, self._box = self._box, None
         if box is not None and self._closes:

@@ -17,8 +17,6 @@ __all__ = ["BOX", "METRICS", "PROCESS", "PROCESS_ITSELF", "RUN", "Metric", "Metr
 
 
 class MetricKind(StrEnum):
-    """Prometheus' type of a metric."""
-
     GAUGE = "gauge"
     COUNTER = "counter"
     HISTOGRAM = "histogram"
@@ -35,8 +33,6 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric."""
-
     #: Its name. A counter's name ends with ``_total``.
     name: str
     kind: MetricKind

@@ -25,8 +25,6 @@ _Values = Iterable[tuple[Sequence[str], float]]
 
 
 class Collector(PrometheusCollector):
-    """Collects the metrics of its sources."""
-
     def __init__(
         self, *, box: BoxReading | None = None, watched: Watched | None = None, run: RunWatch | None = None
     ) -> None:

@@ -31,11 +31,9 @@ class RunWatch:
         self._looked = 0.0
 
     def looked(self) -> None:
-        """The run lives, and its query runs."""
         self._looked = time.monotonic()
 
     def report(self, progress: Progress) -> None:
-        """Take a batch in."""
         self._measures.observe(Measure.BATCH, self._pipeline, [progress.seconds])
         for account in progress.accounts:
             for disposition in _DISPOSITIONS:
@@ -49,7 +47,6 @@ class RunWatch:
         self.ports(progress.waiting, names)
 
     def ports(self, waiting: Sequence[Waiting], names: Sequence[str] = ()) -> None:
-        """Take in the waiting destinations."""
         rows = dict.fromkeys(names, 0) | {port.destination: port.rows for port in waiting}
         failing = {port.destination for port in waiting if port.reason and not port.stands_by}
         with self._lock:

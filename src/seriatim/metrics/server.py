@@ -54,7 +54,6 @@ class MetricsServer:
         self._server.close()
 
     async def _answer(self, scope: Any, receive: Receive, send: Send) -> None:
-        """Answer a request: the application."""
         if scope["method"] not in ("GET", "HEAD"):
             await refuse(receive, send, 405, "metrics and health are read")
             return

@@ -17,8 +17,6 @@ VOTES = 2
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """The role of a box."""
-
     region: str
     #: The incarnation of the region, higher after each restore of its box.
     incarnation: int
@@ -33,12 +31,10 @@ class Role:
 
     @property
     def votes(self) -> bool:
-        """Whether it votes."""
         return self.learned == VOTES and not self.is_restored
 
 
 def role_of(transaction: Transaction, name: str, region: str, *, holds: bool = False) -> Role:
-    """The role of the box under a name."""
     role = transaction.maybe("region_role_held" if holds else "region_role", of_name=name)
     if role is None:
         raise UsageError(
@@ -60,7 +56,6 @@ def begin(transaction: Transaction, name: str, region: str, known: int) -> Role:
 
 
 def take_queues(transaction: Transaction, name: str, queues: Iterable[str]) -> None:
-    """Make queues belong to the regions."""
     wrong = transaction.maybe("region_take_queues", of_name=name, queues=list(queues))
     if wrong is None:
         return

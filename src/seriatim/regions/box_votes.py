@@ -52,8 +52,6 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BoxVotes:
-    """The answer of a box to messages."""
-
     #: Whether the box knows the message under its numbers, for each message.
     votes: list[bool]
     incarnation: int
@@ -79,8 +77,6 @@ class Sight:
 
 @dataclass(slots=True)
 class _NumberedMessage:
-    """A message at one of its numbers."""
-
     at: int
     queue_id: int
     place: SessionNumber
@@ -121,7 +117,6 @@ def vote(
     ages: Sequence[int] = (),
     renumbers: bool = False,
 ) -> BoxVotes:
-    """Vote on the numbers of messages, and take in those that the box votes for."""
     transaction.check_enabled()
     role = role_of(transaction, name, region, holds=counted is not None)
     if way is not Way.COPY and not role.votes:
@@ -374,7 +369,6 @@ class _Writing:
         return dropped
 
     def _asked(self, through: Mapping[_Key, int], own: Sequence[_Known | None], *, is_stale: bool) -> list[int]:
-        """The kernel's votes."""
         order = sorted(range(len(self._rows)), key=lambda nth: (self._units[self._rows[nth].at], nth))
         rows = [self._rows[nth] for nth in order]
         verdicts = rules.voted(

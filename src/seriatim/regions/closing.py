@@ -91,7 +91,6 @@ def _closed(pair: Pair, region: str, queue: str, before: str) -> str | None:
 
 
 def _left(pair: Pair, queue: str, before: str) -> list[str]:
-    """What the boxes have of these sessions."""
     # What was in an outbox is in a queue by the second look, or over.
     for column, place in (("outgoing", "outbox"), ("queued", "queue")):
         found = {

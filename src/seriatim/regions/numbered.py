@@ -19,8 +19,6 @@ _NO_SEQUENCE = REASONS[Reason.SEQUENCE_MISSING]
 
 @dataclass(frozen=True, slots=True, order=True)
 class SessionNumber:
-    """A number of a session in a queue."""
-
     queue: str
     session: str
     number: int

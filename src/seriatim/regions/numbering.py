@@ -22,8 +22,6 @@ __all__ = ["Numbering", "of_journal", "routed", "with_number"]
 
 
 class Numbering:
-    """The numbers of one call of `Regions.publish`."""
-
     def __init__(self, pair: Pair, restore: Callable[[str], bool]) -> None:
         self._pair, self._restore = pair, restore
         #: Whether it has given numbers to messages that had none.
@@ -50,7 +48,6 @@ class Numbering:
         return numbered
 
     def next(self, messages: Sequence[Message], places: Sequence[SessionNumber], *, anew: bool = False) -> list[int]:
-        """The numbers that messages have, or the next ones."""
         sessions = sorted({(number.queue, number.session) for number in places})
         ids = [item.message_id for item in messages]
         sights: list[Sight | None] = [self.seen(region, sessions, ids) for region in REGIONS]
@@ -137,7 +134,6 @@ def routed(pair: Pair, messages: Sequence[Message]) -> tuple[Routing, list[tuple
 def _check_unnumbered(
     messages: Sequence[Message], places: Sequence[Sequence[SessionNumber]], without: Sequence[int]
 ) -> None:
-    """Refuse messages that can't be given numbers."""
     own = {(place.queue, place.session) for numbers in places for place in numbers if place.number != NO_NUMBER}
     for at in without:
         where = f"message {messages[at].message_id}"
@@ -156,7 +152,6 @@ def _check_unnumbered(
 
 
 def with_number(message: Message, place: SessionNumber, number: int, routing: Routing) -> Numbered:
-    """A message with a number, as its queue reads it."""
     name = str(routing.definitions.queues[place.queue].declared.sequence)
     return Numbered(
         with_context(message, {**message.context, name: number}), (SessionNumber(place.queue, place.session, number),)
@@ -164,7 +159,6 @@ def with_number(message: Message, place: SessionNumber, number: int, routing: Ro
 
 
 def of_journal(message: Message, place: SessionNumber) -> OfJournal:
-    """Return a message with a number in the journal's form."""
     digest = digest_of(message.type, message.content_type, message.body)
     return OfJournal(place.session, place.number, message.message_id, digest)
 

@@ -62,7 +62,6 @@ class _Outgoing:
 
 
 def copy_outbox(pair: Pair, copied: Copied, progress: Callable[[], object] | None = None) -> Copied:
-    """Copy all that is in the outbox of a region now into the other box."""
     region, behind = copied.region, 0
     try:
         while rows := pair.in_box(region, partial(_outgoing, name=pair.name, region=region, behind=behind)):
@@ -99,7 +98,6 @@ def report(pair: Pair, region: str) -> bool:
 
 
 def _outgoing(transaction: Transaction, name: str, region: str, behind: int) -> list[_Outgoing]:
-    """The next messages of an outbox."""
     role_of(transaction, name, region)
     rows = transaction.rows("region_outgoing", of_name=name, behind=behind, at_most=PORTION)
     with_parts = [row for row in rows if row.parts]

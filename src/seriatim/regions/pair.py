@@ -51,13 +51,11 @@ class Pair:
         self._routing: Routing | None = None
 
     def forget(self) -> None:
-        """Forget the definitions: they have changed."""
         self._routing = None
 
     def in_box(
         self, region: str, work: Callable[[Transaction], _Result], *, patience_s: float | None = None
     ) -> _Result:
-        """Do work in one transaction of a box."""
 
         def within(box: MessageBox) -> _Result:
             with box.access.transaction() as transaction:
@@ -99,5 +97,4 @@ def home_of(session: str) -> str:
 
 
 def other_than(region: str) -> str:
-    """The other region."""
     return REGIONS[1 - REGIONS.index(region)]

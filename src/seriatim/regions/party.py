@@ -22,8 +22,6 @@ _WARM_S = 5.0
 
 
 class _Call:
-    """One call: its work, and its result."""
-
     def __init__(self, work: Callable[[], object], patience_s: float) -> None:
         self.work = work
         self._patience_s = patience_s

@@ -76,7 +76,6 @@ def _who(actor: str, reason: str) -> dict[str, str]:
 
 
 def _asks(pair: Pair, region: str, work: Callable[[Transaction], Any]) -> Any:
-    """Ask a box."""
     try:
         return pair.in_box(region, work, patience_s=_PATIENCE_S)
     except Unavailable as error:

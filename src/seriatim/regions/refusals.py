@@ -25,8 +25,6 @@ __all__ = ["Refusals"]
 
 
 class Refusals:
-    """The refusals of one call of `Regions.publish`."""
-
     def __init__(self, pair: Pair, numbering: Numbering, counted: Mapping[str, int], began: float, enough: int) -> None:
         self._pair, self._numbering, self._counted = pair, numbering, counted
         self._began, self._enough = began, enough

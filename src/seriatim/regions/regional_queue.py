@@ -148,7 +148,6 @@ def declared_of(things: Iterable[object]) -> Declared:
 
 
 def _plain(queue: Queue) -> RegionalQueue:
-    """A queue of a box as one of two regions."""
     check_decides_nothing(queue)
     policy = cast("Standard", queue.policy)  # checked before
     return RegionalQueue(

@@ -278,7 +278,6 @@ class Regions(Closing):
             return send(session.transaction, self._pair, region, messages)
 
     def _region_of(self, connection: psycopg.Connection) -> str:
-        """The region to whose box a connection leads."""
         whys = []
         for region, party in self._boxes.items():
             try:

@@ -26,14 +26,11 @@ _Declared = TypeVar("_Declared")
 
 @dataclass(frozen=True, slots=True)
 class RegionsFile:
-    """The content of a regions file."""
-
     arguments: Mapping[str, Any]
     definitions: tuple[object, ...]
 
 
 def load(path: str | Path, environment: Mapping[str, str] = os.environ) -> RegionsFile:
-    """Read a file."""
     path = Path(path)
     problems = Problems(path)
     table = read(path, problems, environment, language=_FILE)

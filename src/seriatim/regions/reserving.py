@@ -55,7 +55,6 @@ class Reserving:
         self._began = time.monotonic()
 
     def send(self, messages: Sequence[Message]) -> list[Sent]:
-        """Send messages."""
         if not messages:
             return []
         routing, places = routed(self._pair, messages)
@@ -67,7 +66,6 @@ class Reserving:
         return _told(ones)
 
     def _reserved(self, messages: Sequence[Message], places: Sequence[SessionNumber], routing: Routing) -> list[_One]:
-        """Return messages with the numbers that they have, or with reserved ones."""
         had = self._numbers_had(messages, places)
         holders = self._holders(list(had.values()))
         reserved: dict[int, _One] = {}
@@ -158,7 +156,6 @@ class Reserving:
         return see(transaction, self._pair.name, region, [], ids), sorted(row.message_id for row in waiting)
 
     def _holders(self, places: Sequence[SessionNumber]) -> dict[SessionNumber, Holder]:
-        """Return the holders of numbers."""
         by_queue: dict[str, list[SessionNumber]] = {}
         for number in places:
             by_queue.setdefault(number.queue, []).append(number)
@@ -207,7 +204,6 @@ class Reserving:
             )
 
     def _confirm(self, ones: Sequence[_One]) -> None:
-        """Confirm numbers."""
         by_queue: dict[str, list[_One]] = {}
         for item in ones:
             if item.reservation is not None:

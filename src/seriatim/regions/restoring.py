@@ -111,7 +111,6 @@ def _take_bounds(pair: Pair, region: str, befores: Mapping[str, str]) -> None:
 
 
 def _note(pair: Pair, region: str, incarnation: int, step: int, patience_s: float | None) -> None:
-    """Note that a box has learned."""
 
     def note(transaction: Transaction) -> bool:
         role = role_of(transaction, pair.name, region)

@@ -29,8 +29,6 @@ _JOURNAL = 2
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A message that was sent to two regions."""
-
     message_id: str
     #: Its session; of several queues, that of the first one by name.
     session: str
@@ -40,8 +38,6 @@ class Sent:
 
 
 class Sending:
-    """One call of `Regions.publish`."""
-
     def __init__(self, pair: Pair, restore: Callable[[str], bool], enough: int) -> None:
         self._pair, self._restore, self._enough = pair, restore, enough
         self._began = time.monotonic()
@@ -50,7 +46,6 @@ class Sending:
         self._refusals = Refusals(pair, self._numbering, self._counted, self._began, enough)
 
     def send(self, messages: Sequence[Message]) -> list[Sent]:
-        """Send messages."""
         if not messages:
             return []
         units = as_units(self._numbering.numbered(messages, self._enough))

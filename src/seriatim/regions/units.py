@@ -38,7 +38,6 @@ class Unit:
 
     @property
     def ids(self) -> list[str]:
-        """The ids of its messages."""
         return [item.message.message_id for item in self.messages]
 
 

@@ -73,7 +73,6 @@ def wait_in(transaction: Transaction, pair: Pair, region: str, messages: Sequenc
 def _had(
     transaction: Transaction, pair: Pair, region: str, messages: Sequence[Message], places: Sequence[SessionNumber]
 ) -> dict[str, SessionNumber]:
-    """The numbers that messages have already."""
     ids = [message.message_id for message in messages]
     numbers = _waiting_numbers(transaction, pair.name, ids)
     of = {ident: place for ident, place in zip(ids, places, strict=True) if ident not in numbers}

@@ -107,14 +107,12 @@ class Transaction(Statements):
         self.notices += notices
 
     def publish_notices(self) -> None:
-        """Publish the notices, in this transaction. Each public call does so at its end."""
         while self.notices:
             noticed = list(self.notices)
             self.notices.clear()
             self.access.publish_notices(self, noticed)
 
     def commit(self) -> None:
-        """Commit, and go on in another transaction."""
         self.publish_notices()
         self.connection.commit()
 

@@ -42,7 +42,6 @@ class _Joined(psycopg.Connection[Any]):
 
     @property
     def adapters(self) -> AdaptersMap:
-        """The driver's adapters."""
         return psycopg.adapters
 
     def cursor(self, *_: Any, binary: bool = False, row_factory: Any = None, **__: Any) -> Any:

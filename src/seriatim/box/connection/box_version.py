@@ -14,8 +14,6 @@ _PATIENCE_S = 5
 
 
 class BoxVersion:
-    """The version of a box as a process has found it."""
-
     __slots__ = ("__weakref__", "_dsn", "_found", "_schema")
 
     def __init__(self, dsn: str, schema: str, applied: Applied | None) -> None:

@@ -86,10 +86,8 @@ _FORKED = threading.Lock()
 
 
 class Closing:
-    """A resource that is closed at the end of a ``with``."""
-
     def close(self) -> None:
-        """Close the resource."""
+        """Close the connections; what goes on in them ends."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -348,7 +346,6 @@ class SharedPool:
         return stats["pool_available"] > 0 or stats["pool_size"] < stats["pool_max"]
 
     def lend(self, most: int) -> None:
-        """Add connections for one more user."""
         with self._lock:
             self._users += 1
             self.pool.resize(0, self.pool.max_size + most)
@@ -370,8 +367,6 @@ class SharedPool:
 
 
 class _Transaction:
-    """One transaction, on a connection of a pool."""
-
     __slots__ = (
         *(
             "_connection",

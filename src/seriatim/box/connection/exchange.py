@@ -47,8 +47,6 @@ _NUMBERS = itertools.count(1)
 
 
 class PreparingConnection(RestedConnection):
-    """A connection that keeps its prepared statements."""
-
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.names: dict[bytes, bytes] = {}
@@ -150,7 +148,6 @@ def execute_alone(connection: PreparingConnection, sent: Sequence[Sent]) -> PGre
 
 
 def _failed(results: Iterable[PGresult]) -> PGresult | None:
-    """The first error."""
     return next((result for result in results if result.status == ExecStatus.FATAL_ERROR), None)
 
 
@@ -189,7 +186,6 @@ def rows_of(connection: PreparingConnection, result: PGresult, text: bytes) -> l
 
 
 def value_of(connection: PreparingConnection, result: PGresult) -> Any:
-    """The only value of a result."""
     return _loaded(connection, result, tuple)[0][0]
 
 

@@ -64,7 +64,6 @@ class FastPath(Generic[_Facts]):
         self._holds = tuple(conditions.values())
 
     def applies(self, facts: _Facts) -> bool:
-        """Whether all conditions hold."""
         for holds in self._holds:  # noqa: SIM110 -- what calls them from C takes longer
             if not holds(facts):
                 return False

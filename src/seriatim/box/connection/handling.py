@@ -11,5 +11,4 @@ HANDLING: ContextVar[bool] = ContextVar("seriatim_handling", default=False)
 
 
 def is_handling() -> bool:
-    """Whether a handler runs here."""
     return HANDLING.get()

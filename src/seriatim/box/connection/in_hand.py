@@ -16,8 +16,6 @@ __all__ = ["TRANSITIONS", "DeliveryState", "Event", "InHand"]
 
 
 class DeliveryState(Enum):
-    """The state of a delivery."""
-
     OPEN = "it has not ended", True, False
     DONE = "it is done", False, False
     PUT_BACK = "it was put back", False, True
@@ -36,8 +34,6 @@ class DeliveryState(Enum):
 
 
 class Event(Enum):
-    """An event of a delivery."""
-
     __hash__ = object.__hash__
 
     COMPLETED = "all of it is done"

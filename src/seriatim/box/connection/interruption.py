@@ -51,7 +51,6 @@ class Interruption:
                 self._mark()
 
     def has(self, connection: psycopg.Connection) -> None:
-        """Note that the call uses a connection."""
         with self._lock:
             self._connections.append(connection)
             if isinstance(connection, OwnConnection):
@@ -59,7 +58,6 @@ class Interruption:
             self._mark()
 
     def has_not(self, connection: psycopg.Connection) -> None:
-        """Note that a connection is given back."""
         with self._lock:
             self._connections = [other for other in self._connections if other is not connection]
             if isinstance(connection, OwnConnection):

@@ -14,14 +14,10 @@ __all__ = ["join"]
 
 
 class _Asynchronous(Protocol):
-    """An ``AsyncSession`` or ``AsyncConnection``."""
-
     async def rollback(self) -> None: ...
 
 
 class _Plain(Protocol):
-    """A ``Session`` or ``Connection``."""
-
     def rollback(self) -> None: ...
 
 

@@ -22,7 +22,6 @@ class FreeRoom:
         self._free: dict[int, tuple[int, float]] = {}
 
     def take(self, queue_id: int, count: int) -> bool:
-        """Take room for `count` messages, if it is known to be free."""
         with self._lock:
             free, until = self._free.get(queue_id, (0, 0.0))
             if count > free or time.monotonic() >= until:
@@ -31,6 +30,5 @@ class FreeRoom:
             return True
 
     def note(self, queue_id: int, room: int) -> None:
-        """Note that the queue was counted and has room for `room` messages."""
         with self._lock:
             self._free[queue_id] = (room // _SHARE, time.monotonic() + _AGE_S)

@@ -9,8 +9,6 @@ __all__ = ["seen"]
 
 
 class _Sees(Protocol):
-    """A connection that belongs to the box."""
-
     def see(self, query: Any) -> None:
         """Refuse a statement that may not be executed now."""
 

@@ -213,7 +213,6 @@ class OwnConnection(PreparingConnection):
             )
 
     def _text(self, query: Any) -> str:
-        """A statement of any type as text."""
         if isinstance(query, str):
             return query
         if isinstance(query, bytes):
@@ -313,7 +312,6 @@ def has_pooler(connection: psycopg.Connection) -> bool:
 
 
 def is_idle(connection: psycopg.Connection) -> bool:
-    """Whether no transaction has begun."""
     return connection.pgconn.transaction_status == TransactionStatus.IDLE
 
 
@@ -404,7 +402,6 @@ def _rows_of_first(
 
 
 def begin_with(connection: OwnConnection, first: Asked) -> list[tuple[Any, ...]]:
-    """Begin a transaction with its first statement, in one round trip."""
     then = as_sent(connection.adapter(), first)
     return _rows_of_first(connection, first, then, *exchange(connection, [_BEGIN_FIRST, then]))
 

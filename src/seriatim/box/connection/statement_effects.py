@@ -56,7 +56,6 @@ _OF_TRANSACTION = frozenset({"LOCAL", "TRANSACTION", "CONSTRAINTS"})
 
 
 def effect_of(text: str) -> Effect:
-    """The effect of a text with one statement or several."""
     if len(text) <= _REMEMBERED_CHARACTERS:
         return _remembered(text)
     return _remembered_long(text) if len(text) <= _LONG_CHARACTERS else _effect_of(text)
@@ -78,7 +77,6 @@ _remembered_long = lru_cache(maxsize=_LONG_TEXTS)(_effect_of)
 
 
 def _effect_of_one(words: list[str]) -> Effect:
-    """The effect of one statement, by its words."""
     match words:
         case ["ROLLBACK" | "ABORT", *rest] if "TO" in rest[:2]:
             return Effect.GOES_BACK
@@ -115,7 +113,6 @@ def _statements(text: str) -> Iterator[list[str]]:
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    """The words of a text, and the ends of its statements."""
     at = 0
     while (token := _TOKEN.match(text, at)) is not None:
         at = token.end()

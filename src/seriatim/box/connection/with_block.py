@@ -10,8 +10,6 @@ __all__ = ["OnlyAsyncWith", "OnlyWith"]
 
 
 class OnlyWith:
-    """Refuses ``async with``."""
-
     __slots__ = ()
 
     if not TYPE_CHECKING:
@@ -26,8 +24,6 @@ class OnlyWith:
 
 
 class OnlyAsyncWith:
-    """Refuses a plain ``with``."""
-
     __slots__ = ()
 
     if not TYPE_CHECKING:

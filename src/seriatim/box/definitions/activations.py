@@ -14,8 +14,6 @@ __all__ = ["Activated", "activations_of"]
 
 @dataclass(frozen=True, slots=True)
 class Activated:
-    """A queue with an activation, at one moment."""
-
     queue_id: int
     queue: str
     activation: Activation

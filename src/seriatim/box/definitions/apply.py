@@ -21,7 +21,6 @@ __all__ = ["apply", "drops_of"]
 
 
 def apply(statements: Statements, file: str | Path, *, prune: bool) -> list[Change]:
-    """Apply the definitions of a file, in the transaction."""
     statements.do("lock_definitions")
     before, places = read_definitions(statements), locations(statements)
     present = BoxFile(

@@ -24,8 +24,6 @@ Definition = Location | MessageType | Queue | Subscription | Contract | Service 
 
 
 class Kind(StrEnum):
-    """The kinds of definitions."""
-
     LOCATION = "location"
     TYPE = "type"
     QUEUE = "queue"
@@ -72,7 +70,6 @@ _KINDS = {
 
 
 def kind_of(definition: Definition) -> Kind:
-    """The kind of a declaration."""
     return _KINDS[type(definition)]
 
 

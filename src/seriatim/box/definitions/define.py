@@ -54,7 +54,6 @@ _LONGEST_NOTE = 10_000
 def define(
     statements: Statements, definitions: Iterable[Definition] = (), drops: Iterable[tuple[Kind, str]] = ()
 ) -> list[Change]:
-    """Define and drop, all or nothing, in the transaction."""
     given, gone = _checked(definitions), list(dict.fromkeys(drops))
     statements.do("lock_definitions")
     return _Defining(statements).change(given, gone)
@@ -390,7 +389,6 @@ def _limits(change: Change) -> bool:
 
 
 def _declared(before: Definitions, one: Definition) -> Definition | None:
-    """The present declaration of that name."""
     if isinstance(one, Queue):
         queue = before.queues.get(one.name)
         return None if queue is None or queue.problem is not None else queue.declared

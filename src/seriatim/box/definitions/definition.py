@@ -48,16 +48,12 @@ class BrokenDefinition:
 
 @dataclass(frozen=True)
 class BoxQueue:
-    """A queue in a box: its id, whether it hands messages out, and the pipeline that owns it, if any.
-
-    `incarnation`: the incarnation of new groups.
-    `serves`: whether it is the queue of a service, for messages of dialogs.
-    `gate_id`: the id of its gate; None: it has none.
-    `origin_id`: of a gate, the id of the queue whose messages have places there; None: it is none.
-    `open_at_most`: of a gate, and of its origin queue, how far behind the next place messages are handed out.
-    `problem`: the reason why its definition can't be used; its messages are then invalid, and none is handed out.
-    `link_most`: of a queue of another box, how many of its messages may wait here and on their way; None: any number.
-    `regions`: the name of the two regions whose queue it is; None: it is one of this box alone.
+    """A queue in a box: its id, whether it hands messages out, and the pipeline that owns it, if any. `incarnation`: the incarnation of new
+    groups. `serves`: whether it is the queue of a service, for messages of dialogs. `gate_id`: the id of its gate; None: it has none.
+    `origin_id`: of a gate, the id of the queue whose messages have places there; None: it is none. `open_at_most`: of a gate, and of its
+    origin queue, how far behind the next place messages are handed out. `problem`: the reason why its definition can't be used; its
+    messages are then invalid, and none is handed out. `link_most`: of a queue of another box, how many of its messages may wait here and on
+    their way; None: any number. `regions`: the name of the two regions whose queue it is; None: it is one of this box alone.
     """
 
     queue_id: int
@@ -192,10 +188,8 @@ class BoxSubscription:
 
 @dataclass(frozen=True)
 class Definitions:
-    """All definitions of a box in one version, by name.
-
-    `unreadable`: definitions that can't be read, by kind and name.
-    `settings`: those of the box as a whole; None: it has the defaults.
+    """All definitions of a box in one version, by name. `unreadable`: definitions that can't be read, by kind and name. `settings`: those
+    of the box as a whole; None: it has the defaults.
     """
 
     version: int
@@ -208,7 +202,6 @@ class Definitions:
     settings: BoxSettings | None = None
 
     def queue(self, name: str) -> BoxQueue:
-        """The queue with this name."""
         found = self.known_queue(name)
         if found.problem is not None:
             raise SchemaMismatch(
@@ -241,7 +234,6 @@ class Definitions:
 
     @cached_property
     def _made(self) -> dict[Any, Any]:
-        """The values of `derived`."""
         return {}
 
     @cached_property
@@ -285,5 +277,4 @@ class Definitions:
 
     @cached_property
     def names(self) -> Mapping[int, str]:
-        """The names of subscriptions, by id."""
         return {one.subscription_id: name for name, one in self.subscriptions.items()}

@@ -29,7 +29,6 @@ _MANY = 1000
 
 
 def check_there(statements: Statements, before: Definitions, kind: Kind, name: str) -> None:
-    """Refuse to drop a missing definition."""
     if (kind.value, name) in before.unreadable:
         return
     known: Collection[str]
@@ -72,9 +71,8 @@ def check_queue(statements: Statements, queue: BoxQueue) -> None:
 
 
 def check_collected(statements: Statements, before: Definitions, name: str, doing: str) -> None:
-    """Refuse to remove a subscription that isn't started while messages wait that it has collected.
-
-    Without the subscription nothing would show that they must not be handed out.
+    """Refuse to remove a subscription that isn't started while messages wait that it has collected. Without the subscription nothing would
+    show that they must not be handed out.
     """
     subscription_id, to = _place_of(before, name)
     parameters = {
@@ -120,7 +118,6 @@ def _place_of(before: Definitions, name: str) -> tuple[int | None, str]:
 
 
 def drop_location(statements: Statements, name: str) -> None:
-    """Drop a location that has given no number."""
     statements.do("lock_location", location=name)
     if statements.maybe("drop_location", name=name) is None:
         what = "it has given numbers, which nobody may give again"

@@ -11,12 +11,9 @@ __all__ = ["Entries"]
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Entries of queues, as columns: a value for each. `places` are the rows of their messages.
-
-    `keys`: the unique keys of their messages, None for one without; None where no message of the batch has any. `meanings`: what their
-    numbers mean, as they are stored (``meaning.py``); likewise.
-
-    Nobody changes them: the router gives the same to many.
+    """Entries of queues, as columns: a value for each. `places` are the rows of their messages. `keys`: the unique keys of their messages,
+    None for one without; None where no message of the batch has any. `meanings`: what their numbers mean, as they are stored
+    (``meaning.py``); likewise. Nobody changes them: the router gives the same to many.
     """
 
     places: Sequence[int]

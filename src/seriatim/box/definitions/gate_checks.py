@@ -95,7 +95,6 @@ def _wanted(name: str) -> str:
 
 
 def _unfit_gate(gate: BoxQueue) -> Iterator[str]:
-    """What a queue has that no gate has."""
     one, policy = gate.declared, gate.declared.policy
     if gate.problem is not None:
         yield f"its definition can't be used: {gate.problem}"
@@ -126,7 +125,6 @@ def _unfit_gate(gate: BoxQueue) -> Iterator[str]:
 
 
 def _unfit_origin(queue: BoxQueue) -> Iterator[tuple[str, str]]:
-    """Why a queue can't have a gate, and what to do."""
     if queue.serves:
         yield "can't be that of a service: a dialog has its own order", "let the service have another queue"
     if queue.owner is not None:

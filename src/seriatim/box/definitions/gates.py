@@ -16,8 +16,6 @@ _NO_PLACE = (None, None, None)
 
 
 class Gates:
-    """The gates of one version of the definitions."""
-
     def __init__(self, definitions: Definitions) -> None:
         self._origins = {name: one.declared.name for name, one in definitions.gates.items()}
         self._gate_of = {origin: gate for gate, origin in self._origins.items()}
@@ -37,11 +35,9 @@ class Gates:
         return bool(self._origins)
 
     def __contains__(self, queue: object) -> bool:
-        """Whether a queue is a gate, or has one."""
         return queue in self._origins or queue in self._gate_of
 
     def is_gate(self, queue: str) -> bool:
-        """Whether a queue is a gate."""
         return queue in self._origins
 
     def lead(self, queue_ids: Iterable[int]) -> bool:

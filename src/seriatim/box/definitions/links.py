@@ -27,7 +27,6 @@ def linked(statements: Statements) -> dict[str, Link | None]:
 
 
 def declared(statements: Statements) -> list[str]:
-    """The names of the links that were defined in this box."""
     return [name for name, definition in statements.rows("links") if definition is not None]
 
 
@@ -53,7 +52,6 @@ def put(statements: Statements, new: Link) -> Change | None:
 
 
 def drop(statements: Statements, name: str) -> None:
-    """Drop a link in the transaction."""
     queues, waiting = statements.one("link_use", name=name)
     if queues:
         raise ActionRefused(

@@ -69,7 +69,6 @@ def moves_timers(old: Queue, new: Queue) -> bool:
 
 
 def retyped(old: MessageType, new: MessageType) -> set[str]:
-    """The properties with a changed type."""
     before, after = old.types(), new.types()
     return {name for name, kind in before.items() if after.get(name, kind) != kind}
 
@@ -81,7 +80,6 @@ def judged_by(queue: Queue) -> set[str]:
 
 
 def named_by(queue: Queue) -> set[str]:
-    """All properties that a queue names."""
     found = judged_by(queue) | ({queue.priority} if queue.priority else set()) | set(queue.compare or ())
     filters = [one.last for one in queue.all_policies() if isinstance(one, UnitOfWork)]
     filters += [queue.group.opens, queue.group.closes, *queue.says.filters.values()]

@@ -26,7 +26,6 @@ _TAKEN = dict.fromkeys((0, NOT_SAID), _BITS + 1)
 
 
 def written(fingerprints: Sequence[int] | None, bits: Sequence[int] | None) -> list[int | None]:
-    """The marks of entries, as they are stored."""
     if fingerprints is None:
         return [one or None for one in bits or ()]
     upper = [_TAKEN.get(one & ~_BITS, one & ~_BITS) if one else 0 for one in fingerprints]
@@ -44,5 +43,4 @@ def fingerprint(mark: int | None) -> int:
 
 
 def bits(marks: Ints) -> Ints:
-    """The bits in stored marks."""
     return np.where(marks == NOT_SAID, 0, marks & _BITS)

@@ -58,8 +58,6 @@ class Meaning(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Meanings(Columns):
-    """The meanings of numbers, as columns."""
-
     bits: Ints
     through: Ints
     epoch: Ints

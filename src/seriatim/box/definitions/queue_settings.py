@@ -61,5 +61,4 @@ def check_setting(name: str, value: object) -> None:
 
 
 def settings_of(statements: Statements, queue: str) -> QueueSettings:
-    """Return the settings of a queue."""
     return statements.maybe("queue_settings_of", QueueSettings, queue=queue) or QueueSettings()

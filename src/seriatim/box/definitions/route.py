@@ -62,9 +62,8 @@ _MOST_REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """The destinations of messages: the rows of the messages, their queues, and the subscriptions that led there.
-
-    `parts`: for each queue its number, its places, and the rows of its messages.
+    """The destinations of messages: the rows of the messages, their queues, and the subscriptions that led there. `parts`: for each queue
+    its number, its places, and the rows of its messages.
     """
 
     rows: list[int]
@@ -75,12 +74,9 @@ class _Bound:
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """A batch with its entries, routed by the definitions of that version.
-
-    `numbered`: the queues of the box whose entries get a number when they are stored: a place, as `BoxQueue.numbers`, or their sequence
-    from their tickets.
-    `gates`: the gates, if an entry is in a queue on the way to one, or in one. `awaited`: the rows of messages that reach no queue, and
-    are kept as replies to requests.
+    """A batch with its entries, routed by the definitions of that version. `numbered`: the queues of the box whose entries get a number
+    when they are stored: a place, as `BoxQueue.numbers`, or their sequence from their tickets. `gates`: the gates, if an entry is in a
+    queue on the way to one, or in one. `awaited`: the rows of messages that reach no queue, and are kept as replies to requests.
     """
 
     version: int
@@ -121,10 +117,9 @@ class Routed:
 
 
 class Router:
-    """A router by one version of the definitions. It never changes, so threads may share it.
-
-    A definition that doesn't fit the others is ignored, and stops nothing else: an unusable subscription matches
-    nothing, messages for an unusable queue are invalid there, and messages of an unusable type are unrouted.
+    """A router by one version of the definitions. It never changes, so threads may share it. A definition that doesn't fit the others is
+    ignored, and stops nothing else: an unusable subscription matches nothing, messages for an unusable queue are invalid there, and
+    messages of an unusable type are unrouted.
     """
 
     def __init__(self, definitions: Definitions, whole: Definitions | None = None) -> None:
@@ -185,7 +180,6 @@ class Router:
 
     @property
     def properties(self) -> Mapping[str, Type]:
-        """The properties of the box, and their types."""
         return self._types.properties
 
     @cached_property
@@ -195,12 +189,10 @@ class Router:
 
     @cached_property
     def wants_failures(self) -> bool:
-        """Whether any subscription asks for failures."""
         return bool(self._asks.any())
 
     @property
     def filters(self) -> list[Expression]:
-        """The filters of the subscriptions that collect."""
         return [expression for _, expression in self._filters]
 
     def value_of(self, message: Message, name: str) -> Any:
@@ -360,7 +352,6 @@ class Router:
         return parsed(text, self._types.properties, where=where, unfit=UNFIT)
 
     def _needed_properties(self) -> dict[str, Type]:
-        """The properties that routing reads."""
         names = set(self._matcher.properties)
         for queue in self._queues.values():
             one = queue.declared
@@ -407,9 +398,8 @@ class Router:
         queues: Ints,
         kinds: Sequence[Message],
     ) -> dict[tuple[int, int], InstanceMatch]:
-        """The groups to which running instances lead messages, by row and queue, for messages without a group of their own there.
-
-        If values of several properties match, the property that the starting subscription names first decides.
+        """The groups to which running instances lead messages, by row and queue, for messages without a group of their own there. If values
+        of several properties match, the property that the starting subscription names first decides.
         """
         places: list[tuple[int, int]] = []
         asked: list[ValueQuery] = []

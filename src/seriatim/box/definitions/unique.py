@@ -35,7 +35,6 @@ def with_keys(entries: Entries, contexts: Sequence[Mapping[str, Property]], queu
 
 
 def check_keys(entries: Entries, messages: Sequence[Message]) -> None:
-    """Refuse messages of which one has a unique key that can't be."""
     for place, problem in zip(entries.places, entries.problems, strict=True):
         if problem in _PROBLEMS:
             message = messages[place]

@@ -21,8 +21,6 @@ __all__ = ["EarlyEnds"]
 
 
 class EarlyEnds:
-    """The early ends of deliveries in one transaction."""
-
     __slots__ = ("_transaction",)
 
     def __init__(self, transaction: Transaction) -> None:
@@ -45,7 +43,6 @@ class EarlyEnds:
         fail(self._transaction, delivery, done, len(delivery) - done if is_set else 1, fault)
 
     def _is_set(self, delivery: Delivery, done: int) -> bool:
-        """Whether the delivery is a set."""
         queue = self._transaction.access.known.definitions.queue(delivery.queue)
         is_set = delivery.group is not None and isinstance(queue.declared.policy_of(delivery.group), UnitOfWork)
         if is_set and done:

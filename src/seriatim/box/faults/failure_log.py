@@ -26,8 +26,6 @@ _WITHIN_LINES = {code: text for code, text in _CONTROLS.items() if code not in (
 
 
 class FailureLog:
-    """The failures of the handlers of one process."""
-
     def __init__(
         self, most: int = _MOST, period_s: float = _PERIOD_S, clock: Callable[[], float] = time.monotonic
     ) -> None:
@@ -41,7 +39,6 @@ class FailureLog:
         self._count = {True: 0, False: 0}
 
     def tell(self, queue: str, group: str | None, fault: Fault, result: FaultResult) -> None:
-        """Log a failure."""
         MEASURES.count(Measure.FAULTS, queue, fault.kind.value)
         if result.then is Then.DEAD:
             MEASURES.set_aside(queue, ["dead"])

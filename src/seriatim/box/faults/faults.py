@@ -35,8 +35,6 @@ _LONGEST = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault of a handler."""
-
     #: The kind of the fault; it decides whether a retry may succeed.
     kind: FaultKind
     error_class: str
@@ -50,8 +48,6 @@ class Fault:
 
 
 class Then(StrEnum):
-    """The effect of a fault."""
-
     #: The message is tried again.
     RETRY = "retry"
     #: Its group waits for an operator, or in a queue without groups the message itself.
@@ -64,8 +60,6 @@ class Then(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FaultResult:
-    """The effect of a fault."""
-
     #: The message; of several that were handed out together, the first.
     message_id: str
     attempts: int

@@ -44,8 +44,6 @@ _PATIENCE_MS = 10_000
 
 
 class HeldLease:
-    """A worker's lease."""
-
     def __init__(
         self, access: Access, token: int, queue: BoxQueue, delivery: Delivery, size: int, incarnation: int
     ) -> None:
@@ -79,7 +77,6 @@ class HeldLease:
         return self.delivery.entry_ids[min(self.done, self._size - 1)]
 
     def error(self) -> LeaseLost:
-        """The error for a lease that the worker has lost."""
         where = f"queue {self.queue.declared.name!r}, group {self.delivery.group!r}"
         return LeaseLost(
             f"the lease {self.token} is lost: it ran out, or was taken away",
@@ -218,7 +215,6 @@ def fence_off(transaction: Transaction, queue: BoxQueue, group: str) -> bool:
 
 
 def expired_in(transaction: Transaction, queue: BoxQueue) -> list[ExpiredLease]:
-    """The expired leases of a queue."""
     rows = transaction.rows("expired_leases", of_queue=queue.queue_id)
     return [
         ExpiredLease(row.token, row.group_key, row.entry_id, row.worker, row.of_turn, row.told, row.attempt)

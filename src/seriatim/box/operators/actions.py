@@ -66,8 +66,6 @@ _STOPPED_MS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ActionRequest:
-    """An operator's request."""
-
     action: Action
     queue: str
     group: str
@@ -84,7 +82,6 @@ class ActionRequest:
 
     @property
     def message(self) -> str | None:
-        """The id of the message that is named."""
         return self.given.get("message")
 
     @property
@@ -125,7 +122,6 @@ class Operation:
 
 
 def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = None) -> Operation:
-    """Perform an operator's action, in the transaction."""
     queue = read_definitions(transaction).queue(asked.queue)
     check_not_regional(transaction, queue, asked.action, asked.group)
     if queue.numbers:
@@ -177,9 +173,8 @@ def take_out(transaction: Transaction, queue: BoxQueue, message_id: str, by: Ope
 def retry_messages(
     transaction: Transaction, queue: BoxQueue, message_ids: Sequence[str], by: Operator, *, body: bytes | None = None
 ) -> dict[str, Operation | ActionRefused]:
-    """Retry messages of an `Unordered` queue that are faulted or postponed, or wait for their next attempt, in the transaction.
-
-    The number of statements doesn't depend on the number of messages.
+    """Retry messages of an `Unordered` queue that are faulted or postponed, or wait for their next attempt, in the transaction. The number
+    of statements doesn't depend on the number of messages.
     """
     name = queue.declared.name
     if queue.has_groups:
@@ -337,10 +332,9 @@ def _brought_back(
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """What was changed before the kernel is called.
-
-    `early`: the state of a group that isn't faulted: its message waited for its next attempt and is only retried now, or its
-    clock began while the database's clock was ahead, and begins now. `acted`: the action was done to the message that is named.
+    """What was changed before the kernel is called. `early`: the state of a group that isn't faulted: its message waited for its next
+    attempt and is only retried now, or its clock began while the database's clock was ahead, and begins now. `acted`: the action was done
+    to the message that is named.
     """
 
     entry_ids: Sequence[int] = ()
@@ -410,7 +404,6 @@ def _told(events: Events, group: str) -> tuple[Event, ...]:
 
 
 def effect_of(asked: ActionRequest, policy: Policy, now: int) -> Callable[[State], Outcome]:
-    """The kernel's action."""
     return lambda state: actions.apply(policy, state, now, asked.group, asked.action, asked.given)
 
 

@@ -72,7 +72,6 @@ class DeadLetter:
 
 
 def check_numbers(entry_ids: object) -> None:
-    """Check numbers of dead letters."""
     if isinstance(entry_ids, str) or not isinstance(entry_ids, Sequence):
         raise UsageError(f"{shown(entry_ids)} is no list of dead letters", remedy="give a list of their numbers")
     for one in entry_ids:
@@ -82,8 +81,6 @@ def check_numbers(entry_ids: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFilter(Listing):
-    """The list of dead letters."""
-
     queue: str | None = listing.queue("dead letters of this queue")
     _: KW_ONLY
     key: str | None = listing.key("dead letters of groups with a key that matches", label="Group")
@@ -123,7 +120,6 @@ class Requeued:
 
 
 def dead_letters_of(transaction: Transaction, chosen: DeadLetterFilter) -> list[DeadLetter]:
-    """List dead letters by number."""
     return transaction.rows("dead_letters", DeadLetter, **chosen.parameters(), upto=None)
 
 
@@ -159,10 +155,8 @@ def dead_letters_by_error(transaction: Transaction, chosen: DeadLetterFilter) ->
 
 
 def requeue(transaction: Transaction, letters: Sequence[DeadLetter], by: Operator) -> list[Requeued]:
-    """Put dead letters of one group back, in the transaction, in the order in which they were released.
-
-    Each goes to its old place if no later message was delivered, otherwise to the end. Messages that are no
-    longer dead letters are left out.
+    """Put dead letters of one group back, in the transaction, in the order in which they were released. Each goes to its old place if no
+    later message was delivered, otherwise to the end. Messages that are no longer dead letters are left out.
     """
     known = {one.entry_id: one for one in letters}
     moved = put_back(transaction, letters[0].queue, letters[0].group, list(known), [_DEAD], by)
@@ -181,5 +175,4 @@ def delete(transaction: Transaction, entry_ids: Sequence[int], by: Operator) -> 
 
 
 def no_dead_letter(entry_id: int) -> UsageError:
-    """The error for a number that no dead letter has."""
     return NotFound(f"there is no dead letter {entry_id}", remedy="see seriatim dead-letters list")

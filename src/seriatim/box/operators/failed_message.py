@@ -34,10 +34,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class FailedMessage:
-    """The message or set that stops a group: its first message, all its entries, and whether it waits for a retry.
-
-    `message`: without its body. `waits`: it failed or was postponed, and the time at which it is handed out again is in the
-    future. `postponed`: how many times it was postponed; None: it isn't postponed now.
+    """The message or set that stops a group: its first message, all its entries, and whether it waits for a retry. `message`: without its
+    body. `waits`: it failed or was postponed, and the time at which it is handed out again is in the future. `postponed`: how many times it
+    was postponed; None: it isn't postponed now.
     """
 
     message: Message
@@ -130,7 +129,6 @@ def edit(
 
 
 def set_dead(transaction: Transaction, queue: BoxQueue, group: str, what: FailedMessage) -> None:
-    """Make the message a dead letter."""
     parameters = {
         "of_queue": queue.queue_id, "of_group": group, "of_entries": what.entry_ids,
         "why": REASONS[Reason.SKIPPED_BY_OPERATOR],

@@ -25,7 +25,6 @@ _PATIENCE_MS = 10_000
 
 
 def forget(transaction: Transaction, queue: BoxQueue, group: str, by: Operator) -> int:
-    """Forget one group, in the transaction, and log it."""
     where = f"queue {queue.declared.name!r}, group {shown(group)}"
     turns = Turns(transaction)
     if not turns.lock(queue, 1, group, _PATIENCE_MS).keys:
@@ -61,7 +60,6 @@ def _forgotten(transaction: Transaction, queue: BoxQueue, group: str) -> int | N
 
 
 def _check_empty(transaction: Transaction, queue: BoxQueue, group: str, remedy: str) -> None:
-    """Refuse to forget a group that has messages."""
     if left := transaction.value("group_left", queue_id=queue.queue_id, group_key=group):
         raise ActionRefused(
             f"it has {counted(left, 'message')} neither done nor set aside",

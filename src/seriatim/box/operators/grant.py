@@ -25,8 +25,6 @@ _LISTS = dict.fromkeys(_QUEUES, "queue") | {"dispense": "location", "types": "ty
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Rights to grant or revoke."""
-
     publish: Iterable[str] = ()
     receive: Iterable[str] = ()
     subscribe: Iterable[str] = ()
@@ -88,7 +86,6 @@ class Grant:
 
 
 def grant(transaction: Transaction, role: str, rights: Rights, id_space: str | None = None) -> None:
-    """Give a role further rights."""
     if not rights and id_space is None:
         raise UsageError(
             "no right is named",

@@ -44,7 +44,6 @@ def enable(transaction: Transaction, by: Operator) -> bool:
 
 
 def new_id_would(transaction: Transaction) -> NewIdentity:
-    """What a new id would delete."""
     before, size = identity_of_box(transaction), transaction.one("transmission_size")
     return NewIdentity(None, None if before is None else before.id, size.messages, size.dialogs)
 
@@ -71,7 +70,6 @@ def forget_identity(transaction: Transaction) -> None:
 
 
 def _moved(before: BoxIdentity | None) -> dict[str, object]:
-    """Which servers those were, for the operator log."""
     if before is None:
         return {}
     return {

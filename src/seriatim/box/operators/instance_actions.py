@@ -23,15 +23,12 @@ def suspend(transaction: Transaction, instance_id: int, actor: str, reason: str)
 
 
 def resume(transaction: Transaction, instance_id: int, actor: str, reason: str) -> InstanceView:
-    """Resume its group."""
     return _of_group(transaction, Action.RESUME, instance_id, actor, reason)
 
 
 def terminate(transaction: Transaction, instance_id: int, actor: str, reason: str) -> InstanceView:
-    """End an instance. Waiting messages with its group's key follow the starting subscriptions again; messages that a value
-    led to it are dead.
-
-    A suspended instance is resumed for that.
+    """End an instance. Waiting messages with its group's key follow the starting subscriptions again; messages that a value led to it are
+    dead. A suspended instance is resumed for that.
     """
     found = instance_of(transaction, instance_id)
     asked = ActionRequest(Action.RESUME, found.queue, found.group, actor, reason)

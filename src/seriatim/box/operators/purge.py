@@ -171,8 +171,6 @@ def keep_events(access: Access, period: float | str) -> None:
 
 
 class _CleanUp:
-    """One run of the clean-up."""
-
     def __init__(self, access: Access, seconds: float | None, progress: Progress | None) -> None:
         self._access = access
         self._deadline = None if seconds is None else time.monotonic() + seconds
@@ -417,9 +415,8 @@ def _expired(transaction: Transaction, queue: str | None, moment: datetime) -> l
 
 
 def _kept(queue: Queue | None, faults_for: timedelta) -> timedelta | None:
-    """How long the history of a queue is kept; None: for ever. The history of a dropped queue isn't kept.
-
-    Messages that are kept because they had failed stay as long as their faults, unless their queue says for how long.
+    """How long the history of a queue is kept; None: for ever. The history of a dropped queue isn't kept. Messages that are kept because
+    they had failed stay as long as their faults, unless their queue says for how long.
     """
     if queue is None or queue.keeps == "nothing":
         return timedelta(0)

@@ -25,9 +25,8 @@ class Released:
 
 
 def release(transaction: Transaction, queue: BoxQueue, by: Operator) -> Released:
-    """Release a queue from its pipeline, in the transaction, and log it.
-
-    Unfinished messages of the pipeline are queued again, in their places. The pipeline's checkpoint is no longer accepted.
+    """Release a queue from its pipeline, in the transaction, and log it. Unfinished messages of the pipeline are queued again, in their
+    places. The pipeline's checkpoint is no longer accepted.
     """
     name = queue.declared.name
     where, named = f"queue {name!r}", {"queue_id": queue.queue_id}

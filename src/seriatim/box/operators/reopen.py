@@ -20,9 +20,8 @@ __all__ = ["Reopening"]
 
 
 class _Place(NamedTuple):
-    """The place of an entry; a row of the function ``aside_places``.
-
-    `carried`: the message came with the number; otherwise it is the one that it has in its queue.
+    """The place of an entry; a row of the function ``aside_places``. `carried`: the message came with the number; otherwise it is the one
+    that it has in its queue.
     """
 
     entry_id: int | None
@@ -32,9 +31,8 @@ class _Place(NamedTuple):
 
 
 class _AtGate:
-    """Places at one gate, whose groups are locked until the transaction ends.
-
-    `passed`: those that the gate has passed; `ahead`: for each group the numbers of the others.
+    """Places at one gate, whose groups are locked until the transaction ends. `passed`: those that the gate has passed; `ahead`: for each
+    group the numbers of the others.
     """
 
     def __init__(self, transaction: Transaction, turns: Turns, gate: BoxQueue, places: Sequence[_Place]) -> None:
@@ -72,10 +70,8 @@ class _AtGate:
 
 @dataclass(frozen=True, slots=True)
 class Reopening:
-    """Places that are to be opened again. The gates' groups are locked until the transaction ends.
-
-    `passed`: the entries that have lost their places, because the gate has passed them. Messages that carry the number of their place
-    keep it: their results leave late.
+    """Places that are to be opened again. The gates' groups are locked until the transaction ends. `passed`: the entries that have lost
+    their places, because the gate has passed them. Messages that carry the number of their place keep it: their results leave late.
     """
 
     gates: Sequence[_AtGate] = ()

@@ -42,8 +42,6 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """A row of the function ``requeue_facts``."""
-
     entry_id: int
     disposition: str
     sequence: int | None

@@ -34,6 +34,5 @@ def seen_of(view: GroupView) -> str:
 
 
 def digest_of(facts: Iterable[object]) -> str:
-    """The digest of some facts."""
     text = "\0".join("" if one is None else str(one) for one in facts)
     return base64.urlsafe_b64encode(sha256(text.encode("utf-8", "surrogatepass")).digest()[:SEEN_BYTES]).decode()

@@ -76,8 +76,6 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True)
 class SetAsideFilter(Listing):
-    """The list of set-aside and unrouted messages."""
-
     queue: str | None = listing.queue("messages that this queue has set aside")
     _: KW_ONLY
     group: str | None = listing.group("messages of groups with this key")
@@ -129,9 +127,8 @@ def requeue(transaction: Transaction, found: Sequence[SetAside], by: Operator) -
 
 
 def delete(transaction: Transaction, found: Sequence[SetAside], by: Operator) -> int:
-    """Delete set-aside messages, in the transaction, and return their number.
-
-    The next clean-up deletes the messages themselves. Messages that have changed since they were listed are left out.
+    """Delete set-aside messages, in the transaction, and return their number. The next clean-up deletes the messages themselves. Messages
+    that have changed since they were listed are left out.
     """
     entry_ids = [one.entry_id for one in found if one.entry_id is not None]
     unrouted = [(one.arrival_id, one.position) for one in found if one.entry_id is None]
@@ -139,7 +136,6 @@ def delete(transaction: Transaction, found: Sequence[SetAside], by: Operator) ->
 
 
 def delete_entries(transaction: Transaction, entry_ids: Sequence[int], disposition: str, by: Operator) -> set[int]:
-    """Delete the entries that were set aside with this disposition, and return their numbers."""
     return {one for one in _deleted(transaction, by, entry_ids, (disposition,), ()) if one is not None}
 
 

@@ -30,7 +30,6 @@ class StoppedMessage:
     property_types: Mapping[str, str] | None
 
     def failed(self) -> FailedMessage:
-        """The message, to edit it."""
         message = Message(
             message_id=self.message_id,
             type=self.type,

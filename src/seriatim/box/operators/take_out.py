@@ -68,7 +68,6 @@ class TakenOut:
 def waiting_message(
     transaction: Transaction, queue: BoxQueue, message_id: str, group: str | None = None
 ) -> WaitingMessage:
-    """The message with an id that waits in a queue, or in one of its groups."""
     found = waiting_messages(transaction, queue, message_id, group)
     where = f"queue {queue.declared.name!r}" + ("" if group is None else f", group {group!r}")
     if not found:

@@ -98,13 +98,11 @@ def create(
 
 
 def revoke(transaction: Transaction, name: str) -> None:
-    """Make a token invalid."""
     if not transaction.do("revoke_token", name=checked_text(name, "a token's name")):
         raise NotFound(f"there is no token {name!r}", remedy="seriatim token list")
 
 
 def tokens(transaction: Transaction) -> list[Token]:
-    """All tokens, by name."""
     return transaction.rows("tokens", Token)
 
 

@@ -14,7 +14,6 @@ __all__ = ["set_queue"]
 
 
 def set_queue(transaction: Transaction, queue: BoxQueue, given: Mapping[str, object], by: Operator) -> QueueSettings:
-    """Set some settings of a queue, in the transaction, and log it."""
     for name, value in given.items():
         check_setting(name, value)
     if not given:

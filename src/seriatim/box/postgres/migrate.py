@@ -75,8 +75,6 @@ BASELINE = Migration(_FORMER + 1, "baseline")
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The migrations and functions that have made a box."""
-
     version: int
     checksums: Mapping[int, str | None]
     #: The checksums of all sets of functions and views that it has had; the last one is the present one.

@@ -51,7 +51,6 @@ class MigrationLocks:
         self._own_s: float | None = row.lock_timeout_ms / 1000 or None
 
     def hold_schema(self) -> None:
-        """Lock the schema against other migrations of it."""
         schema = self._statements.schema
         try:
             with self._statements.connection.transaction():

@@ -25,7 +25,6 @@ class Replacement:
         self._ours = sorted({*present, *(routine.name for routine in routines())})
 
     def make_table_functions(self) -> None:
-        """Make or replace the functions that tables use."""
         self._make(of_tables())
 
     def take_down_parsed(self) -> None:
@@ -59,7 +58,6 @@ class Replacement:
         self._statements.connection.execute(for_schema(text, self._statements.schema))
 
     def _changed(self) -> list[str]:
-        """The functions that can't be replaced in place."""
         schema = self._statements.schema
         with self._statements.connection.transaction(force_rollback=True):
             self._statements.connection.execute(for_schema(suffixed_heads(_SUFFIX), schema))

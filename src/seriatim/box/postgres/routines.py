@@ -57,8 +57,6 @@ _NAME = re.compile(r"\{schema\}\.(\w+)")
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """A function or a view."""
-
     name: str
     is_view: bool
     #: The statement that creates or replaces it, a template of the schema's name.
@@ -127,7 +125,6 @@ def _read(path: str) -> Routine:
 
 
 def read_text(path: str, text: str) -> Routine:
-    """The function or view of a file."""
     text = with_constants(with_parts(_PACKAGE, "schema/parts", text))
     created = _CREATE.search(text)
     if created is None:

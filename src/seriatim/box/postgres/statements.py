@@ -70,7 +70,6 @@ class Statements:
     @overload
     def rows(self, name: str, of: type[_Row], /, **parameters: Any) -> list[_Row]: ...
     def rows(self, name: str, of: type | None = None, /, **parameters: Any) -> list[Any]:
-        """All rows of a statement's result."""
         with self.connection.cursor(row_factory=_factory(of), binary=True) as cursor:
             return cursor.execute(self._of_rows(name, parameters), written(parameters)).fetchall()
 
@@ -91,7 +90,6 @@ class Statements:
         return next(iter(self.rows(name, of, **parameters)), None)
 
     def value(self, name: str, /, **parameters: Any) -> Any:
-        """The value of a statement that has one row of one column."""
         with self.connection.cursor(row_factory=scalar_row, binary=True) as cursor:
             return cursor.execute(self._of_value(name, parameters), written(parameters)).fetchone()
 
@@ -123,7 +121,6 @@ def _factory(of: type | None) -> Any:
 
 
 def _named_row(cursor: psycopg.Cursor[Any]) -> Any:
-    """Rows that are named tuples."""
     names = _column_names(cursor)
     return no_result if names is None else _row_class(names)._make
 
@@ -169,7 +166,6 @@ def _column_names(cursor: psycopg.Cursor[Any]) -> tuple[bytes, ...] | None:
 
 @cache
 def statement(name: str, schema: str, *arguments: str, of_rows: bool = False, package: str = _PACKAGE) -> bytes:
-    """The statement of a name for a schema."""
     if (file := files(package).get(name)) is None:
         return _call(name, schema, arguments, of_rows=of_rows).as_bytes(None)
     return for_schema(_text(file, package), schema)

@@ -43,7 +43,6 @@ _CONSTANT = re.compile(rf"\{{(?:([A-Z_]+)|({'|'.join(_ENUMERATIONS)})\.([A-Z_|]+
 
 
 def template(package: str, path: str) -> str:
-    """A file of a package, with its placeholders."""
     return resources.files(package).joinpath(path).read_text(encoding="utf-8")
 
 
@@ -68,7 +67,6 @@ def with_constants(text: str) -> str:
 
 
 def for_schema(text: str, schema: str) -> bytes:
-    """The SQL of a template for a schema."""
     checked = checked_schema(schema)
     return with_constants(text).replace("{schema}", f'"{checked}"').replace("{schema_name}", checked).encode()
 

@@ -14,7 +14,6 @@ REQUEST = "request-"
 
 
 def may_be_reply(correlation: object) -> bool:
-    """Whether a message with this correlation may be a reply to a request."""
     return isinstance(correlation, str) and correlation.startswith(REQUEST)
 
 

@@ -61,7 +61,6 @@ _WRITTEN: Mapping[type[Any], str] = {Decimal: "decimal", float: "double", dateti
 
 
 def listed(messages: Message | Iterable[Message]) -> list[Message]:
-    """The publisher's argument as a list."""
     if isinstance(messages, Message):
         return [messages]
     if not isinstance(messages, Iterable) or isinstance(messages, Mapping | str | bytes):
@@ -219,7 +218,6 @@ def stored_context(message: Message, context: Mapping[str, Property]) -> tuple[s
 
 
 def _entries_of(routed: Routed, begin: int, end: int) -> slice:
-    """The entries of some messages."""
     return slice(bisect_left(routed.entries.places, begin), bisect_left(routed.entries.places, end))
 
 

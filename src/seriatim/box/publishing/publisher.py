@@ -63,7 +63,6 @@ class _TakenIn(NamedTuple):
 
     @classmethod
     def of_unique(cls, answer: Sequence[str | None]) -> _TakenIn:
-        """Read the answer of ``take_in_unique``."""
         known = [place for place, reply in enumerate(answer, 1) if reply == ""]
         return cls(known, {place: reply for place, reply in enumerate(answer, 1) if reply})
 
@@ -72,8 +71,6 @@ _ALL_TAKEN_IN = _TakenIn((), {})
 
 
 class Publisher:
-    """One call of `Session.publish`."""
-
     def __init__(
         self,
         access: Access,
@@ -111,7 +108,6 @@ class Publisher:
         self._unrouted = access.unrouted if unrouted is None else checked_unrouted(unrouted)
 
     def publish(self, transaction: Transaction) -> Published:
-        """Publish the messages."""
         transaction.check_enabled()
         fresh, until = self._fresh, time.monotonic() + self._wait_s
         routed = self._admitted(transaction, fresh, until, read=False)
@@ -229,7 +225,6 @@ class Publisher:
             return now, self._routed(transaction, messages, now)
 
     def _current(self, transaction: Transaction, *, nothing_done: bool) -> Definitions:
-        """The present definitions."""
         now = self._access.known.current(transaction)
         if nothing_done:
             transaction.connection.commit()  # only looked
@@ -270,7 +265,6 @@ def _refuse_regions(routed: Routed, definitions: Definitions) -> None:
 
 
 def _with_key(messages: Sequence[Message], unique: str) -> list[Message]:
-    """The one message of a call with its ``unique_key``."""
     if len(messages) != 1 or not isinstance(messages[0], Message):
         raise UsageError(
             f"unique is the key of one message, and there are {len(messages):,}",

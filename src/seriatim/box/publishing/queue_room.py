@@ -29,17 +29,14 @@ class FullQueue:
 
     @property
     def most(self) -> int:
-        """The number of messages that it may have."""
         return self.queue.most or 0
 
     @property
     def may_wait(self) -> bool:
-        """Whether it can have room later, and publishers have to wait for that."""
         waits = self.queue.publishers_wait and self.queue.link_most is None
         return waits and self.messages <= self.most
 
     def error(self) -> QueueFull:
-        """The error for a publisher."""
         problem = f"{self.messages:,} more don't fit: it may have {counted(self.most, 'message')}, and has room for {self.room:,}"
         remedy = "publish them again later" if self.messages <= self.most else "publish fewer at once"
         return QueueFull(problem, where=f"queue {self.queue.declared.name!r}", remedy=remedy)

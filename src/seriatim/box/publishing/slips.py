@@ -45,7 +45,6 @@ class Slip:
 
     @property
     def key(self) -> tuple[str, str | None, str]:
-        """The key of slips that are reported once."""
         return self.message.type, self.queue, self.blamed
 
 
@@ -56,7 +55,6 @@ def has_slips(routed: Routed) -> bool:
 
 
 def refuse_slips(routed: Routed, definitions: Definitions) -> None:
-    """Refuse messages of which one is a slip."""
     slips = list(_slips(routed, definitions))
     if slips:
         problem, remedy = _told(slips[0], definitions)

@@ -45,7 +45,6 @@ class Binaries:
 
     @property
     def postgres(self) -> Path:
-        """The program of the server."""
         return self.root / "bin" / "postgres"
 
     @property

@@ -31,8 +31,6 @@ _KEPT_S = 30 * 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class OwnData:
-    """One data folder."""
-
     data_id: str
     folder: str
     inode: int
@@ -60,7 +58,6 @@ class Registry:
             return None
 
     def note(self, data: OwnData) -> None:
-        """Write the note."""
         text = json.dumps({name: value for name, value in asdict(data).items() if name != "data_id"})
         draft = self._folder / f".{data.data_id}-{secrets.token_hex(4)}"
         draft.write_text(text, encoding="utf-8")
@@ -81,7 +78,6 @@ class Registry:
 
 
 def new_id() -> str:
-    """An id for data."""
     return secrets.token_hex(16)
 
 

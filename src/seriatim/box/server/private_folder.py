@@ -91,7 +91,6 @@ class PrivateFolder:
             return None
 
     def write(self, name: str, text: str) -> None:
-        """Write a file, whole or not at all."""
         draft = f"{name}.new-{secrets.token_hex(8)}"
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=self.handle)
         with os.fdopen(handle, "w", encoding="utf-8") as file:

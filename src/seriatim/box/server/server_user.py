@@ -74,7 +74,6 @@ def give(folder: int, owner: Owner) -> None:
 
 
 def _running() -> Iterator[int]:
-    """The users of all running processes."""
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             yield process.stat().st_uid

@@ -51,7 +51,6 @@ class Causes:
             self.begin(self._given)
 
     def stamped(self, results: Sequence[Message], cause: Received | None) -> list[Message]:
-        """Messages with what they have of their causes."""
         return [
             # The publisher refuses a value that is no message.
             self._stamped(message, message.cause if isinstance(message, Answer) else cause)
@@ -101,7 +100,6 @@ class Causes:
         return {**context, **added, **{name: stamp[name] for name in ORIGIN}}
 
     def in_hand(self, cause: Received) -> Received:
-        """Return the message in hand that is named as a cause."""
         return checked_cause(cause, self._messages, self._queue)
 
 

@@ -20,8 +20,6 @@ __all__ = ["Deliveries"]
 
 
 class Deliveries:
-    """The deliveries of one transaction, and how they end."""
-
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
 

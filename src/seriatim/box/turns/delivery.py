@@ -240,7 +240,6 @@ class Delivery(InHand):
             ends.dead_letter(self, done, reason)
 
     def _early_ends(self, verb: str, instead: str) -> EarlyEnds:
-        """Return the object that ends the delivery early."""
         check_process(self._process)
         if self.early_ends is None or self.is_lent:
             problem = f"a handler can't {verb} the worker's delivery from queue {self.queue!r} by a call"

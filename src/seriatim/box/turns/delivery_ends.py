@@ -26,7 +26,6 @@ class DeliveryEnds(NamedTuple):
 
     @classmethod
     def of(cls, queue: BoxQueue, handed: HandedMessages, *, have_failed: bool) -> DeliveryEnds:
-        """Return the ends of messages that a turn has handed out. `have_failed`: one of them was handed out before, and failed."""
         keep = queue.declared.keeps
         return cls(
             queue.queue_id, handed.group, handed.incarnation, "nothing" if keep == "faults" and not have_failed else keep,
@@ -35,7 +34,6 @@ class DeliveryEnds(NamedTuple):
 
     @classmethod
     def of_delivery(cls, queue: BoxQueue, delivery: Delivery, incarnation: int = 0) -> DeliveryEnds:
-        """The ends of a delivery."""
         ordinals, lates = (
             [message.ordinal for message in delivery.messages],
             [message.late for message in delivery.messages],
@@ -50,7 +48,6 @@ class DeliveryEnds(NamedTuple):
         return self._replace(entry_ids=self.entry_ids[part], ordinals=self.ordinals[part], lates=self.lates[part])
 
     def back(self) -> dict[str, Any]:
-        """The parameters that put them back."""
         return {
             "of_queue": self.queue_id, "of_group": self.group, "entry_ids": self.entry_ids, "ordinals": self.ordinals,
             "lates": self.lates,

@@ -44,14 +44,11 @@ class ClosedPlaces(NamedTuple):
 
     @classmethod
     def of(cls, row: Any) -> ClosedPlaces:
-        """From the row of the statement."""
         late = frozenset(zip(row.late_places or (), row.late_numbers or (), strict=True))
         return cls(row.void_places or (), row.void_numbers or (), bool(row.more), row.full_groups or (), late)
 
 
 class GateTurn(Turn):
-    """Like `Turn`, for a gate."""
-
     def __init__(self, policy: Standard, rows: TurnRows, closed: ClosedPlaces, now: int, at_most: int) -> None:
         self._closed = closed
         self._skipped_through: Sequence[int | None] = ()
@@ -141,7 +138,6 @@ class GateTurn(Turn):
 
     @property
     def full(self) -> Sequence[str]:
-        """As in `Turn`."""
         return self._closed.full
 
     def _has_more(self, after: State) -> bool:

@@ -22,6 +22,5 @@ def state_rows(groups: Groups) -> Ints:
 
 
 def fresh_row(policy: Policy) -> list[int]:
-    """The row of an unknown group."""
     row: list[int] = state_rows(new_state(policy, 1).groups)[0].tolist()
     return row

@@ -52,7 +52,6 @@ class Listener:
         return min((due_s for due_s in dues if due_s is not None), default=None)
 
     def _ask(self, role: str | None, queue_ids: Sequence[int], *, anew: bool) -> float | None:
-        """The same for the queues of one role."""
         connection, known = self._transaction.connection, self._waiters
         left = [queue for of, queue in known if of == role and queue not in queue_ids]
         asks = [not self._is_deaf and (anew or (role, queue) not in known) for queue in queue_ids]

@@ -25,8 +25,6 @@ IDLE_S = 15.0
 
 
 class Opened(Protocol):
-    """An open box."""
-
     @property
     def access(self) -> Access:
         """The box as internal modules use it."""

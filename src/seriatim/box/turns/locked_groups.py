@@ -29,7 +29,6 @@ class LockedGroups(NamedTuple):
     on_trial: bool = False
 
     def by_policy(self, queue: BoxQueue) -> list[LockedGroups]:
-        """The same groups, grouped by policy."""
         if not queue.declared.policies:
             return [self]
         kept: dict[str | None, list[str]] = {}

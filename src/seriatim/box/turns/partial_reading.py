@@ -68,7 +68,6 @@ class HeldPart(Columns):
 
     @property
     def is_whole(self) -> bool:
-        """Whether all held messages were read."""
         return not self.hidden.any()
 
     def is_short(

@@ -317,7 +317,6 @@ class Turn:
     # ---- the rules of a gate: several messages of one number are one arrival (see ``gate_turn.py``)
 
     def _first_of(self, rows: Ints) -> Ints:
-        """Return the rows that the kernel gets."""
         return rows
 
     def _weight(self, rows: Ints) -> Ints:
@@ -339,7 +338,6 @@ class Turn:
         return after.skipped
 
     def _come_in(self) -> Ints:
-        """The rows of all that was taken in."""
         return self._arrived
 
     def _counted_by(self, decided: Decided, groups: int, kinds: int) -> Ints:
@@ -560,7 +558,6 @@ class Turn:
         return line.with_columns(visible=latest[its])
 
     def _groups(self, after: State, decided: Decided) -> dict[str, list[Any]]:
-        """The columns of the groups."""
         rows = [self._known.get(key) for key in self._keys]
         groups, kinds = after.groups, self._kinds
         counts = self._counted_by(decided, len(rows), kinds)

@@ -16,8 +16,6 @@ __all__ = ["SeparateTransaction"]
 
 
 class SeparateTransaction:
-    """The separate transactions of one call."""
-
     __slots__ = ("_transaction", "is_free")
 
     def __init__(self, transaction: Transaction, *, is_free: bool) -> None:

@@ -66,8 +66,6 @@ class TurnStart(NamedTuple):
 
 
 class TurnReading:
-    """Reads the data of turns."""
-
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
 

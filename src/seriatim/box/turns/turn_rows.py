@@ -29,8 +29,6 @@ _PAIR = 2
 
 
 class GroupRow(NamedTuple):
-    """The stored state of a group."""
-
     group_key: str
     incarnation: int
     state: list[int]
@@ -129,7 +127,6 @@ def width_of(lives: str | None) -> int:
 
 
 def lives_of(state: State, places: Sequence[int], known: Sequence[GroupRow]) -> State:
-    """A state with what is known of the lives of its groups."""
     if state.lives is None:
         return state
     rows = [(at, numbers_of(row.lives)) for at, row in zip(places, known, strict=True) if row.lives is not None]

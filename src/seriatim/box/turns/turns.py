@@ -34,8 +34,6 @@ _FRESH_AS_TEXT = numbers(FRESH)
 
 
 class Turns:
-    """The turns of one transaction."""
-
     def __init__(
         self, transaction: Transaction, now_us: int | None = None, heads: Heads | None = None, handed: int = 0
     ) -> None:

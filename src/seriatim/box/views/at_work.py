@@ -42,7 +42,6 @@ class ReadyWork:
 
     @property
     def helps(self) -> str:
-        """The command that starts work on it."""
         if self.is_activation:
             return command("serve") if self.activated else command("queue", "activation", "on", self.queue)
         if self.regions is not None:

@@ -108,8 +108,6 @@ class BulkGroup:
 
 @dataclass(frozen=True, slots=True)
 class BulkFilter(Listing):
-    """The list of bulk operations."""
-
     _: KW_ONLY
     is_open: bool = listing.flag("those that aren't over", name="open", label="Only those that aren't over")
     before: int | None = listing.place(lambda one: one.bulk_id, what="Go on with a list: older ones.", metavar="NUMBER")
@@ -118,8 +116,6 @@ class BulkFilter(Listing):
 
 @dataclass(frozen=True, slots=True)
 class BulkGroupFilter(Listing):
-    """The list of groups of a bulk operation."""
-
     bulk_id: int = listing.given("The number of the operation.", MISSING)
     _: KW_ONLY
     result: str | None = listing.choice("groups with this result", RESULTS, "a result of a group")
@@ -135,7 +131,6 @@ def bulk_operations_of(transaction: Transaction, chosen: BulkFilter, bulk_id: in
 
 
 def bulk_operation_of(transaction: Transaction, bulk_id: int) -> BulkOperation:
-    """One operation."""
     operation = bulk_operations_of(transaction, BulkFilter(), bulk_id)
     if not operation:
         raise NotFound(f"there is no bulk operation {bulk_id}", remedy="see seriatim bulk list")

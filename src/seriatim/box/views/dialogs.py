@@ -73,8 +73,6 @@ class DialogView:
 
 @dataclass(frozen=True, slots=True)
 class DialogFilter(Listing):
-    """The list of sides of dialogs."""
-
     _: KW_ONLY
     handle: UUID | str | None = listing.given("Only the side with this handle.", check=handle_of)
     service: str | None = listing.text("sides of this service")

@@ -91,8 +91,6 @@ class EventView:
 
 @dataclass(frozen=True, slots=True)
 class EventFilter(Listing):
-    """The list of events."""
-
     queue: str | None = listing.queue("events in this queue")
     _: KW_ONLY
     group: str | None = listing.group("events of the group with this key")
@@ -138,7 +136,6 @@ def events_of(transaction: Transaction, chosen: EventFilter) -> list[EventView]:
 
 
 def open_hole_of(view: GroupView) -> EventView | None:
-    """The hole of a group that is open now, as an event."""
     if view.hole_since is None or view.hole_through is None:
         return None
     facts = (view.next, view.hole_through, 1, view.hole_since, view.hole_since, None, None, None, None)

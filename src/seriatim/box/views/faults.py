@@ -57,8 +57,6 @@ class FaultView:
 
 @dataclass(frozen=True, slots=True)
 class FaultFilter(Listing):
-    """The list of faults."""
-
     queue: str | None = listing.queue("faults in this queue")
     _: KW_ONLY
     group: str | None = listing.group("faults in the group with this key")
@@ -89,7 +87,6 @@ class KeptFaults:
 
 
 def count_faults(transaction: Transaction) -> KeptFaults:
-    """Count the recorded faults."""
     return transaction.one("count_faults", KeptFaults)
 
 
@@ -104,7 +101,6 @@ def faults_by_error(transaction: Transaction, chosen: FaultFilter) -> list[Error
 
 
 def fault_of(transaction: Transaction, fault_id: int) -> FaultView:
-    """One fault."""
     if isinstance(fault_id, bool) or not isinstance(fault_id, int) or not 0 < fault_id < 2**63:
         raise UsageError(f"{shown(fault_id)} is not the number of a fault", remedy="a whole number from 1")
     found = transaction.maybe("faults", FaultView, **FaultFilter().parameters(), fault_id=fault_id)

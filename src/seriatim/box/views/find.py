@@ -101,8 +101,6 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class FindFilter(Listing):
-    """What is looked for."""
-
     text: str = listing.given(
         "A message id, a group's key, or the value of a property; a number fits however it is written.", MISSING, _check
     )

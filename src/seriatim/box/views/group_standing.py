@@ -135,7 +135,6 @@ class Standing:
 
 
 def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
-    """Diagnose a group."""
     definitions = read_definitions(transaction)
     found = definitions.queue(queue)
     view = group_of(transaction, queue, group)

@@ -205,8 +205,6 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class GroupFilter(Listing):
-    """The list of groups."""
-
     queue: str | None = listing.queue("groups of this queue")
     _: KW_ONLY
     state: GroupState | str | Iterable[GroupState | str] | None = listing.choice(
@@ -233,7 +231,6 @@ class GroupFilter(Listing):
 
     @property
     def states(self) -> frozenset[GroupState] | None:
-        """The states; None: all."""
         found = self.parameters()["state"]
         return None if found is None else frozenset(map(GroupState, found))
 
@@ -246,7 +243,6 @@ def postponement_of(until: datetime | None, times: int | None) -> str | None:
 
 
 def group_of(transaction: Transaction, queue: str, group: str) -> GroupView:
-    """One group."""
     found = groups_of(transaction, GroupFilter(queue), [checked_text(group, "a group's key")])
     if not found:
         raise NotFound(

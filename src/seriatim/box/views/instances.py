@@ -58,8 +58,6 @@ class InstanceView:
 
 @dataclass(frozen=True, slots=True)
 class InstanceFilter(Listing):
-    """The list of instances."""
-
     queue: str | None = listing.queue("instances of this queue")
     _: KW_ONLY
     group: str | None = listing.group("the instance of this group")
@@ -71,7 +69,6 @@ class InstanceFilter(Listing):
 
 
 def instance_of(transaction: Transaction, instance_id: int) -> InstanceView:
-    """One instance."""
     instances = instances_of(transaction, InstanceFilter(), instance_id)
     if not instances:
         raise NotFound(f"there is no instance {instance_id!r}", remedy="it may have ended; see the instances")
@@ -81,6 +78,5 @@ def instance_of(transaction: Transaction, instance_id: int) -> InstanceView:
 def instances_of(
     transaction: Transaction, chosen: InstanceFilter, instance_id: int | None = None
 ) -> list[InstanceView]:
-    """List instances by number."""
     rows = transaction.rows("instances", dict, **chosen.parameters(), instance_id=instance_id)
     return [InstanceView(**row | {"status": InstanceStatus(row["status"])}) for row in rows]

@@ -41,7 +41,6 @@ class Account:
 
     @property
     def is_even(self) -> bool:
-        """Whether all that was received is somewhere."""
         return self.received == sum(count for _, count in self._dispositions)
 
     @property

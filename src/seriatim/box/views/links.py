@@ -110,8 +110,6 @@ class StreamView:
 
 @dataclass(frozen=True, slots=True)
 class StreamFilter(Listing):
-    """The list of streams of links."""
-
     name: str | None = listing.text("streams of this link", name="link")
     _: KW_ONLY
     waiting: bool = listing.flag(
@@ -121,10 +119,8 @@ class StreamFilter(Listing):
 
 
 def links(transaction: Transaction) -> list[LinkView]:
-    """All links, by name."""
     return transaction.rows("link_views", LinkView, name=None)
 
 
 def streams(transaction: Transaction, chosen: StreamFilter) -> list[StreamView]:
-    """Streams, those that wait first."""
     return transaction.rows("stream_views", StreamView, **chosen.parameters())

@@ -73,7 +73,6 @@ class FilterKind:
         return value
 
     def parameters(self, name: str, value: Any) -> dict[str, Any]:
-        """The parameters of a statement."""
         return {name: None if value is None else self.taken(name, value)}
 
     def fits(self, _name: str, _wanted: Any, _its: Any) -> bool:
@@ -97,19 +96,14 @@ class Text(FilterKind):
         return checked_text(value, self.what)
 
     def fits(self, _: str, wanted: Any, its: Any) -> bool:
-        """Whether they are equal."""
         return bool(wanted == its)
 
 
 class Queue(Text):
-    """The name of a queue that exists."""
-
     metavar = "QUEUE"
 
 
 class Pattern(Text):
-    """A pattern with ``*`` and ``?``."""
-
     metavar, example, suffix = "PATTERN", "c*", "; * stands for any text, ? for one character"
 
     def taken(self, name: str, value: Any) -> Any:
@@ -117,7 +111,6 @@ class Pattern(Text):
         return fitting(super().taken(name, value))
 
     def fits(self, _: str, wanted: str, its: str) -> bool:
-        """Whether a text matches."""
         return bool(_compiled(wanted).match(its))
 
 
@@ -131,7 +124,6 @@ class Containing(Text):
         return containing(super().taken(name, value))
 
     def fits(self, _: str, wanted: str, its: str | None) -> bool:
-        """Whether a text contains it."""
         return wanted.casefold() in (its or "").casefold()
 
 
@@ -141,7 +133,6 @@ class Period(FilterKind):
     metavar, example, suffix = "PERIOD", "7d", ", such as {example}"
 
     def taken(self, _: str, value: Any) -> timedelta:
-        """The period, which has no sign."""
         if (length := micros(value)) < 0:
             raise UsageError(f"a period can't be {shown(value, 60)}", remedy="write it without a sign")
         return timedelta(microseconds=length)
@@ -189,7 +180,6 @@ class Choice(FilterKind):
         self.suffix = "; may be repeated" if many else ""
 
     def taken(self, _: str, value: Any) -> Any:
-        """The value, or a list of the values."""
         several = value if self.many and not isinstance(value, str) else [value]
         if not isinstance(several, Iterable):
             several = [several]
@@ -200,28 +190,20 @@ class Choice(FilterKind):
         return sorted(found) or None if self.many else found[0]
 
     def fits(self, name: str, wanted: Any, its: Any) -> bool:
-        """Whether a value is, or is one of, those wanted."""
         found = self.taken(name, wanted)
         return found is None or its in found if self.many else its == found
 
     def read(self, _: str, text: str) -> Any:
-        """The text: a form may have further values."""
         return text
 
 
 class Flag(FilterKind):
-    """Whether something is wanted."""
-
     def read(self, _: str, text: str) -> bool:
-        """Whether there is any text."""
         return bool(text)
 
 
 class Whole(FilterKind):
-    """A whole number."""
-
     def taken(self, name: str, value: Any) -> Any:
-        """The number."""
         if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _LARGEST:
             raise UsageError(f"{name} can't be {shown(value, 60)}", remedy="a whole number")
         return value
@@ -236,7 +218,6 @@ class Limit(Whole):
         self.noun, self.most, self.least, self.shown = noun, most, least, shown
 
     def taken(self, _: str, value: Any) -> Any:
-        """The number."""
         if isinstance(value, bool) or not isinstance(value, int) or not self.least <= value <= self.most:
             far = f"an integer from {self.least} to {self.most:,}"
             raise UsageError(
@@ -252,7 +233,6 @@ class PropertyValues(FilterKind):
     metavar, suffix = "NAME=VALUE", "; may be repeated. A number fits however it is written"
 
     def parameters(self, _: str, value: Mapping[str, object] | None) -> dict[str, Any]:
-        """The names, and the values as text."""
         found = {
             checked_text(name, "the name of a property"): checked_text(_as_text(one), f"the property {name!r}")
             for name, one in (value or {}).items()
@@ -261,13 +241,9 @@ class PropertyValues(FilterKind):
 
 
 class Place(Whole):
-    """Where a page goes on: behind the last row of the page before.
-
-    Args:
-        of: the place of a row: a number, or a tuple.
-        columns: the parameters of a statement for a tuple; none: it is a number.
-        reads: what makes the values of a tuple from those in a text.
-        metavar: what stands for it in help; empty: commands have no such option.
+    """Where a page goes on: behind the last row of the page before. `of`: the place of a row: a number, or a tuple. `columns`: the
+    parameters of a statement for a tuple; none: it is a number. `reads`: what makes the values of a tuple from those in a text. `metavar`:
+    what stands for it in help; empty: commands have no such option.
     """
 
     def __init__(
@@ -283,7 +259,6 @@ class Place(Whole):
         return dict(zip(self.columns, value or [None] * len(self.columns), strict=True))
 
     def query(self, name: str, place: Any) -> dict[str, str]:
-        """A place as the query of an address."""
         values = zip(self.columns, place, strict=True) if self.columns else [(name, place)]
         return {column: one.isoformat() if isinstance(one, datetime) else str(one) for column, one in values}
 
@@ -308,22 +283,16 @@ class Given(FilterKind):
         self.check = check
 
     def taken(self, _: str, value: Any) -> Any:
-        """The value; of several, a list."""
         self.check(value)
         return list(value) if isinstance(value, Collection) and not isinstance(value, str) else value
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A filter of a list.
-
-    Args:
-        text: what it leaves, as it stands behind "only": ``faults in this queue``; or a whole sentence.
-        kind: what it takes.
-        name: its name as an option and in addresses; empty: that of the field.
-        label: its name in a form; empty: its name, in words.
-        example: a value, for a form; empty: that of its kind.
-        of: the field of a row that it is about, where no statement reads the rows; empty: the field of its name.
+    """A filter of a list. `text`: what it leaves, as it stands behind "only": ``faults in this queue``; or a whole sentence. `kind`: what
+    it takes. `name`: its name as an option and in addresses; empty: that of the field. `label`: its name in a form; empty: its name, in
+    words. `example`: a value, for a form; empty: that of its kind. `of`: the field of a row that it is about, where no statement reads the
+    rows; empty: the field of its name.
     """
 
     text: str
@@ -335,7 +304,6 @@ class Filter:
 
     @property
     def help(self) -> str:
-        """What it does, as a sentence."""
         return (
             self.text
             if self.text[:1].isupper()
@@ -376,7 +344,6 @@ def _field(text: str, kind: FilterKind, default: object = None, **more: str) -> 
 
 
 def queue(what: str, **more: str) -> Any:
-    """The filter by a queue that exists."""
     return _field(what, Queue("a queue's name"), **more)
 
 
@@ -391,7 +358,6 @@ def group(what: str, **more: str) -> Any:
 
 
 def key(what: str, **more: str) -> Any:
-    """The filter by a pattern of keys."""
     return _field(what, Pattern("a pattern of keys"), of="group", **more)
 
 
@@ -401,12 +367,10 @@ def error(what: str, **more: str) -> Any:
 
 
 def error_class(what: str) -> Any:
-    """The filter by the class of an error."""
     return _field(f"{what}, such as ValueError", Text(), example="ValueError")
 
 
 def period(what: str, **more: str) -> Any:
-    """A filter by a period."""
     return _field(what, Period(), **more)
 
 
@@ -430,12 +394,10 @@ def choice(
 
 
 def flag(what: str, **more: str) -> Any:
-    """A filter that is set or not."""
     return _field(what, Flag(), False, **more)
 
 
 def properties(what: str) -> Any:
-    """The filter by values of properties."""
     return _field(f"{what} with this value of a property", PropertyValues(), name="property")
 
 
@@ -448,7 +410,6 @@ def place(
     of: Callable[[Any], Any], *columns: str, what: str = "", reads: Sequence[Callable[[Any], Any]] = (), metavar: str = "",
     default: Any = None,
 ) -> Any:  # fmt: skip
-    """Where a page goes on."""
     told = what or "Go on with a list: behind the last row of the page before."
     return _field(told, Place(of, columns, reads or (storable,) * len(columns), metavar), default)
 
@@ -469,7 +430,6 @@ def containing(part: str) -> str:
 
 
 def whole(text: str, name: str = "a place") -> int:
-    """A whole number from its text."""
     if not text.removeprefix("-").isdecimal() or len(text) > 19:
         raise UsageError(f"{name} can't be {shown(text, 60)}", remedy="a whole number")
     return int(text)

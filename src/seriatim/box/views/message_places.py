@@ -119,8 +119,6 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class PlaceFilter(Listing):
-    """The list of messages with their places."""
-
     _: KW_ONLY
     queue: str | None = listing.queue("messages in this queue")
     group: str | None = listing.group("messages of groups with this key")
@@ -189,7 +187,6 @@ _OF_PAGE = frozenset({"last_arrival", "last_position", "read", "arrival_id", "po
 
 
 def places_at(transaction: Transaction, arrival_id: int, position: int) -> list[Placed]:
-    """The places of one message, by its arrival and position."""
     parameters = {"among": "one", "after_arrival": arrival_id, "after_position": position, "most": 1}
     rows = transaction.rows("places_after", dict, **_parameters(PlaceFilter()) | parameters)
     return [
@@ -205,7 +202,6 @@ def places_by_error(transaction: Transaction, chosen: PlaceFilter) -> list[Error
 
 
 def check_one_space(message_id: str, spaces: Collection[str]) -> None:
-    """Refuse an id that messages of several id spaces have."""
     if len(spaces) > 1:
         named = ", ".join(map(repr, sorted(spaces)))
         problem = f"several messages have the id {message_id!r}, in the id spaces {named}"

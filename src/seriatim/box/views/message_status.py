@@ -28,8 +28,6 @@ _NOBODY = "no subscription wants it"
 
 
 class MessageState(StrEnum):
-    """The state of a message, in one queue or altogether."""
-
     WAITING = "waiting"
     IN_HAND = "in_hand"
     DONE = "done"
@@ -50,8 +48,6 @@ _OPEN = (MessageState.IN_HAND, MessageState.WAITING, MessageState.UNKNOWN)
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """The state of a message in one queue."""
-
     #: The queue's name; None: it is in no queue (unrouted, or not routed yet).
     queue: str | None
     #: The key of its group; None if it has none.
@@ -68,8 +64,6 @@ class QueueStatus:
 
 @dataclass(frozen=True, slots=True)
 class MessageStatus:
-    """The state of a message."""
-
     message_id: str
     #: Its state altogether: ``in_hand`` or ``waiting`` if it is so in any queue; otherwise ``unrouted``, ``dead`` or ``set_aside`` if it
     #: is so in any; otherwise ``done``. ``unknown``: the box has no such message, and its id was not published lately.
@@ -121,7 +115,6 @@ def status_of(
 
 
 def _is_published(transaction: Transaction, named: Mapping[str, str | None]) -> bool:
-    """Whether the id was published lately."""
     rows = transaction.rows("published_at", **named)
     check_one_space(str(named["message_id"]), {row.id_space for row in rows})
     return bool(rows)

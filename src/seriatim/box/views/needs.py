@@ -69,7 +69,6 @@ class RoleSetting:
 
     @property
     def seconds(self) -> float:
-        """The value in seconds; 0: no limit."""
         number = re.match(r"\d*", self.value.strip())
         digits = "" if number is None else number[0]
         unit = self.value.strip().removeprefix(digits).strip()
@@ -87,8 +86,6 @@ class GroupSetApart:
 
 @dataclass(frozen=True, slots=True)
 class StoppedGroups:
-    """The groups of a queue that are stopped in one state."""
-
     queue: str
     state: str
     groups: int
@@ -141,8 +138,6 @@ class RememberedSessions:
 
 @dataclass(frozen=True, slots=True)
 class Unrouted:
-    """Messages that are in no queue."""
-
     problem: str | None
     messages: int
     #: They were published through SQL, and aren't routed yet.
@@ -154,8 +149,6 @@ class Unrouted:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """A transaction that is open for long."""
-
     pid: int | None
     name: str | None
     role: str | None
@@ -170,8 +163,6 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class PipelineQueue:
-    """A queue that belongs to a pipeline."""
-
     queue: str
     pipeline: str
     #: Whether a run of the pipeline reads the queue now.

@@ -41,7 +41,6 @@ class NotDone:
 
     @property
     def reason(self) -> str:
-        """The reason, in words."""
         return REASONS[self.why]
 
 

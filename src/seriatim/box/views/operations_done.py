@@ -77,8 +77,6 @@ class OperationRun:
 
 @dataclass(frozen=True, slots=True)
 class LogFilter(Listing):
-    """The operator log."""
-
     queue: str | None = listing.text("actions on this queue or destination, or on its groups", noun="a queue's name")
     _: KW_ONLY
     group: str | None = listing.group("actions on groups with this key")

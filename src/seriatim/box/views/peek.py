@@ -21,8 +21,6 @@ _MOST = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Peeked:
-    """A message in a queue."""
-
     #: The group's key; None in a queue that is `Unordered`, without a gate.
     group: str | None
     #: ``"arrived"`` (not judged yet), ``"held"``, ``"queued"`` or ``"in_hand"`` (of a pipeline).

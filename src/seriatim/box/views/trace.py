@@ -122,15 +122,12 @@ class TracedPlace:
 
 
 class _Place(NamedTuple):
-    """A place at the gate of a queue."""
-
     queue: str
     group: str
     number: int
 
     @classmethod
     def of(cls, queue: str | None, group: str | None, number: int | None) -> _Place | None:
-        """Return the place, if it is one."""
         return None if queue is None or group is None or number is None else cls(queue, group, number)
 
 
@@ -261,7 +258,6 @@ def _places(transaction: Transaction, parameters: dict[str, object], *, limit: i
 
 
 def _view(transaction: Transaction, queue: str, group: str) -> GroupView | None:
-    """The group, if its queue has groups."""
     try:
         return group_of(transaction, queue, group)
     except UsageError:
@@ -354,7 +350,6 @@ def _event(event: EventView) -> Step:
 
 
 def _happened(event: EventView) -> str:
-    """An event in words."""
     numbers = "" if event.numbers is None else f": {event.numbers}"
     count = f", {event.count:,} of them" if event.count > 1 else ""
     return f"{event.kind.replace('_', ' ')}{numbers}{count}{_because(event)}"

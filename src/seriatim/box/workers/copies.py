@@ -28,8 +28,6 @@ __all__ = ["CopyEnd", "WaitingCopy", "behind_holes", "end", "known", "note_over"
 
 @dataclass(frozen=True, slots=True)
 class CopyEnd:
-    """How a lease of copies ends."""
-
     lease: HeldLease
     #: The number of its copies that are completed, from the first on.
     done: int
@@ -95,7 +93,6 @@ def known(
 
 
 def note_over(transaction: Transaction, queue: BoxQueue, throughs: Mapping[str, int]) -> None:
-    """Note through which numbers groups are over."""
     if throughs:
         transaction.do("note_over", of_queue=queue.queue_id, of_groups=list(throughs), throughs=list(throughs.values()))
 

@@ -19,8 +19,6 @@ _LONGEST_NAME, _LONGEST_HOST = 1024, 256
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process that works on queues."""
-
     process_id: UUID
     name: str
     host: str
@@ -84,7 +82,6 @@ def beat(transaction: Transaction, process: Process, reports: Sequence[Report]) 
 
 
 def forget(transaction: Transaction, process_id: UUID) -> None:
-    """A process has ended."""
     transaction.do("forget_process", of_process=process_id)
 
 

@@ -78,8 +78,6 @@ def _judge(box: MessageBox, process: Process, ends: threading.Event, heard: int)
 
 
 class _Judge:
-    """Judging on one connection."""
-
     def __init__(
         self, access: Access, connection: psycopg.Connection, process: Process, ends: threading.Event, heard: int
     ) -> None:

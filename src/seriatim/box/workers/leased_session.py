@@ -43,7 +43,6 @@ class LeasedSession(Session):
 
     @property
     def token(self) -> int:
-        """The fencing token of the lease."""
         return self._lease.token
 
     @property

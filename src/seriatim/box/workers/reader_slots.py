@@ -55,7 +55,6 @@ class Slots(Closing):
             self._taken.get(queue_id, set()).difference_update(over)
 
     def close(self) -> None:
-        """Give all slots back."""
         self._taken.clear()
         if self._connection is not None:
             with suppress(psycopg.Error):

@@ -52,8 +52,6 @@ class TurnEnded(Misuse):
 
 
 class Steps:
-    """The steps of one turn."""
-
     def __init__(
         self, session: Session, run_as: str | None = None, before_use: Callable[[], None] = lambda: None
     ) -> None:
@@ -229,7 +227,6 @@ class Steps:
 
 
 def check_role(box: MessageBox, role: str) -> None:
-    """Check that a handler can take a role."""
     with box.session() as session:
         try:
             _change_role(session.transaction, role)

@@ -22,8 +22,6 @@ _Command = Callable[..., Any]
 
 
 class FilterOption(click.Option):
-    """The option of a filter of a list."""
-
     def __init__(self, *arguments: Any, filter: Filter, **settings: Any) -> None:  # noqa: A002 -- what it is
         super().__init__(*arguments, **settings)
         self.filter = filter
@@ -74,7 +72,6 @@ def _properties(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -
 
 
 def counting(by: str, reads: Callable[..., Any]) -> Callable[[_Command], _Command]:
-    """The option ``by``, with which the command counts."""
     told = inspect.getdoc(reads) or ""
     return click.option(
         "--by", type=click.Choice([by]), default=None, help=f"{told.partition('.')[0]}, in place of a list."
@@ -89,14 +86,9 @@ def list_command(
     by: tuple[str, Callable[..., Any], Table[Any]] | None = None,
     beside: Callable[[Any], str] | None = None,
 ) -> click.Command:
-    """The command that lists what a function reads.
-
-    Args:
-        name: its name.
-        reads: the function, from which the options and the help come.
-        table: the table of its rows.
-        by: with this word as ``--by`` another function counts the rows, into another table.
-        beside: a line below the table, for people; empty: none.
+    """The command that lists what a function reads. `reads`: the function, from which the options and the help come. `table`: the table of
+    its rows. `by`: with this word as ``--by`` another function counts the rows, into another table. `beside`: a line below the table, for
+    people; empty: none.
     """
 
     def run(box: Any, *, json_: bool, by: str | None = None, **given: Any) -> None:
@@ -114,5 +106,4 @@ def list_command(
 
 
 def is_filtered(given: dict[str, Any]) -> bool:
-    """Whether options were given that filter a list."""
     return any(value for name, value in given.items() if name != "limit")

@@ -18,8 +18,6 @@ __all__ = ["Many", "many"]
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """What a command is to act on, and how."""
-
     names: tuple[Any, ...]
     all_: bool
     filters: dict[str, Any]

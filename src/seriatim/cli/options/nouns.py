@@ -45,7 +45,6 @@ _PLURALS |= {f"{one}s": one for one in ("link", "pipeline")}
 
 
 def brought_to_commands(words: Sequence[str], verbs_of: Callable[[str], Collection[str]]) -> list[str]:
-    """The words of a command as it is named."""
     noun, rest = _PLURALS.get(words[0], words[0]), list(words[1:])
     first = rest[0] if rest else None
     if first == "list" and noun in (*VERBS, *_PLAIN):

@@ -49,9 +49,8 @@ def on_box(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def opened_patiently(dsn: str | None, schema: str, *, waits: bool) -> Iterator[MessageBox | None]:
-    """Open the box that the options name, as `opened` does; wait for its database if that is away.
-
-    The block gets None if SIGTERM or SIGINT came before the database did.
+    """Open the box that the options name, as `opened` does; wait for its database if that is away. The block gets None if SIGTERM or SIGINT
+    came before the database did.
     """
     if dsn is None and VARIABLE not in os.environ:  # the embedded server starts with the box, and isn't waited for
         with opened(dsn, schema) as box:
@@ -69,10 +68,8 @@ def opened_patiently(dsn: str | None, schema: str, *, waits: bool) -> Iterator[M
 
 @contextmanager
 def opened(dsn: str | None, schema: str, *, makes: bool = False) -> Iterator[MessageBox]:
-    """Open the box that the options name.
-
-    Only a command that defines something (`makes`) creates a missing box. For all others, the folder may be the wrong
-    one, or the name may be mistyped.
+    """Open the box that the options name. Only a command that defines something (`makes`) creates a missing box. For all others, the folder
+    may be the wrong one, or the name may be mistyped.
     """
     if not makes:
         check_here(dsn)

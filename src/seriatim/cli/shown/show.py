@@ -182,7 +182,6 @@ class Display:
             self._live.stop()
 
     def show(self, progress: Progress) -> None:
-        """Show a micro-batch."""
         self._line, self._told_s = line_of(progress), 0.0
         if self._live is not None:
             self._live.update(self._spinner(self._line))
@@ -257,7 +256,6 @@ def waiting_line(waiting: Waiting) -> str:
 
 
 def again_line(again: Again) -> str:
-    """A restarted query, in a line."""
     begun = f"the query is begun again in {again.seconds:g} s (try {again.attempt} of {again.attempts})"
     return f"{again.what}; {begun}: {again.reason}"
 
@@ -271,9 +269,8 @@ def routing_line(routing: Routing) -> str:
 
 
 def accounts_table(accounts: Sequence[Account], console: Console | None = None) -> None:
-    """Print the law of conservation, a line for each destination: held before + in = released + held + …
-
-    If there are very many destinations, those without messages are only counted.
+    """Print the law of conservation, a line for each destination: held before + in = released + held + … If there are very many
+    destinations, those without messages are only counted.
     """
     console = console or Console(highlight=False)
     shown = [one for one in accounts if len(accounts) <= _MOST_ROWS or one.held_before or one.arrived]

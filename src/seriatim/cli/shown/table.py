@@ -33,7 +33,6 @@ class Table(declared.Table[_Row]):
 
     @classmethod
     def of(cls, table: declared.Table[_Row]) -> Self:
-        """A declared table, to be printed."""
         return cls(table.title, *table.columns, row=table.row, nothing=table.nothing, more=table.more, base=table.base)
 
     def lines(self, rows: Sequence[_Row]) -> Iterator[str]:
@@ -44,7 +43,6 @@ class Table(declared.Table[_Row]):
         return in_columns(shown.headings, [shown.cells(row) for row in rows])
 
     def print(self, rows: Sequence[_Row], *, json_: bool = False, limit: int | None = None) -> None:
-        """Print rows: as a JSON list, or for people, with a note if there may be more than the limit."""
         if json_:
             click.echo(as_json(self.objects_of(rows)))
             return

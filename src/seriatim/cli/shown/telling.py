@@ -41,9 +41,8 @@ def telling_work(
 def telling_run(
     address: str | None, pipeline: str, report: Report | None, tell: Tell | None
 ) -> Iterator[tuple[Report | None, Tell | None, Callable[[], None] | None]]:
-    """Within the block metrics and health of a run are told at an address; None: nothing is told.
-
-    The block gets what the run has to report to: besides the metrics, `report` and `tell`.
+    """Within the block metrics and health of a run are told at an address; None: nothing is told. The block gets what the run has to report
+    to: besides the metrics, `report` and `tell`.
     """
     if address is None:
         yield report, tell, None

@@ -201,8 +201,6 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """Whether `operand` is unknown."""
-
     operand: Expression
     type: Type = field(default=BOOLEAN, init=False)
 

@@ -75,16 +75,10 @@ def column(values: Sequence[Any], kind: Type) -> Values:
 def evaluate(
     expression: Expression, columns: Mapping[str, Values], n: int | tuple[int, int], parameters: Sequence[Values] = ()
 ) -> tuple[Bools, Bools]:
-    """A filter for `n` messages.
-
-    Args:
-        expression: the filter, a condition.
-        columns: each property that the filter names, in the form of this module's docstring.
-        n: the number of messages; or the rows and columns of a table, of which columns and parameters are a part each.
-        parameters: the value of each parameter of a shape, for every message.
-
-    Returns:
-        The messages for which it is TRUE, and the messages for which it is known (TRUE or FALSE).
+    """A filter for `n` messages. `expression`: the filter, a condition. `columns`: each property that the filter names, in the form of this
+    module's docstring. `n`: the number of messages; or the rows and columns of a table, of which columns and parameters are a part each.
+    `parameters`: the value of each parameter of a shape, for every message. Returns the messages for which it is TRUE, and the messages for
+    which it is known (TRUE or FALSE).
     """
     with np.errstate(all="ignore"):
         result = fold(expression, _meaning(columns, parameters))
@@ -93,11 +87,7 @@ def evaluate(
 
 
 class Filters:
-    """Many filters over the same messages: common parts are computed once.
-
-    Args:
-        expressions: the filters.
-    """
+    """Many filters over the same messages: common parts are computed once. `expressions`: the filters."""
 
     def __init__(self, expressions: Sequence[Expression]) -> None:
         self._expressions = expressions
@@ -162,7 +152,6 @@ def _stored(kind: Type) -> type[Any]:
 
 
 def _blank(kind: Type) -> Any:
-    """The value in unknown places."""
     return "" if kind.kind is ValueKind.STRING else 0
 
 

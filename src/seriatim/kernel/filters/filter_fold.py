@@ -47,11 +47,8 @@ Meaning = Mapping[type[Expression], Callable[..., _T]]
 def fold(
     expression: Expression, meaning: Meaning[_T], shared: MutableMapping[Expression, _T | None] | None = None
 ) -> _T:
-    """The result of a meaning for an expression.
-
-    Args:
-        meaning: the function for each kind of node.
-        shared: expressions that are computed once, None until then; it is filled.
+    """The result of a meaning for an expression. `meaning`: the function for each kind of node. `shared`: expressions that are computed
+    once, None until then; it is filled.
     """
     if shared and (value := shared.get(expression)) is not None:
         return value
@@ -62,14 +59,12 @@ def fold(
 
 
 def parts(expression: Expression) -> tuple[Expression, ...]:
-    """The expressions that an expression consists of."""
     if isinstance(expression, And | Or):
         return expression.terms
     return tuple(getattr(expression, name) for name in _FIELDS[type(expression)])
 
 
 def with_parts(expression: Expression, new: Sequence[Expression]) -> Expression:
-    """Return an expression with other parts, the same number of them."""
     if isinstance(expression, And | Or):
         return replace(expression, terms=tuple(new))
     fields: dict[str, Any] = dict(zip(_FIELDS[type(expression)], new, strict=True))
@@ -77,7 +72,6 @@ def with_parts(expression: Expression, new: Sequence[Expression]) -> Expression:
 
 
 def nodes(expression: Expression) -> Iterator[Expression]:
-    """An expression and all that it consists of."""
     yield expression
     for part in parts(expression):
         yield from nodes(part)

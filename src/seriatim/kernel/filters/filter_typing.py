@@ -130,7 +130,6 @@ def listed(operand: Expression, values: Sequence[Constant]) -> Expression:
 
 
 def is_null(operand: Expression) -> Expression:
-    """``operand IS NULL``."""
     return Constant(True, BOOLEAN) if operand.type.kind is ValueKind.NULL else IsNull(operand)
 
 

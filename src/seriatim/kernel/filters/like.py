@@ -68,7 +68,6 @@ def _regex_of(character: str | None) -> str:
 
 
 def _at(segment: _Segment) -> Callable[[str, int], bool]:
-    """Whether a segment matches at a place of a text."""
     if None not in segment:
         plain = "".join(filter(None, segment))
         return lambda text, place: text.startswith(plain, place)
@@ -77,7 +76,6 @@ def _at(segment: _Segment) -> Callable[[str, int], bool]:
 
 
 def _runs(segment: _Segment) -> list[tuple[int, str]]:
-    """The texts in a segment, with their places."""
     runs: list[tuple[int, str]] = []
     for place, character in enumerate(segment):
         if character is None:

@@ -49,11 +49,9 @@ class Arrivals(Columns):
 
     @property
     def bits(self) -> Ints:
-        """`size` as bits."""
         return np.where(self.size == NOT_SAID, 0, self.size)
 
     @classmethod
     def empty(cls) -> Arrivals:
-        """No arrivals."""
         none = empty_ints()
         return cls(none, none, none, none, none, none, none)

@@ -47,16 +47,9 @@ def _new_state(policy: Policy, groups: int, first: Ints | None) -> State:
 
 
 def begun_anew(policy: Policy, state: State, rows: Ints, now: Ints) -> State:
-    """The state after some groups have begun anew, from the policy's start, with nothing held and nothing skipped.
-
-    Their ordinals go on, because released messages may still wait to be handed out; and so does their time. Where messages open or
-    close groups, `mark` counts how often each has begun anew.
-
-    Args:
-        policy: the rules.
-        state: the groups.
-        rows: those that begin anew, ascending.
-        now: for each of these the time.
+    """The state after some groups have begun anew, from the policy's start, with nothing held and nothing skipped. Their ordinals go on,
+    because released messages may still wait to be handed out; and so does their time. Where messages open or close groups, `mark` counts
+    how often each has begun anew. `rows`: those that begin anew, ascending. `now`: for each of these the time.
     """
     before = state.groups.take(rows)
     fresh = new_state(policy, len(rows))

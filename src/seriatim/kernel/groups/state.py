@@ -94,22 +94,19 @@ class Groups(Columns):
     suspect: Ints
 
     def has(self, flag: int) -> Bools:
-        """The groups that have the flag, or one of them."""
         return (self.flags & int(flag)) != 0  # NumPy takes three times as long over a member of an enumeration
 
 
 @dataclass(frozen=True, slots=True)
 class Held(Columns):
-    """Messages that arrived and aren't decided, sorted by group and sequence, with equal sequences in order of arrival.
-
-    `ref` is the engine's name for the message and ascends in order of arrival. `late`: held by
-    ``late="suspend"``. `waits`: it came after its round was fixed and belongs to the next round (`BestEffort`); its producer seems to
-    have begun anew, if it is late, too (`Standard`, see `suspected`); or it waits for the opening of its group (see `aside`). `time`:
-    when it arrived, microseconds; `NEVER` stands for a message that arrived before every timer that may still fire. `weight`: how
-    many messages leave with it; of weight 0 are the places of voids, which are no messages and in no count. `fingerprint`: that
-    of its content, 0: unknown. `bits`: whether it opens its group, or closes it, see ``stays.py``; its region, see ``copies.py``; and
-    what its
-    number means, see ``numbers.py``. `through`: the last number that it covers; None: each covers its own alone. `epoch`: its epoch.
+    """Messages that arrived and aren't decided, sorted by group and sequence, with equal sequences in order of arrival. `ref` is the
+    engine's name for the message and ascends in order of arrival. `late`: held by ``late="suspend"``. `waits`: it came after its round was
+    fixed and belongs to the next round (`BestEffort`); its producer seems to have begun anew, if it is late, too (`Standard`, see
+    `suspected`); or it waits for the opening of its group (see `aside`). `time`: when it arrived, microseconds; `NEVER` stands for a
+    message that arrived before every timer that may still fire. `weight`: how many messages leave with it; of weight 0 are the places of
+    voids, which are no messages and in no count. `fingerprint`: that of its content, 0: unknown. `bits`: whether it opens its group, or
+    closes it, see ``stays.py``; its region, see ``copies.py``; and what its number means, see ``numbers.py``. `through`: the last number
+    that it covers; None: each covers its own alone. `epoch`: its epoch.
     """
 
     group: Ints
@@ -126,7 +123,6 @@ class Held(Columns):
 
     @classmethod
     def empty(cls) -> Held:
-        """No held messages."""
         none = empty_ints()
         return cls(none, none, none, np.zeros(0, np.bool_), np.zeros(0, np.bool_), none, none, none, none)
 
@@ -229,20 +225,10 @@ class Ranges(Columns):
         return rest.take(rest.first <= rest.last)
 
     def without(self, group: Ints, first: Ints, last: Ints, step: int, following: Ints) -> tuple[Ranges, Bools]:
-        """Take runs of numbers out of their groups' ranges, one after another.
-
-        What lies in the middle of a range cuts the range in two. If the group has as many ranges below `next` as are
-        remembered, it stays in its range.
-
-        Args:
-            group: the group of each run.
-            first: the first number of each run.
-            last: the last.
-            step: the distance of two numbers.
-            following: the `next` of each group.
-
-        Returns:
-            the remaining ranges, and a mask of the runs of which a number was in a range when their turn came.
+        """Take runs of numbers out of their groups' ranges, one after another. What lies in the middle of a range cuts the range in two. If
+        the group has as many ranges below `next` as are remembered, it stays in its range. `group`: the group of each run. `first`: the
+        first number of each run. `last`: the last. `step`: the distance of two numbers. `following`: the `next` of each group. Returns the
+        remaining ranges, and a mask of the runs of which a number was in a range when their turn came.
         """
         was_in = np.zeros(len(group), np.bool_)
         if not len(self) or not len(group):
@@ -305,7 +291,6 @@ class Remembered(Columns):
 
     @classmethod
     def empty(cls) -> Remembered:
-        """Nothing."""
         none = empty_ints()
         return cls(none, none, none)
 
@@ -321,13 +306,9 @@ class Remembered(Columns):
 
 @dataclass(frozen=True, slots=True)
 class Sights(Columns):
-    """What regions have shown of the groups, sorted by group and number; see ``copies.py``.
-
-    `Standard`: runs of numbers, `first`..`last`, disjoint, that were taken in and that one region only has shown; numbers that aren't
-    here both
-    have shown, or nothing is known of them. `FifoMerged`: the ids of messages, `first` = `last`, with the `time` of the first sight.
-    `regions`: as
-    bits.
+    """What regions have shown of the groups, sorted by group and number; see ``copies.py``. `Standard`: runs of numbers, `first`..`last`,
+    disjoint, that were taken in and that one region only has shown; numbers that aren't here both have shown, or nothing is known of them.
+    `FifoMerged`: the ids of messages, `first` = `last`, with the `time` of the first sight. `regions`: as bits.
     """
 
     group: Ints
@@ -346,18 +327,15 @@ class Sights(Columns):
 
     @classmethod
     def empty(cls) -> Sights:
-        """Nothing."""
         none = empty_ints()
         return cls(none, none, none, none, none)
 
     @classmethod
     def of_numbers(cls, group: Ints, number: Ints, regions: Ints) -> Sights:
-        """Single numbers."""
         return cls(group, number, number, regions, empty_ints(len(group)))
 
     @classmethod
     def of_identities(cls, group: Ints, identity: Ints, regions: Ints, time: Ints) -> Sights:
-        """Ids."""
         return cls(group, identity, identity, regions, time)
 
     def place_of(self, groups: int, group: Ints, number: Ints) -> Ints:
@@ -423,7 +401,6 @@ class Lives(Columns):
 
     @classmethod
     def new(cls, groups: int) -> Lives:
-        """Those of new groups."""
         nothing, none = np.full(groups, NOTHING, np.int64), empty_ints(groups)
         return cls(none, nothing, nothing, nothing, nothing, none)
 
@@ -438,7 +415,6 @@ _NO_RANGES = Ranges(empty_ints(), empty_ints(), empty_ints())
 @dataclass(frozen=True, slots=True)
 class State:
     """The groups of one queue, their held messages, their skipped numbers, the last messages that left, and what regions have shown.
-
     `lives` and `ended` (what was skipped in the epoch before) are for numbers as producers have them; `lives` is None where numbers are
     plain.
     """
@@ -556,7 +532,6 @@ class State:
         )
 
     def append(self, more: State) -> State:
-        """Append further groups."""
         return State.join([self, more])
 
     @classmethod
@@ -580,7 +555,6 @@ class State:
         )
 
     def split(self) -> list[State]:
-        """A state for each group."""
         count = len(self)
         held, skipped = spans(self.held.group, count), spans(self.skipped.group, count)
         remembered, seen = spans(self.remembered.group, count), spans(self.sights.group, count)

@@ -75,13 +75,9 @@ SHOWN = (
 
 
 def shown_state(flags: int, *, hole: bool = False, overdue: bool = False, locked: bool = False) -> GroupState:
-    """The state of a group from its four facts.
-
-    Args:
-        flags: its `Flag` bits (closed, suspended, faulted, complete, unopened).
-        hole: whether it waits for a missing number. A group that isn't opened waits, too.
-        overdue: whether the last report about that hole was made, and it isn't skipped automatically.
-        locked: whether a worker has it.
+    """The state of a group from its four facts. `flags`: its `Flag` bits (closed, suspended, faulted, complete, unopened). `hole`: whether
+    it waits for a missing number. A group that isn't opened waits, too. `overdue`: whether the last report about that hole was made, and it
+    isn't skipped automatically. `locked`: whether a worker has it.
     """
     facts = {fact for fact, bit in FLAGGED.items() if flags & bit}
     facts |= {fact for fact, holds in ((Fact.LOCKED, locked), (Fact.HOLE, hole), (Fact.OVERDUE, overdue)) if holds}

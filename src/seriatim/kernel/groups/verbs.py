@@ -37,8 +37,6 @@ _LARGEST = 2**62
 
 
 class Action(StrEnum):
-    """The actions of operators on a group."""
-
     SUSPEND = "suspend"
     RESUME = "resume"
     RETRY = "retry"
@@ -57,7 +55,6 @@ class Action(StrEnum):
 
     @property
     def command(self) -> str:
-        """The command: ``skip-message``."""
         return self.replace("_", "-")
 
 
@@ -86,8 +83,6 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A row of `VERBS`."""
-
     #: In which states a group allows it.
     states: frozenset[GroupState]
     #: The word on a button, and before the number of many groups; empty: it has no button on groups.
@@ -304,18 +299,13 @@ def of_rule(action: Action, given: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """A group's state, with the other facts that decide which actions it allows.
-
-    Args:
-        state: the state that it shows.
-        by_message: whether a message has stopped it: its handler failed, or it came late. An operator's suspension isn't
-            one, also where late messages are held meanwhile.
-        tries_again: whether a message of it waits for its next attempt, or for a clock that was ahead, and nothing else stops it.
-        leased: whether a worker has it under a lease.
-        in_turn: whether it is in the hands of a receiver, and suspended only from the end of that turn on.
-        unopened: whether it waits for a message that opens it: it has no hole and no next number, and nothing has begun in it.
-        postponed: whether it waits only because its first message is postponed: it has no hole.
-        regional: whether its queue is one of two regions, whose journal decides what is over.
+    """A group's state, with the other facts that decide which actions it allows. `state`: the state that it shows. `by_message`: whether a
+    message has stopped it: its handler failed, or it came late. An operator's suspension isn't one, also where late messages are held
+    meanwhile. `tries_again`: whether a message of it waits for its next attempt, or for a clock that was ahead, and nothing else stops it.
+    `leased`: whether a worker has it under a lease. `in_turn`: whether it is in the hands of a receiver, and suspended only from the end of
+    that turn on. `unopened`: whether it waits for a message that opens it: it has no hole and no next number, and nothing has begun in it.
+    `postponed`: whether it waits only because its first message is postponed: it has no hole. `regional`: whether its queue is one of two
+    regions, whose journal decides what is over.
     """
 
     state: GroupState
@@ -345,7 +335,6 @@ class Situation:
 
     @property
     def allowed(self) -> tuple[Action, ...]:
-        """The actions that the group allows now."""
         return tuple(action for action in Action if self.allows(action))
 
 
@@ -357,7 +346,6 @@ def helping(state: GroupState, *, holds: bool = True) -> tuple[Action, ...]:
 
 
 def refusal(action: Action, state: str) -> str:
-    """The text of an error: the action is not allowed on a group in this state."""
     return f"cannot {VERBS[action].on.format(action)} that is {state}"
 
 

@@ -42,7 +42,6 @@ __all__ = [
 
 
 def state_of(policy: Policy, state: State) -> GroupState:
-    """The state that the group shows."""
     hole = overdue = False
     if _gathers(policy, state):
         hole = bool(len(state.held.messages()))
@@ -395,7 +394,6 @@ def close(policy: Policy, state: State, now: int, group: str, *, at_once: bool =
 
 
 def _whole(number: int, group: str) -> int:
-    """A number that an operator names."""
     if isinstance(number, bool) or not isinstance(number, int | np.integer):
         raise UsageError(f"{shown(number)} is not a whole number", where=f"group {shown(group)}")
     return int(number)
@@ -422,11 +420,8 @@ _EFFECTS: Mapping[Action, Callable[..., Outcome]] = {
 def apply(
     policy: Policy, state: State, now: int, group: str, action: Action, given: Mapping[str, Any] | None = None
 ) -> Outcome:
-    """Perform an action on the group; of what is given it gets what its rule takes.
-
-    Raises:
-        ActionRefused: the group doesn't allow it.
-        UsageError: it isn't an action on a group, or what is given is wrong.
+    """Perform an action on the group; of what is given it gets what its rule takes. Raises `ActionRefused`: the group doesn't allow it.
+    Raises `UsageError`: it isn't an action on a group, or what is given is wrong.
     """
     if action not in _EFFECTS:
         raise UsageError(f"cannot {action} such a group")

@@ -21,11 +21,8 @@ __all__ = ["expired", "tombstones"]
 
 
 def expired(policy: Policy, state: State, now: int, after: int) -> Ints:
-    """The rows of groups that have expired.
-
-    Args:
-        now: the time, microseconds; `NEVER`: it isn't known, and nothing expires.
-        after: how long a group has to be idle, microseconds.
+    """The rows of groups that have expired. `now`: the time, microseconds; `NEVER`: it isn't known, and nothing expires. `after`: how long
+    a group has to be idle, microseconds.
     """
     groups = state.groups
     if now == NEVER or not len(groups):

@@ -93,11 +93,8 @@ class Retry(Declaration):
 
 @dataclass(frozen=True, slots=True)
 class ErrorClasses:
-    """The user's declarations of classes of exceptions, besides `Transient` and `Business`.
-
-    Args:
-        transient: after these a retry may succeed.
-        business: after these it won't.
+    """The user's declarations of classes of exceptions, besides `Transient` and `Business`. `transient`: after these a retry may succeed.
+    `business`: after these it won't.
     """
 
     transient: tuple[type[BaseException], ...] = ()
@@ -129,13 +126,9 @@ class ErrorClasses:
 
 
 def kind_of(error: BaseException, classes: ErrorClasses, *, passes: bool, in_handler: bool) -> FaultKind:
-    """The kind of a fault, by the exception that a handler raised.
-
-    Args:
-        error: the exception.
-        classes: what the user says of classes.
-        passes: whether it is known to pass: a failure of the network, or of the database.
-        in_handler: whether the code of the handler itself raised it, or the handler couldn't be called; not code that it called.
+    """The kind of a fault, by the exception that a handler raised. `classes`: what the user says of classes. `passes`: whether it is known
+    to pass: a failure of the network, or of the database. `in_handler`: whether the code of the handler itself raised it, or the handler
+    couldn't be called; not code that it called.
     """
     if (said := classes.said_of(error)) is not None:
         return said
@@ -158,16 +151,10 @@ def attempts_of(retry: Retry, kind: FaultKind) -> int:
 
 
 def retry_delay(retry: Retry, kind: FaultKind, attempt: int, wanted: int | None, chance: float) -> int | None:
-    """The delay before a message is retried, in microseconds; None: it isn't retried automatically.
-
-    A message that kills its worker or takes too long is retried at once: no other system was involved.
-
-    Args:
-        retry: the queue's rule.
-        kind: the kind of the failure.
-        attempt: the number of the failed attempt, from 1.
-        wanted: the delay that the handler requested, microseconds; it overrides the rule.
-        chance: a number from 0 to 1 that makes the jitter.
+    """The delay before a message is retried, in microseconds; None: it isn't retried automatically. A message that kills its worker or
+    takes too long is retried at once: no other system was involved. `retry`: the queue's rule. `kind`: the kind of the failure. `attempt`:
+    the number of the failed attempt, from 1. `wanted`: the delay that the handler requested, microseconds; it overrides the rule. `chance`:
+    a number from 0 to 1 that makes the jitter.
     """
     if attempt >= attempts_of(retry, kind):
         return None

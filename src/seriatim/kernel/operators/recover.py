@@ -34,12 +34,8 @@ class Recover(Declaration):
 
 
 def recovery_at(recover: Recover, done: int, failed_at: int) -> int | None:
-    """The time of the next recovery, microseconds; None: there is none any more.
-
-    Args:
-        recover: the queue's rule.
-        done: the number of recoveries with this message so far.
-        failed_at: the time of its last failure, microseconds.
+    """The time of the next recovery, microseconds; None: there is none any more. `recover`: the queue's rule. `done`: the number of
+    recoveries with this message so far. `failed_at`: the time of its last failure, microseconds.
     """
     if done >= recover.limit:
         return None

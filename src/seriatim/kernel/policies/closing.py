@@ -55,12 +55,8 @@ def for_next_stay(state: State, held: Held) -> Bools:
 
 
 def shut_out(state: State, arrivals: Arrivals, first: Ints) -> Bools:
-    """The arrivals that are late because their group is closed, or closing: all but missing numbers below the highest held one.
-
-    Of a number that comes twice only the first is missing: see `late_repeats`.
-
-    Args:
-        first: the lowest number that each arrival's group may miss.
+    """The arrivals that are late because their group is closed, or closing: all but missing numbers below the highest held one. Of a number
+    that comes twice only the first is missing: see `late_repeats`. `first`: the lowest number that each arrival's group may miss.
     """
     group, sequence = arrivals.group, arrivals.sequence
     over = state.groups.has(OVER)[group]

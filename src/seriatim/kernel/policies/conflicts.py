@@ -38,14 +38,10 @@ class Likeness(IntEnum):
 
 
 def compared(state: State, held: Held, left: Decided, arrivals: Arrivals, rows: Ints, remember: int | None) -> Ints:
-    """The `Likeness` of arrivals with the messages whose numbers they repeat.
-
-    Args:
-        state: the groups with the messages that left earlier.
-        held: what is held before anything leaves, the arrivals included that are taken in.
-        left: the messages that leave, in the order in which they do; `cause` is the ref of the arrival that releases each.
-        rows: those that repeat numbers.
-        remember: how many messages that left are remembered of each group.
+    """The `Likeness` of arrivals with the messages whose numbers they repeat. `state`: the groups with the messages that left earlier.
+    `held`: what is held before anything leaves, the arrivals included that are taken in. `left`: the messages that leave, in the order in
+    which they do; `cause` is the ref of the arrival that releases each. `rows`: those that repeat numbers. `remember`: how many messages
+    that left are remembered of each group.
     """
     fates = empty_ints(len(rows))
     if not len(rows) or not arrivals.fingerprint[rows].any():

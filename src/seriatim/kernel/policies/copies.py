@@ -59,7 +59,6 @@ _TAKEN = (Disposition.HELD, Disposition.RELEASED, Disposition.VOID)
 
 
 def region_bit(name: object) -> int:
-    """The bit of a message from the region of that name; 0: there is no such region."""
     return 1 << (_SHIFT + REGIONS.index(name)) if name in REGIONS else 0
 
 
@@ -75,10 +74,7 @@ def come_from_regions(arrivals: Arrivals) -> bool:
 
 def known_again(state: State, arrivals: Arrivals, first: Ints, held: Bools) -> Bools:
     """The messages from regions whose numbers were taken in, also where their group is closed: there they are no later than elsewhere.
-
-    Args:
-        first: the lowest number of each one's group.
-        held: whether its number is held.
+    `first`: the lowest number of each one's group. `held`: whether its number is held.
     """
     group, sequence = arrivals.group, arrivals.sequence
     skipped = state.skipped.contain(group, sequence)
@@ -105,17 +101,10 @@ def are_copies(policy: Standard, state: State, arrivals: Arrivals, again: Bools)
 def by_number(
     policy: Standard, after: State, arrivals: Arrivals, *, disposition: Ints, reason: Ints, likeness: Ints, back: Bools
 ) -> State:
-    """Mark the copies among duplicates, and note what each region has shown.
-
-    Args:
-        after: the state after the arrivals.
-        disposition: the disposition of each; of those that leave in their turn `HELD`. Changed in place, like `reason`.
-        reason: why.
-        likeness: of those that come again: whether they have the ids of those whose numbers they repeat.
-        back: those that are held because their producer seems to have begun anew: nothing is known of these yet.
-
-    Returns:
-        the state with the sights.
+    """Mark the copies among duplicates, and note what each region has shown. `after`: the state after the arrivals. `disposition`: the
+    disposition of each; of those that leave in their turn `HELD`. Changed in place, like `reason`. `reason`: why. `likeness`: of those that
+    come again: whether they have the ids of those whose numbers they repeat. `back`: those that are held because their producer seems to
+    have begun anew: nothing is known of these yet. Returns the state with the sights.
     """
     region = regions_of(arrivals.bits)
     is_taken = np.isin(disposition, _TAKEN) & ~back
@@ -142,13 +131,8 @@ def by_number(
 
 
 def by_identity(policy: FifoMerged, state: State, arrivals: Arrivals) -> tuple[State, Ints, Ints]:
-    """Find the messages that are known by their ids, and note the others.
-
-    Args:
-        arrivals: the arrivals; see `within_horizon`.
-
-    Returns:
-        the state with the sights; for each arrival its disposition, `HELD` if it isn't known, and the reason.
+    """Find the messages that are known by their ids, and note the others. `arrivals`: the arrivals; see `within_horizon`. Returns the state
+    with the sights; for each arrival its disposition, `HELD` if it isn't known, and the reason.
     """
     disposition, reason = np.full(len(arrivals), int(Disposition.HELD)), empty_ints(len(arrivals))
     horizon, sights, region = micros(policy.horizon), state.sights, regions_of(arrivals.bits)

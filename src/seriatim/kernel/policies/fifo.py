@@ -77,12 +77,10 @@ def _leave(state: State, rows: Arrivals | Held, cause: Ints, *, timed: bool) -> 
 
 
 def due(policy: Fifo | Unordered, state: State) -> Ints:
-    """Never."""
     return np.full(len(state), FOREVER, np.int64)
 
 
 def fire(policy: Fifo | Unordered, state: State, until: Ints) -> tuple[State, Decided, Events]:
-    """Nothing."""
     return state, no_messages(), no_events()
 
 

@@ -32,10 +32,9 @@ __all__ = ["Taken", "due", "events_between", "fire", "holes", "passed_voids", "t
 
 @dataclass(frozen=True, slots=True)
 class Taken(Columns):
-    """The numbers at or above `next` that are taken, sorted by group and number: held ones, and runs of markers.
-
-    `sequence`: the number, or the first of the run; `span`: how many numbers, without those of the rows before it; `weight`: how many
-    messages leave with it; `row`: the row among the held messages, -1 for markers. A row without a number is covered by those before it.
+    """The numbers at or above `next` that are taken, sorted by group and number: held ones, and runs of markers. `sequence`: the number, or
+    the first of the run; `span`: how many numbers, without those of the rows before it; `weight`: how many messages leave with it; `row`:
+    the row among the held messages, -1 for markers. A row without a number is covered by those before it.
     """
 
     group: Ints
@@ -46,7 +45,6 @@ class Taken(Columns):
 
     @property
     def messages(self) -> Bools:
-        """The rows with which a message leaves."""
         found: Bools = (self.weight > 0) & (self.span > 0)
         return found
 
@@ -94,7 +92,6 @@ def taken(state: State, step: int) -> Taken:
 
 
 def _joined(ranges: Ranges, step: int) -> Ranges:
-    """Ranges that follow on one another as one."""
     begins = first_per_group(ranges.group)
     begins[1:] |= ranges.first[1:] != ranges.last[:-1] + step
     heads = np.flatnonzero(begins)
@@ -241,14 +238,9 @@ def _skip(
 
 
 def passed_voids(at: Taken, passed: Bools, cause: Ints, time: Ints, step: int) -> Events:
-    """The events of numbers that have passed without a message: voids and markers, a run of them for one cause as one event.
-
-    Args:
-        at: the numbers that are taken.
-        passed: which of them have passed.
-        cause: what let each pass, as a number.
-        time: when each passed.
-        step: from one number to the next.
+    """The events of numbers that have passed without a message: voids and markers, a run of them for one cause as one event. `at`: the
+    numbers that are taken. `passed`: which of them have passed. `cause`: what let each pass, as a number. `time`: when each passed. `step`:
+    from one number to the next.
     """
     if at.weight.all():
         return no_events()

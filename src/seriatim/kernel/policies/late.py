@@ -14,7 +14,6 @@ __all__ = ["free_late", "may_suspend", "suspensions"]
 
 
 def may_suspend(policy: Policy) -> bool:
-    """Whether an arrival may suspend its group."""
     if isinstance(policy, Standard) and policy.on_restart == "suspend":
         return True
     return isinstance(policy, Standard | BestEffort) and policy.late == "suspend"

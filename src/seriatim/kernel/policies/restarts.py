@@ -29,9 +29,8 @@ __all__ = ["Judgement", "Passage", "count", "held_back", "is_held", "one_by_one"
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What a release has let pass: the numbers that were taken, which of them passed, the arrival after which each did.
-
-    And what was covered.
+    """What a release has let pass: the numbers that were taken, which of them passed, the arrival after which each did. And what was
+    covered.
     """
 
     at: Taken
@@ -54,7 +53,6 @@ class Judgement:
 
 
 def suspects_restart(policy: Standard, groups: Groups) -> Bools:
-    """The groups with a suspected restart of their producer."""
     if not policy.restart_after:
         return np.zeros(len(groups), np.bool_)
     suspected: Bools = groups.suspects >= policy.restart_after
@@ -83,11 +81,8 @@ def one_by_one(policy: Standard, state: State, arrivals: Arrivals) -> Bools:
 
 
 def held_back(policy: Standard, state: State, arrivals: Arrivals, disposition: Ints, reason: Ints) -> Bools:
-    """Return the arrivals that are held because of a suspected restart of their producer; see `one_by_one`.
-
-    Args:
-        disposition: what each would become by itself.
-        reason: the reason for that.
+    """Return the arrivals that are held because of a suspected restart of their producer; see `one_by_one`. `disposition`: what each would
+    become by itself. `reason`: the reason for that.
     """
     groups, group = state.groups, arrivals.group
     holding = _holding(policy, groups)
@@ -111,16 +106,9 @@ def held_back(policy: Standard, state: State, arrivals: Arrivals, disposition: I
 def count(
     policy: Standard, before: State, after: State, arrivals: Arrivals, judged: Judgement, passage: Passage
 ) -> tuple[State, Bools, Events]:
-    """Count the arrivals below `next`.
-
-    Args:
-        before: the state before the arrivals.
-        after: the state after them.
-        judged: their dispositions.
-        passage: what they have let pass.
-
-    Returns:
-        the state with the counts, a mask of the arrivals that count, and the events of the groups where the count is complete.
+    """Count the arrivals below `next`. `before`: the state before the arrivals. `after`: the state after them. `judged`: their
+    dispositions. `passage`: what they have let pass. Returns the state with the counts, a mask of the arrivals that count, and the events
+    of the groups where the count is complete.
     """
     counted = np.zeros(len(arrivals), np.bool_)
     if not policy.restart_after:
@@ -166,11 +154,8 @@ def count(
 
 @dataclass(frozen=True, slots=True)
 class _Facts(Columns):
-    """Arrivals that may count, in their order.
-
-    `repeats`: it repeats a message, and `likeness`: whether that has the same content. `below`: it is below `next`. `released`: how
-    many messages of its group have left before
-    it in the same call.
+    """Arrivals that may count, in their order. `repeats`: it repeats a message, and `likeness`: whether that has the same content. `below`:
+    it is below `next`. `released`: how many messages of its group have left before it in the same call.
     """
 
     row: Ints

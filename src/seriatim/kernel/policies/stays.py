@@ -85,7 +85,6 @@ class _JudgedMessages(Columns):
 
     @property
     def arrivals(self) -> Arrivals:
-        """The messages as arrivals."""
         return Arrivals(self.group, self.sequence, self.ref, self.time, self.size, self.weight, self.fingerprint)
 
     @property
@@ -442,7 +441,6 @@ def _closed(
 
 
 def _places(refs: Ints, wanted: Ints) -> Ints:
-    """The places of refs among others."""
     order = np.argsort(refs, kind="stable")
     places: Ints = order[np.minimum(np.searchsorted(refs, wanted, sorter=order), len(refs) - 1)]
     return places

@@ -164,9 +164,8 @@ def _places(policy: UnitOfWork, sequence: Ints) -> Ints:
 def _learn_size(
     policy: UnitOfWork, state: State, arrivals: Arrivals, disposition: Ints, reason: Ints
 ) -> tuple[State, Decided]:
-    """Take the size from the first message that contains it; later messages that contradict it are invalid.
-
-    Messages that were held above it are invalid, too: they are no part of the set.
+    """Take the size from the first message that contains it; later messages that contradict it are invalid. Messages that were held above
+    it are invalid, too: they are no part of the set.
     """
     group = arrivals.group
     unknown = state.groups.mark == 0
@@ -237,7 +236,6 @@ def _collect(before: Held, arrivals: Arrivals, disposition: Ints) -> tuple[Held,
 
 
 def _complete(state: State) -> Bools:
-    """The sets that have all their numbers."""
     count = np.bincount(state.held.group, minlength=len(state)) + _markers(state)
     return (state.groups.mark > 0) & (count == state.groups.mark) & ~state.groups.has(Flag.CLOSED)
 

@@ -235,13 +235,9 @@ def completes(holders: Holders) -> Bools:
 
 
 def failed(attempts: Ints, most: Ints, *, passes: Bools, goes_on: Bools) -> tuple[Ints, Ints]:
-    """Decide on numbers whose handler failed: the `EntryState` of each, and the `SessionState` of its session.
-
-    Args:
-        attempts: how often the message was tried, this time included.
-        most: how often it may be tried.
-        passes: whether another attempt may succeed.
-        goes_on: whether the session goes on after a message that failed for good; else it stands.
+    """Decide on numbers whose handler failed: the `EntryState` of each, and the `SessionState` of its session. `attempts`: how often the
+    message was tried, this time included. `most`: how often it may be tried. `passes`: whether another attempt may succeed. `goes_on`:
+    whether the session goes on after a message that failed for good; else it stands.
     """
     again = passes & (attempts < most)
     entry = np.where(again, EntryState.PENDING, EntryState.FAILED).astype(np.int64)
@@ -250,14 +246,10 @@ def failed(attempts: Ints, most: Ints, *, passes: Bools, goes_on: Bools) -> tupl
 
 
 def lost(state: Ints, lease_until: Ints, *, asked: Bools, now: int) -> Bools:
-    """Return the sessions whose holder has died while it worked on their next number: that was an attempt, as if the handler had failed.
-
-    A lease that is over counts so only where somebody else takes over: until then its holder may still complete the number.
-
-    Args:
-        state: a `SessionState` for each session.
-        lease_until: when its claim ends.
-        asked: whether its next number is asked for, by a region that has the message.
+    """Return the sessions whose holder has died while it worked on their next number: that was an attempt, as if the handler had failed. A
+    lease that is over counts so only where somebody else takes over: until then its holder may still complete the number. `state`: a
+    `SessionState` for each session. `lease_until`: when its claim ends. `asked`: whether its next number is asked for, by a region that has
+    the message.
     """
     over: Bools = asked & (state == SessionState.WORKING) & (lease_until <= now)
     return over
@@ -298,25 +290,17 @@ def reservations_over(state: Ints, until: Ints, now: int) -> Bools:
 
 
 def raised(done_through: Ints, over_through: Ints) -> Ints:
-    """Raise `done_through` of sessions by what the asking region's box knows to be over.
-
-    A box knows a number to be over only from the journal. So a session that was forgotten goes on where it was.
-
-    Args:
-        done_through: of each session; below the queue's start by the increment, if it was unknown.
-        over_through: through which number all is over in the box; `NEVER` for none.
+    """Raise `done_through` of sessions by what the asking region's box knows to be over. A box knows a number to be over only from the
+    journal. So a session that was forgotten goes on where it was. `done_through`: of each session; below the queue's start by the
+    increment, if it was unknown. `over_through`: through which number all is over in the box; `NEVER` for none.
     """
     return np.maximum(done_through, over_through)
 
 
 def run_over(session: Ints, number: Ints, done_through: Ints, increment: Ints) -> Ints:
-    """Return through which number all is over, for each session, when single numbers after `done_through` are.
-
-    Args:
-        session: the rows of the sessions, ascending.
-        number: numbers that are over, above `done_through`, ascending in each session.
-        done_through: of each session.
-        increment: of each session.
+    """Return through which number all is over, for each session, when single numbers after `done_through` are. `session`: the rows of the
+    sessions, ascending. `number`: numbers that are over, above `done_through`, ascending in each session. `done_through`: of each session.
+    `increment`: of each session.
     """
     follows = number == done_through[session] + increment[session] * (rank_in_group(session) + 1)
     unbroken = follows & (sum_before(session, (~follows).astype(np.int64)) == 0)

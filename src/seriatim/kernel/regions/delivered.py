@@ -16,26 +16,17 @@ __all__ = ["portions", "undelivered"]
 
 
 def undelivered(group: Ints, number: Ints, through: Ints) -> Bools:
-    """The rows that are still to be delivered.
-
-    Args:
-        group: the place of each row's group in `through`.
-        number: the number of each row's message.
-        through: through which number each group is delivered; `NEVER` if nothing of it is.
+    """The rows that are still to be delivered. `group`: the place of each row's group in `through`. `number`: the number of each row's
+    message. `through`: through which number each group is delivered; `NEVER` if nothing of it is.
     """
     above: Bools = number > through[group]
     return above
 
 
 def portions(group: Ints, number: Ints, most: int) -> Iterator[tuple[int, int]]:
-    """Cut rows into portions that can be delivered one after another; each from a place to before another one.
-
-    The rows of one message follow each other, and stay together: between them "delivered through this number" wouldn't be true.
-
-    Args:
-        group: the place of each row's group.
-        number: the number of each row's message.
-        most: how many rows a portion has, at most; more only where one message has more.
+    """Cut rows into portions that can be delivered one after another; each from a place to before another one. The rows of one message
+    follow each other, and stay together: between them "delivered through this number" wouldn't be true. `group`: the place of each row's
+    group. `number`: the number of each row's message. `most`: how many rows a portion has, at most; more only where one message has more.
     """
     size = len(number)
     changes = (np.diff(group) != 0) | (np.diff(number) != 0)

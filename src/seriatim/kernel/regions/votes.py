@@ -120,12 +120,9 @@ def voted(requests: VoteRequests) -> Ints:
 
 
 def next_numbers(through: Sequence[Ints], reached: Sequence[Bools], increment: Ints) -> Ints:
-    """The next number of each session; `NO_NUMBER` where fewer than two of the three were reached.
-
-    Args:
-        through: for each of the three, the highest number that it knows of each session; below the first by the increment if it knows none.
-        reached: whether it was reached.
-        increment: of each session.
+    """The next number of each session; `NO_NUMBER` where fewer than two of the three were reached. `through`: for each of the three, the
+    highest number that it knows of each session; below the first by the increment if it knows none. `reached`: whether it was reached.
+    `increment`: of each session.
     """
     known = np.stack(reached)
     highest = np.where(known, np.stack(through), NO_NUMBER).max(axis=0)
@@ -134,13 +131,8 @@ def next_numbers(through: Sequence[Ints], reached: Sequence[Bools], increment: I
 
 def may_bar(first: Ints, second: Ints) -> Bools:
     """Return the messages whose refused sender may have the journal bar their number: both boxes have replied, and one has voted for it.
-
     Where neither has voted, this call has written nothing. The message may get another number without that, if no earlier call has written
-    it either.
-
-    Args:
-        first: the `Reply` of one box.
-        second: that of the other.
+    it either. `first`: the `Reply` of one box. `second`: that of the other.
     """
     boxes = np.stack([first, second])
     bars: Bools = (boxes == Reply.FOR).any(axis=0) & ~(boxes == Reply.AWAY).any(axis=0)
@@ -148,29 +140,20 @@ def may_bar(first: Ints, second: Ints) -> Bools:
 
 
 def barred(same: Bools, stale: Bools, published: Ints, forgotten_before: Ints) -> Ints:
-    """Return the journal's answer to a sender that wants messages barred from their numbers: a `Vote` for each.
-
-    `GRANTED`: the message is barred; a number of which the journal knows nothing is void. `HELD`: the number is the message's. `STALE`: the
-    sender counts a vote from before a restore, or the message is older than what the journal has forgotten: it may have been handled.
-
-    Args:
-        same: the journal knows the message under the number.
-        stale: the call counts a vote that a box gave before it was restored.
-        published: when the sender began to publish the message.
-        forgotten_before: messages that were published before it may be forgotten; `NEVER` for none.
+    """Return the journal's answer to a sender that wants messages barred from their numbers: a `Vote` for each. `GRANTED`: the message is
+    barred; a number of which the journal knows nothing is void. `HELD`: the number is the message's. `STALE`: the sender counts a vote from
+    before a restore, or the message is older than what the journal has forgotten: it may have been handled. `same`: the journal knows the
+    message under the number. `stale`: the call counts a vote that a box gave before it was restored. `published`: when the sender began to
+    publish the message. `forgotten_before`: messages that were published before it may be forgotten; `NEVER` for none.
     """
     is_unsure = stale | (~same & (published < forgotten_before))
     return np.select([is_unsure, same], [Vote.STALE, Vote.HELD], Vote.GRANTED).astype(np.int64)
 
 
 def send_steps(first: Ints, second: Ints, journal: Ints, enough: int = QUORUM) -> Ints:
-    """Return a sender's next step, a `SendStep` for each session, after the replies (`Reply`) of two boxes and of the journal.
-
-    Args:
-        first: the replies of one box.
-        second: those of the other.
-        journal: those of the journal.
-        enough: how many votes the sender waits for; with 1 the journal is never asked.
+    """Return a sender's next step, a `SendStep` for each session, after the replies (`Reply`) of two boxes and of the journal. `first`: the
+    replies of one box. `second`: those of the other. `journal`: those of the journal. `enough`: how many votes the sender waits for; with 1
+    the journal is never asked.
     """
     replies = np.stack([first, second, journal])
     votes = (replies == Reply.FOR).sum(axis=0)

@@ -40,7 +40,6 @@ _RADIX = 2**16
 
 
 def empty_ints(n: int = 0) -> Ints:
-    """`n` zeros."""
     return np.zeros(n, np.int64)
 
 

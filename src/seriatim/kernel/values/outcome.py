@@ -47,7 +47,6 @@ class Disposition(IntEnum):
 
     @property
     def word(self) -> str:
-        """The word of the glossary."""
         return self.name.lower()
 
 
@@ -199,8 +198,6 @@ REASONS: dict[Reason, str] = {
 
 
 class EventKind(IntEnum):
-    """The kind of a group's event."""
-
     HOLE_OPENED = 0
     HOLE_OVERDUE = 1
     HOLE_SKIPPED = 2
@@ -225,18 +222,15 @@ class EventKind(IntEnum):
 
     @property
     def word(self) -> str:
-        """The word of the glossary."""
         return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Decided(Columns):
-    """Decided messages, a row for each; released rows of one group stand in the order in which they leave.
-
-    `cause` is the ``ref`` of the arrival that caused the decision; if `timed` is true, a timer or an
-    action caused it, and `cause` is its time. `cause` orders decisions over groups. `counted`: it wasn't released, and counts
-    as a message of a producer that has begun anew. `fingerprint`: of a released one that of its content, 0: unknown. `through`: the last
-    number that a released one covers; None: each covers its own alone.
+    """Decided messages, a row for each; released rows of one group stand in the order in which they leave. `cause` is the ``ref`` of the
+    arrival that caused the decision; if `timed` is true, a timer or an action caused it, and `cause` is its time. `cause` orders decisions
+    over groups. `counted`: it wasn't released, and counts as a message of a producer that has begun anew. `fingerprint`: of a released one
+    that of its content, 0: unknown. `through`: the last number that a released one covers; None: each covers its own alone.
     """
 
     group: Ints
@@ -381,19 +375,16 @@ def runs_of(events: Events) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
 
 
 def numbers_in(runs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
-    """The numbers in runs, as many as are shown."""
     return tuple(islice(chain.from_iterable(range(first, last + 1) for first, last in runs), MOST_SHOWN))
 
 
 @cache
 def no_messages() -> Decided:
-    """No decided messages."""
     none = empty_ints()
     return Decided.of(none, none, none, Disposition.HELD, Reason.NONE, none)
 
 
 @cache
 def no_events() -> Events:
-    """No events."""
     none = empty_ints()
     return Events.of(EventKind.CLOSED, none, none, none, none)

@@ -75,7 +75,6 @@ def ticket_position(epoch: int, number: int, last_number: int = LAST_NUMBER) -> 
 
 
 def of_size(reason: Reason) -> Reason:
-    """The reason for a size in place of the one for a sequence."""
     return _OF_SIZE[reason]
 
 

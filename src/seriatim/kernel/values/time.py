@@ -25,14 +25,9 @@ class OutOfRange(UsageError):
 
 
 def micros(value: float | str) -> int:
-    """Microseconds of a duration or a time.
-
-    Args:
-        value: seconds as a number, or text with a unit, such as ``"100s"``, ``"5m"``, ``"1.5h"``, ``"250ms"``, ``"7d"``.
-
-    Raises:
-        UsageError: it isn't a number, isn't finite, or has an unknown unit.
-        OutOfRange: it is too long.
+    """Microseconds of a duration or a time. `value`: seconds as a number, or text with a unit, such as ``"100s"``, ``"5m"``, ``"1.5h"``,
+    ``"250ms"``, ``"7d"``. Raises `UsageError`: it isn't a number, isn't finite, or has an unknown unit. Raises `OutOfRange`: it is too
+    long.
     """
     if isinstance(value, str):
         match = _DURATION.fullmatch(value)

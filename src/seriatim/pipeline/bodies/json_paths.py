@@ -34,7 +34,6 @@ _STEP = re.compile(r"""\.([^.\[\]'"\s*?]+)|\[(\d{1,18})\]|\['([^']+)'\]""")
 
 
 def path_steps(path: str) -> tuple[str | int, ...]:
-    """Return the steps of a JSON path: names and list positions."""
     steps: list[str | int] = []
     place = 1
     while path.startswith("$") and place < len(path):

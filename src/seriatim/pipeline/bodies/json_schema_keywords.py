@@ -38,7 +38,6 @@ class Steps:
         self._of_thread = local()
 
     def begin(self, document: Value) -> None:
-        """Begin with a document."""
         self._of_thread.left, self._of_thread.document = _FREE, document
 
     def take(self) -> None:
@@ -55,7 +54,6 @@ class Steps:
 
 
 def _size(document: Value) -> int:
-    """Return the number of values in a document."""
     count, waiting = 0, [document]
     while waiting:
         one = waiting.pop()
@@ -178,7 +176,6 @@ def _in_place(validator: Any, value: Mapping[str, Value], schema: Mapping[str, A
 
 
 def _followed(validator: Any, keyword: str, reference: str) -> tuple[Any, Any]:
-    """Return the target of a reference, and the validator there."""
     resolver = validator._resolver  # noqa: SLF001 - jsonschema's own keywords have no other way either
     found = lookup_recursive_ref(resolver) if keyword == "$recursiveRef" else resolver.lookup(reference)
     return validator.evolve(schema=found.contents, _resolver=found.resolver), found.contents

@@ -83,7 +83,6 @@ class _Pattern:
         self._at = 0
 
     def written(self) -> str:
-        """Return the whole pattern, for RE2."""
         out: list[str] = []
         while self._at < len(self._text):
             out.append(self._next())
@@ -216,7 +215,6 @@ class _Pattern:
         return f"{_literal(low)}-{_literal(high)}"
 
     def _member(self) -> str | int:
-        """Read one member of a class."""
         character = self._text[self._at : self._at + 1]
         if not character:
             self._refuse("has a [ that is not closed")

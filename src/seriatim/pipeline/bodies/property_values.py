@@ -258,7 +258,6 @@ def value_text(value: Value) -> str:
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """Return a text, shortened for a reason."""
     return text if len(text) <= most else f"{text[:most]}…"
 
 

@@ -23,7 +23,6 @@ _LONGEST = 4_000
 
 
 def is_prefix(text: str) -> bool:
-    """Whether a text can be a prefix."""
     return _PREFIX.fullmatch(text) is not None
 
 

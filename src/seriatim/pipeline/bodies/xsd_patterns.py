@@ -91,7 +91,6 @@ class _Pattern:
         self._follow: dict[int, set[int]] = {}
 
     def read(self) -> _Whole:
-        """Read the whole pattern."""
         found = self._branches(0)
         if self._at < len(self._text):
             self._refuse("has a ) without a (")

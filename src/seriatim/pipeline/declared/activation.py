@@ -117,9 +117,7 @@ class OfActivation(Kind):
         return value
 
     def stored(self, key: str, value: Any) -> dict[str, Any]:
-        """A mapping in the mapping."""
         return {key: None if value is None else to_stored(value)}
 
     def restored(self, key: str, stored: Mapping[str, Any]) -> Any:
-        """The activation of that mapping."""
         return None if stored[key] is None else from_stored(Activation, stored[key])

@@ -62,5 +62,4 @@ class Contract(Declaration):
 
 
 def default_contract() -> Contract:
-    """The contract that every box has."""
     return Contract(DEFAULT, {DEFAULT: "any"})

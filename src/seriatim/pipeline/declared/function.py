@@ -38,7 +38,6 @@ class Function:
     folders: tuple[str, ...] = ()
 
     def load(self) -> Callable[..., Any]:
-        """Import the function."""
         return load_function(self.name, [Path(folder) for folder in self.folders])
 
 
@@ -73,7 +72,6 @@ def meant_function(text: object) -> str | None:
 
 
 def load_function(name: str, folders: Sequence[Path]) -> Callable[..., Any]:
-    """Import a function."""
     module_name, _, attribute = checked_function(name).partition(":")
     _look_in(folders)
     module = _imported(module_name, folders)
@@ -142,7 +140,6 @@ def _place(module: ModuleType) -> str:
 
 
 def _names_of(module: ModuleType) -> str:
-    """The names that could be called instead."""
     names = [
         name
         for name, value in vars(module).items()

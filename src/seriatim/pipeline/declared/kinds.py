@@ -44,8 +44,6 @@ class OwnName(Kind):
 
 @dataclass(frozen=True)
 class OfPolicy(Kind):
-    """A policy."""
-
     def check(self, value: Any) -> Any:
         if not isinstance(value, Policy):
             raise Wrong("such as Fifo() or Standard(hole_timeout=100)", f"{shown(value)} is not a policy", bare=True)

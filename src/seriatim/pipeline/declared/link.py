@@ -52,8 +52,6 @@ class _Path(Kind):
 
 @dataclass(frozen=True)
 class _BoxId(Kind):
-    """The id of a box."""
-
     def check(self, value: Any) -> str:
         try:
             return str(UUID(str(value)))

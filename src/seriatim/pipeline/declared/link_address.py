@@ -34,7 +34,6 @@ def checked_address(url: object) -> tuple[str, int]:
 
 
 def with_variables(text: str, environment: Mapping[str, str]) -> str:
-    """A text with the values of its variables."""
 
     def value(found: re.Match[str]) -> str:
         if found[1] not in environment:

@@ -19,8 +19,6 @@ _LONGEST_NAME = 128
 
 @dataclass(frozen=True)
 class _LocationName(Kind):
-    """The name of a location."""
-
     def check(self, value: Any) -> str:
         return checked_location(value, "name")
 

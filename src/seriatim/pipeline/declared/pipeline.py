@@ -55,12 +55,10 @@ def source_variable(place: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A Spark source: its `format`, its `path`, and the reader's `options`.
-
-    The format is json, csv, text, xml, parquet, or another format of Spark. `schema` is Spark DDL text, for formats that
-    need a schema; None: the schema is taken from the present files. The last two are for parquet and for formats other than
-    these five. `id`: the columns that identify a row, in the order in which rows arrived (``[topic, partition, offset]``).
-    `body`: the column with the body; None: the body is the row as JSON.
+    """A Spark source: its `format`, its `path`, and the reader's `options`. The format is json, csv, text, xml, parquet, or another format
+    of Spark. `schema` is Spark DDL text, for formats that need a schema; None: the schema is taken from the present files. The last two are
+    for parquet and for formats other than these five. `id`: the columns that identify a row, in the order in which rows arrived (``[topic,
+    partition, offset]``). `body`: the column with the body; None: the body is the row as JSON.
     """
 
     format: str
@@ -78,12 +76,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """A property that is read from a message: its `name`, its `path` and its `type`.
-
-    The path is ``$.customer.id`` in JSON, an XPath in XML, the name of a column, or the key under which the location's
-    function returns the value. Of several paths, the first path with a value that is neither absent nor null counts.
-    `envelope`: if the message was split, the value is read from the whole message instead of the part. `told_by`: the
-    name of the envelope that has the value; `path` is then the envelope's name for it. None: the path leads to the value.
+    """A property that is read from a message: its `name`, its `path` and its `type`. The path is ``$.customer.id`` in JSON, an XPath in
+    XML, the name of a column, or the key under which the location's function returns the value. Of several paths, the first path with a
+    value that is neither absent nor null counts. `envelope`: if the message was split, the value is read from the whole message instead of
+    the part. `told_by`: the name of the envelope that has the value; `path` is then the envelope's name for it. None: the path leads to the
+    value.
     """
 
     name: str
@@ -100,10 +97,9 @@ class Promotion:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The rule by which one message becomes several: a `path` to a list (JSON) or to elements (XML), or a `function`.
-
-    The function, ``module:name``, takes the body (bytes) and returns the bodies of the parts (an iterable of bytes).
-    `otherwise`: a message that has nothing to split is ``invalid``, or stays ``whole``.
+    """The rule by which one message becomes several: a `path` to a list (JSON) or to elements (XML), or a `function`. The function,
+    ``module:name``, takes the body (bytes) and returns the bodies of the parts (an iterable of bytes). `otherwise`: a message that has
+    nothing to split is ``invalid``, or stays ``whole``.
     """
 
     path: str | None = None
@@ -113,10 +109,9 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """The numbering of a location's messages: from 1 to `last_number`, then from 1 again in the next epoch.
-
-    `order_by` names the properties or columns that give the order of arrival in a batch; empty: the file and the row.
-    No two messages of a batch may have the same values of all these properties.
+    """The numbering of a location's messages: from 1 to `last_number`, then from 1 again in the next epoch. `order_by` names the properties
+    or columns that give the order of arrival in a batch; empty: the file and the row. No two messages of a batch may have the same values
+    of all these properties.
     """
 
     last_number: int = LAST_NUMBER
@@ -133,10 +128,9 @@ class BoxPlace:
 
 @dataclass(frozen=True, slots=True)
 class JournalPlace:
-    """The journal by which two runs of a pipeline, one in each region, deliver in turn (``claims: journal``).
-
-    `dsn` and `schema`: of the journal; the DSN may have a password. `region`: where this run is. `lease_s`: after how many seconds the
-    other run takes over from one that says nothing any more.
+    """The journal by which two runs of a pipeline, one in each region, deliver in turn (``claims: journal``). `dsn` and `schema`: of the
+    journal; the DSN may have a password. `region`: where this run is. `lease_s`: after how many seconds the other run takes over from one
+    that says nothing any more.
     """
 
     dsn: str = field(repr=False)
@@ -147,15 +141,12 @@ class JournalPlace:
 
 @dataclass(frozen=True, slots=True)
 class Receive:
-    """A location: the source of its messages, and the properties that are read from them.
-
-    `function`, ``module:name``, reads properties from a body (bytes) and returns them as a mapping; None: paths lead to
-    the properties. `namespaces` are the prefixes that XPath may use. `stamp` is None for a location without tickets.
-    `envelope` is the form in which a body describes a change or an event (one of
-    `bodies.envelopes.registry.ENVELOPES`). With an envelope, an empty body is a tombstone.
-
-    `region`: of a location that two regions send, which of them this entry receives, ``a`` or ``b``; `message_id`: the property with the id
-    that a message has in both. `box`: the message box of this source, where it isn't the pipeline's.
+    """A location: the source of its messages, and the properties that are read from them. `function`, ``module:name``, reads properties
+    from a body (bytes) and returns them as a mapping; None: paths lead to the properties. `namespaces` are the prefixes that XPath may use.
+    `stamp` is None for a location without tickets. `envelope` is the form in which a body describes a change or an event (one of
+    `bodies.envelopes.registry.ENVELOPES`). With an envelope, an empty body is a tombstone. `region`: of a location that two regions send,
+    which of them this entry receives, ``a`` or ``b``; `message_id`: the property with the id that a message has in both. `box`: the message
+    box of this source, where it isn't the pipeline's.
     """
 
     location: str
@@ -178,10 +169,8 @@ class Receive:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A call of the user's code: `function`, ``module:name``, takes and returns a table of Arrow.
-
-    `returns` are the columns that the function adds or replaces, with their types. `on_error`: ``set_aside`` the messages
-    at which the function raises, or ``fail`` the batch.
+    """A call of the user's code: `function`, ``module:name``, takes and returns a table of Arrow. `returns` are the columns that the
+    function adds or replaces, with their types. `on_error`: ``set_aside`` the messages at which the function raises, or ``fail`` the batch.
     """
 
     function: str
@@ -191,9 +180,8 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """A port: its `format` (json, csv, parquet, or the name of another Spark sink), its `path`, and the writer's `options`.
-
-    With the format `DROP`, messages are released, but delivered nowhere.
+    """A port: its `format` (json, csv, parquet, or the name of another Spark sink), its `path`, and the writer's `options`. With the format
+    `DROP`, messages are released, but delivered nowhere.
     """
 
     format: str
@@ -213,9 +201,8 @@ class StartFrom:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """One entry of ``route``. A message passes the filter, the user's code, the queue's order and the port, in this sequence.
-
-    `start_said`: whether the file says at which number groups start, where it starts at the default.
+    """One entry of ``route``. A message passes the filter, the user's code, the queue's order and the port, in this sequence. `start_said`:
+    whether the file says at which number groups start, where it starts at the default.
     """
 
     queue: Queue
@@ -234,8 +221,6 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A whole pipeline file."""
-
     name: str
     checkpoint: Path
     receive: tuple[Receive, ...]

@@ -14,7 +14,6 @@ UNFIT = (_BETWEEN, _ESCAPE)
 
 
 def group_of_type(kind: str, key: str) -> str:
-    """The key of a group of one message type."""
     plain = kind.replace(_ESCAPE, "%25").replace(_BETWEEN, "%2F")
     return f"{plain}{_BETWEEN}{key}"
 

@@ -23,7 +23,6 @@ _IN_JOURNAL = {
 
 
 def check_decides_nothing(queue: Queue) -> None:
-    """Check a queue of two regions."""
     policy, where = queue.policy, f"queue {queue.name!r}"
     if not isinstance(policy, Standard):
         raise UsageError(

@@ -157,9 +157,8 @@ class Limits(Declaration):
 
     @property
     def idle_limit_s(self) -> float:
-        """The longest time for which a transaction may idle, in seconds.
-
-        That is for processes that are frozen: a worker that isn't ends its turns itself, before, and counts the attempt.
+        """The longest time for which a transaction may idle, in seconds. That is for processes that are frozen: a worker that isn't ends
+        its turns itself, before, and counts the attempt.
         """
         limit_s = TURN_LIMIT_S if self.pace.turn_limit is None else self.pace.turn_limit
         return limit_s if self.is_leased else limit_s + _IDLE_GRACE_S

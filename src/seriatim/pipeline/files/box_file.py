@@ -107,7 +107,6 @@ class _Reading:
         file.finish(elsewhere=_OF_A_PIPELINE)
 
     def declarations(self) -> BoxFile:
-        """All declarations in the file that can be read."""
         types = self._entries("types", type_entry)
         known = self._property_types(types)
         # What a type with a fault would have declared isn't known.

@@ -50,14 +50,9 @@ def read_fields(
     engines: For = For.BOX | For.REMOTE,
     later: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The values of the fields in a section; None where there is none, or it is wrong, which is reported.
-
-    Args:
-        section: the section.
-        kind: the class of the declaration.
-        given: the values of fields that are read already.
-        engines: the fields that may be given are those that one of these obeys.
-        later: keys that a later version knows.
+    """The values of the fields in a section; None where there is none, or it is wrong, which is reported. `section`: the section. `kind`:
+    the class of the declaration. `given`: the values of fields that are read already. `engines`: the fields that may be given are those
+    that one of these obeys. `later`: keys that a later version knows.
     """
     values = dict(given or {})
     for row in rows(kind):

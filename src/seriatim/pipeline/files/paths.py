@@ -31,7 +31,6 @@ _LONGEST, _LONGEST_PART = 2_000, 255
 
 
 def file_format(section: Section) -> str | None:
-    """The `format` of a source or a port."""
     written = section.text("format", required=True)
     if written is None or written in FILE_FORMATS:
         return written
@@ -42,8 +41,6 @@ def file_format(section: Section) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """A folder, and its place in the file."""
-
     path: Path
     section: Section
     key: str

@@ -39,7 +39,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 def load(
     path: str | Path, environment: Mapping[str, str] = os.environ, *, original: Path | None = None, inputs: bool = True
 ) -> Pipeline:
-    """The pipeline that a file declares."""
     pipeline, faults = examine(path, environment, original=original, inputs=inputs)
     if pipeline is not None and not faults:
         return pipeline

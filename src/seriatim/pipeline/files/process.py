@@ -75,7 +75,6 @@ def _check_function(section: Section, name: str, folders: Sequence[Path]) -> Non
 
 
 def _check_signature(function: Callable[..., Any], name: str) -> None:
-    """Check that the function can be called with one argument."""
     if inspect.isclass(function) or inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
         raise UsageError(f"{name} is not a plain function", remedy="def apply(messages): … return a pyarrow.Table")
     try:

@@ -105,7 +105,6 @@ def _envelope(section: Section, source: Source | None) -> str | None:
 
 
 def _is_function(section: Section, source: Source | None) -> bool:
-    """Whether it is ``{function: …, returns: {…}}``, and not properties with these names."""
     if not section.has("function"):
         return False
     returns = section.tree("returns") if section.has("returns") else None
@@ -234,7 +233,6 @@ def usable_function(section: Section, key: str, functions: Sequence[Path]) -> st
 
 
 def _check_signature(function: Callable[..., Any], name: str) -> None:
-    """Check that the function can be called with a body."""
     if inspect.iscoroutinefunction(function):
         raise UsageError(f"{name} is a coroutine", remedy="write def instead of async def")
     try:

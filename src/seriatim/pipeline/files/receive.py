@@ -203,7 +203,6 @@ def _split(
 
 
 def _splits(section: Section, key: str, path: str, origin: Source | None, namespaces: Mapping[str, str]) -> bool:
-    """Whether the messages of a source can be split by a path."""
     if origin is None:
         return True
     kind = origin.kind

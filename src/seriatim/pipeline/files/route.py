@@ -131,7 +131,6 @@ def _deliver(section: Section, paths: Paths, properties: Properties, queue: Queu
 
 
 def _sink(port: Section, kind: str | None, paths: Paths) -> Deliver | None:
-    """A port that is a folder of files, or a sink of Spark."""
     options = port.options("options")
     if kind in PORT_FORMATS:
         path = paths.port(port, "path", required=True)
@@ -248,7 +247,6 @@ def _check_columns(
 
 
 def _check_numbers(section: Section, sequence: numbers.Sequence, properties: Properties, policy: Policy | None) -> None:
-    """Check the properties and the filters of what the numbers mean."""
     inner = section.section("sequence")
     if inner is None:
         return

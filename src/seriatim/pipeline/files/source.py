@@ -77,7 +77,6 @@ def in_body(kind: str, path: str, split: Split | None, envelope: str | None = No
 
 
 def column_of(path: str) -> tuple[str | None, str | None]:
-    """Parse a path of rows with columns."""
     if path.startswith(("$", "/")):
         return None, None
     into = _INTO_COLUMN.fullmatch(path)

@@ -86,7 +86,6 @@ def _is_path(section: Section, key: str, path: str, namespaces: Mapping[str, str
 
 
 def _schema(entry: Section) -> str | None:
-    """The text of the file that ``schema`` names."""
     written = entry.text("schema")
     if written is None:
         return None

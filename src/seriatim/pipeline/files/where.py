@@ -26,7 +26,6 @@ _UNFIT: Mapping[str, str] = {"body": "binary"}
 
 
 def filter_types(properties: Properties) -> Mapping[str, str]:
-    """The properties that filters of a pipeline may name, and their types."""
     promoted = {name: properties.type_of(name) for name in sorted(properties.names())}
     return {**_OWN, **{name: kind for name, kind in promoted.items() if kind is not None}}
 

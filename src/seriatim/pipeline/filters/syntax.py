@@ -99,7 +99,6 @@ class _Reader:
         self._names = names
 
     def filter(self, tree: exp.Expr) -> Expression:
-        """The whole filter."""
         self._check_size(tree)
         return self._typed(tree, typing.condition, self._read(tree))
 
@@ -124,7 +123,6 @@ class _Reader:
             raise self._written.error(self._place(node), error.what, error.remedy) from None
 
     def _place(self, node: exp.Expr) -> int:
-        """Return the place of the first word of a node."""
         places = [one.meta["start"] for one in node.walk() if "start" in one.meta]
         return min(places, default=0)
 
@@ -175,7 +173,6 @@ class _Reader:
         raise self._written.error(self._place(node), f"{type(node).__name__} is not part of a filter", ALLOWED)
 
     def _check_parts(self, node: exp.Expr) -> None:
-        """Refuse a node with more parts than its kind has in a filter."""
         known = _PARTS.get(type(node), ("this", "expression"))
         if any(value and name not in known for name, value in node.args.items()):
             raise self._written.error(self._place(node), f"this {type(node).__name__} is not part of a filter", ALLOWED)

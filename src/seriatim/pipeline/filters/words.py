@@ -61,7 +61,6 @@ class FilterText:
     anything: bool = False
 
     def error(self, at: int, what: str, remedy: str = "") -> FilterError:
-        """Return an error at a position of the text."""
         return FilterError(what, where=self._place_of(at), remedy=remedy)
 
     def _place_of(self, at: int) -> str:
@@ -87,7 +86,6 @@ class FilterText:
         return self.error(token.start, f"there is no property {name!r}", advice)
 
     def too_deep(self, at: int) -> FilterError:
-        """Return the error for a filter that is nested too deeply."""
         remedy = f"at most {_DEEPEST} levels of parentheses, and {DEEPEST_CHAIN} of operators"
         return self.error(at, "the filter is nested too deeply", remedy)
 
@@ -109,7 +107,6 @@ class Words:
         self._take(found)
 
     def unexpected(self, error: ParseError) -> FilterError:
-        """Return sqlglot's error, in the words of filters."""
         told = error.errors[0] if error.errors else {}
         at = next((t for t in self.tokens if (t.line, t.col) == (told.get("line"), told.get("col"))), None)
         # A word that sqlglot misses is missing behind the word that it names.

@@ -8,7 +8,6 @@ __all__ = ["command"]
 
 
 def command(*words: str, of: str | None = None, **options: str | int | None) -> str:
-    """A command of seriatim."""
     given = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
     if of is None:
         return shlex.join(("seriatim", *words, *given))

@@ -72,8 +72,6 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A list."""
-
     place: Place
     items: tuple[Tree, ...]
 
@@ -332,7 +330,6 @@ class _Builder:
         return value
 
     def _resolved(self, text: str, place: Place) -> tuple[str, bool]:
-        """Return a text with the values of its variables, and whether all of them have one."""
         known = True
 
         def value_of(match: re.Match[str]) -> str:

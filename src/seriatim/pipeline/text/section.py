@@ -31,8 +31,6 @@ def likely(name: object, known: Collection[str]) -> str:
 
 
 class Section:
-    """A mapping of the file."""
-
     def __init__(self, table: Table, problems: Problems, title: str = "") -> None:
         self._table = table
         self._asked: set[str] = set()
@@ -41,12 +39,10 @@ class Section:
         self.title = title
 
     def place(self, key: str | None = None) -> Place:
-        """The place of the value of `key`, or of the key, or of the section."""
         value = self._table.entries.get(key) if key else None
         return value.place if value else self.key_place(key)
 
     def key_place(self, key: str | None) -> Place:
-        """The place of `key` itself, or of the section."""
         return self._table.keys.get(key, self._table.place) if key else self._table.place
 
     def has(self, key: str) -> bool:
@@ -58,7 +54,6 @@ class Section:
         return list(self._table.keys)
 
     def fault(self, key: str | None, what: str, remedy: str = "") -> None:
-        """Report a fault of the value of `key`."""
         self.problems.add(self.place(key), what, remedy)
 
     def refuse(self, error: UsageError, otherwise: str | None = None) -> None:
@@ -80,7 +75,6 @@ class Section:
         return section.inside(inner) if inner else (section, None)
 
     def known(self, key: str) -> None:
-        """Mark the key as known, whether it is read or not."""
         self._asked.add(key)
 
     def full(self, key: str) -> str:
@@ -103,7 +97,6 @@ class Section:
         return None if absent else value
 
     def plain(self, key: str, *, required: bool = False) -> str | int | float | bool | None:
-        """A single value of any kind."""
         value = self.tree(key, required=required)
         if value is None or isinstance(value, Scalar):
             return value.value if value else None
@@ -111,7 +104,6 @@ class Section:
         return None
 
     def text(self, key: str, *, required: bool = False) -> str | None:
-        """Text, not empty."""
         value = self.plain(key, required=required)
         if value is None or (isinstance(value, str) and value and "\0" not in value):
             return value
@@ -140,7 +132,6 @@ class Section:
         return value.written if isinstance(value, Scalar) else ""
 
     def choice(self, key: str, allowed: Collection[str], *, required: bool = False) -> str | None:
-        """One of a few words."""
         value = self.text(key, required=required)
         if value is None or value in allowed:
             return value
@@ -148,7 +139,6 @@ class Section:
         return None
 
     def whole(self, key: str, least: int, most: int) -> int | None:
-        """A whole number from `least` to `most`."""
         value = self.plain(key)
         if value is None:
             return None
@@ -158,7 +148,6 @@ class Section:
         return value
 
     def flag(self, key: str) -> bool | None:
-        """True or false."""
         value = self.plain(key)
         if value is None or isinstance(value, bool):
             return value
@@ -205,7 +194,6 @@ class Section:
             self.problems.remark(value.place, what)
 
     def section(self, key: str, *, required: bool = False) -> Section | None:
-        """A mapping below this one."""
         value = self.tree(key, required=required)
         if value is None or isinstance(value, Table):
             return Section(value, self.problems, self.full(key)) if value else None

@@ -86,7 +86,6 @@ class Clash:
     what: str
 
     def error(self) -> UsageError:
-        """The error for the caller that declares the property."""
         return UsageError(self.what, where=f"type {self.type!r}", remedy="in a box, each property name has one type")
 
 
@@ -100,7 +99,6 @@ class Misfit:
 
 
 def declared(kind: MessageType) -> dict[str, str]:
-    """The properties that a message type declares, and their types."""
     return kind.types()
 
 

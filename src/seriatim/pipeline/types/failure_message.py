@@ -39,8 +39,6 @@ def asks_for_failures(where: str, expression: Expression) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The failure of a message."""
-
     #: The queue's name; None if no queue has the message.
     queue: str | None
     #: The key of its group; None if it has none.

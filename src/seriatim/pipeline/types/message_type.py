@@ -24,8 +24,6 @@ _WRITTEN = "a type, such as 'string', or {'type': 'long', 'path': '$.customer.id
 
 @dataclass(frozen=True)
 class _Properties(Kind):
-    """Properties by name."""
-
     def stored(self, key: str, value: Any) -> dict[str, Any]:
         return {key: {name: _plain(one) for name, one in value.items()}}
 

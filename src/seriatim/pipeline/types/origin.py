@@ -36,7 +36,6 @@ class Origin(NamedTuple):
         return cls(*map(context.get, ORIGIN))  # type: ignore[arg-type] # as a session wrote them
 
     def properties(self) -> dict[str, Any]:
-        """Return the origin as properties, by their names."""
         return {
             "origin_queue": self.queue,
             "origin_group": self.group,

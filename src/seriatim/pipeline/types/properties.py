@@ -103,7 +103,6 @@ class Properties:
 
 
 def checked_property(name: object, reserved: Collection[str] = RESERVED) -> str:
-    """Check the name of a property, and return it."""
     if not isinstance(name, str):
         raise UsageError(f"{shown(name)} can't be the name of a property", remedy=_NAME_RULE)
     if name.casefold() in reserved or (name.casefold() == "type" and name != "type"):

@@ -32,7 +32,6 @@ class Column:
     _arrays: Values | None = field(default=None, init=False)
 
     def arrays(self) -> Values:
-        """The values as arrays for filters."""
         if self._arrays is None:
             self._arrays = column(self.values, self.kind)
         return self._arrays

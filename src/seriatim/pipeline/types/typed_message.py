@@ -69,7 +69,6 @@ class MessageTypes:
 
     @cached_property
     def _carrying(self) -> Mapping[str, _Reader]:
-        """The readers of messages that may carry an origin."""
         return {one.name: _Reader(one, _CARRIED) for one in self._known}
 
     def typed(self, messages: Sequence[Message], *, carried: bool = False) -> Typed:

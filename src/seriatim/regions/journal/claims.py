@@ -206,8 +206,6 @@ class _Request:
 
 @dataclass(slots=True)
 class _Grants:
-    """The claims that a request gets."""
-
     request: _Request
     region: str
     lease: int
@@ -307,7 +305,6 @@ def complete(statements: JournalStatements, held: Claim, through: int) -> Claim 
 
 
 def renew(statements: JournalStatements, held: Sequence[Claim]) -> list[Claim]:
-    """Renew the leases of claims."""
     kept = {
         row.claim for row in statements.rows("renew", **_columns(held), leases=[claim.lease for claim in held])
     } if held else set()  # fmt: skip

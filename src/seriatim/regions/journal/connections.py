@@ -58,7 +58,6 @@ class JournalConnection(PreparingConnection):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no transaction has begun."""
         return self.pgconn.transaction_status == TransactionStatus.IDLE
 
     @property
@@ -75,13 +74,11 @@ class JournalConnection(PreparingConnection):
             yield transaction
 
     def commit(self) -> None:
-        """Commit."""
         self._check_own("commit")
         if not self.is_idle:
             super().commit()
 
     def rollback(self) -> None:
-        """Roll back."""
         self._check_own("roll back")
         super().rollback()
 
@@ -148,7 +145,6 @@ class Connections:
             self._room.acquire(blocking=False)
 
     def close(self) -> None:
-        """Close the connections."""
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, []

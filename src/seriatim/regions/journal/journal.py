@@ -105,7 +105,6 @@ class Journal:
         cls, dsn: str, *, schema: str = _schema.DEFAULT_SCHEMA, create: bool = True, connections: int = 10,
         patience: float | str = 10.0,
     ) -> Self:  # fmt: skip
-        """Open a journal."""
         opened = Connections(dsn, schema, connections, micros(patience) / 1_000_000)
         try:
             if create:
@@ -138,7 +137,6 @@ class Journal:
         return self._connections.place
 
     def close(self) -> None:
-        """Close its connections."""
         self._connections.close()
 
     def __enter__(self) -> Self:
@@ -174,12 +172,10 @@ class Journal:
         self._connections.again(define)
 
     def touch(self) -> None:
-        """Ask whether it is there."""
         with self._connections.transaction():
             pass
 
     def rules(self, name: str, queue: str) -> QueueRules:
-        """Return the rules of a queue."""
         return self._again(lambda one: views.rules(one, name, queue))
 
     # ---- claims
@@ -188,7 +184,6 @@ class Journal:
         self, name: str, queue: str, region: str, messages: Sequence[WantedMessage], *, lease: float | str = 10.0,
         mode: str = "session",
     ) -> list[ClaimAnswer]:  # fmt: skip
-        """Ask for messages that a region has."""
         length, most = micros(lease), _MODES.get(mode)
         if not 0 < length <= LONGEST_LEASE_S * 1_000_000:
             raise UsageError(f"a lease can't be {shown(lease, 80)}", remedy="more than 0 s, at most a day")
@@ -273,11 +268,9 @@ class Journal:
         return self._again(lambda one: votes.done_of(one, name, queue, sessions))
 
     def holders(self, name: str, queue: str, numbers: Sequence[tuple[str, int]]) -> list[Holder]:
-        """Return the sources of sessions' numbers."""
         return self._again(lambda one: votes.holders_of(one, name, queue, numbers))
 
     def numbers_of(self, name: str, queue: str, messages: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
-        """The numbers that messages have."""
         return self._again(lambda one: votes.numbers_of(one, name, queue, messages))
 
     def known_sessions(
@@ -434,11 +427,9 @@ class Journal:
         return self._again(lambda one: views.log(one, chosen))
 
     def counts(self, name: str) -> SessionCounts:
-        """The sessions of a name in numbers."""
         return self._again(lambda one: views.counts(one, name))
 
     def regions(self, name: str) -> list[RegionView]:
-        """Return the journal's view of the regions of a name."""
         return self._again(lambda one: views.regions(one, name))
 
     def _again(self, work: Callable[[JournalStatements], _Result]) -> _Result:

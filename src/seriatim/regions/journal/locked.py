@@ -47,8 +47,6 @@ class Rules:
 
 @dataclass(slots=True)
 class Session:
-    """A session, as its row is."""
-
     session: str
     done_through: int
     sent_through: int
@@ -103,7 +101,6 @@ class LockedSessions:
     _noted: dict[tuple[str, int], Entry] = field(default_factory=dict)
 
     def change(self, session: Session) -> None:
-        """Have a session written that was changed."""
         self._changed[session.session] = session
 
     def note(self, entry: Entry) -> None:
@@ -117,14 +114,12 @@ class LockedSessions:
         return (ours[number] for number in sorted(ours) if number > session.done_through)
 
     def entry(self, session: str, number: int) -> Entry | None:
-        """Return the entry of a number: its own, or that of a range."""
         ours = self.entries.get(session, {})
         if (exact := ours.get(number)) is not None:
             return exact
         return next((entry for entry in ours.values() if entry.first_number <= number <= entry.number), None)
 
     def next_number(self, session: Session) -> int:
-        """Return the next number."""
         return session.done_through + self.rules.increment
 
     def settle(self, sessions: Iterable[Session]) -> None:

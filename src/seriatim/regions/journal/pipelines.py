@@ -104,8 +104,6 @@ class DeliveredView:
 
 @dataclass(frozen=True, slots=True)
 class OutputTable:
-    """A table in the journal's database."""
-
     name: str
     #: Its columns that are written, with their types in PostgreSQL.
     columns: Mapping[str, str]
@@ -133,7 +131,6 @@ class OutputTable:
 
     @property
     def made_by(self) -> str:
-        """The statement that makes it."""
         columns = ", ".join(f'"{name}" {kind}' for name, kind in self.columns.items())
         return f"CREATE TABLE {self.name} ({columns})"
 
@@ -147,7 +144,6 @@ class Pipelines:
     def claim(
         self, pipeline: str, region: str, holder: str, *, lease: float, former: PipelineClaim | None = None
     ) -> PipelineClaim | PipelineView:
-        """Ask for the lease of a pipeline."""
         length = round(lease * 1_000_000)
         if not 0 < length <= LONGEST_LEASE_S * 1_000_000:
             raise UsageError(f"a lease can't be {shown(lease, 80)} s", remedy="more than 0 s, at most a day")

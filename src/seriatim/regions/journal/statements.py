@@ -36,8 +36,6 @@ def send_all(connection: psycopg.Connection[Any]) -> None:
 
 
 class JournalStatements(Statements):
-    """The journal's statements, on one connection."""
-
     __slots__ = ()
     package = "seriatim.regions.journal"
     connection: PreparingConnection

@@ -61,7 +61,6 @@ class QueueRules(Declaration):
     hole_timeout: Plain[float | None, str] = takes(Period.above_0(), None)
 
     def as_columns(self) -> dict[str, int | bool]:
-        """Return the rules as the journal keeps them."""
         return {
             "start": self.start,
             "increment": self.increment,
@@ -74,8 +73,6 @@ class QueueRules(Declaration):
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A message with its number in a session."""
-
     session: str
     number: int
     message_id: str
@@ -100,8 +97,6 @@ class Numbered:
 
 @dataclass(frozen=True, slots=True)
 class WantedMessage(Numbered):
-    """A message that a region has and wants to work on."""
-
     #: How long ago it was published, in microseconds, by the clock of its box.
     age: int = 0
     #: Through which number all of the session is over, according to the region's box; None: it knows none.
@@ -169,8 +164,6 @@ class VoteAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The holder of a number, according to the journal."""
-
     message_id: str | None
     is_over: bool
     #: Whether a sender has reserved it, and may still confirm it.

@@ -179,8 +179,6 @@ class RegionView:
 
 @dataclass(frozen=True, slots=True)
 class SessionFilter(Listing):
-    """The list of sessions."""
-
     _: KW_ONLY
     name: str | None = listing.text("sessions of these regions")
     queue: str | None = listing.text("sessions of this queue")
@@ -192,8 +190,6 @@ class SessionFilter(Listing):
 
 @dataclass(frozen=True, slots=True)
 class JournalLogFilter(Listing):
-    """What operators did."""
-
     _: KW_ONLY
     name: str | None = listing.text("actions on these regions")
     queue: str | None = listing.text("actions on sessions of this queue")
@@ -202,7 +198,6 @@ class JournalLogFilter(Listing):
 
 
 def sessions(statements: JournalStatements, chosen: SessionFilter) -> list[SessionView]:
-    """Sessions, by their keys."""
     return [_session(row) for row in statements.rows("list_sessions", **chosen.parameters(), most_ids=_MOST_IDS)]
 
 
@@ -236,7 +231,6 @@ def log(statements: JournalStatements, chosen: JournalLogFilter) -> list[LogEntr
 
 
 def regions(statements: JournalStatements, name: str) -> list[RegionView]:
-    """Return the journal's knowledge of the regions of a name."""
     return [
         RegionView(row.region, row.incarnation, *map(_time, (row.outbox_since, row.queue_since, row.reported_at)))
         for row in statements.rows("read_regions", name=name)
@@ -244,12 +238,10 @@ def regions(statements: JournalStatements, name: str) -> list[RegionView]:
 
 
 def counts(statements: JournalStatements, name: str) -> SessionCounts:
-    """The sessions of a name in numbers."""
     return SessionCounts(*statements.rows("count_sessions", name=name)[0])
 
 
 def rules(statements: JournalStatements, name: str, queue: str) -> QueueRules:
-    """Return the rules of a queue."""
     row = statements.maybe("read_queue", name=name, queue=queue)
     if row is None:
         raise NotFound(

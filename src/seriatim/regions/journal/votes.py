@@ -115,7 +115,6 @@ def done_of(statements: JournalStatements, name: str, queue: str, sessions: Sequ
 def holders_of(
     statements: JournalStatements, name: str, queue: str, numbers: Sequence[tuple[str, int]]
 ) -> list[Holder]:
-    """Return the holder of each number."""
     if not numbers:
         return []
     locked = lock(statements, name, queue, [session for session, _ in numbers], numbers)

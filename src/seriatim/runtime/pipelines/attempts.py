@@ -18,8 +18,6 @@ WAITS_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 
 
 class Attempts:
-    """The attempts at one query."""
-
     def __init__(self, *, stop: Stop, tell: Tell | None, lives: Callable[[], bool]) -> None:
         self._stop = stop
         self._tell = tell

@@ -26,7 +26,6 @@ class DefaultSource(BoxFormat):
 
     @staticmethod
     def feed(options: BoxOptions) -> PipelineFeed:
-        """See `BoxFormat`."""
         return PipelineFeed(
             without_secret(options.dsn),
             options.schema or DEFAULT_SCHEMA,
@@ -39,7 +38,6 @@ class DefaultSource(BoxFormat):
 
     @staticmethod
     def staging(options: BoxOptions) -> Staging:
-        """See `BoxFormat`."""
         if options.service is not None:
             return DialogStaging(
                 without_secret(options.dsn),

@@ -110,7 +110,6 @@ class Identity:
 
     @property
     def layout(self) -> StateLayout:
-        """How its state is cut."""
         return StateLayout(
             buckets=self.buckets, by_key=True, history=self.history, by_counts=self.by_counts, following=self.following,
             moved=self.moved,
@@ -119,8 +118,6 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The folder."""
-
     root: Path
 
     @property
@@ -130,7 +127,6 @@ class Checkpoint:
 
     @property
     def control(self) -> Path:
-        """The control log."""
         return self.root / "control"
 
     @property
@@ -140,7 +136,6 @@ class Checkpoint:
 
     @property
     def operator_log(self) -> Path:
-        """The operator log."""
         return self.root / "operator-log"
 
     def check_logs(self, identity: Identity) -> None:
@@ -170,7 +165,6 @@ class Checkpoint:
 
     @property
     def tally(self) -> Path:
-        """The file of `tally.py`."""
         return self.root / "tally.json"
 
     @property
@@ -432,7 +426,6 @@ class Checkpoint:
         return DestinationHistory(incarnations, abandoned, first)
 
     def _known_destinations(self, manifest: Mapping[str, Any]) -> dict[str, KnownDestination]:
-        """The destinations that the checkpoint has had."""
         standing = Tally(self.tally).standing
         known = {}
         for name, history in _histories(manifest).items():
@@ -612,7 +605,6 @@ def _is_json(file: Path) -> bool:
 
 
 def _ordered(queue: Mapping[str, Any]) -> str:
-    """Return the order of a queue in words."""
     stays = " and ".join(queue.get("by messages", ()))
     numbers = [
         f"{name} {value}" if name in ("start", "modulus") else name

@@ -28,8 +28,6 @@ _STATES = ("received", "paid", "packed", "changed", "shipped")
 
 @dataclass(frozen=True, slots=True)
 class DemoFeed:
-    """A feed and the expected result."""
-
     lines: tuple[bytes, ...]
     #: Per customer the numbers of all good rows, in order of arrival.
     arrived: Mapping[str, tuple[int, ...]]
@@ -56,7 +54,6 @@ class _Update:
 
 
 def generate(messages: int = 20_000, seed: int = 7) -> DemoFeed:
-    """Generate a feed."""
     chance = random.Random(seed)  # noqa: S311 - a reproducible feed is the point
     period_s = _HOURS * 3600
     updates = [*_scrambled(chance, messages, period_s), *_special(period_s)]

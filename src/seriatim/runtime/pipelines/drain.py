@@ -25,8 +25,6 @@ _LOOK_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """A pipeline that was drained."""
-
     summary: RunSummary
     #: The groups that still hold messages, in the form of `views`.
     groups: list[dict[str, Any]]

@@ -42,7 +42,6 @@ _TYPES = {"string": "text", "double": "double precision", "timestamp": "timestam
 
 
 def output_table(pipeline: Pipeline, name: str) -> OutputTable:
-    """The table of a destination, with the columns that it is to have."""
     columns = {column: _TYPES.get(kind, kind) for column, kind in flat_columns(pipeline).items()}
     return OutputTable(name, columns)
 
@@ -74,11 +73,9 @@ class PipelineLease(threading.Thread):
 
     @property
     def look_s(self) -> float:
-        """See `DeliveryLease`."""
         return min(_LONGEST_LOOK_S, self._lease_s / _ASKS)
 
     def held(self) -> PipelineClaim | None:
-        """See `DeliveryLease`."""
         with self._lock:
             return self._claim if self._clock() < self._until else None
 
@@ -93,19 +90,16 @@ class PipelineLease(threading.Thread):
         return state.in_words
 
     def through(self, destination: str, groups: Sequence[str]) -> Mapping[str, int]:
-        """See `DeliveryLease`."""
         if self.state.state == "waiting":
             raise StandsBy(self.why())  # it needn't be waited for once more by each destination
         with self._standing_by(None):
             return self._known.through(self._pipeline, destination, groups)
 
     def note(self, claim: Any, destination: str, through: Mapping[str, int]) -> None:
-        """See `DeliveryLease`."""
         with self._standing_by(claim):
             self._known.deliver(claim, destination, through)
 
     def insert(self, claim: Any, destination: str, through: Mapping[str, int], rows: Mapping[str, list[Any]]) -> None:
-        """See `DeliveryLease`."""
         with self._standing_by(claim):
             self._known.deliver(claim, destination, through, table=self._tables[destination], rows=rows)
 
@@ -158,7 +152,6 @@ class PipelineLease(threading.Thread):
                 self._tell(LeaseState("waiting", self._region, reason=str(error)))
 
     def ask(self) -> None:
-        """Renew the lease, or ask for it."""
         claim, asked_at = self._claim, self._clock()
         if claim is not None and self.held() is not None and self._known.renew(claim):
             with self._lock:
@@ -233,7 +226,6 @@ def leased(pipeline: Pipeline, checkpoint: Path) -> Iterator[PipelineLease | Non
 
 
 def _connections(pipeline: Pipeline) -> int:
-    """Return the number of connections: one for the lease, and some for the carriers."""
     return 1 + min(8, len(pipeline.route))
 
 

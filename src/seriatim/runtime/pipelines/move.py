@@ -34,7 +34,6 @@ class Moved:
 
     @property
     def is_moved(self) -> bool:
-        """Whether anything was done."""
         return self.buckets != self.former_buckets
 
 

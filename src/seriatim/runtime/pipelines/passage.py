@@ -122,7 +122,6 @@ class Passage:
     def _routed(
         self, messages: dict[int, dict[str, Any]], requests: Sequence[Request], ways: list[list[Entry | PutBackRefusal]]
     ) -> dict[str, dict[int, dict[str, Any]]]:
-        """By destination the messages that it wants."""
         wanted: dict[str, dict[int, dict[str, Any]]] = {route.queue.name: {} for route in self._pipeline.route}
         for place, message in messages.items():
             only = requests[place].only
@@ -158,12 +157,10 @@ class Passage:
         return message
 
     def _source(self, fields: Mapping[str, Any]) -> str:
-        """The title of the source of a message."""
         location = str(fields.get("location"))
         return f"{location}/{fields.get(REGION)}" if self._pipeline.merges else location
 
     def _message(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The columns of a message, in their types."""
         text, encoded = fields.get("body"), fields.get("body_base64")
         body = base64.b64decode(encoded) if encoded is not None else None if text is None else text.encode()
         message: dict[str, Any] = {name: fields.get(name) for name in ("message_id", "type", "location")}
@@ -217,7 +214,6 @@ class Passage:
         return self._says(destination.where, message) is True
 
     def _says(self, text: str, message: Mapping[str, Any]) -> Any:
-        """The value of a filter."""
         if text not in self._filters:
             self._filters[text] = as_function(parsed(text, self._types))
         ticket = message.get("ticket") or {}
@@ -245,7 +241,6 @@ class Passage:
         return Entry(queue.name, group, group, as_plain(written), sequence, size, time, row)
 
     def _read(self, queue: Queue, message: Mapping[str, Any]) -> Read:
-        """What a message says of its number."""
         filters: dict[str, Any] = {name: partial(self._says, text) for name, text in queue.says.filters.items()}
         read = NumberReader(queue.policy_of(None), replace(queue.says, **filters)).read(None, message, void=False)
         if read.reason is not Reason.NONE:
@@ -333,7 +328,6 @@ def _filtered(value: Any, kind: Type) -> Any:
 
 
 def _as_text(name: str, value: Any) -> str | None:
-    """The text of a value by which Spark groups."""
     match value:
         case None:
             return None

@@ -27,8 +27,6 @@ def has_run(event: Event) -> bool:
 
 
 class ProgressEvents:
-    """The events of a query."""
-
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query
         self._lock = threading.Lock()
@@ -55,7 +53,6 @@ class ProgressEvents:
         return new
 
     def look(self) -> None:
-        """Read new events."""
         with self._lock:
             last = self._query.lastProgress
             if last is None or _key(last) == self._last:

@@ -127,7 +127,6 @@ def rows_set_aside(
     dispositions: Sequence[str] = (),
     destination: str | None = None,
 ) -> list[Row]:
-    """Messages of a set-aside folder, in the order in which they were set aside."""
     chosen = dispositions or (DISPOSITIONS if message_ids else USUAL)
     rows = [
         Row(message, message.fields)
@@ -328,7 +327,6 @@ def _edited(line: bytes, known: Mapping[tuple[Any, ...], Row], before: Iterable[
 
 
 def _read(line: bytes, known: Mapping[tuple[Any, ...], Row]) -> tuple[dict[str, Any], Row]:
-    """The fields of a line, and the message that it is of."""
     try:
         fields = json.loads(line, parse_float=Decimal)
     except (ValueError, RecursionError) as error:

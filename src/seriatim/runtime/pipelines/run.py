@@ -301,18 +301,15 @@ class _Query:
         return True
 
     def stop(self) -> None:
-        """End the query."""
         self.query.stop()
 
     def close(self, stop: Stop, patience_s: float = PATIENCE_S) -> bool:
-        """End both."""
         self.events.stop()
         self.query.stop()
         until = time.monotonic() + patience_s
         return self.sink.close(lambda: stop.at_once or time.monotonic() > until)
 
     def waiting(self) -> tuple[Waiting, ...]:
-        """See `Sink.waiting`."""
         return self.sink.waiting()
 
     def _start(self) -> None:
@@ -549,7 +546,6 @@ class _Watch:
         )
 
     def summary(self, ending: Ending, waiting: tuple[Waiting, ...]) -> RunSummary:
-        """The summary of the run."""
         seconds = time.monotonic() - self._began
         before = self._tally.opening
         now = self._standing or before

@@ -40,8 +40,6 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True)
 class SetAsideFilter(Listing):
-    """The messages of a set-aside folder."""
-
     _: KW_ONLY
     disposition: str | None = listing.choice("messages with this disposition", DISPOSITIONS, "a disposition")
     group: str | None = listing.group("messages of this group")

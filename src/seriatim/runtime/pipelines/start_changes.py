@@ -68,8 +68,6 @@ def ordering_changes(before: Mapping[str, Mapping[str, Any]], queues: Sequence[Q
 
 @dataclass(frozen=True, slots=True)
 class KnownDestination:
-    """A destination as its checkpoint knows it."""
-
     incarnation: int
     #: Its order in words; None: it was removed.
     ordered: str | None
@@ -206,7 +204,6 @@ def _of_place(destination: Destination) -> dict[str, Any]:
 
 
 def _place_of(destination: Destination) -> object:
-    """The folder, or the table, of a destination."""
     port = destination.deliver
     return port.path or port.options.get("path") or (port.options.get("table") if port.format == TABLE else None)
 

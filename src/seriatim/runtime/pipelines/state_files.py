@@ -98,7 +98,6 @@ def _schemas(metadata: Path) -> Iterator[Path]:
 
 
 def _part(part: Path, version: int) -> Iterator[tuple[Path, str]]:
-    """Of a part of the state the files that its version is made of."""
     snapshots = {number: file for number, file in _versions(part, ".zip") if number <= version}
     changes = dict(_versions(part, ".changelog"))
     begin = max(snapshots, default=0)

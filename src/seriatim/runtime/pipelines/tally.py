@@ -40,7 +40,6 @@ class Standing:
     reports: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def count(self, destination: str, disposition: str) -> int:
-        """The number of messages of that destination with that disposition."""
         return self.counts.get(destination, {}).get(disposition, 0)
 
     def held(self, destination: str) -> int:
@@ -81,8 +80,6 @@ class Standing:
 
 
 class Tally:
-    """The tally of one checkpoint."""
-
     def __init__(self, file: Path) -> None:
         self._file = file
         #: Whether the counts aren't those of the checkpoint: its former content isn't known, and the law can't be checked.

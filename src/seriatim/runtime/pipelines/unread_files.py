@@ -72,8 +72,6 @@ class UnreadFiles:
 
 
 class InputFiles:
-    """The input files of a pipeline."""
-
     def __init__(self, pipeline: Pipeline, query: Path) -> None:
         self._pipeline = pipeline
         #: Spark's checkpoint of its query, if there is one.
@@ -82,7 +80,6 @@ class InputFiles:
         self._written: dict[int, dict[str, int]] = {}
 
     def look(self) -> UnreadFiles:
-        """Return the numbers of unread files, and the first of them."""
         files = self.unread()
         changed = sum(file.why == "changed" for file in files)
         return UnreadFiles(changed, len(files) - changed, tuple(files[:MOST_NAMED]))

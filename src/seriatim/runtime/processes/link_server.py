@@ -101,7 +101,6 @@ class LinkServer:
         self._server.close()
 
     async def _answer(self, scope: Any, receive: Receive, send: Send) -> None:
-        """Answer a request: the application."""
         visitor: Visitor = scope["state"]["visitor"]
         try:
             key = await self._key_of(visitor)

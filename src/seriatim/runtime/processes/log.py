@@ -26,7 +26,6 @@ class JsonLines(logging.Formatter):
     """A line of the log as one JSON object: `time`, `level`, `logger`, `message`, the fields of the line, and perhaps `exception`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
         entry: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

@@ -30,8 +30,6 @@ _SETTLED_S = 10.0
 
 
 class ReaderPool:
-    """The readers of one queue."""
-
     def __init__(
         self,
         box: MessageBox,
@@ -90,7 +88,6 @@ class ReaderPool:
 
     @property
     def queue(self) -> str:
-        """The name of the queue."""
         return self._queue
 
     def measures(self) -> Snapshot:

@@ -30,10 +30,8 @@ class Receiving:
         self._stop = Stop()
 
     def run(self) -> None:
-        """Take messages in until `stop` is called, or SIGTERM or SIGINT comes.
-
-        Raises:
-            SeriatimError: a port can't go on, such as for a missing right.
+        """Take messages in until `stop` is called, or SIGTERM or SIGINT comes. Raises `SeriatimError`: a port can't go on, such as for a
+        missing right.
         """
         with self._stop.listening():
             self.begin()
@@ -70,11 +68,9 @@ class Receiving:
 
     @property
     def works(self) -> list[Work]:
-        """Ports have no turns."""
         return []
 
     def measures(self) -> Snapshot:
-        """Return nothing: the measures of ports are those of this process."""
         return Snapshot()
 
     def late(self) -> list[str]:

@@ -59,8 +59,6 @@ _PATIENCE_S = 30.0
 
 @dataclass(slots=True)
 class _WorkerProcess:
-    """A process, and its state."""
-
     number: int
     process: subprocess.Popen[bytes]
     scoreboard: Scoreboard
@@ -315,7 +313,6 @@ class Supervisor:
         return bool(works)
 
     def _keep_measures(self, worker: _WorkerProcess) -> None:
-        """Keep the measures of an ended process."""
         with self._measuring:
             if not worker.is_measured:
                 self._ended_measures.add(worker.page.read())

@@ -95,8 +95,6 @@ class Transmitter:
 
 
 class TransmitterThread:
-    """A transmitter beside a process that serves."""
-
     def __init__(self, box: MessageBox) -> None:
         self._transmitter = Transmitter(box)
         self._ended = threading.Event()

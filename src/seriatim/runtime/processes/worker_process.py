@@ -46,8 +46,6 @@ _BEAT_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """The task of a process."""
-
     dsn: str
     schema: str
     queues: list[str]
@@ -78,7 +76,6 @@ class Orders:
     regional: dict[str, Any] | None = None
 
     def as_json(self) -> str:
-        """The task as one line of JSON."""
         return json.dumps(asdict(self))
 
     @property

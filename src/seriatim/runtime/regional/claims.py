@@ -22,8 +22,6 @@ _LOOK_S = 1.0
 
 
 class HeldClaim:
-    """A claim that this process has."""
-
     def __init__(self, claim: Claim, asked_at: float) -> None:
         #: The rest of it; None: it has ended.
         self.claim: Claim | None = claim
@@ -118,7 +116,6 @@ class ClaimKeeper(threading.Thread):
             LOG.warning("journal_back", queue=self._queue)
 
     def end(self) -> None:
-        """Stop renewing."""
         self._ended.set()
 
     def run(self) -> None:

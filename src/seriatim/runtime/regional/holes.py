@@ -20,8 +20,6 @@ _PORTION = 500
 
 @dataclass(slots=True)
 class Holes:
-    """The holes of one queue in one region."""
-
     box: MessageBox
     journal: Journal
     name: str

@@ -83,7 +83,6 @@ class Intake:
     _pauses: dict[str, int] = field(default_factory=dict)
 
     def next(self, turns: TransactionalTurns, wait_s: float, limit: int | None) -> TakenSession | int | None:
-        """The next session to handle."""
         until = time.monotonic() + wait_s
         with self._changed:
             while not self._ready and self._is_fetching and not turns.ending():
@@ -267,7 +266,6 @@ class Intake:
         return CopyEnd(lease, over, self.pause_us(session, first.again, grows=grows), through)
 
     def _asks(self, call: Callable[[], _Answer]) -> _Answer:
-        """Ask the journal."""
         try:
             answer = call()
         except Unavailable as error:
@@ -278,7 +276,6 @@ class Intake:
 
 
 def asked_of(message: Received, over: int | None, age: int | None) -> WantedMessage:
-    """Return a message as a request to the journal."""
     digest = digest_of(message.type, message.content_type, message.body)
     return WantedMessage(message.group or "", message.sequence or 0, message.message_id, digest, age or 0, over)
 

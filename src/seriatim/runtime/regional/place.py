@@ -21,8 +21,6 @@ _PAUSE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class RegionalPlace:
-    """Where a process works."""
-
     file: str
     region: str
     claims: str = "session"

@@ -101,16 +101,12 @@ class RegionalTurns(TurnsWithLeases):
 
 
 class _HandlerFailed(Exception):
-    """The error of a handler."""
-
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
         self.error = error
 
 
 class _Run:
-    """One turn."""
-
     def __init__(
         self, of: RegionalTurns, session: TakenSession, slot: Slot, traces: TurnTrace, limit: int | None
     ) -> None:

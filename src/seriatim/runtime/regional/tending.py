@@ -32,7 +32,6 @@ def tend_until(
     regions: Regions, ends: Callable[[], bool], wait: Callable[[float], object], tell: Callable[[Copied], object], *,
     once: bool = False, progress: Callable[[], object] | None = None,
 ) -> None:  # fmt: skip
-    """Tend the regions until the caller ends it."""
     while not ends():
         for copied in regions.tend(progress=progress):
             tell(copied)

@@ -26,8 +26,6 @@ _STEP_S = 3.0
 
 
 class Chores:
-    """The chores of one process."""
-
     def __init__(self, box: MessageBox) -> None:
         self._box = box
         self._due = time.monotonic() + _PERIOD_S

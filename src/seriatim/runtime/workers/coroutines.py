@@ -102,7 +102,6 @@ class _ThreadCalls:
         self._is_ended = False
 
     def submit(self, work: Callable[[], T], /) -> Future[T]:
-        """Have a function called."""
         future: Future[T] = Future()
 
         def call() -> None:

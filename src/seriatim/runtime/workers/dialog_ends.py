@@ -14,7 +14,6 @@ __all__ = ["end_sides", "ends_dialog"]
 
 
 def ends_dialog(message: Received) -> bool:
-    """Whether a dialog has ended with this message, or has failed."""
     return message.dialog is not None and message.type in (END_DIALOG, ERROR)
 
 

@@ -13,7 +13,6 @@ __all__ = ["error_classes"]
 
 
 def error_classes(faults: FaultKinds, folders: Sequence[str]) -> ErrorClasses:
-    """The classes, imported where a name is given."""
     if not isinstance(faults, FaultKinds):
         raise UsageError(
             f"faults can't be {shown(faults)}", remedy="such as FaultKinds(transient=[httpx.TransportError])"

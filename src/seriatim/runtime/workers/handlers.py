@@ -69,8 +69,6 @@ GivenHandler: TypeAlias = (
 
 
 class Handlers:
-    """The handlers of a worker."""
-
     def __init__(
         self,
         handler: GivenHandler | str | Mapping[str, GivenHandler | str] | None,
@@ -99,7 +97,6 @@ class Handlers:
 
     @property
     def by_type(self) -> bool:
-        """Whether there is a handler for each type."""
         return bool(self._by_type)
 
     @property
@@ -108,15 +105,12 @@ class Handlers:
         return self._instances
 
     def names(self, kind: str) -> bool:
-        """Whether a handler is named for this message type."""
         return kind in self._by_type
 
     def run_on(self, loop: HandlerLoop) -> None:
-        """Let this loop run the handlers that are coroutine functions."""
         self._loop = loop
 
     def _loop_in_use(self) -> HandlerLoop:
-        """Runs the handlers that are coroutine functions."""
         if self._loop is None:
             self._loop = loop_of_process()
         return self._loop
@@ -167,7 +161,6 @@ class Handlers:
 
 
 def _is_coroutine_function(function: Callable[..., Any]) -> bool:
-    """Return whether it is a coroutine function, or an object that is called like one."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 -- asked for what it is
 
 
@@ -176,7 +169,6 @@ def _nothing(_message: Any, _session: Session) -> None:
 
 
 def _check_signature(function: Callable[..., Any], argument: object) -> None:
-    """Check that a handler can be called with a message and a session."""
     name = argument if isinstance(argument, str) else getattr(function, "__qualname__", repr(function))
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise UsageError(f"the handler {name} is a generator function", remedy="return the messages in place of yield")
@@ -199,8 +191,6 @@ def called(handler: Handler, argument: object, session: Session) -> object:
 
 
 class Answered(NamedTuple):
-    """A handler's answer, as read."""
-
     published: list[Message]
     consumed: int
     #: The delay after which the others are handed out again, microseconds; None: at once.
@@ -208,7 +198,6 @@ class Answered(NamedTuple):
 
 
 def answered(answer: object, count: int) -> Answered:
-    """Read a handler's answer."""
     match answer:
         case None:
             return Answered([], count)

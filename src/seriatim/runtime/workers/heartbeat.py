@@ -40,8 +40,6 @@ _CLOCK_EVERY_S = 600.0
 
 
 class Member(Protocol):
-    """A worker, as its heartbeat sees it."""
-
     @property
     def queue(self) -> str:
         """The name of its queue."""
@@ -54,8 +52,6 @@ class Member(Protocol):
 
 
 class Heartbeat:
-    """The heartbeat of one process, for all of its workers."""
-
     def __init__(self, box: MessageBox, name: str, process_id: UUID | None = None, *, is_reader: bool = False) -> None:
         self._box = box
         self.process = Process(process_id or uuid4(), name, socket.gethostname(), os.getpid(), is_reader)

@@ -62,7 +62,6 @@ class LeaseKeeper(threading.Thread):
             lease.lost.set()
 
     def end(self) -> None:
-        """Stop renewing."""
         self._ended.set()
 
     def run(self) -> None:

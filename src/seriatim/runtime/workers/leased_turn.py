@@ -113,8 +113,6 @@ class LeasedTurns(TurnsWithLeases):
 
 
 class _Turn:
-    """One turn."""
-
     def __init__(self, leased: LeasedTurns, lease: HeldLease, slot: Slot, traces: TurnTrace) -> None:
         self.tried = 0
         self._handler: Handler | None = None

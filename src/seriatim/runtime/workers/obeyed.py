@@ -15,8 +15,6 @@ __all__ = ["Obeyed", "obeyed", "shares"]
 
 @dataclass(frozen=True, slots=True)
 class Obeyed:
-    """The numbers that a worker obeys."""
-
     #: The number of threads that it would have, whatever other processes do.
     capacity: int
     #: The number of threads that it has: its share where groups in flight are limited, perhaps 0.

@@ -19,7 +19,6 @@ _Handler = Callable[..., Any]
 
 
 def port_of(text: str, environment: Mapping[str, str] = os.environ) -> _Handler:
-    """Parse the text of a port, and return its handler."""
     kinds: dict[str, Maker[_Handler]] = {
         "http": _http, "table": partial(_table, environment), "files": _files, "queue": _queue, "mllp": _mllp,
         "rabbitmq": _rabbitmq, "kafka": _kafka,
@@ -119,5 +118,4 @@ def _kafka(entry: Section, _: Section) -> Callable[[], _Handler]:
 
 
 def _given(**values: Any) -> dict[str, Any]:
-    """The values that the text gives."""
     return {name: value for name, value in values.items() if value is not None}

@@ -36,7 +36,6 @@ _OF_LIBRARIES: Mapping[str, tuple[str, ...]] = {
 
 
 def fault_of(error: BaseException, worker: str, classes: ErrorClasses = _NOTHING_SAID, handler: object = None) -> Fault:
-    """Return a handler's error as a fault."""
     if isinstance(error, Misuse) or (misuses_driver(error) and classes.said_of(error) is None):
         kind, retry_after = FaultKind.BUSINESS, None
     else:
@@ -77,7 +76,6 @@ def _raised_by(error: BaseException) -> CodeType | None:
 
 
 def _codes(handler: Any) -> set[CodeType]:
-    """The code of a handler, and of the functions that decorate it."""
     codes: set[CodeType] = set()
     while handler is not None:
         while isinstance(handler, partial):

@@ -40,7 +40,6 @@ class RateLimit:
             return got, 0.0 if got else (1.0 - self._saved) / self._rate
 
     def give_back(self, permits: int) -> None:
-        """Return unused permits."""
         if permits > 0:
             with self._lock:
                 self._saved += permits

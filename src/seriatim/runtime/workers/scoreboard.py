@@ -39,8 +39,6 @@ _COUNT_AT, _COUNT = _SLOT_BYTES - 8, struct.Struct("<q")
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The content of a slot."""
-
     turn: int
     since: float
     backend_pid: int
@@ -87,7 +85,6 @@ class Slot:
         _MARK.pack_into(self._memory, self._at, _CALL)
 
     def returned(self) -> None:
-        """The handler has returned."""
         _MARK.pack_into(self._memory, self._at, _TURN)
 
     @contextmanager
@@ -105,7 +102,6 @@ class Slot:
             _MARK.pack_into(self._memory, self._at, mark)
 
     def end(self) -> None:
-        """The turn has ended."""
         with self._lock:
             self._has_ended = True
             _MARK.pack_into(self._memory, self._at, _IDLE)
@@ -139,7 +135,6 @@ class Slot:
 
     @property
     def has_begun(self) -> bool:
-        """Whether there has been a turn."""
         return bool(_MARK.unpack_from(self._memory, self._at + _TURN_AT)[0])
 
     def read(self) -> Work | None:

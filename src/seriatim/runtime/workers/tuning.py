@@ -27,7 +27,6 @@ class Tuning:
         self.rate_limit = RateLimit(own.rate, own.run_length)
 
     def obey(self, answer: WorkerOrders) -> bool:
-        """Obey the settings."""
         before, self.now = self.now, obeyed(self._own, answer, is_reader=self._is_reader)
         if self.now == before:
             return False
@@ -39,7 +38,6 @@ class Tuning:
         return True
 
     def report(self, threads: int, works: Sequence[Work]) -> Report:
-        """Return the worker's report for a heartbeat."""
         now = self.now
         in_hand = [(work.group, work.entry_id, work.since) for work in works]
         return Report(self.queue, self._mode, now.capacity, threads, now.run_length, now.rate, in_hand)

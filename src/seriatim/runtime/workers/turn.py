@@ -52,8 +52,6 @@ _NEARLY = 0.9
 
 @dataclass(frozen=True, slots=True)
 class TransactionalTurns:
-    """The turns of one queue."""
-
     box: MessageBox
     queue: str
     handlers: Handlers
@@ -77,7 +75,6 @@ class TransactionalTurns:
 
     @property
     def run_length(self) -> int:
-        """The most messages in a turn."""
         most = self.tuning.now.run_length
         return most if self.handlers.run_length is None else min(most, self.handlers.run_length)
 
@@ -303,8 +300,6 @@ class TransactionalTurns:
 
 
 class _Turn:
-    """One turn, in its transaction."""
-
     def __init__(
         self,
         turns: TransactionalTurns,

@@ -17,12 +17,10 @@ class TurnsWithLeases:
 
     @property
     def worker(self) -> str:
-        """The name of the worker."""
         return self.turns.worker
 
     @property
     def queue(self) -> str:
-        """The name of the queue."""
         return self.turns.queue
 
     @property
@@ -36,5 +34,4 @@ class TurnsWithLeases:
         return self.turns.turn_limit_s
 
     def give_up(self, thread: int | None) -> None:
-        """As of `TransactionalTurns.give_up`."""
         self.turns.give_up(thread)

@@ -248,8 +248,6 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A worker, as its heartbeat sees it."""
-
     tuning: Tuning
     threads: WorkerThreads
 

@@ -51,8 +51,6 @@ class Turns(Protocol):
 
 
 class WorkerThread(threading.Thread):
-    """A thread of a worker."""
-
     def __init__(
         self, turns: Turns, slot: Slot, rate_limit: RateLimit, stop: threading.Event, idleness: Idleness | None = None
     ) -> None:
@@ -134,7 +132,6 @@ class WorkerThread(threading.Thread):
             self._idleness.leaves(self)
 
     def run(self) -> None:
-        """Do turns."""
         while not (self._stop_asked.is_set() or self.given_up or self.is_leaving):
             try:
                 self._turn()

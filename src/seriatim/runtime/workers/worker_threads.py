@@ -19,8 +19,6 @@ _PATIENCE_S = 10.0
 
 
 class WorkerThreads:
-    """The threads of one worker."""
-
     def __init__(self, queue: str, scoreboard: Scoreboard, make: Callable[[Slot], WorkerThread]) -> None:
         self._queue = queue
         self._scoreboard = scoreboard
@@ -63,12 +61,10 @@ class WorkerThreads:
 
     @property
     def count(self) -> int:
-        """The number of threads."""
         return len(self._threads)
 
     @property
     def handled(self) -> int:
-        """How many messages were given to handlers."""
         return self._handled + sum(thread.handled for thread in [*self._threads, *self._given_up])
 
     @property
@@ -78,7 +74,6 @@ class WorkerThreads:
 
     @property
     def works(self) -> list[Work]:
-        """Return the messages that they are working on."""
         return [work for slot in list(self._threads.values()) if (work := slot.read()) is not None]
 
     def wait(self, until: float, insisted: Callable[[], bool]) -> None:

@@ -55,8 +55,6 @@ _MOST_DIGITS = 20
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """One form of envelope."""
-
     title: str
     #: Its properties, by name: the type, and the function that finds the value in a document.
     properties: Mapping[str, tuple[str, Read]]
@@ -70,7 +68,6 @@ class Envelope:
     hint: str = ""
 
     def promotions(self, name: str, *, whole: bool = False) -> tuple[Promotion, ...]:
-        """Return the promotions of its properties."""
         return tuple(Promotion(one, one, kind, whole, name) for one, (kind, _) in self.properties.items())
 
     def of(self, document: Any) -> Document | None:
@@ -83,7 +80,6 @@ class Envelope:
         return found
 
     def within(self, document: Any, change: Document) -> Any:
-        """Return a document with another change in its wrappers."""
         name = self._wrapper(document)
         return change if name is None else {**document, name: self.within(document[name], change)}
 
