@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from seriatim.cli.shown.table import Column, Table, as_json, json_only, text_only
+from seriatim.cli.shown.table import Column, Table, as_json, json_only, lines_of, print_object, print_rows, text_only
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,11 @@ CUP, OTHER = Cup(1, None, 1500), Cup(22, "Zoë", 250, is_full=True)
 
 
 def test_people_and_json_see_the_same_columns():
-    assert list(CUPS.lines([CUP, OTHER])) == ["cup  full  litres  owner", "1      no  1.5", "22    yes  0.25    Zoë"]
+    assert list(lines_of(CUPS, [CUP, OTHER])) == [
+        "cup  full  litres  owner",
+        "1      no  1.5",
+        "22    yes  0.25    Zoë",
+    ]
     assert CUPS.objects_of([CUP, OTHER]) == [
         {"cup_id": 1, "millilitres": 1500, "is_full": False},
         {"cup_id": 22, "millilitres": 250, "owner": "Zoë", "is_full": True},
@@ -51,19 +55,19 @@ def test_people_and_json_see_the_same_columns():
 def test_a_new_column_is_one_line():
     more = CUPS.extended("A cup with its volume", Column("millilitres", "volume"))
     assert more.headings == (*CUPS.headings, "volume")
-    assert list(more.lines([OTHER]))[1].endswith("  250")
+    assert list(lines_of(more, [OTHER]))[1].endswith("  250")
     first = CUPS.extended("A cup of something", first=[Column("of", None)])
     assert first.object_of(OTHER, of="tea") == {"of": "tea", **CUPS.object_of(OTHER)}
 
 
 def test_an_optional_column_is_there_if_a_row_has_it():
-    assert "owner" not in next(CUPS.lines([CUP]))
-    assert "owner" in next(CUPS.lines([CUP, OTHER]))
+    assert "owner" not in next(lines_of(CUPS, [CUP]))
+    assert "owner" in next(lines_of(CUPS, [CUP, OTHER]))
 
 
 def test_a_part_of_the_columns_leaves_json_as_it_is():
     for some in (CUPS.only("cup", "litres"), CUPS.without("full", "owner")):
-        assert next(some.lines([OTHER])) == "cup  litres"
+        assert next(lines_of(some, [OTHER])) == "cup  litres"
         assert some.object_of(OTHER) == CUPS.object_of(OTHER)
 
 
@@ -85,17 +89,17 @@ def test_what_was_written_is_printed_whole():
 
 
 def test_printing(capsys):
-    CUPS.print([])
-    CUPS.print([], json_=True)
+    print_rows(CUPS, [])
+    print_rows(CUPS, [], json_=True)
     assert capsys.readouterr().out == "there are none\n[]\n"
-    CUPS.only("cup", nothing=None).print([])
+    print_rows(CUPS.only("cup", nothing=None), [])
     assert capsys.readouterr().out == "cup\n"
-    CUPS.print([CUP], limit=1)
+    print_rows(CUPS, [CUP], limit=1)
     assert capsys.readouterr().err == "stopped at 1, there may be more: --limit N lists more\n"
-    CUPS.print([CUP], json_=True, limit=1)
+    print_rows(CUPS, [CUP], json_=True, limit=1)
     told = capsys.readouterr()
     assert (json.loads(told.out), told.err) == (CUPS.objects_of([CUP]), "")
-    CUPS.print_object(OTHER)
+    print_object(CUPS, OTHER)
     assert capsys.readouterr().out == f"{as_json(CUPS.object_of(OTHER))}\n"
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from seriatim.box.views.filtered import offered
-from seriatim.cli.commands.bulk import BULK_OPERATIONS, act_in_bulk
+from seriatim.cli.commands.bulk import act_in_bulk
 from seriatim.cli.commands.pipeline_groups import check_filters, not_with_dsn, which_pipeline
 from seriatim.cli.options.listing import is_filtered, options_of
 from seriatim.cli.options.together import together
@@ -20,7 +20,7 @@ from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.options.why import Why, confirmed, no_if_refused, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_progress
-from seriatim.cli.shown.table import Table, json_option
+from seriatim.cli.shown.table import Table, json_option, print_object, print_row, print_rows
 from seriatim.errors import UsageError
 from seriatim.kernel.groups.verbs import VERBS, Action, Parameter, ParameterKind
 from seriatim.kernel.operators.held_groups import missing_numbers
@@ -29,13 +29,14 @@ from seriatim.operations.bulk import Refused
 from seriatim.operations.groups import groups
 from seriatim.operations.places import BoxGroups, Groups, InGroup
 from seriatim.operations.tables import acted, pipelines
+from seriatim.operations.tables.bulk import BULK_OPERATIONS
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 
 __all__ = ["ACTED", "OPERATION", "PIPELINE_ACTED", "PIPELINE_OPERATION", "REFUSED", "GroupCommand", "acts", "its_queue"]
 
-OPERATION, REFUSED, ACTED = Table.of(acted.OPERATION), Table.of(acted.REFUSED), Table.of(acted.ACTED)
-PIPELINE_OPERATION, PIPELINE_ACTED = Table.of(pipelines.OPERATION), Table.of(pipelines.ACTED)
+OPERATION, REFUSED, ACTED = acted.OPERATION, acted.REFUSED, acted.ACTED
+PIPELINE_OPERATION, PIPELINE_ACTED = pipelines.OPERATION, pipelines.ACTED
 its_queue = click.option(
     "--queue", default=None, help="The group's queue; required if several queues have a group with this key."
 )
@@ -80,7 +81,7 @@ class GroupCommand:
                 done = place.act(
                     self.action, self.chosen["queue"], self.keys[0], **self._tried, **self.given, **self._who
                 )
-                Table.of(place.operation).tell(done, _line(done), json_=self.json_)
+                print_row(place.operation, done, _line(done), json_=self.json_)
             else:
                 self._tell_all(place, self._each(place, place.named(self.action, self.keys, self.chosen["queue"])))
 
@@ -150,9 +151,9 @@ class GroupCommand:
         views: Sequence[Any] = place.chosen(self.action, actor=self.why.actor, **chosen)
         if self.dry_run:
             if self.json_:
-                Table.of(place.acted).print_object({"action": self.action, "dry_run": True, "groups": views})
+                print_object(place.acted, {"action": self.action, "dry_run": True, "groups": views})
             else:
-                Table.of(place.view.only("queue", "group", "state", "since", nothing=None)).print(views)
+                print_rows(place.view.only("queue", "group", "state", "since", nothing=None), views)
                 click.echo(f"{self.action.command} would be done to {counted(len(views), 'group')}")
             return
         if views:
@@ -183,7 +184,7 @@ class GroupCommand:
 
     def _tell_all(self, place: Groups, done: Sequence[Any]) -> None:
         if self.json_:
-            Table.of(place.acted).print_object({"action": self.action, "dry_run": False, "groups": done})
+            print_object(place.acted, {"action": self.action, "dry_run": False, "groups": done})
         else:
             for one in done:
                 click.echo(_line(one))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from seriatim.cli.options.which import opened, which_box
-from seriatim.cli.shown.table import Column, Table, json_only, json_option
+from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object
 from seriatim.errors import UsageError
 from seriatim.pipeline.files.box_file import examine, load
 
@@ -57,7 +57,7 @@ def apply(file_: Path, *, dsn: str | None, schema: str, prune: bool, yes: bool, 
     for line in examine(file_)[0].remarks:
         click.echo(f"{click.style('warning', fg='yellow', bold=True)}: {line}", err=True)
     if json_:
-        APPLIED.print_object({"file": str(file_), "applied": not dry_run, "changes": changes})
+        print_object(APPLIED, {"file": str(file_), "applied": not dry_run, "changes": changes})
         return
     for one in changes:
         click.echo(f"would have {one}" if dry_run else str(one))

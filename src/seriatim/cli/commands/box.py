@@ -17,7 +17,7 @@ from seriatim.cli.commands.grants import grant, grants, revoke
 from seriatim.cli.commands.tick import tick
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.which import on_box, which_box, which_schema
-from seriatim.cli.shown.table import Column, Table, as_json, json_only, json_option
+from seriatim.cli.shown.table import Column, Table, as_json, json_only, json_option, print_object, print_rows
 from seriatim.operations import identity, retention
 from seriatim.operations.box_status import box_status
 from seriatim.pipeline.text.counted import counted
@@ -118,7 +118,7 @@ def _status(box: MessageBox, *, json_: bool) -> None:
     """
     found, free, who = box_status(box), retention.purgeable(box), identity.identity(box)
     if json_:
-        STATUS.print_object(found, purgeable=free, identity=who)
+        print_object(STATUS, found, purgeable=free, identity=who)
         return
     click.echo(
         f"{found.place}: version {found.version}, PostgreSQL {found.postgresql}, {counted(found.size_bytes, 'byte')}"
@@ -131,7 +131,7 @@ def _status(box: MessageBox, *, json_: bool) -> None:
             f"  {one.location}: next is {one.next_number:,} of epoch {one.epoch:,}{sent}, {one.in_queue:,} in queues"
         )
     shown = [one for one in found.tables if one.rows or one.dead_rows]
-    (_TABLE.without("more rows", "more bytes") if found.since is None else _TABLE).print(shown)
+    print_rows(_TABLE.without("more rows", "more bytes") if found.since is None else _TABLE, shown)
     if found.since is None:
         click.echo("growth is known after the first clean-up: seriatim box purge")
     else:

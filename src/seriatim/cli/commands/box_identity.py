@@ -9,7 +9,7 @@ import click
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.plain import in_line
-from seriatim.cli.shown.table import Column, Table, json_only, json_option
+from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object
 from seriatim.operations import identity
 from seriatim.pipeline.text.counted import counted
 
@@ -75,7 +75,7 @@ def enable(box: MessageBox, *, dry_run: bool, yes: bool, why: Why, json_: bool) 
         identity.enable(box, **why())
         found = identity.identity(box)
     if json_:
-        ENABLED.print_object({"dry_run": dry_run, "was_disabled": was_disabled, "identity": found})
+        print_object(ENABLED, {"dry_run": dry_run, "was_disabled": was_disabled, "identity": found})
         return
     if not was_disabled:
         click.echo("the box is enabled: there is nothing to do")
@@ -104,7 +104,7 @@ def new_id(box: MessageBox, *, dry_run: bool, yes: bool, why: Why, json_: bool) 
         confirmed(f"give {which} a new id, and delete {_deleted(done)}?", yes=yes)
         done = identity.new_id(box, **why())
     if json_:
-        NEW_ID.print_object(done, dry_run=dry_run)
+        print_object(NEW_ID, done, dry_run=dry_run)
     elif dry_run:
         click.echo(f"would give the box a new id, and delete {_deleted(done)}")
     else:

@@ -15,9 +15,9 @@ from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_portions
-from seriatim.cli.shown.table import Table, json_option
+from seriatim.cli.shown.table import json_option, print_object, print_row, print_rows
 from seriatim.operations import bulk_operations as operations
-from seriatim.operations.tables import bulk as declared
+from seriatim.operations.tables.bulk import BULK_GROUPS, BULK_OPERATIONS
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     from seriatim.operations.bulk_operations import BulkOperation
     from seriatim.operations.groups import GroupView
 
-__all__ = ["BULK_GROUPS", "BULK_OPERATIONS", "act_in_bulk", "bulk"]
+__all__ = ["act_in_bulk", "bulk"]
 
-BULK_OPERATIONS = Table.of(declared.BULK_OPERATIONS)
-BULK_GROUPS = Table.of(declared.BULK_GROUPS)
 #: So many groups that were left out are told at the end.
 _TOLD = 10
 _number = click.argument("number", type=click.IntRange(1, 2**63 - 1))
@@ -56,9 +54,9 @@ def _show(box: MessageBox, number: int, *, lists: bool, json_: bool, **given: An
     """
     found = operations.bulk_operation(box, number)
     if lists or given["result"] is not None:
-        BULK_GROUPS.print(operations.bulk_groups(box, number, **given), json_=json_, limit=given["limit"])
+        print_rows(BULK_GROUPS, operations.bulk_groups(box, number, **given), json_=json_, limit=given["limit"])
     elif json_:
-        BULK_OPERATIONS.print_object(found)
+        print_object(BULK_OPERATIONS, found)
     else:
         _tell(box, found)
 
@@ -90,7 +88,7 @@ def _follow(box: MessageBox, number: int, *, json_: bool) -> None:
 def _cancel(box: MessageBox, number: int, *, why: Why, json_: bool) -> None:
     """Cancel the bulk operation NUMBER: what is done stays done, and nothing more is."""
     found = operations.cancel(box, number, **why())
-    BULK_OPERATIONS.tell(found, f"cancelled: {_counts(found)}", json_=json_)
+    print_row(BULK_OPERATIONS, found, f"cancelled: {_counts(found)}", json_=json_)
 
 
 def act_in_bulk(
@@ -123,7 +121,7 @@ def _done(box: MessageBox, found: BulkOperation, *, waits: bool, json_: bool) ->
             )
             raise
     if json_:
-        BULK_OPERATIONS.print_object(found)
+        print_object(BULK_OPERATIONS, found)
     elif waits:
         _tell(box, found)
     else:
@@ -143,7 +141,7 @@ def _tell(box: MessageBox, found: BulkOperation) -> None:
     number, action = found.bulk_id, found.action.replace("_", "-")
     if found.refused or found.changed:
         left_out = operations.bulk_groups(box, number, result="not done", limit=_TOLD)
-        BULK_GROUPS.without("log").print(left_out)
+        print_rows(BULK_GROUPS.without("log"), left_out)
         if found.refused + found.changed > len(left_out):
             click.echo(f"all of them: {own_name()} bulk show {number} --result 'not done'")
     ended = f", cancelled by {found.cancelled_by}: {found.cancelled_because}" if found.cancelled_by is not None else ""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from seriatim.box.box import MessageBox
-from seriatim.cli.commands.connections import CONNECTION
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, says_why
-from seriatim.cli.shown.table import json_option
+from seriatim.cli.shown.table import json_option, print_row
 from seriatim.operations import connections as operations
+from seriatim.operations.tables.connections import CONNECTION
 from seriatim.pipeline.text.counted import counted
 
 __all__ = ["connection"]
@@ -30,6 +30,9 @@ def end(box: MessageBox, pid: int, *, why: Why, json_: bool) -> None:
     """End the connection with the server process PID: its transaction is rolled back, and its messages are handed out again."""
     found = operations.end(box, pid, **why())
     freed = f"; {counted(found.locks, 'lock')} of groups and the like are free" if found.locks else ""
-    CONNECTION.tell(
-        found, f"the connection {found.name or 'without a name'} (process {pid}) has ended{freed}", json_=json_
+    print_row(
+        CONNECTION,
+        found,
+        f"the connection {found.name or 'without a name'} (process {pid}) has ended{freed}",
+        json_=json_,
     )

@@ -8,7 +8,7 @@ import click
 
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.which import on_box
-from seriatim.cli.shown.table import Column, Table, json_option
+from seriatim.cli.shown.table import Column, Table, json_option, print_rows
 
 if TYPE_CHECKING:
     from seriatim.pipeline.declared.contract import Contract
@@ -30,7 +30,7 @@ def contracts(box: MessageBox, *, json_: bool) -> None:
     """List the contracts of a message box, with the sender of each message type."""
     found = [one for _, one in sorted(box.definitions().contracts.items())]
     if json_:
-        CONTRACTS.print(found, json_=True)
+        print_rows(CONTRACTS, found, json_=True)
         return
     for one in found:
         click.echo(one.name)

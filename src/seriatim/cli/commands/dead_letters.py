@@ -9,34 +9,33 @@ import click
 from seriatim.box.box import MessageBox
 from seriatim.cli.commands.acting import REFUSED
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.listing import ERRORS, list_command, options_of
+from seriatim.cli.options.listing import list_command, options_of
 from seriatim.cli.options.many import Many, many
 from seriatim.cli.options.together import together
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, confirmed, no_if_refused, says_why
 from seriatim.cli.shown.progress import shown_progress
-from seriatim.cli.shown.table import Column, Table, json_option
+from seriatim.cli.shown.table import Column, Table, json_option, print_object, print_row, print_rows
 from seriatim.errors import NotFound, UsageError
 from seriatim.operations import dead_letters as operations
 from seriatim.operations.bulk import Refused
-from seriatim.operations.tables import dead_letters as declared
+from seriatim.operations.tables.dead_letters import DEAD_LETTERS, REQUEUED
+from seriatim.operations.tables.errors import ERRORS
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.operations.dead_letters import DeadLetter, Requeued
 
-__all__ = ["DEAD_LETTERS", "dead_letters"]
+__all__ = ["dead_letters"]
 
 _ALL = 100_000
 
 
-DEAD_LETTERS = Table.of(declared.DEAD_LETTERS)
-_REQUEUED = Table.of(declared.REQUEUED)
 _DONE: Table[dict[str, object]] = Table(
     "The result for dead letters",
     Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
     Column(
-        "requeued", None, rows=(_REQUEUED, REFUSED), optional=True, meaning="each dead letter, or a group that refused"
+        "requeued", None, rows=(REQUEUED, REFUSED), optional=True, meaning="each dead letter, or a group that refused"
     ),
     Column("deleted", None, kind="int", optional=True, meaning="how many were deleted"),
     Column("dead_letters", None, rows=DEAD_LETTERS, optional=True, meaning="of a dry run: the dead letters"),
@@ -70,7 +69,7 @@ def requeue(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
         confirmed(f"requeue {counted(len(found), 'dead letter')}?", yes=chosen.yes)
     requeued = operations.requeue_each(box, found, **why()) if found else ()
     done = list(shown_progress(requeued, len(found), "requeue", quiet=json_))
-    _DONE.tell({"dry_run": False, "requeued": done}, *map(_line, done), json_=json_)
+    print_row(_DONE, {"dry_run": False, "requeued": done}, *map(_line, done), json_=json_)
     no_if_refused(done)
 
 
@@ -85,7 +84,7 @@ def delete(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
     if found:
         confirmed(f"delete {counted(len(found), 'dead letter')} for good?", yes=chosen.yes)
     done = operations.delete(box, [one.entry_id for one in found], **why()) if found else 0
-    _DONE.tell({"dry_run": False, "deleted": done}, f"deleted {counted(done, 'dead letter')}", json_=json_)
+    print_row(_DONE, {"dry_run": False, "deleted": done}, f"deleted {counted(done, 'dead letter')}", json_=json_)
 
 
 def _picked(box: MessageBox, chosen: Many) -> list[DeadLetter]:
@@ -101,9 +100,9 @@ def _picked(box: MessageBox, chosen: Many) -> list[DeadLetter]:
 
 def _would(found: list[DeadLetter], what: str, *, json_: bool) -> None:
     if json_:
-        _DONE.print_object({"dry_run": True, "dead_letters": found})
+        print_object(_DONE, {"dry_run": True, "dead_letters": found})
         return
-    DEAD_LETTERS.print(found, limit=_ALL)
+    print_rows(DEAD_LETTERS, found, limit=_ALL)
     if found:
         click.echo(f"would {what} {counted(len(found), 'dead letter')}")
 

@@ -28,7 +28,7 @@ from seriatim.cli.commands.demo_box import BAD_GROUP, QUEUE, STILL_GROUP, BoxSto
 from seriatim.cli.commands.run import SUMMARY
 from seriatim.cli.options.own_name import own_name
 from seriatim.cli.shown.show import REASONS, Display, accounts_table, line_of
-from seriatim.cli.shown.table import Column, Table, as_json_line, json_only, json_option
+from seriatim.cli.shown.table import Column, Table, as_json_line, json_only, json_option, lines_of
 from seriatim.errors import EnvironmentProblem, InvariantBroken, UsageError
 from seriatim.extras import is_chosen, need
 from seriatim.pipeline.files import pipeline_file
@@ -246,7 +246,7 @@ def _numbers(console: Console, verdict: _Verdict, summary: RunSummary) -> None:
     )
     accounts_table(summary.accounts, console)
     console.print("\nWhat was not released is kept, with the reason:\n")
-    for line in REASONS.without("destination").lines(summary.reasons):
+    for line in lines_of(REASONS.without("destination"), summary.reasons):
         console.print(f"  {line}", markup=False, soft_wrap=True)
 
 

@@ -17,9 +17,9 @@ import seriatim as sq
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.connections import FOLDER
 from seriatim.box.server.embedded import serving
-from seriatim.cli.commands.groups import GROUP
 from seriatim.errors import Business, InvariantBroken
 from seriatim.operations import groups
+from seriatim.operations.tables.groups import GROUP
 from seriatim.pipeline.types.message import Message
 from seriatim.runtime.workers.worker import Worker
 

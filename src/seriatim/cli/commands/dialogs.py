@@ -11,18 +11,17 @@ from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command
 from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.plain import in_line
-from seriatim.cli.shown.table import Table, json_option
+from seriatim.cli.shown.table import json_option, print_object, print_row, print_rows
 from seriatim.kernel.dialog import LABELS, DialogState
 from seriatim.operations import dialogs as dialog_operations
-from seriatim.operations.tables import dialogs as declared
+from seriatim.operations.tables.dialogs import DIALOGS
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     pass
 
-__all__ = ["DIALOGS", "dialogs"]
+__all__ = ["dialogs"]
 
-DIALOGS = Table.of(declared.DIALOGS)
 _json = json_option("Print JSON.", DIALOGS)
 #: What the other side of a dialog is told that ended with an error, if nothing else was given.
 _ENDED_BY = "ended by an operator"
@@ -47,7 +46,7 @@ def _show(box: MessageBox, handle: str, *, json_: bool) -> None:
     if not found:
         raise click.UsageError(f"there is no dialog with the handle {handle}")
     if json_:
-        DIALOGS.print_object(found[0])
+        print_object(DIALOGS, found[0])
         return
     for name, value in DIALOGS.object_of(found[0]).items():
         if value is not None:
@@ -73,7 +72,7 @@ def end(
     with box.session() as tx:
         tx.end(handle, error=error, cleanup=cleanup)
     (found,) = dialog_operations.dialogs(box, handle=handle)
-    DIALOGS.tell(found, f"the dialog {handle} is {found.state_name}", json_=json_)
+    print_row(DIALOGS, found, f"the dialog {handle} is {found.state_name}", json_=json_)
 
 
 @dialogs.command("cleanup")
@@ -87,6 +86,6 @@ def end(
 def cleanup(box: MessageBox, *, state: str, older_than: str, dry_run: bool, json_: bool) -> None:
     """Clean up old dialogs: close their sides and delete messages that wait there, without notifying the other sides."""
     found = dialog_operations.clean_up_dialogs(box, state=state, older_than=older_than, dry_run=dry_run)
-    DIALOGS.print(found, json_=json_)
+    print_rows(DIALOGS, found, json_=json_)
     if not json_:
         click.echo(counted(len(found), "dialog ", "dialogs ") + ("would be cleaned up" if dry_run else "cleaned up"))

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.markdown import Markdown
 
-from seriatim.cli.shown.table import Column, Table, json_option
+from seriatim.cli.shown.table import Column, Table, json_option, print_rows
 from seriatim.errors import UsageError
 from seriatim.operations import pages
 
@@ -47,10 +47,10 @@ def docs(*, page: str | None, search: str | None, json_: bool) -> None:
     if search is not None:
         if page is not None:
             raise UsageError("--search looks in all pages", remedy="leave PAGE out")
-        FOUND.print(pages.search(search), json_=json_)
+        print_rows(FOUND, pages.search(search), json_=json_)
         return
     if page is None or json_:
-        PAGES.print(pages.pages(), json_=json_)
+        print_rows(PAGES, pages.pages(), json_=json_)
         return
     name, _, anchor = page.partition("#")
     found = pages.page(name)

@@ -11,7 +11,7 @@ import click
 from seriatim.cli.options.why import Why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_progress
-from seriatim.cli.shown.table import Column, Table, json_only
+from seriatim.cli.shown.table import Column, Table, json_only, print_object, print_rows
 from seriatim.operations import edits
 from seriatim.operations.edits import NotRetried, PlannedRetry
 from seriatim.pipeline.text.counted import counted
@@ -68,7 +68,7 @@ def retry_file(box: MessageBox, file: IO[bytes], queue: str | None, why: Why, *,
         return
     done = list(shown_progress(edits.retry(box, plan, **why()), len(plan.messages), "retry", quiet=json_))
     if json_:
-        EDITED.print_object({"action": "retry", "dry_run": False, "messages": done})
+        print_object(EDITED, {"action": "retry", "dry_run": False, "messages": done})
     else:
         for one in done:
             click.echo(in_line(_line(one)))
@@ -91,10 +91,10 @@ def _tell_plan(plan: Plan, others: int, *, json_: bool) -> None:
     goes = [one for one in plan.planned if isinstance(one, PlannedRetry)]
     left = [one for one in plan.planned if not isinstance(one, PlannedRetry)]
     if json_:
-        EDITED.print_object({"action": "retry", "dry_run": True, "messages": plan.planned})
+        print_object(EDITED, {"action": "retry", "dry_run": True, "messages": plan.planned})
     else:
         if goes:
-            PLANNED.print(goes)
+            print_rows(PLANNED, goes)
         for one in left:
             click.echo(in_line(_line(one)))  # type: ignore[arg-type]  # a plan without faults
         click.echo(f"retry would be done to {counted(len(goes), 'message')}{_counts(goes)}")

@@ -9,18 +9,14 @@ import click
 from seriatim.cli.commands.pipeline_groups import not_with_dsn, which_pipeline
 from seriatim.cli.options.listing import counting, options_of
 from seriatim.cli.options.which import opened, which_box
-from seriatim.cli.shown.table import Table, json_option
+from seriatim.cli.shown.table import json_option, print_rows
 from seriatim.errors import UsageError
 from seriatim.operations import events as operations
 from seriatim.operations.events import EventFilter
-from seriatim.operations.tables import events as declared
-from seriatim.operations.tables import pipelines as declared_of_pipelines
+from seriatim.operations.tables.events import EVENTS, KIND_COUNTS
+from seriatim.operations.tables.pipelines import EVENTS as PIPELINE_EVENTS
 
-__all__ = ["EVENTS", "KIND_COUNTS", "events"]
-
-EVENTS = Table.of(declared.EVENTS)
-KIND_COUNTS = Table.of(declared.KIND_COUNTS)
-_OF_PIPELINE = Table.of(declared_of_pipelines.EVENTS)
+__all__ = ["events"]
 
 
 @click.command("events")
@@ -28,7 +24,7 @@ _OF_PIPELINE = Table.of(declared_of_pipelines.EVENTS)
 @counting("kind", operations.events_by_kind)
 @which_pipeline
 @which_box
-@json_option("Print a JSON list.", EVENTS, KIND_COUNTS, _OF_PIPELINE)
+@json_option("Print a JSON list.", EVENTS, KIND_COUNTS, PIPELINE_EVENTS)
 def events(
     *, by: str | None, before: int | None, after: int | None, pipeline: str | None, dsn: str | None, schema: str,
     json_: bool, **given: Any,
@@ -47,16 +43,16 @@ def events(
         from seriatim.operations.pipelines import events as of_pipelines  # noqa: PLC0415 -- Spark is slow to import
 
         if by is not None:
-            KIND_COUNTS.print(of_pipelines.events_by_kind(pipeline, **given), json_=json_, limit=limit)
+            print_rows(KIND_COUNTS, of_pipelines.events_by_kind(pipeline, **given), json_=json_, limit=limit)
             return
         found = of_pipelines.events(pipeline, before=before, after=after, **given)
-        _OF_PIPELINE.print(found, json_=json_, limit=limit)
+        print_rows(PIPELINE_EVENTS, found, json_=json_, limit=limit)
         return
     with opened(dsn, schema) as box:
         if after is not None:
             rows = operations.events_after(box, after, queue=given["queue"], kinds=given["kinds"] or None, limit=limit)
-            EVENTS.print(rows, json_=json_, limit=limit)
+            print_rows(EVENTS, rows, json_=json_, limit=limit)
         elif by is not None:
-            KIND_COUNTS.print(operations.events_by_kind(box, **given), json_=json_, limit=limit)
+            print_rows(KIND_COUNTS, operations.events_by_kind(box, **given), json_=json_, limit=limit)
         else:
-            EVENTS.print(operations.events_and_holes(box, before=before, **given), json_=json_, limit=limit)
+            print_rows(EVENTS, operations.events_and_holes(box, before=before, **given), json_=json_, limit=limit)

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seriatim.box.box import MessageBox
-from seriatim.cli.options.listing import ERRORS, counting, is_filtered, options_of
+from seriatim.cli.options.listing import counting, is_filtered, options_of
 from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.plain import in_line, in_lines
-from seriatim.cli.shown.table import Table, as_json, json_option
+from seriatim.cli.shown.table import as_json, json_option, print_rows
 from seriatim.errors import UsageError
 from seriatim.operations import faults as operations
-from seriatim.operations.tables import faults as declared
+from seriatim.operations.tables.errors import ERRORS
+from seriatim.operations.tables.faults import FAULTS
 
 if TYPE_CHECKING:
     from seriatim.operations.faults import FaultView
 
-__all__ = ["FAULTS", "faults"]
-
-FAULTS = Table.of(declared.FAULTS)
+__all__ = ["faults"]
 
 
 @click.command("faults")
@@ -37,9 +36,9 @@ def faults(box: MessageBox, fault_id: int | None, *, by: str | None, json_: bool
         one = operations.fault_view(box, fault_id)
         click.echo(as_json(FAULTS.object_of(one)) if json_ else _told(one))
     elif by is not None:
-        ERRORS.print(operations.faults_by_error(box, **given), json_=json_, limit=given["limit"])
+        print_rows(ERRORS, operations.faults_by_error(box, **given), json_=json_, limit=given["limit"])
     else:
-        FAULTS.print(operations.faults(box, **given), json_=json_, limit=given["limit"])
+        print_rows(FAULTS, operations.faults(box, **given), json_=json_, limit=given["limit"])
 
 
 def _told(one: FaultView) -> str:

@@ -7,25 +7,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seriatim.box.box import MessageBox
-from seriatim.cli.commands.faults import FAULTS
-from seriatim.cli.commands.groups import GROUPS
 from seriatim.cli.options.listing import options_of
 from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.plain import in_line
-from seriatim.cli.shown.table import Table, json_option
+from seriatim.cli.shown.table import json_option, lines_of, print_object
 from seriatim.operations import find as operations
-from seriatim.operations.tables import found as declared
+from seriatim.operations.tables.faults import FAULTS
+from seriatim.operations.tables.found import FOUND, FOUND_MESSAGES, SIMILAR
+from seriatim.operations.tables.groups import GROUPS
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.box.views.find import SearchResult
 
-__all__ = ["FOUND", "find"]
-
-_MESSAGES = Table.of(declared.FOUND_MESSAGES)
-_SIMILAR = Table.of(declared.SIMILAR)
-FOUND = Table.of(declared.FOUND)
+__all__ = ["find"]
 
 
 @click.command()
@@ -42,7 +38,7 @@ def find(context: click.Context, /, box: MessageBox, text: str, *, json_: bool, 
     """
     found = operations.find(box, text, **given)
     if json_:
-        FOUND.print_object(found)
+        print_object(FOUND, found)
     else:
         _tell(found, given["limit"])
     if not found.is_anything and not found.similar:
@@ -50,11 +46,15 @@ def find(context: click.Context, /, box: MessageBox, text: str, *, json_: bool, 
 
 
 def _tell(found: SearchResult, limit: int) -> None:
-    parts = ((found.groups, GROUPS, "group"), (found.messages, _MESSAGES, "message"), (found.faults, FAULTS, "fault"))
+    parts = (
+        (found.groups, GROUPS, "group"),
+        (found.messages, FOUND_MESSAGES, "message"),
+        (found.faults, FAULTS, "fault"),
+    )
     for rows, table, what in parts:
         if rows:
             click.echo(counted(len(rows), what))
-            for line in table.lines(rows):  # type: ignore[arg-type]
+            for line in lines_of(table, rows):  # type: ignore[arg-type]
                 click.echo(f"  {line}")
     if len(found.messages) >= limit:
         click.echo(
@@ -68,7 +68,7 @@ def _tell(found: SearchResult, limit: int) -> None:
         _tell_gone(found)
     if found.similar is not None:
         click.echo(f"similar: {counted(len(found.similar), 'group or message', 'groups and messages')}")
-        for line in _SIMILAR.lines(found.similar):
+        for line in lines_of(SIMILAR, found.similar):
             click.echo(f"  {line}")
     _tell_kept(found)
 

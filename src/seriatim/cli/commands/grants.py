@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from seriatim.cli.options.together import together
 from seriatim.cli.options.which import on_box
-from seriatim.cli.shown.table import Column, Table, json_option
+from seriatim.cli.shown.table import Column, Table, json_option, print_rows
 from seriatim.operations import grants as operations
 
 if TYPE_CHECKING:
@@ -35,29 +36,24 @@ GRANTS: Table[Grant] = Table(
 )
 
 
-def _rights(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that name rights."""
-    many: dict[str, Any] = {"multiple": True, "metavar": "QUEUE"}
-    command = click.option(
-        "--dispense", multiple=True, metavar="LOCATION", help="Dispense tickets of this location; may be repeated."
-    )(command)
-    of_type: dict[str, Any] = {"multiple": True, "metavar": "TYPE"}
-    command = click.option("--type", "types", help="Subscribe to messages of this type; may be repeated.", **of_type)(
-        command
-    )
-    command = click.option(
+def _many(option: str, help_: str, metavar: str = "QUEUE") -> Callable[..., Any]:
+    return click.option(*option.split(), multiple=True, metavar=metavar, help=f"{help_}; may be repeated.")
+
+
+#: The options that name rights.
+_rights = together(
+    _many("--publish", "Publish to this queue"),
+    _many("--receive", "Receive from this queue"),
+    _many("--subscribe", "Create subscriptions for this queue"),
+    _many("--see", "Look at this queue, without bodies"),
+    _many("--see-bodies", "Look at this queue, with the bodies of its messages"),
+    _many("--operate", "Mend the groups of this queue: retry, skip, suspend and so on"),
+    click.option(
         "--route", is_flag=True, help="Route, and thereby read, the messages that others publish through SQL."
-    )(command)
-    command = click.option(
-        "--operate", help="Mend the groups of this queue: retry, skip, suspend and so on; may be repeated.", **many
-    )(command)
-    command = click.option(
-        "--see-bodies", help="Look at this queue, with the bodies of its messages; may be repeated.", **many
-    )(command)
-    command = click.option("--see", help="Look at this queue, without bodies; may be repeated.", **many)(command)
-    command = click.option("--subscribe", help="Create subscriptions for this queue; may be repeated.", **many)(command)
-    command = click.option("--receive", help="Receive from this queue; may be repeated.", **many)(command)
-    return click.option("--publish", help="Publish to this queue; may be repeated.", **many)(command)
+    ),
+    _many("--type types", "Subscribe to messages of this type", "TYPE"),
+    _many("--dispense", "Dispense tickets of this location", "LOCATION"),
+)
 
 
 @click.command("grant")
@@ -88,4 +84,4 @@ def revoke(box: MessageBox, *, role: str, **rights: Any) -> None:
 @json_option("Print a JSON list.", GRANTS)
 def grants(box: MessageBox, *, json_: bool) -> None:
     """List the roles of applications with their rights on queues and locations."""
-    GRANTS.print(operations.grants(box), json_=json_)
+    print_rows(GRANTS, operations.grants(box), json_=json_)

@@ -8,14 +8,16 @@ import click
 
 from seriatim.cli.commands.acting import GroupCommand, acts, its_queue
 from seriatim.cli.commands.edits import EDITED, retry_file
-from seriatim.cli.commands.pipeline_groups import PIPELINE_GROUP, show_group_of_pipeline, which_pipeline
-from seriatim.cli.commands.standing import STANDING, tell
+from seriatim.cli.commands.pipeline_groups import show_group_of_pipeline, which_pipeline
+from seriatim.cli.commands.standing import tell
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.which import opened, which_box
-from seriatim.cli.shown.table import json_option
+from seriatim.cli.shown.table import json_option, print_object
 from seriatim.errors import UsageError
 from seriatim.kernel.groups.verbs import Action
 from seriatim.operations import groups as operations
+from seriatim.operations.tables.pipelines import GROUP as PIPELINE_GROUP
+from seriatim.operations.tables.standing import STANDING
 
 __all__ = ["group"]
 
@@ -42,7 +44,7 @@ def show(group_: str, *, queue: str | None, pipeline: str | None, dsn: str | Non
     with opened(dsn, schema) as box:
         found = operations.standing(box, operations.only_group(box, group_) if queue is None else queue, group_)
     if json_:
-        STANDING.print_object(found)
+        print_object(STANDING, found)
     else:
         tell(found)
 

@@ -6,19 +6,20 @@ from typing import Any
 
 import click
 
-from seriatim.cli.commands.pipeline_groups import PIPELINE_GROUP, list_groups_of_pipeline, which_pipeline
-from seriatim.cli.options.listing import ERRORS, counting, options_of
+from seriatim.cli.commands.pipeline_groups import list_groups_of_pipeline, which_pipeline
+from seriatim.cli.options.listing import counting, options_of
 from seriatim.cli.options.which import opened, which_box
-from seriatim.cli.shown.table import Table, json_option
+from seriatim.cli.shown.table import json_option, print_rows
 from seriatim.errors import UsageError
 from seriatim.operations import groups as operations
 from seriatim.operations.tables import groups as declared
+from seriatim.operations.tables.errors import ERRORS
+from seriatim.operations.tables.groups import GROUPS
+from seriatim.operations.tables.pipelines import GROUP as PIPELINE_GROUP
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["GROUP", "GROUPS", "groups", "holder_of"]
+__all__ = ["groups", "holder_of"]
 
-GROUP = Table.of(declared.GROUP)
-GROUPS = Table.of(declared.GROUPS)
 holder_of = declared.holder_of
 
 
@@ -49,7 +50,7 @@ def groups(
     with opened(dsn, schema) as box:
         if by is not None:
             states = None if all_ else state or operations.STOPPED
-            ERRORS.print(operations.groups_by_error(box, state=states, **chosen), json_=json_)
+            print_rows(ERRORS, operations.groups_by_error(box, state=states, **chosen), json_=json_)
             return
         suspected = None if state else True
         found = operations.groups(box, state=state or operations.STOPPED, suspected=suspected, limit=limit, **chosen)
@@ -59,7 +60,7 @@ def groups(
         is_narrowed = any(value for name, value in chosen.items() if name not in ("queue", "key"))
         counts = not (all_ or state or json_ or is_narrowed)
         there = operations.count(box, chosen["queue"], key=chosen["key"]) if counts else len(found)
-    GROUPS.print(found, json_=json_, limit=limit)
+    print_rows(GROUPS, found, json_=json_, limit=limit)
     if there > len(found):
         click.echo(
             f"{len(found):,} of {counted(there, 'group')} shown: only groups that stand still; --all lists all",

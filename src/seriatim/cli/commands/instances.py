@@ -15,16 +15,15 @@ from seriatim.cli.options.together import together
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, says_why
 from seriatim.cli.shown.plain import in_line
-from seriatim.cli.shown.table import Table, as_json, json_option
+from seriatim.cli.shown.table import as_json, json_option, print_object, print_row
 from seriatim.operations import instances as operations
-from seriatim.operations.tables import instances as declared
+from seriatim.operations.tables.instances import INSTANCES
 
 if TYPE_CHECKING:
     from seriatim.operations.instances import InstanceView
 
-__all__ = ["INSTANCES", "instances"]
+__all__ = ["instances"]
 
-INSTANCES = Table.of(declared.INSTANCES)
 _json = json_option("Print JSON.", INSTANCES)
 
 
@@ -52,7 +51,9 @@ def _acts(function: Callable[..., InstanceView]) -> click.Command:
     def run(box: MessageBox, instance_id: int, *, why: Why, json_: bool) -> None:
         found = function(box, instance_id, **why())
         now = "terminated" if function.__name__ == "terminate" else found.status
-        INSTANCES.tell(found, f"instance {instance_id} of queue {found.queue}, group {found.group}: {now}", json_=json_)
+        print_row(
+            INSTANCES, found, f"instance {instance_id} of queue {found.queue}, group {found.group}: {now}", json_=json_
+        )
 
     options = together(click.argument("instance_id", metavar="ID", type=int), says_why, on_box, _json)
     return instances.command(function.__name__)(options(run))
@@ -78,7 +79,7 @@ def terminate(box: MessageBox, instance_id: int, **by: str) -> InstanceView:
 
 def _tell(found: InstanceView, *, as_json_: bool) -> None:
     if as_json_:
-        INSTANCES.print_object(found)
+        print_object(INSTANCES, found)
         return
     click.echo(f"instance {found.instance_id}: {found.status}, waiting messages: {found.waiting:,}")
     click.echo(in_line(f"  queue: {found.queue}, group {found.group}"))

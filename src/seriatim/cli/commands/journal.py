@@ -17,10 +17,21 @@ from seriatim.cli.options.together import together
 from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_share
-from seriatim.cli.shown.table import Table, as_json, json_option
+from seriatim.cli.shown.table import as_json, json_option, print_object, print_row, print_rows
 from seriatim.errors import NotFound, UsageError
 from seriatim.kernel.regions.claims import Action
-from seriatim.operations.tables import journal as declared
+from seriatim.operations.tables.journal import (
+    ACTION,
+    DELIVERED,
+    ENTRIES,
+    FORGOTTEN,
+    LOGGED,
+    PIPELINES,
+    RECOVERY,
+    REGIONS,
+    RESUBMITTED,
+    SESSIONS,
+)
 from seriatim.pipeline.text.counted import counted
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.pipelines import DeliveredFilter
@@ -31,26 +42,8 @@ if TYPE_CHECKING:
     from seriatim.regions.journal.operators import ActionResult
     from seriatim.regions.journal.views import SessionView
 
-__all__ = [
-    "ACTION",
-    "DELIVERED",
-    "ENTRIES",
-    "FORGOTTEN",
-    "LOGGED",
-    "PIPELINES",
-    "RECOVERY",
-    "REGIONS",
-    "RESUBMITTED",
-    "SESSIONS",
-    "VERBS",
-    "journal",
-]
+__all__ = ["VERBS", "journal"]
 
-SESSIONS, ENTRIES, LOGGED = Table.of(declared.SESSIONS), Table.of(declared.ENTRIES), Table.of(declared.LOGGED)
-REGIONS, ACTION = Table.of(declared.REGIONS), Table.of(declared.ACTION)
-PIPELINES, DELIVERED = Table.of(declared.PIPELINES), Table.of(declared.DELIVERED)
-RECOVERY, FORGOTTEN = Table.of(declared.RECOVERY), Table.of(declared.FORGOTTEN)
-RESUBMITTED = Table.of(declared.RESUBMITTED)
 #: What an operator does with a session.
 VERBS = ("retry", "skip", "release", "suspend", "resume")
 _SHOWN, _ALL = 5, 100_000
@@ -117,7 +110,7 @@ def journal() -> None:
 @_on_journal
 def _list(of: Journal, *, json_: bool, **given: Any) -> None:
     """List sessions: how far they are, who works on them, and what they wait for."""
-    SESSIONS.print(of.sessions(**given), json_=json_, limit=given["limit"])
+    print_rows(SESSIONS, of.sessions(**given), json_=json_, limit=given["limit"])
 
 
 @journal.command("show")
@@ -136,14 +129,14 @@ def _show(of: Journal, session: str, *, queue: str | None, name: str | None, lim
         told = {"numbers": ENTRIES.objects_of(numbers), "log": LOGGED.objects_of(logged)}
         click.echo(as_json(SESSIONS.object_of(found) | told))
         return
-    SESSIONS.print([found])
+    print_rows(SESSIONS, [found])
     for one in found.commands:
         click.echo(in_line(f"helps: {one}"))
     click.echo()
-    ENTRIES.print(numbers)
+    print_rows(ENTRIES, numbers)
     if logged:
         click.echo()
-        LOGGED.print(logged)
+        print_rows(LOGGED, logged)
 
 
 @journal.command("regions")
@@ -153,7 +146,7 @@ def _show(of: Journal, session: str, *, queue: str | None, name: str | None, lim
 def _regions(of: Journal, name: str, *, json_: bool) -> None:
     """List what the regions of NAME have reported, on which forgetting waits."""
     found = of.regions(name)
-    REGIONS.print(found, json_=json_)
+    print_rows(REGIONS, found, json_=json_)
 
 
 @journal.command("pipelines")
@@ -162,7 +155,7 @@ def _regions(of: Journal, name: str, *, json_: bool) -> None:
 def _pipelines(of: Journal, *, json_: bool) -> None:
     """List the pipelines that run in both regions: which region delivers, since when, and until when it has the lease."""
     found = of.pipelines.known()
-    PIPELINES.print(found, json_=json_)
+    print_rows(PIPELINES, found, json_=json_)
 
 
 @journal.command("delivered")
@@ -172,7 +165,7 @@ def _pipelines(of: Journal, *, json_: bool) -> None:
 @_on_journal
 def _delivered(of: Journal, pipeline: str, *, json_: bool, **given: Any) -> None:
     """List through which numbers the groups of a PIPELINE that runs in both regions are delivered."""
-    DELIVERED.print(of.pipelines.delivered(pipeline, **given), json_=json_, limit=given["limit"])
+    print_rows(DELIVERED, of.pipelines.delivered(pipeline, **given), json_=json_, limit=given["limit"])
 
 
 @journal.command("forget-delivered")
@@ -188,7 +181,7 @@ def _forget_delivered(of: Journal, pipeline: str, destination: str, group: str, 
     For a group that was begun anew in the pipelines of both regions. If it wasn't, what is delivered may be delivered again.
     """
     done = of.pipelines.forget_delivered(pipeline, destination, group, **why())
-    DELIVERED.tell(done, f"{group}: it was delivered through {done.through}; that is forgotten", json_=json_)
+    print_row(DELIVERED, done, f"{group}: it was delivered through {done.through}; that is forgotten", json_=json_)
 
 
 @journal.command("log")
@@ -197,7 +190,7 @@ def _forget_delivered(of: Journal, pipeline: str, destination: str, group: str, 
 @_on_journal
 def _log(of: Journal, *, json_: bool, **given: Any) -> None:
     """List what operators did, newest first: actor, action, reason and result."""
-    LOGGED.print(of.log(**given), json_=json_, limit=given["limit"])
+    print_rows(LOGGED, of.log(**given), json_=json_, limit=given["limit"])
 
 
 def _acts(function: Callable[[Callable[[Action], ActionResult]], ActionResult]) -> click.Command:
@@ -207,7 +200,7 @@ def _acts(function: Callable[[Callable[[Action], ActionResult]], ActionResult]) 
     def run(of: Journal, session: str, *, queue: str | None, name: str | None, why: Why, json_: bool) -> None:
         found = _found(of, session, queue, name)
         done = function(lambda action: _act(of, found, action, why()))
-        ACTION.tell(done, _line(done), json_=json_)
+        print_row(ACTION, done, _line(done), json_=json_)
 
     options = together(_which_session, says_why, _on_journal, json_option("Print one JSON object.", ACTION))
     return journal.command(function.__name__)(options(run))
@@ -278,7 +271,7 @@ def _skip(
         _skip_all(of, {"name": name, "queue": queue}, why, dry_run=dry_run, yes=yes, json_=json_)
         return
     done = _act(of, _found(of, session, queue, name), Action.SKIP, why(), through=through, missing=missing)
-    ACTION.tell(done, _line(done), json_=json_)
+    print_row(ACTION, done, _line(done), json_=json_)
 
 
 def _skip_all(of: Journal, chosen: dict[str, Any], why: Why, *, dry_run: bool, yes: bool, json_: bool) -> None:
@@ -289,14 +282,14 @@ def _skip_all(of: Journal, chosen: dict[str, Any], why: Why, *, dry_run: bool, y
         if one.hole_through is not None and one.state != "suspended" and one.commands
     ]
     if dry_run:
-        SESSIONS.print(found, json_=json_, limit=_ALL)
+        print_rows(SESSIONS, found, json_=json_, limit=_ALL)
         return
     if found:
         confirmed(f"skip the missing numbers of {counted(len(found), 'session')}?", yes=yes)
     who = why() if found else {}
     done = [_act(of, one, Action.SKIP, who, missing=True) for one in found]
     if json_:
-        ACTION.print(done, json_=True, limit=_ALL)
+        print_rows(ACTION, done, json_=True, limit=_ALL)
         return
     for one in done:
         click.echo(in_line(_line(one)))
@@ -324,7 +317,7 @@ def _resubmit(file_: Path, message_id: str, *, queue: str | None, number: int | 
     with Regions.from_file(file_) as regions:
         done = regions.resubmit(message_id, queue=queue, number=number, **why())
     text = f"{message_id}: published as {done.new_id}, number {done.number} of session {done.session}"
-    RESUBMITTED.tell(done, text, json_=json_)
+    print_row(RESUBMITTED, done, text, json_=json_)
     if done.left is not None and not json_:
         click.echo(in_line(f"the dead letter may be left there: {done.left}; run this once more"), err=True)
 
@@ -375,9 +368,9 @@ def _recover(
             confirmed(question, yes=yes)
             done = of.recover(name, told, **why())
     if json_:
-        RECOVERY.print_object(done)
+        print_object(RECOVERY, done)
         return
-    RECOVERY.print([done])
+    print_rows(RECOVERY, [done])
     for one in without:
         click.echo(
             f"region {one} wasn't asked: what only its box knows to be over may be handed out once more", err=True
@@ -420,9 +413,9 @@ def _purge(of: Journal, name: str, *, forget_after: str, without: str | None, wh
     who = {} if without is None else why()
     done = of.purge(name, forget_after, without=without, **who)
     if json_:
-        FORGOTTEN.print_object(done)
+        print_object(FORGOTTEN, done)
     else:
-        FORGOTTEN.print([done])
+        print_rows(FORGOTTEN, [done])
 
 
 def _known(path: Path) -> dict[str, dict[str, int]]:

@@ -10,17 +10,16 @@ import click
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, confirmed, says_why
-from seriatim.cli.shown.table import Column, Table, json_option
+from seriatim.cli.shown.table import Column, Table, json_option, print_object, print_row, print_rows
 from seriatim.operations import links
-from seriatim.operations.tables import links as declared
+from seriatim.operations.tables.links import EXCHANGES, LINKS
 from seriatim.pipeline.declared.link import Link
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
 
-__all__ = ["EXCHANGES", "LINKS", "REMOVED", "link"]
+__all__ = ["REMOVED", "link"]
 
-LINKS, EXCHANGES = Table.of(declared.LINKS), Table.of(declared.EXCHANGES)
 REMOVED: Table[dict[str, object]] = Table(
     "A link that was removed",
     Column("link", None, kind="str", meaning="its name"),
@@ -105,7 +104,7 @@ def accept(box: MessageBox, name: str, *, why: Why, json_: bool, **given: Any) -
 def _status(box: MessageBox, name: str | None, *, json_: bool) -> None:
     """List links: the box at the other end, what waits, and why."""
     found = links.status(box, name)
-    LINKS.print(found, json_=json_)
+    print_rows(LINKS, found, json_=json_)
 
 
 @link.command("transmit")
@@ -116,7 +115,7 @@ def _status(box: MessageBox, name: str | None, *, json_: bool) -> None:
 def _transmit(box: MessageBox, name: str | None, *, at_once: bool, json_: bool) -> None:
     """Exchange messages once over the links whose address this box has; seriatim serve does it again and again."""
     exchanges = links.transmit(box, name, at_once=at_once)
-    EXCHANGES.print(exchanges, json_=json_)
+    print_rows(EXCHANGES, exchanges, json_=json_)
     if any(one.error is not None for one in exchanges):
         click.get_current_context().exit(1)
 
@@ -133,7 +132,7 @@ def remove(box: MessageBox, name: str, *, force: bool, yes: bool, why: Why, json
     links.status(box, name)
     confirmed(f"remove link {name}? both boxes forget what they have sent each other", yes=yes)
     gone = links.remove(box, name, force=force, **why())
-    REMOVED.tell({"link": name, "messages": gone}, f"removed link {name}", json_=json_)
+    print_row(REMOVED, {"link": name, "messages": gone}, f"removed link {name}", json_=json_)
 
 
 def _absolute(path: str | None) -> str | None:
@@ -143,6 +142,6 @@ def _absolute(path: str | None) -> str | None:
 
 def _print(found: object, *, json_: bool) -> None:
     if json_:
-        LINKS.print_object(found)  # type: ignore[arg-type]
+        print_object(LINKS, found)  # type: ignore[arg-type]
     else:
-        LINKS.print([found])  # type: ignore[list-item]
+        print_rows(LINKS, [found])  # type: ignore[list-item]

@@ -9,19 +9,17 @@ import click
 from seriatim.cli.commands.pipeline_groups import not_with_dsn, which_pipeline
 from seriatim.cli.options.listing import options_of
 from seriatim.cli.options.which import opened, which_box
-from seriatim.cli.shown.table import Table, json_option
+from seriatim.cli.shown.table import json_option, print_rows
 from seriatim.errors import MissingExtra
 from seriatim.operations.box_here import is_here
 from seriatim.operations.log_entries import entries_of_box
 from seriatim.operations.operator_log import LogFilter
-from seriatim.operations.tables import pipelines as declared
+from seriatim.operations.tables.pipelines import LOGGED
 
 if TYPE_CHECKING:
     from seriatim.operations.log_entries import LogEntry
 
-__all__ = ["LOGGED", "log"]
-
-LOGGED = Table.of(declared.LOGGED)
+__all__ = ["log"]
 
 
 @click.command("log")
@@ -42,7 +40,7 @@ def log(*, pipeline: str | None, dsn: str | None, schema: str, json_: bool, **gi
         found = operator_log(pipeline, **given)
     else:
         found = _here(given, dsn, schema)
-    LOGGED.print(found, json_=json_, limit=given["limit"])
+    print_rows(LOGGED, found, json_=json_, limit=given["limit"])
 
 
 def _here(given: dict[str, Any], dsn: str | None, schema: str) -> list[LogEntry]:

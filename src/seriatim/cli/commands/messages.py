@@ -13,20 +13,22 @@ from seriatim.box.box import MessageBox
 from seriatim.cli.commands.acting import OPERATION, REFUSED
 from seriatim.cli.commands.edits import EDITED, retry_file
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.listing import ERRORS, list_command, options_of
+from seriatim.cli.options.listing import list_command, options_of
 from seriatim.cli.options.many import Many, many
 from seriatim.cli.options.together import together
 from seriatim.cli.options.which import in_id_space, on_box, opened, which_box
 from seriatim.cli.options.why import Why, confirmed, may_say_why, no_if_refused, says_why
 from seriatim.cli.shown.plain import in_line, in_lines
 from seriatim.cli.shown.progress import shown_progress
-from seriatim.cli.shown.table import Column, Table, json_only, json_option
+from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object, print_row, print_rows
 from seriatim.errors import UsageError
 from seriatim.operations import edits
 from seriatim.operations import messages as message_operations
 from seriatim.operations import set_aside as operations
 from seriatim.operations.set_aside import Refused, RequeuePosition
 from seriatim.operations.tables import messages as declared
+from seriatim.operations.tables.errors import ERRORS
+from seriatim.operations.tables.messages import MESSAGE, MESSAGES, PUT_BACK, SET_ASIDE
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 
@@ -35,17 +37,13 @@ if TYPE_CHECKING:
     from seriatim.box.views.message_places import Placed
     from seriatim.operations.set_aside import PutBack, SetAside
 
-__all__ = ["MESSAGES", "RESUBMITTED", "SET_ASIDE", "messages"]
+__all__ = ["RESUBMITTED", "messages"]
 
-MESSAGES = Table.of(declared.MESSAGES)
-_MESSAGE = Table.of(declared.MESSAGE)
-SET_ASIDE = Table.of(declared.SET_ASIDE)
-_PUT_BACK = Table.of(declared.PUT_BACK)
 _ticket = declared.ticket_text
 _DONE: Table[dict[str, object]] = Table(
     "The result for messages that were set aside",
     Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
-    Column("requeued", None, rows=(_PUT_BACK, REFUSED), optional=True, meaning="each message, or a group that refused"),
+    Column("requeued", None, rows=(PUT_BACK, REFUSED), optional=True, meaning="each message, or a group that refused"),
     Column("deleted", None, kind="int", optional=True, meaning="how many were deleted"),
     Column("retried", None, rows=(OPERATION, REFUSED), optional=True, meaning="each message, or why it was refused"),
     Column("faulted", None, rows=MESSAGES, optional=True, meaning="of a dry run of `retry`: the messages"),
@@ -108,7 +106,7 @@ def _export(box: MessageBox, *, output: IO[bytes], **chosen: Any) -> None:
 @click.argument("message_id", metavar="ID")
 @in_id_space
 @which_box
-@json_option("Print one JSON object, with the whole body and all parts.", _MESSAGE)
+@json_option("Print one JSON object, with the whole body and all parts.", MESSAGE)
 def _show(message_id: str, *, id_space: str | None, dsn: str | None, schema: str, json_: bool) -> None:
     """Show the message ID: its properties, body and parts, and the queues that have it.
 
@@ -117,7 +115,7 @@ def _show(message_id: str, *, id_space: str | None, dsn: str | None, schema: str
     with opened(dsn, schema) as box:
         message, places = message_operations.message(box, message_id, id_space=id_space)
     if json_:
-        _MESSAGE.print_object(message, places=places)
+        print_object(MESSAGE, message, places=places)
         return
     ticket = _ticket(*message.ticket)
     click.echo(in_line(f"{message.message_id}: {message.type}, {ticket}, {message.received_at.isoformat()}"))
@@ -166,7 +164,7 @@ def delete(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
     told = [f"deleted {counted(done, 'message')}"] if found or not waiting else []
     told += [f"moved {counted(len(taken), 'waiting message')} to the dead letters"] if waiting else []
     result: dict[str, object] = {"dry_run": False, "deleted": done, **({"dead": len(taken)} if waiting else {})}
-    _DONE.tell(result, *told, json_=json_)
+    print_row(_DONE, result, *told, json_=json_)
     _perhaps_more(found)
 
 
@@ -201,7 +199,7 @@ def requeue(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
         confirmed(f"requeue {counted(len(found), 'message')} ({_counts(found)})?", yes=chosen.yes)
     requeued = operations.requeue_each(box, found, **why()) if found else ()
     done = list(shown_progress(requeued, len(found), "requeue", quiet=json_))
-    _DONE.tell({"dry_run": False, "requeued": done}, *map(_put_back, done), json_=json_)
+    print_row(_DONE, {"dry_run": False, "requeued": done}, *map(_put_back, done), json_=json_)
     _perhaps_more(found)
     no_if_refused(done)
 
@@ -254,7 +252,7 @@ def retry(
     refused = [one for one in done if hasattr(one, "why")]
     told = [f"{one.queue}, group {one.group}: not retried, {one.why}" for one in refused]
     told.append(f"retried {counted(len(done) - len(refused), 'message')}")
-    _DONE.tell({"dry_run": False, "retried": done}, *told, json_=json_)
+    print_row(_DONE, {"dry_run": False, "retried": done}, *told, json_=json_)
     no_if_refused(done)
 
 
@@ -274,9 +272,9 @@ def _check_retry(
 def _would_retry(found: Sequence[Placed], *, json_: bool) -> None:
     """Tell what a retry would be done to."""
     if json_:
-        _DONE.print_object({"dry_run": True, "faulted": found})
+        print_object(_DONE, {"dry_run": True, "faulted": found})
         return
-    MESSAGES.print(found)
+    print_rows(MESSAGES, found)
     click.echo(f"retry would be done to {counted(len(found), 'message')}")
 
 
@@ -296,7 +294,7 @@ def resubmit(
     unrouted messages see `seriatim unrouted --resubmit`.
     """
     done = message_operations.resubmit(box, message_ids or None, message_type=type_, queue=queue, **why())
-    RESUBMITTED.tell(done, f"{done.routed:,} routed, {done.left:,} left", json_=json_)
+    print_row(RESUBMITTED, done, f"{done.routed:,} routed, {done.left:,} left", json_=json_)
 
 
 def _picked(box: MessageBox, message_ids: tuple[str, ...], chosen: dict[str, Any]) -> list[SetAside]:
@@ -331,10 +329,10 @@ def _put_back(one: PutBack | Refused) -> str:
 
 def _would(what: str, found: list[SetAside], *, json_: bool, waiting: Sequence[str] = ()) -> None:
     if json_:
-        _DONE.print_object({"dry_run": True, "messages": found, **({"waiting": list(waiting)} if waiting else {})})
+        print_object(_DONE, {"dry_run": True, "messages": found, **({"waiting": list(waiting)} if waiting else {})})
         return
     if found or not waiting:
-        SET_ASIDE.print(found, limit=_ALL)
+        print_rows(SET_ASIDE, found, limit=_ALL)
     if found:
         click.echo(f"would {what} {counted(len(found), 'message')}")
     if waiting:

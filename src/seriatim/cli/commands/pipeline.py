@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from seriatim.cli.commands.pipeline_groups import PIPELINE_GROUP
 from seriatim.cli.commands.run import SUMMARY
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.shown.show import waiting_line
-from seriatim.cli.shown.table import Column, Table, json_option
-from seriatim.operations.tables import pipelines as declared_tables
+from seriatim.cli.shown.table import Column, Table, json_option, print_object, print_rows
+from seriatim.operations.tables.pipelines import COUNTS, DESTINATIONS, TICKETS
+from seriatim.operations.tables.pipelines import GROUP as PIPELINE_GROUP
 from seriatim.pipeline.files import pipeline_file
 from seriatim.pipeline.text.counted import counted
 
@@ -31,20 +31,17 @@ _DRAINED: Table[dict[str, object]] = Table(
     Column("summary", None, rows=SUMMARY, meaning="the run that took in the rest"),
     Column("groups", None, rows=PIPELINE_GROUP, meaning="the groups that still hold messages"),
 )
-_COUNTS = Table.of(declared_tables.COUNTS)
-_TICKETS = Table.of(declared_tables.TICKETS)
-_PIPELINE = _COUNTS.extended(
+_PIPELINE = COUNTS.extended(
     "A pipeline",
     Column(
         "tickets",
         None,
-        rows=_TICKETS,
+        rows=TICKETS,
         kind="list[NextTicket] | None",
         meaning="with --tickets; else null",
         optional=True,
     ),
 )
-_DESTINATIONS = Table.of(declared_tables.DESTINATIONS)
 #: The exit code where something is still held, or waits for a port.
 _HELD = 3
 _patience = click.option(
@@ -63,12 +60,12 @@ def pipeline() -> None:
 
 
 @pipeline.command("list")
-@json_option("Print a JSON list.", _COUNTS)
+@json_option("Print a JSON list.", COUNTS)
 def list_(*, json_: bool) -> None:
     """List the pipelines with a checkpoint in this folder: whether each runs, its last batch, and what it holds."""
     from seriatim.operations.pipelines.pipelines import pipelines  # noqa: PLC0415 -- Spark is slow to import
 
-    _COUNTS.print(pipelines(), json_=json_)
+    print_rows(COUNTS, pipelines(), json_=json_)
 
 
 @pipeline.command("show")
@@ -85,14 +82,14 @@ def show(name: str, *, tickets: bool, json_: bool) -> None:
     found = counts_of(name)
     following = next_tickets(name) if tickets else None
     if json_:
-        _PIPELINE.print_object(found, tickets=following)
+        print_object(_PIPELINE, found, tickets=following)
         return
-    _COUNTS.print([found])
+    print_rows(COUNTS, [found])
     click.echo()
-    _DESTINATIONS.print(found.destinations)
+    print_rows(DESTINATIONS, found.destinations)
     if following is not None:
         click.echo("\nnext tickets:")
-        _TICKETS.print(following)
+        print_rows(TICKETS, following)
 
 
 @pipeline.command("move")
@@ -110,7 +107,7 @@ def move(file_: Path, *, json_: bool) -> None:
     done = to_buckets(declared)
     if json_:
         told = {"checkpoint": str(done.checkpoint), "from_buckets": done.former_buckets, "buckets": done.buckets}
-        MOVED.print_object({**told, "moved": done.is_moved})
+        print_object(MOVED, {**told, "moved": done.is_moved})
     elif done.is_moved:
         click.echo(f"moved {done.checkpoint} from {counted(done.former_buckets, 'bucket')} to {done.buckets:,}")
     else:
@@ -157,7 +154,7 @@ def drain(name: str, *, timeout: float, json_: bool) -> None:
     done = end(found.declared, found.place, patience=timeout)
     groups = [Group.of(one) for one in done.groups]
     if json_:
-        _DRAINED.print_object({"summary": done.summary, "groups": groups})
+        print_object(_DRAINED, {"summary": done.summary, "groups": groups})
     else:
         click.echo(f"{found.name}: drained, {counted(done.summary.batches, 'batch')} in {done.summary.seconds:.1f} s")
         for one in done.summary.waiting:
@@ -165,7 +162,7 @@ def drain(name: str, *, timeout: float, json_: bool) -> None:
         if groups:
             messages = counted(sum(one.held for one in groups), "message")
             click.echo(f"{counted(len(groups), 'group still holds', 'groups still hold')} {messages}:")
-            PIPELINE_GROUP.only("queue", "group", "state", "missing", "held", "since", "reason").print(groups)
+            print_rows(PIPELINE_GROUP.only("queue", "group", "state", "missing", "held", "since", "reason"), groups)
         else:
             click.echo("nothing is held")
     if groups or done.summary.undelivered:

@@ -8,25 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seriatim.cli.shown.plain import in_line
-from seriatim.cli.shown.table import Table
+from seriatim.cli.shown.table import print_object, print_rows
 from seriatim.errors import UsageError
 from seriatim.kernel.groups.verbs import IN_PIPELINES
-from seriatim.operations.tables import pipelines as declared
+from seriatim.operations.tables.pipelines import GROUP as PIPELINE_GROUP
 from seriatim.pipeline.text.command import command
 
 if TYPE_CHECKING:
     pass
 
-__all__ = [
-    "PIPELINE_GROUP",
-    "check_filters",
-    "list_groups_of_pipeline",
-    "not_with_dsn",
-    "show_group_of_pipeline",
-    "which_pipeline",
-]
+__all__ = ["check_filters", "list_groups_of_pipeline", "not_with_dsn", "show_group_of_pipeline", "which_pipeline"]
 
-PIPELINE_GROUP = Table.of(declared.GROUP)
 
 #: The option ``pipeline``.
 which_pipeline = click.option(
@@ -62,7 +54,7 @@ def list_groups_of_pipeline(
 
     waits = not all_ and not states
     found = operations.groups(pipeline, state=states or None, waits=waits, limit=limit, **chosen)
-    PIPELINE_GROUP.print(found, json_=json_, limit=limit)
+    print_rows(PIPELINE_GROUP, found, json_=json_, limit=limit)
 
 
 def show_group_of_pipeline(pipeline: str, queue: str | None, key: str, *, dsn: str | None, json_: bool) -> None:
@@ -72,9 +64,9 @@ def show_group_of_pipeline(pipeline: str, queue: str | None, key: str, *, dsn: s
 
     found = operations.group_view(pipeline, queue, key)
     if json_:
-        PIPELINE_GROUP.print_object(found)
+        print_object(PIPELINE_GROUP, found)
         return
-    PIPELINE_GROUP.print([found])
+    print_rows(PIPELINE_GROUP, [found])
     allowed = [action.command for action in IN_PIPELINES if found.allows(action)]
     click.echo(f"allowed: {', '.join(allowed)}")
     for action in operations.helps(found):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from seriatim.cli.options.listing import list_command
-from seriatim.cli.shown.table import Table
 from seriatim.operations import ports as operations
-from seriatim.operations.tables import ports as declared
+from seriatim.operations.tables.ports import PORTS
 
-__all__ = ["PORTS", "ports"]
+__all__ = ["ports"]
 
-PORTS = Table.of(declared.PORTS)
 ports = list_command("ports", operations.ports, PORTS)

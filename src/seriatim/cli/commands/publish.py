@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from seriatim.cli.options.which import opened, which_box
-from seriatim.cli.shown.table import Column, Table, json_only, json_option
+from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_rows
 from seriatim.errors import SeriatimError, UsageError, shown
 from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.declared.box_settings import UNROUTED
@@ -158,7 +158,7 @@ def publish(
             if found:
                 click.echo(f"published before it: {counted(len(found), 'message')}", err=True)
             raise
-    PUBLISHED.print(found, json_=json_)
+    print_rows(PUBLISHED, found, json_=json_)
     if strict and any(one.invalid or not (one.queues or one.left_out) for one in found):
         sys.exit(1)
 

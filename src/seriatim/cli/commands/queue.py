@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seriatim.box.box import MessageBox
-from seriatim.cli.commands.queues import COUNTS
-from seriatim.cli.commands.workers import WORKER
 from seriatim.cli.options.changes import changes
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, may_say_why, says_why
 from seriatim.cli.shown.plain import in_line
-from seriatim.cli.shown.table import Column, Table, json_only, json_option
+from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object, print_row
 from seriatim.errors import UsageError
 from seriatim.operations import queues, workers
 from seriatim.operations.period import period_of
 from seriatim.operations.queue_standing import queue_standing
-from seriatim.operations.tables import queues as declared
-from seriatim.operations.tables.workers import ago
+from seriatim.operations.tables.queues import COUNTS, SETTINGS
+from seriatim.operations.tables.workers import WORKER, ago
 from seriatim.pipeline.declared.work_limits import rate_of, rate_text
 from seriatim.pipeline.files.json_form import to_json
 from seriatim.pipeline.text.counted import counted
@@ -30,9 +28,8 @@ if TYPE_CHECKING:
     from seriatim.box.operators.queue_release import Released
 
 
-__all__ = ["QUEUE", "RELEASED", "SETTINGS", "queue"]
+__all__ = ["QUEUE", "RELEASED", "queue"]
 
-SETTINGS = Table.of(declared.SETTINGS)
 QUEUE = COUNTS.extended(
     "A queue",
     Column("definition", None, kind="Mapping[str, Any]", meaning="its definition"),
@@ -76,7 +73,8 @@ def _show(box: MessageBox, name: str, *, json_: bool) -> None:
     activated = next((one for one in queues.activations(box) if one.queue == name), None)
     leading = {one.declared.name: one.state for one in definitions.subscriptions.values() if one.declared.to == name}
     if json_:
-        QUEUE.print_object(
+        print_object(
+            QUEUE,
             counts,
             definition=to_json(its),
             subscriptions=leading,
@@ -171,7 +169,7 @@ def _set(
         if processes
         else "no process works on it now"
     )
-    SETTINGS.tell(found, f"queue {name}: {found}; {obey}", json_=json_)
+    print_row(SETTINGS, found, f"queue {name}: {found}; {obey}", json_=json_)
 
 
 @queue.command("on")
@@ -212,4 +210,4 @@ def release(box: MessageBox, name: str, *, why: Why, json_: bool) -> None:
     """
     done = queues.release(box, name, **why())
     text = f"queue {done.queue}: the pipeline {done.pipeline} had it, with {counted(done.messages, 'message')} in hand"
-    RELEASED.tell(done, text, json_=json_)
+    print_row(RELEASED, done, text, json_=json_)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from seriatim.cli.options.listing import list_command
-from seriatim.cli.shown.table import Table
 from seriatim.operations import queues as operations
-from seriatim.operations.tables import queues as declared
+from seriatim.operations.tables.queues import COUNTS
 
-__all__ = ["COUNTS", "queues"]
+__all__ = ["queues"]
 
-COUNTS = Table.of(declared.COUNTS)
 queues = list_command("queues", operations.queues, COUNTS)

@@ -14,10 +14,10 @@ from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command
 from seriatim.cli.options.why import Why, says_why
 from seriatim.cli.shown.plain import in_line
-from seriatim.cli.shown.table import Column, Table, as_json_line, json_option
+from seriatim.cli.shown.table import Column, Table, as_json_line, json_option, print_object, print_rows
 from seriatim.operations import regions as operations
-from seriatim.operations.tables import regions as declared
 from seriatim.operations.tables.journal import SESSIONS
+from seriatim.operations.tables.regions import COPIED, COUNTS, DIFFERENCES, FORGOTTEN, HERE, REGION, STATUS
 from seriatim.regions.regions import Regions
 from seriatim.regions.regions_file import load
 from seriatim.runtime.regional.tending import tend_until
@@ -26,12 +26,8 @@ from seriatim.runtime.stop_signal import Stop
 if TYPE_CHECKING:
     from seriatim.regions.outbox import Copied
 
-__all__ = ["APPLIED", "COPIED", "COUNTS", "DIFFERENCES", "FORGOTTEN", "HERE", "REGION", "STANDING", "STATUS", "regions"]
+__all__ = ["APPLIED", "regions"]
 
-STATUS, REGION, COUNTS = Table.of(declared.STATUS), Table.of(declared.REGION), Table.of(declared.COUNTS)
-DIFFERENCES, COPIED = Table.of(declared.DIFFERENCES), Table.of(declared.COPIED)
-FORGOTTEN, HERE = Table.of(declared.FORGOTTEN), Table.of(declared.HERE)
-STANDING = Table.of(SESSIONS)
 APPLIED: Table[dict[str, object]] = Table(
     "Applied definitions of two regions",
     Column("file", None, kind="str", meaning="the file"),
@@ -70,7 +66,7 @@ def _apply(file_: Path, *, json_: bool) -> None:
     with _opened(file_) as (of, definitions):
         changes = of.define(*definitions)
     if json_:
-        APPLIED.print_object({"file": str(file_), **changes})
+        print_object(APPLIED, {"file": str(file_), **changes})
         return
     for region, its in changes.items():
         for one in its:
@@ -87,7 +83,7 @@ def _check(ctx: click.Context, file_: Path, *, json_: bool) -> None:
     """Compare both boxes and the journal with FILE, and with each other. Exit code 1: something isn't defined alike."""
     with _opened(file_) as (of, definitions):
         found = of.check(*definitions)
-    DIFFERENCES.print(found, json_=json_)
+    print_rows(DIFFERENCES, found, json_=json_)
     if found:
         ctx.exit(1)
 
@@ -103,17 +99,17 @@ def _status(file_: Path, *, limit: int, json_: bool) -> None:
     with _opened(file_) as (of, _):
         found = of.status(limit=limit)
     if json_:
-        STATUS.print_object(found)
+        print_object(STATUS, found)
         return
-    REGION.print(found.regions)
+    print_rows(REGION, found.regions)
     click.echo()
     if found.sessions is None:
         click.echo(in_line(f"the journal is away: {found.why}"))
         return
-    COUNTS.print([found.sessions])
+    print_rows(COUNTS, [found.sessions])
     if found.standing:
         click.echo()
-        STANDING.print(found.standing, limit=limit)
+        print_rows(SESSIONS, found.standing, limit=limit)
 
 
 @regions.command("forget")
@@ -132,7 +128,7 @@ def _forget(ctx: click.Context, file_: Path, queue: str, *, before: str, why: Wh
     with _opened(file_) as (of, _):
         found = of.forget(queue, before, **why())
     if json_:
-        FORGOTTEN.print_object(found)
+        print_object(FORGOTTEN, found)
     elif not found.left:
         click.echo(
             in_line(f"sessions forgotten: {found.a} in region a, {found.b} in region b, {found.journal} in the journal")

@@ -32,7 +32,7 @@ from seriatim.cli.shown.show import (
     routing_line,
     waiting_line,
 )
-from seriatim.cli.shown.table import Column, Table, as_json_line, json_only, json_option
+from seriatim.cli.shown.table import Column, Table, as_json_line, json_only, json_option, lines_of, print_object
 from seriatim.cli.shown.telling import telling_run
 from seriatim.errors import UsageError
 from seriatim.operations.tables import pipelines as declared
@@ -106,7 +106,7 @@ _PORTS: Table[Ports] = Table(
     Column("waiting", None, rows=WAITING, meaning="the destinations whose ports fail"),
     row="seriatim.runtime.pipelines.progress:Ports",
 )
-_LEASE: Table[LeaseState] = Table.of(declared.LEASE).extended("A lease that is taken or lost", first=[_event("lease")])
+_LEASE: Table[LeaseState] = declared.LEASE.extended("A lease that is taken or lost", first=[_event("lease")])
 _AGAIN: Table[Again] = Table(
     "A query that is begun again",
     _event("again"),
@@ -269,7 +269,7 @@ def _explain(pipeline: Pipeline, *, json_: bool) -> None:
 
     way = way_of(pipeline)
     if json_:
-        _WAY.print_object(way)
+        print_object(_WAY, way)
         return
     click.echo(
         f"{way.pipeline}: messages are read, stamped and routed in {'one stage' if way.one_stage else 'stages of their own'}"
@@ -399,7 +399,7 @@ def _tell_unread(unread: UnreadFiles) -> None:
 
 
 def _indented(table: Table[Any], rows: Sequence[Any]) -> None:
-    for line in table.lines(rows) if rows else ():
+    for line in lines_of(table, rows) if rows else ():
         click.echo(f"  {line}")
 
 

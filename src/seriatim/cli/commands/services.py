@@ -8,7 +8,7 @@ import click
 
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.which import on_box
-from seriatim.cli.shown.table import Column, Table, json_option
+from seriatim.cli.shown.table import Column, Table, json_option, print_rows
 
 if TYPE_CHECKING:
     from seriatim.pipeline.declared.service import Service
@@ -33,4 +33,4 @@ SERVICES: Table[Service] = Table(
 def services(box: MessageBox, *, json_: bool) -> None:
     """List the services of a message box, with their queues and the contracts that they accept."""
     known = box.definitions().services
-    SERVICES.print([one for _, one in sorted(known.items())], json_=json_)
+    print_rows(SERVICES, [one for _, one in sorted(known.items())], json_=json_)

@@ -15,7 +15,7 @@ from seriatim.cli.options.listing import options_of
 from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.show import plain_sequence
-from seriatim.cli.shown.table import Column, Table, json_only, json_option
+from seriatim.cli.shown.table import Column, Table, json_only, json_option, lines_of, print_object
 from seriatim.errors import UsageError
 from seriatim.pipeline.files import pipeline_file
 from seriatim.pipeline.text.counted import counted
@@ -181,7 +181,7 @@ def _resubmit(
         who: dict[str, Any] = why() if rows else {"actor": "nobody", "reason": "nothing"}
         done = runtime.resubmit(found.place, found.declared, rows, **who)
     if json_:
-        RESUBMITTED.print_object({"dry_run": dry_run, "messages": done})
+        print_object(RESUBMITTED, {"dry_run": dry_run, "messages": done})
     else:
         _tell(done, dry_run=dry_run)
     if any(one.result == "refused" for one in done):
@@ -234,7 +234,7 @@ def printed_rows(
         else:
             shown.append(row)
     if shown:
-        for line in table.lines(shown):
+        for line in lines_of(table, shown):
             click.echo(line)
     if not json_ and counts.total() > len(shown):
         click.echo(f"stopped at {len(shown):,} of {counts.total():,}: --limit N lists more", err=True)

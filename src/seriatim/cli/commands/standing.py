@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seriatim.cli.commands.events import EVENTS
 from seriatim.cli.commands.journal import VERBS
 from seriatim.cli.shown.plain import in_line
-from seriatim.cli.shown.table import Table
-from seriatim.operations.tables import standing as declared
+from seriatim.cli.shown.table import print_rows
+from seriatim.operations.tables.events import EVENTS
+from seriatim.operations.tables.standing import LOG
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.operations.groups import Head, Processed, Standing
 
-__all__ = ["STANDING", "tell"]
-
-_LOG = Table.of(declared.LOG)
-STANDING = Table.of(declared.STANDING)
+__all__ = ["tell"]
 
 
 def tell(found: Standing) -> None:
@@ -49,9 +46,9 @@ def tell(found: Standing) -> None:
     for one in found.commands:
         click.echo(in_line(f"  helps: {one}"))
     if found.operations:
-        _LOG.print(found.operations)
+        print_rows(LOG, found.operations)
     if found.events:
-        EVENTS.without("queue", "group").print(found.events)
+        print_rows(EVENTS.without("queue", "group"), found.events)
 
 
 def _tell_places(found: Standing) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from seriatim.cli.options.listing import list_command
-from seriatim.cli.shown.table import Table
 from seriatim.operations import subscriptions as operations
-from seriatim.operations.tables import subscriptions as declared
+from seriatim.operations.tables.subscriptions import SUBSCRIPTIONS
 
-__all__ = ["SUBSCRIPTIONS", "subscriptions"]
+__all__ = ["subscriptions"]
 
-SUBSCRIPTIONS = Table.of(declared.SUBSCRIPTIONS)
 subscriptions = list_command("subscriptions", operations.subscriptions, SUBSCRIPTIONS)

@@ -8,7 +8,7 @@ import click
 
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.which import on_box
-from seriatim.cli.shown.table import Column, Table, json_option
+from seriatim.cli.shown.table import Column, Table, json_option, print_rows
 from seriatim.operations import tokens as operations
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def create(box: MessageBox, *, name: str, **given: Any) -> None:
 @json_option("Print a JSON list.", TOKENS)
 def list_(box: MessageBox, *, json_: bool) -> None:
     """List the tokens, with their roles and rights."""
-    TOKENS.print(operations.tokens(box), json_=json_)
+    print_rows(TOKENS, operations.tokens(box), json_=json_)
 
 
 @token.command("revoke")

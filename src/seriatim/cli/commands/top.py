@@ -15,7 +15,7 @@ from rich.text import Text
 
 from seriatim.cli.options.which import which_box
 from seriatim.cli.shown.plain import in_line
-from seriatim.cli.shown.table import Column, Table, as_json, as_json_line, json_only, json_option
+from seriatim.cli.shown.table import Column, Table, as_json, as_json_line, json_only, json_option, lines_of
 from seriatim.errors import Unavailable, UsageError
 from seriatim.operations.box_here import check_here
 from seriatim.operations.looking import open_to_look
@@ -124,7 +124,7 @@ def _looks(box: MessageBox, every: float) -> Iterator[Overview | str]:
 def _lines(found: Overview, before: Overview | None) -> Iterator[str]:
     """The overview as lines for people."""
     yield _head(found, before)
-    yield from _QUEUES.lines(found.queues)
+    yield from lines_of(_QUEUES, found.queues)
     if any(one.is_estimated for one in found.queues):
         named = ", ".join(one.queue for one in found.queues if one.is_estimated)
         yield in_line(f"estimated from a sample: {named}")

@@ -5,15 +5,13 @@ from __future__ import annotations
 import click
 
 from seriatim.cli.options.which import in_id_space, opened, which_box
-from seriatim.cli.shown.table import Table, json_option
+from seriatim.cli.shown.table import json_option, print_rows
 from seriatim.errors import UsageError
 from seriatim.operations import groups
 from seriatim.operations import trace as operations
-from seriatim.operations.tables import steps as declared
+from seriatim.operations.tables.steps import STEPS
 
-__all__ = ["STEPS", "trace"]
-
-STEPS = Table.of(declared.STEPS)
+__all__ = ["trace"]
 
 
 @click.command("trace")
@@ -50,4 +48,4 @@ def trace(
             steps = operations.trace_group(box, queue or groups.only_group(box, group), group, limit=limit)
     is_one = len({step.message_id for step in steps} - {None}) == 1
     shown = STEPS.without("message") if group is None and is_one else STEPS
-    shown.print(steps, json_=json_)
+    print_rows(shown, steps, json_=json_)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from seriatim.cli.options.listing import list_command
-from seriatim.cli.shown.table import Table
 from seriatim.operations import links
-from seriatim.operations.tables import links as declared
+from seriatim.operations.tables.links import STREAMS
 
-__all__ = ["STREAMS", "transmission"]
+__all__ = ["transmission"]
 
-STREAMS = Table.of(declared.STREAMS)
 transmission = list_command("transmission", links.transmission, STREAMS)

@@ -6,7 +6,7 @@ import click
 
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.which import on_box
-from seriatim.cli.shown.table import Column, Table, json_only, json_option
+from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_rows
 from seriatim.pipeline.files.json_form import to_json
 
 __all__ = ["TYPES", "types"]
@@ -26,7 +26,7 @@ def types(box: MessageBox, *, json_: bool) -> None:
     """List the message types of a message box, with their properties and the check of their bodies."""
     found = [one for _, one in sorted(box.definitions().types.items())]
     if json_:
-        TYPES.print([to_json(one) for one in found], json_=True)
+        print_rows(TYPES, [to_json(one) for one in found], json_=True)
         return
     for one in found:
         checked = "" if one.validation == "none" else f" ({one.validation})"

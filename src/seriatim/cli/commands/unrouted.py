@@ -7,14 +7,15 @@ from pathlib import Path
 
 import click
 
-from seriatim.cli.commands.messages import MESSAGES, RESUBMITTED
+from seriatim.cli.commands.messages import RESUBMITTED
 from seriatim.cli.commands.set_aside import WRITTEN, printed_rows
 from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.options.why import Why, may_say_why
 from seriatim.cli.shown.plain import in_line
-from seriatim.cli.shown.table import json_option
+from seriatim.cli.shown.table import json_option, print_row
 from seriatim.errors import UsageError
 from seriatim.operations import messages
+from seriatim.operations.tables.messages import MESSAGES
 from seriatim.pipeline.files import pipeline_file
 from seriatim.runtime.pipelines.set_aside import SetAsideFilter
 
@@ -64,7 +65,7 @@ def _of_box(dsn: str | None, schema: str, *, json_: bool, limit: int | None, by:
     with opened(dsn, schema) as box:
         if by is not None:
             done = messages.resubmit(box, **by)
-            RESUBMITTED.tell(done, f"{done.routed:,} routed, {done.left:,} left", json_=json_)
+            print_row(RESUBMITTED, done, f"{done.routed:,} routed, {done.left:,} left", json_=json_)
             return
         found = messages.messages(box, status="unrouted", limit=limit)
     for one in found:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.listing import list_command
-from seriatim.cli.shown.table import Table
 from seriatim.operations import workers as operations
-from seriatim.operations.tables import workers as declared
+from seriatim.operations.tables.workers import WORKER
 
-__all__ = ["WORKER", "workers"]
-
-WORKER = Table.of(declared.WORKER)
+__all__ = ["workers"]
 
 
 def _judges(box: MessageBox) -> str:

@@ -11,13 +11,11 @@ import click
 from seriatim.box.views.filtered import offered
 from seriatim.box.views.listing import Choice, Filter, Flag, Limit, Place, PropertyValues
 from seriatim.cli.options.which import on_box
-from seriatim.cli.shown.table import Table, json_option
+from seriatim.cli.shown.table import Table, json_option, print_rows
 from seriatim.errors import UsageError, shown
-from seriatim.operations.tables import errors as declared
 
-__all__ = ["ERRORS", "FilterOption", "counting", "is_filtered", "list_command", "options_of"]
+__all__ = ["FilterOption", "counting", "is_filtered", "list_command", "options_of"]
 
-ERRORS = Table.of(declared.ERRORS)
 _Command = Callable[..., Any]
 
 
@@ -93,7 +91,7 @@ def list_command(
 
     def run(box: Any, *, json_: bool, by: str | None = None, **given: Any) -> None:
         read, shown_in = (counts[1], counts[2]) if by is not None and counts else (reads, table)
-        shown_in.print(read(box, **given), json_=json_, limit=given.get("limit"))
+        print_rows(shown_in, read(box, **given), json_=json_, limit=given.get("limit"))
         if beside is not None and not (json_ or is_filtered(given)) and (told := beside(box)):
             click.echo(told)
 

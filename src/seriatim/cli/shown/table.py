@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from seriatim.cli.shown.plain import in_line, width_of
-from seriatim.operations.tables import table as declared
-from seriatim.operations.tables.table import Column, as_json, as_json_line, columns, json_only, shown_value, text_only
+from seriatim.operations.tables.table import (
+    Column,
+    Table,
+    as_json,
+    as_json_line,
+    columns,
+    json_only,
+    shown_value,
+    text_only,
+)
 
 __all__ = [
     "Column",
@@ -21,6 +29,10 @@ __all__ = [
     "in_columns",
     "json_only",
     "json_option",
+    "lines_of",
+    "print_object",
+    "print_row",
+    "print_rows",
     "text_only",
 ]
 
@@ -28,40 +40,37 @@ _Row = TypeVar("_Row")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-class Table(declared.Table[_Row]):
-    """A table that a command prints; see `seriatim.operations.tables.table.Table` for its arguments."""
+def lines_of(table: Table[_Row], rows: Sequence[_Row]) -> Iterator[str]:
+    """Rows as lines for people, below the headings."""
+    if not rows and table.nothing is not None:
+        return iter((table.nothing,))
+    shown = table.shown_for(rows)
+    return in_columns(shown.headings, [shown.cells(row) for row in rows])
 
-    @classmethod
-    def of(cls, table: declared.Table[_Row]) -> Self:
-        return cls(table.title, *table.columns, row=table.row, nothing=table.nothing, more=table.more, base=table.base)
 
-    def lines(self, rows: Sequence[_Row]) -> Iterator[str]:
-        """Rows as lines for people, below the headings."""
-        if not rows and self.nothing is not None:
-            return iter((self.nothing,))
-        shown = self.shown_for(rows)
-        return in_columns(shown.headings, [shown.cells(row) for row in rows])
+def print_rows(table: Table[_Row], rows: Sequence[_Row], *, json_: bool = False, limit: int | None = None) -> None:
+    """Print rows: as a JSON list, or for people, with a note if there may be more than the limit."""
+    if json_:
+        click.echo(as_json(table.objects_of(rows)))
+        return
+    for line in lines_of(table, rows):
+        click.echo(line)
+    if limit is not None and rows and len(rows) >= limit:
+        click.echo(f"stopped at {limit:,}, there may be more: --limit N lists more", err=True)
 
-    def print(self, rows: Sequence[_Row], *, json_: bool = False, limit: int | None = None) -> None:
-        if json_:
-            click.echo(as_json(self.objects_of(rows)))
-            return
-        for line in self.lines(rows):
-            click.echo(line)
-        if limit is not None and rows and len(rows) >= limit:
-            click.echo(f"stopped at {limit:,}, there may be more: --limit N lists more", err=True)
 
-    def print_object(self, row: _Row, /, **given: object) -> None:
-        """Print a row as one JSON object; see `object_of`."""
-        click.echo(as_json(self.object_of(row, **given)))
+def print_object(table: Table[_Row], row: _Row, /, **given: object) -> None:
+    """Print a row as one JSON object; see `Table.object_of`."""
+    click.echo(as_json(table.object_of(row, **given)))
 
-    def tell(self, row: _Row, *lines: str, json_: bool) -> None:
-        """Print a row: as one JSON object, or as lines for people."""
-        if json_:
-            self.print_object(row)
-            return
-        for line in lines:
-            click.echo(in_line(line))
+
+def print_row(table: Table[_Row], row: _Row, *lines: str, json_: bool) -> None:
+    """Print a row: as one JSON object, or as lines for people."""
+    if json_:
+        print_object(table, row)
+        return
+    for line in lines:
+        click.echo(in_line(line))
 
 
 class JsonOption(click.Option):
