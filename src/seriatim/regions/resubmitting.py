@@ -79,7 +79,7 @@ def resubmit(
     (sent,) = publish(_anew(first, name, number))
     pair.journal.call(
         lambda journal: journal.note(
-            pair.name, name, sent.session, "resubmit", actor=by.actor, reason=by.reason,
+            pair.name, name, sent.session, action="resubmit", actor=by.actor, reason=by.reason,
             detail=f"dead letter {message_id} is published as {sent.message_id}, number {sent.number}",
         ),
         anyway=True,

@@ -17,6 +17,7 @@ import seriatim as sq
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.connections import FOLDER
 from seriatim.box.server.embedded import serving
+from seriatim.cli.shown.table import lines_of
 from seriatim.errors import Business, InvariantBroken
 from seriatim.operations import groups
 from seriatim.operations.tables.groups import GROUP
@@ -194,7 +195,7 @@ def _tell_stopped(console: Console, box: MessageBox) -> str:
     """Show the group that stands still; why."""
     stopped = groups.groups(box, QUEUE, state="faulted")
     console.print("\nOnly that customer stands still ([bold]seriatim groups[/] and [bold]group show[/] say so):\n")
-    for line in GROUP.only(*_SHOWN).lines(stopped):
+    for line in lines_of(GROUP.only(*_SHOWN), stopped):
         console.print(f"  {line}", markup=False, soft_wrap=True)
     return stopped[0].reason or ""
 

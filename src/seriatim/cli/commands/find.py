@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +11,7 @@ from seriatim.box.box import MessageBox
 from seriatim.cli.options.listing import options_of
 from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.plain import in_line
-from seriatim.cli.shown.table import json_option, lines_of, print_object
+from seriatim.cli.shown.table import Table, json_option, lines_of, print_object
 from seriatim.operations import find as operations
 from seriatim.operations.tables.faults import FAULTS
 from seriatim.operations.tables.found import FOUND, FOUND_MESSAGES, SIMILAR
@@ -46,7 +47,7 @@ def find(context: click.Context, /, box: MessageBox, text: str, *, json_: bool, 
 
 
 def _tell(found: SearchResult, limit: int) -> None:
-    parts = (
+    parts: tuple[tuple[Sequence[Any], Table[Any], str], ...] = (
         (found.groups, GROUPS, "group"),
         (found.messages, FOUND_MESSAGES, "message"),
         (found.faults, FAULTS, "fault"),
@@ -54,7 +55,7 @@ def _tell(found: SearchResult, limit: int) -> None:
     for rows, table, what in parts:
         if rows:
             click.echo(counted(len(rows), what))
-            for line in lines_of(table, rows):  # type: ignore[arg-type]
+            for line in lines_of(table, rows):
                 click.echo(f"  {line}")
     if len(found.messages) >= limit:
         click.echo(

@@ -140,8 +140,8 @@ def _absolute(path: str | None) -> str | None:
     return path if path is None or path.startswith("${") else str(Path(path).absolute())
 
 
-def _print(found: object, *, json_: bool) -> None:
+def _print(found: Any, *, json_: bool) -> None:
     if json_:
-        print_object(LINKS, found)  # type: ignore[arg-type]
+        print_object(LINKS, found)
     else:
-        print_rows(LINKS, [found])  # type: ignore[list-item]
+        print_rows(LINKS, [found])

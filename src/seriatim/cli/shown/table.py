@@ -59,12 +59,12 @@ def print_rows(table: Table[_Row], rows: Sequence[_Row], *, json_: bool = False,
         click.echo(f"stopped at {limit:,}, there may be more: --limit N lists more", err=True)
 
 
-def print_object(table: Table[_Row], row: _Row, /, **given: object) -> None:
+def print_object(table: Table[Any], row: object, /, **given: object) -> None:
     """Print a row as one JSON object; see `Table.object_of`."""
     click.echo(as_json(table.object_of(row, **given)))
 
 
-def print_row(table: Table[_Row], row: _Row, *lines: str, json_: bool) -> None:
+def print_row(table: Table[Any], row: object, *lines: str, json_: bool) -> None:
     """Print a row: as one JSON object, or as lines for people."""
     if json_:
         print_object(table, row)

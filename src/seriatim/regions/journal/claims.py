@@ -305,6 +305,7 @@ def complete(statements: JournalStatements, held: Claim, through: int) -> Claim 
 
 
 def renew(statements: JournalStatements, held: Sequence[Claim]) -> list[Claim]:
+    """Renew the leases of claims, in one statement."""
     kept = {
         row.claim for row in statements.rows("renew", **_columns(held), leases=[claim.lease for claim in held])
     } if held else set()  # fmt: skip

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, wraps
 from itertools import islice
-from typing import Self, TypeVar, cast
+from typing import Concatenate, ParamSpec, Self, TypeVar, cast
 
 from seriatim.box.views.filtered import filtered
 from seriatim.errors import LeaseLost, UsageError, shown
-from seriatim.kernel.regions.claims import Action, EntryState
+from seriatim.kernel.regions.claims import EntryState
 from seriatim.kernel.regions.votes import Vote
 from seriatim.kernel.values.time import micros
 from seriatim.regions.journal import claims, forgetting, operators, views, votes
 from seriatim.regions.journal import schema as _schema
 from seriatim.regions.journal.connections import COLLISIONS, Connections, JournalConnection
 from seriatim.regions.journal.forgetting import Forgotten
-from seriatim.regions.journal.operators import ActionResult, Recovery
+from seriatim.regions.journal.operators import Recovery
 from seriatim.regions.journal.pipelines import Pipelines
 from seriatim.regions.journal.statements import JournalStatements
 from seriatim.regions.journal.values import (
@@ -26,7 +26,6 @@ from seriatim.regions.journal.values import (
     MOST_CLAIMED,
     Claim,
     ClaimAnswer,
-    Holder,
     KnownByBox,
     Numbered,
     QueueRules,
@@ -34,19 +33,11 @@ from seriatim.regions.journal.values import (
     VoteAnswer,
     WantedMessage,
 )
-from seriatim.regions.journal.views import (
-    EntryView,
-    JournalLogFilter,
-    LogEntry,
-    RegionView,
-    SessionCounts,
-    SessionFilter,
-    SessionView,
-)
+from seriatim.regions.journal.views import JournalLogFilter, LogEntry, SessionFilter, SessionView
 
 __all__ = ["Journal", "JournalTransaction"]
 
-_Result = TypeVar("_Result")
+_Given, _Result = ParamSpec("_Given"), TypeVar("_Result")
 #: The most sessions that are raised in one transaction of a recovery.
 _RAISED = 1_000
 _MODES = {"session": MOST_CLAIMED, "message": 1}
@@ -90,6 +81,18 @@ class JournalTransaction:
         except LeaseLost:
             self.connection.rollback()  # also for a caller that continues
             raise
+
+
+def _call(
+    function: Callable[Concatenate[JournalStatements, _Given], _Result],
+) -> Callable[Concatenate[Journal, _Given], _Result]:
+    """A function of one transaction as a method of the journal; it is called again after a collision with another transaction."""
+
+    @wraps(function)
+    def method(of: Journal, /, *given: _Given.args, **named: _Given.kwargs) -> _Result:
+        return of._again(lambda statements: function(statements, *given, **named))  # noqa: SLF001 -- a method
+
+    return method
 
 
 class Journal:
@@ -175,8 +178,7 @@ class Journal:
         with self._connections.transaction():
             pass
 
-    def rules(self, name: str, queue: str) -> QueueRules:
-        return self._again(lambda one: views.rules(one, name, queue))
+    rules = _call(views.rules)
 
     # ---- claims
 
@@ -201,13 +203,8 @@ class Journal:
         """
         return self._again(lambda one: claims.claim(one, name, queue, region, messages, lease=1, most=0))
 
-    def renew(self, held: Sequence[Claim]) -> list[Claim]:
-        """Renew the leases of claims, in one statement."""
-        return self._again(lambda one: claims.renew(one, held))
-
-    def give_back(self, held: Sequence[Claim]) -> None:
-        """End claims before their leases do, so that others needn't wait."""
-        self._again(lambda one: claims.give_back(one, held))
+    renew = _call(claims.renew)
+    give_back = _call(claims.give_back)
 
     @contextmanager
     def transaction(self) -> Iterator[JournalTransaction]:
@@ -259,27 +256,11 @@ class Journal:
         """
         return self._again(lambda one: votes.bar(one, name, queue, messages, counted or {}, micros(age)))
 
-    def through(self, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
-        """The highest number that the journal knows of each session; those that it doesn't know aren't there."""
-        return self._again(lambda one: votes.through_of(one, name, queue, sessions))
-
-    def done_through(self, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
-        """Through which number each session is over; those that the journal doesn't know aren't there."""
-        return self._again(lambda one: votes.done_of(one, name, queue, sessions))
-
-    def holders(self, name: str, queue: str, numbers: Sequence[tuple[str, int]]) -> list[Holder]:
-        return self._again(lambda one: votes.holders_of(one, name, queue, numbers))
-
-    def numbers_of(self, name: str, queue: str, messages: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
-        return self._again(lambda one: votes.numbers_of(one, name, queue, messages))
-
-    def known_sessions(
-        self, name: str, after: tuple[str, str] = ("", ""), *, limit: int = 10_000
-    ) -> list[tuple[str, str, int, int]]:
-        """Return the journal's knowledge of all sessions, in the order of their keys: queue, session, highest number, and through which all
-        is over.
-        """
-        return self._again(lambda one: views.known_sessions(one, name, after, limit))
+    through = _call(votes.through_of)
+    done_through = _call(votes.done_of)
+    holders = _call(votes.holders_of)
+    numbers_of = _call(votes.numbers_of)
+    known_sessions = _call(views.known_sessions)
 
     def reserve(
         self, name: str, queue: str, counts: Mapping[str, int], *, lease: float | str = 10.0
@@ -287,19 +268,12 @@ class Journal:
         """Reserve the next numbers of sessions; those that aren't confirmed before the lease ends are void."""
         return self._again(lambda one: votes.reserve(one, name, queue, counts, micros(lease)))
 
-    def confirm(self, name: str, queue: str, kept: Sequence[tuple[Reservation, Numbered]]) -> list[Reservation]:
-        """Confirm reservations, each for its message. A message that has a number in its session isn't given a second one."""
-        return self._again(lambda one: votes.confirm(one, name, queue, kept))
-
-    def fence(self, name: str, region: str, incarnation: int) -> None:
-        """Note the incarnation of a region's box: votes of an earlier one count no more, nor what it has reported."""
-        self._again(lambda one: votes.fence(one, name, region, incarnation))
+    confirm = _call(votes.confirm)
+    fence = _call(votes.fence)
 
     # ---- forgetting
 
-    def others_outbox(self, name: str, region: str) -> int | None:
-        """Return the other region's report of its outbox: to be read before a region looks at its own queues, and given to `report`."""
-        return self._again(lambda one: forgetting.others_outbox(one, name, region))
+    others_outbox = _call(forgetting.others_outbox)
 
     def report(
         self, name: str, region: str, incarnation: int, *, outbox_age: float, queue_age: float, others: int | None
@@ -330,19 +304,9 @@ class Journal:
             self._again(lambda one: forgetting.log_purge(one, name, without, actor=actor, reason=reason, detail=detail))
         return Forgotten(sessions, numbers)
 
-    def over_before(self, name: str) -> dict[str, str]:
-        """For each queue that has one, the key before which all its sessions are over, and forgotten."""
-        return self._again(lambda one: forgetting.over_before(one, name))
-
-    def raise_over(self, name: str, befores: Mapping[str, str]) -> None:
-        """Take over the keys before which all sessions of queues are over, where they are higher: after a restore of the journal."""
-        self._again(lambda one: forgetting.raise_over(one, name, befores))
-
-    def end_before(self, name: str, queue: str, before: str, *, actor: str, reason: str) -> int:
-        """Say that all sessions below a key are over, unless some aren't: the number of those. Only where no box has, or takes,
-        any of their messages.
-        """
-        return self._again(lambda one: forgetting.end_before(one, name, queue, before, actor=actor, reason=reason))
+    over_before = _call(forgetting.over_before)
+    raise_over = _call(forgetting.raise_over)
+    end_before = _call(forgetting.end_before)
 
     def forget_over(self, name: str, queue: str) -> int:
         """Forget the sessions below the key before which all are over; how many they were."""
@@ -353,34 +317,8 @@ class Journal:
 
     # ---- operators
 
-    def act(
-        self,
-        name: str,
-        queue: str,
-        session: str,
-        action: Action,
-        *,
-        actor: str,
-        reason: str,
-        through: int | None = None,
-        missing: bool = False,
-    ) -> ActionResult:
-        """Do something with one session, and write it to the operator log."""
-        return self._again(
-            lambda one: operators.act(
-                one, name, queue, session, action, actor=actor, reason=reason, through=through, missing=missing
-            )
-        )
-
-    def note(
-        self, name: str, queue: str, session: str, action: str, *, actor: str, reason: str, detail: str
-    ) -> None:  # fmt: skip
-        """Write to the operator log what an operator did beside the journal."""
-        self._again(
-            lambda one: operators.write_log(
-                one, name, queue, session, actor=actor, action=action, reason=reason, detail=detail
-            )
-        )
+    act = _call(operators.act)
+    note = _call(operators.write_log)
 
     def recover(self, name: str, known: Mapping[str, Mapping[str, int]], *, actor: str, reason: str) -> Recovery:
         """After a restore of the journal: end all claims, begin a new incarnation, and take over what is known to be over.
@@ -395,9 +333,7 @@ class Journal:
         self.end_recovery(name, recovery, actor=actor, reason=reason)
         return recovery
 
-    def begin_recovery(self, name: str, *, actor: str, reason: str) -> Recovery:
-        """End all claims, and begin a new incarnation: the first step of a recovery."""
-        return self._again(lambda one: operators.begin_recovery(one, name, actor=actor, reason=reason))
+    begin_recovery = _call(operators.begin_recovery)
 
     def raise_known(self, name: str, queue: str, known: Mapping[str, KnownByBox]) -> int:
         """Take over what boxes know of sessions of a queue, in several transactions if they are many."""
@@ -406,9 +342,7 @@ class Journal:
             raised += self._again(partial(operators.raise_known, name=name, queue=queue, known=portion))
         return raised
 
-    def end_recovery(self, name: str, done: Recovery, *, actor: str, reason: str) -> None:
-        """Note what a recovery did: its last step."""
-        self._again(lambda one: operators.end_recovery(one, name, done, actor=actor, reason=reason))
+    end_recovery = _call(operators.end_recovery)
 
     # ---- views
 
@@ -417,20 +351,15 @@ class Journal:
         """List sessions: how far they are, who works on them, and what they wait for."""
         return self._again(lambda one: views.sessions(one, chosen))
 
-    def entries(self, name: str, queue: str, session: str, *, limit: int = 100) -> list[EntryView]:
-        """Return the entries of the newest numbers of a session, the highest first."""
-        return self._again(lambda one: views.entries(one, name, queue, session, limit))
+    entries = _call(views.entries)
 
     @filtered(JournalLogFilter)
     def log(self, chosen: JournalLogFilter) -> list[LogEntry]:
         """List what operators did, newest first: actor, action, reason and result."""
         return self._again(lambda one: views.log(one, chosen))
 
-    def counts(self, name: str) -> SessionCounts:
-        return self._again(lambda one: views.counts(one, name))
-
-    def regions(self, name: str) -> list[RegionView]:
-        return self._again(lambda one: views.regions(one, name))
+    counts = _call(views.counts)
+    regions = _call(views.regions)
 
     def _again(self, work: Callable[[JournalStatements], _Result]) -> _Result:
         return self._connections.again(work)

@@ -68,6 +68,7 @@ def act(
     statements: JournalStatements, name: str, queue: str, session: str, action: Action, *, actor: str, reason: str,
     through: int | None = None, missing: bool = False,
 ) -> ActionResult:  # fmt: skip
+    """Do something with one session, and write it to the operator log."""
     locked = lock(statements, name, queue, [session])
     known = locked.sessions.get(session)
     if known is None:
@@ -137,6 +138,7 @@ def raise_known(statements: JournalStatements, name: str, queue: str, known: Map
 
 
 def end_recovery(statements: JournalStatements, name: str, done: Recovery, *, actor: str, reason: str) -> None:
+    """Note what a recovery did: its last step."""
     detail = f"incarnation {done.incarnation}, sessions raised: {done.raised}, boxes asked: {', '.join(done.asked) or 'none'}"
     write_log(statements, name, None, None, actor=actor, action="recovered", reason=reason, detail=detail)
 
@@ -145,6 +147,7 @@ def write_log(
     statements: JournalStatements, name: str, queue: str | None, session: str | None, *, actor: str, action: str, reason: str,
     detail: str,
 ) -> None:  # fmt: skip
+    """Write to the operator log what an operator did beside the journal."""
     statements.do(
         "write_log", id=str(uuid4()), name=name, queue=queue, session=session, actor=actor, action=action,
         reason=reason, detail=detail,

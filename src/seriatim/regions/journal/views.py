@@ -202,17 +202,17 @@ def sessions(statements: JournalStatements, chosen: SessionFilter) -> list[Sessi
 
 
 def known_sessions(
-    statements: JournalStatements, name: str, after: tuple[str, str], most: int
+    statements: JournalStatements, name: str, after: tuple[str, str] = ("", ""), *, limit: int = 10_000
 ) -> list[tuple[str, str, int, int]]:
     """Return queue, session, highest number and through which number all is over, of the sessions after one, by their keys."""
-    rows = statements.rows("known_sessions", name=name, queue=after[0], session=after[1], most=most)
+    rows = statements.rows("known_sessions", name=name, queue=after[0], session=after[1], most=limit)
     return [(row.queue, row.session, max(row.sent_through, row.done_through), row.done_through) for row in rows]
 
 
-def entries(statements: JournalStatements, name: str, queue: str, session: str, most: int = 100) -> list[EntryView]:
+def entries(statements: JournalStatements, name: str, queue: str, session: str, *, limit: int = 100) -> list[EntryView]:
     """Return the entries of the newest numbers of a session, the highest first."""
     (session_view,) = sessions(statements, SessionFilter(name=name, queue=queue, session=session)) or (None,)
-    rows = statements.rows("list_entries", name=name, queue=queue, session=session, most=most)
+    rows = statements.rows("list_entries", name=name, queue=queue, session=session, most=limit)
     return [
         EntryView(
             row.first_number, row.number, _state_of(row, session_view), row.message_id, row.attempts, _time(row.due_at),
