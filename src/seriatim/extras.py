@@ -58,7 +58,6 @@ def remedy_for(module: str | None) -> str:
 
 
 def installation(extra: str) -> str:
-    """The command that installs an extra."""
     return f'pip install "seriatim[{extra}]"'
 
 

@@ -55,7 +55,6 @@ class DeadlineNetwork(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to a host, by each of its addresses in turn; `timeout` is the deadline."""
         addresses = _addresses(host, port, timeout)
         while True:
             address = addresses.pop(0)
@@ -71,8 +70,6 @@ class DeadlineNetwork(httpcore.NetworkBackend):
 
 
 class _Stream(httpcore.NetworkStream):
-    """A connection of this network layer."""
-
     def __init__(self, stream: httpcore.NetworkStream, silent_s: float | None) -> None:
         self._stream, self._silent_s = stream, silent_s
         self._is_answered = False

@@ -34,8 +34,6 @@ def asked_within(seconds: float) -> Iterator[None]:
 
 
 class RestedConnection(psycopg.Connection[Any]):
-    """A connection that is kept for later."""
-
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         #: When it was used last, by this process's monotonic clock.

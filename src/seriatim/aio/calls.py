@@ -90,7 +90,6 @@ class Calls:
 
 
 def _in_thread(work: Callable[[], None]) -> Future[None]:
-    """Have a function called in a separate thread."""
     future: Future[None] = Future()
 
     def call() -> None:

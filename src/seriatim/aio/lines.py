@@ -146,8 +146,6 @@ class _Line:
 
 
 class WaitingLines(ListeningThread):
-    """All lines of a box."""
-
     def __init__(self, box: MessageBox) -> None:
         super().__init__(lambda: box.more(1))
         self._box = box
@@ -201,7 +199,6 @@ class WaitingLines(ListeningThread):
 
     @property
     def is_ending(self) -> bool:
-        """Whether the waits without end are to end."""
         return self._is_closed or self._box.access.ending.is_set()
 
     def call_all(self) -> None:

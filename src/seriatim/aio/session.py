@@ -278,7 +278,6 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
         dialog: UUID | str | None = None,
         wait: float | str | None = None,
     ) -> AsyncDelivery | None:
-        """As of every session."""
 
         def look(session: Session, wait: float | str | None) -> Delivery | None:
             return session.receive(queue, limit=limit, group=group, dialog=dialog, wait=wait)
@@ -287,7 +286,6 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
         return self._as_ours(await self.waited(look, queue, wait, is_particular=particular))
 
     async def next_group(self, queue: str, *, wait: float | str | None = None) -> UUID | None:
-        """As of every session."""
         return await self.waited(lambda session, wait: session.next_group(queue, wait=wait), queue, wait)
 
     async def waited(

@@ -25,7 +25,6 @@ class Slots:
         self._waiting: deque[Future[None]] = deque()
 
     async def take(self) -> None:
-        """Take a slot, or wait for one."""
         with self._lock:
             if self._free:
                 self._free -= 1

@@ -60,21 +60,17 @@ class Distribution:
 
     @property
     def number(self) -> int:
-        """The number of values."""
         return sum(self.counts)
 
 
 @dataclass(slots=True)
 class Snapshot:
-    """The values of one or more processes at a moment."""
-
     counts: dict[_Key, int] = field(default_factory=dict)
     distributions: dict[_Key, Distribution] = field(default_factory=dict)
     #: When a queue was last looked at for work, on the machine's monotonic clock, seconds.
     looked: dict[str, float] = field(default_factory=dict)
 
     def add(self, other: Snapshot) -> None:
-        """Add the values of another process."""
         for key, count in other.counts.items():
             self.counts[key] = self.counts.get(key, 0) + count
         for key, distribution in other.distributions.items():
@@ -85,7 +81,6 @@ class Snapshot:
             self.looked[queue] = max(self.looked.get(queue, 0.0), moment)
 
     def as_object(self) -> dict[str, Any]:
-        """An object that can be written as JSON."""
         return {
             "counts": [[*key, count] for key, count in self.counts.items()],
             "distributions": [
@@ -96,7 +91,6 @@ class Snapshot:
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Self:
-        """From such an object."""
         return cls(
             {(measure, queue, kind): count for measure, queue, kind, count in content["counts"]},
             {
@@ -115,7 +109,6 @@ class Measures:
         self._now = Snapshot()
 
     def count(self, measure: Measure, queue: str, kind: str = "", by: int = 1) -> None:
-        """Add to a count."""
         if by:
             key = (measure.value, queue, kind)
             with self._lock:
@@ -138,16 +131,13 @@ class Measures:
             distribution.total += sum(measured)
 
     def looked(self, queue: str) -> None:
-        """A queue was looked at for work, and the box answered."""
         self._now.looked[queue] = time.monotonic()
 
     def set_aside(self, queue: str, dispositions: Sequence[str]) -> None:
-        """Messages were set aside; their dispositions."""
         for disposition in set(dispositions):
             self.count(Measure.SET_ASIDE, queue, disposition, dispositions.count(disposition))
 
     def snapshot(self) -> Snapshot:
-        """A copy of the present values."""
         snapshot = Snapshot()
         with self._lock:
             snapshot.add(self._now)

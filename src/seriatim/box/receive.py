@@ -66,8 +66,6 @@ class _Look:
 
 
 class Receiver:
-    """One call of `Session.receive`."""
-
     def __init__(
         self,
         transaction: Transaction,
@@ -173,7 +171,6 @@ class Receiver:
         return self._next_unordered(at.queue)
 
     def _hand_out(self, at: _Look) -> Delivery | _Then:
-        """Hand out what was released before."""
         delivery, at.queue = self._released(at.queue)
         return _Then.ON if delivery is None else delivery
 
@@ -383,7 +380,6 @@ class Receiver:
         return self._group is not None and not queue.has_groups
 
     def _see(self, version: int) -> BoxQueue:
-        """The queue in that version of the definitions."""
         if version != self._definitions.version:
             self._read()
         return self._queue()

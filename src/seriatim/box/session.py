@@ -158,7 +158,6 @@ class Session(PublishVerbs, DialogVerbs):
 
     @property
     def _delivery(self) -> Delivery | None:
-        """The last delivery of this session."""
         held = self._held
         return held if held is not None and held.holder is self else None
 
@@ -589,7 +588,6 @@ class Sessions:
 
 
 def _check_limit(limit: object) -> None:
-    """Check the `limit` of a delivery."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_MESSAGES:
         raise UsageError(f"cannot receive {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST_MESSAGES}")
 

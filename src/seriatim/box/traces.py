@@ -35,8 +35,6 @@ class TurnTrace(Protocol):
 
 
 class Tracing(Protocol):
-    """The maker of traces."""
-
     def published(self, queue: str | None = None) -> Mapping[str, str]:
         """The properties that messages get which are published now; empty: nothing is traced."""
 
@@ -59,7 +57,6 @@ class Untraced:
         """Does nothing."""
 
     def process(self, messages: Iterable[Received]) -> AbstractContextManager[object]:
-        """Does nothing."""
         return _NOTHING
 
     def settles(self) -> None:
@@ -71,15 +68,12 @@ _UNTRACED = Untraced()
 
 
 class _Traces:
-    """The tracing of this process, if it has one."""
-
     __slots__ = ("tracing",)
 
     def __init__(self) -> None:
         self.tracing: Tracing | None = None
 
     def turn(self, queue: str) -> TurnTrace:
-        """The trace of a turn of a queue."""
         return _UNTRACED if self.tracing is None else self.tracing.turn(queue)
 
 

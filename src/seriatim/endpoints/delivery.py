@@ -37,7 +37,6 @@ class Transaction(Protocol):
 
 
 def in_hand(tx: Transaction) -> Delivered:
-    """The delivery in hand."""
     delivery = tx.delivery
     if delivery is None:
         raise UsageError(

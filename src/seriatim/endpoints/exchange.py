@@ -70,7 +70,6 @@ class Exchange:
         )
 
     def post(self, headers: Mapping[str, str], body: bytes) -> HttpResponse:
-        """Post a message, and return the answer."""
         names = {name.lower() for name in headers}
         sent = {**{name: value for name, value in self._own.items() if name.lower() not in names}, **headers}
         moment = time.monotonic() + self._deadline_s
@@ -90,7 +89,6 @@ class Exchange:
             raise Broken(type(error).__name__) from None
 
     def close(self) -> None:
-        """Close its connections."""
         self._pool.close()
 
 

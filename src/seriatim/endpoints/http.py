@@ -122,7 +122,6 @@ class HttpPort:
         )
 
     def close(self) -> None:
-        """Close its connections."""
         with self._lock:
             exchange, self._exchange = self._exchange, None
         if exchange is not None:
@@ -249,7 +248,6 @@ def _header(value: Property) -> str:
 
 
 def _in_a_line(body: bytes) -> str:
-    """Return the beginning of an answer, in one line."""
     return " ".join(body[: 4 * _SHOWN].decode(errors="replace").split())[:_SHOWN]
 
 

@@ -24,7 +24,6 @@ class QueuePort:
         self._ordinal = None if ordinal is None else checked_name(ordinal, "a property (ordinal)")
 
     def __call__(self, received: Received | Delivered, tx: Transaction) -> list[Message]:
-        """The messages to publish."""
         return [self._onward(message) for message in given_messages(received)]
 
     def _onward(self, message: Received) -> Message:

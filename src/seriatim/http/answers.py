@@ -20,8 +20,6 @@ _PATIENCE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer."""
-
     status: int
     #: Or its pieces, of `size` bytes together.
     content: bytes | AsyncIterator[bytes] = b""
@@ -31,12 +29,10 @@ class Answer:
 
 
 def json_answer(status: int, value: Any, headers: Mapping[str, str] | None = None) -> Answer:
-    """An answer of JSON."""
     return Answer(status, as_json(value).encode(errors="replace"), headers=headers or {})
 
 
 def as_json(value: object) -> str:
-    """A value as JSON, in one line."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -48,7 +44,6 @@ class Room:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     async def take(self, size: int) -> None:
-        """Take room, or wait for it."""
         if not self._waiting and size <= self._free:
             self._free -= size
             return
@@ -74,7 +69,6 @@ class Room:
         self.give_back(size)
 
     def give_back(self, size: int) -> None:
-        """Give room back."""
         self._free += size
         self._hand_on()
 

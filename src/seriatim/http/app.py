@@ -64,15 +64,12 @@ def create_app(
 
 
 class _Face:
-    """What answers requests."""
-
     def __init__(self, box: AsyncMessageBox, prefix: str, regions: Regions | None, in_memory: int) -> None:
         self.callers = Callers(box)
         self._room, self._looks = Room(in_memory), asyncio.Semaphore(box.connections)
         self._prefix, self._regions = prefix, regions
 
     async def answer(self, scope: Any, receive: Receive, send: Send) -> None:
-        """Answer a request: the application."""
         async with AsyncExitStack() as around:
             try:
                 found = await self._answered(scope, receive, around)

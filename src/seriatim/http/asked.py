@@ -20,8 +20,6 @@ T = TypeVar("T")
 
 
 class Asked:
-    """A request."""
-
     def __init__(
         self,
         scope: Any,
@@ -45,7 +43,6 @@ class Asked:
         self.has_left: Callable[[], bool] = visitor.has_left if visitor is not None else lambda: False
 
     def header(self, name: str) -> str | None:
-        """The value of a header; several are one list."""
         found = [value for one, value in self.headers_sent if one.lower() == name.encode()]
         if not found:
             return None
@@ -106,6 +103,5 @@ class Asked:
             pass
 
     def address(self, *parts: str, **query: str) -> str:
-        """An address of this server."""
         path = "/".join(["", *(quote(one, safe="") for one in parts)])
         return f"{self._prefix}{path}{'?' if query else ''}{urlencode(query)}"

@@ -50,8 +50,6 @@ class Caller:
 
 
 class Callers:
-    """The callers of a process."""
-
     def __init__(self, box: AsyncMessageBox) -> None:
         self._box = box
         self._known: dict[str, tuple[KnownToken, float]] = {}
@@ -61,7 +59,6 @@ class Callers:
         self._trying, self._strangers = asyncio.Semaphore(1), 0
 
     async def of(self, authorization: str | None) -> Caller:
-        """Return the caller with a header ``Authorization``."""
         kind, _, secret = (authorization or "").partition(" ")
         secret = secret.strip()
         if kind.lower() != "bearer" or not secret or len(secret) > _LONGEST or not secret.isascii():
@@ -83,7 +80,6 @@ class Callers:
             done.exception()
 
     async def _looked(self, secret: str) -> Caller:
-        """Look at a token now."""
         token = await (self._box.run(_found, secret) if secret in self._known else self._tried(secret))
         if token is None:
             self._known.pop(secret, None)
@@ -115,7 +111,6 @@ class Callers:
         return Caller(token, secret, box)
 
     async def close(self) -> None:
-        """Close the boxes of all roles."""
         for box in self._boxes.values():
             await box.close()
 

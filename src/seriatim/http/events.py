@@ -50,7 +50,6 @@ class Event:
 
     @property
     def source(self) -> str:
-        """Whose event it is: ids are unique in a source."""
         return str(self.attributes["source"])
 
     def message(self, declared: Mapping[str, Collection[str]]) -> Message:
@@ -85,7 +84,6 @@ def media_type(text: str) -> str:
 
 
 def is_binary(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether headers have attributes of an event."""
     return any(name.lower().startswith(_PREFIX) for name, _ in headers)
 
 
@@ -119,7 +117,6 @@ def _decoded(name: str, raw: bytes) -> str:
 
 
 def structured_event(text: str) -> Event:
-    """An event in JSON."""
     return json_event(members(text))
 
 

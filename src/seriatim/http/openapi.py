@@ -18,12 +18,10 @@ _KINDS: Mapping[str, tuple[str, ...]] = {"Event": (EVENT_TYPE,), "TakenOrReply":
 
 @cache
 def document() -> bytes:
-    """The document as JSON."""
     return (json.dumps(openapi(), ensure_ascii=False, indent=2) + "\n").encode()
 
 
 def openapi() -> dict[str, Any]:
-    """The document."""
     paths: dict[str, dict[str, Any]] = {}
     for one in OPERATIONS:
         paths.setdefault(one.path, {})[one.method.lower()] = _operation(one)

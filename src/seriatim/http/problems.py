@@ -38,15 +38,9 @@ _STATUSES: tuple[tuple[type[SeriatimError], int], ...] = (
 
 
 class Problem(Exception):
-    """A request that is answered by an error.
-
-    Args:
-        status: the status of HTTP.
-        detail: what is wrong.
-        remedy: what to do about it.
-        code: the stable code of the error, as in the reference of errors.
-        headers: further headers of the answer.
-        more: further members of the answer.
+    """A request that is answered by an error. `status`: the status of HTTP. `detail`: what is wrong. `remedy`: what to do about it. `code`:
+    the stable code of the error, as in the reference of errors. `headers`: further headers of the answer. `more`: further members of the
+    answer.
     """
 
     def __init__(
@@ -64,7 +58,6 @@ class Problem(Exception):
         self.headers = dict(headers or {})
 
     def content(self) -> bytes:
-        """The problem as JSON."""
         found = {
             "type": f"urn:seriatim:error:{self.code}",
             "title": HTTPStatus(self.status).phrase,

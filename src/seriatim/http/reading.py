@@ -40,14 +40,11 @@ _TRUE, _FALSE = ("true", "1"), ("false", "0")
 
 
 class Member(NamedTuple):
-    """A member of a JSON object: its value, and the value as it was written."""
-
     value: Any
     text: str
 
 
 def as_text(body: bytes | bytearray, what: str = "the body") -> str:
-    """A text in UTF-8."""
     try:
         return bytes(body).decode()
     except UnicodeDecodeError as error:
@@ -83,7 +80,6 @@ _FAULTS = (ValueError, ArithmeticError, RecursionError)
 
 
 def json_of(text: str) -> Any:
-    """The value of a JSON text."""
     try:
         return _DECODER.decode(text)
     except _FAULTS as error:
@@ -99,7 +95,6 @@ def members(text: str) -> dict[str, Member]:
 
 
 def items(text: str) -> list[str]:
-    """The texts of the items of a JSON array."""
     try:
         return [text[begin:end] for begin, end in _items(text, _past(text, 0, "["), "]")]
     except _FAULTS as error:
@@ -152,7 +147,6 @@ def _skip(text: str, at: int) -> int:
 
 
 def _past(text: str, at: int, mark: str) -> int:
-    """The place of what follows a mark."""
     at = _skip(text, at)
     if text[at : at + 1] != mark:
         raise json.JSONDecodeError(f"{mark} is missing", text, at)
@@ -184,7 +178,6 @@ def _local(schema: Any) -> Any:
 
 
 def checked(schema: str, found: Any) -> Any:
-    """A value that fits a declared schema."""
     try:
         error = next(_validator(schema).iter_errors(found), None)
     except RecursionError:
@@ -260,7 +253,6 @@ def _seconds(name: str, text: str) -> float:
 
 
 def moment_of(name: str, text: str) -> datetime:
-    """A time of RFC 3339."""
     with suppress(ValueError):
         if _MOMENT.fullmatch(text):
             return datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text).upper())

@@ -192,7 +192,6 @@ def wake(control: Path, former_buckets: int = 0) -> int:
 
 
 def was_commanded(progress: Mapping[str, Any], number: int) -> bool:
-    """Return whether the query had read a command when it reported its progress."""
     offset = control_offset(progress)
     return offset is not None and bool(offset["log"] >= number)
 

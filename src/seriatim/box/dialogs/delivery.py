@@ -75,5 +75,4 @@ def _violation(message: Received, definitions: Definitions) -> str | None:
 
 
 def why_failed(sequence: int | None, kind: str, violation: str) -> str:
-    """The text of the error that ends a failed dialog."""
     return f"the message {sequence} isn't a {kind!r}: {violation}"

@@ -27,8 +27,6 @@ _LONGEST_US = 10_000 * 86_400 * 10**6
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A kept message of a dialog."""
-
     #: Whether this side sent it; False: this side received it.
     sent: bool
     #: Its number in its direction; None for an ``Error`` or a ``Timer``.
@@ -42,8 +40,6 @@ class Kept:
 
 
 class Dialogs:
-    """The verbs of dialogs in one transaction."""
-
     def __init__(self, transaction: Transaction, ended: set[UUID] | None = None) -> None:
         self._transaction = transaction
         #: The set of the sides that end; None: it isn't needed.

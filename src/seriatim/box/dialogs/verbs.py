@@ -19,8 +19,6 @@ __all__ = ["DialogVerbs"]
 
 
 class DialogVerbs(ABC):
-    """The methods of a session for dialogs."""
-
     _place: str
     #: The sides that this session ended while it had some of their messages in hand.
     _ended_dialogs: set[UUID]

@@ -181,15 +181,12 @@ class Instance:
 
 
 class Instances:
-    """The instances of one queue, in the transaction."""
-
     def __init__(self, transaction: Transaction, queue: str, definitions: Definitions) -> None:
         self._transaction = transaction
         self._queue = definitions.queue(queue)
         self._definitions = definitions
 
     def find(self, delivery: Delivery) -> tuple[Instance | None, bool]:
-        """Find the instance for the one message of a delivery, or start it."""
         (message,) = delivery.messages
         group = str(delivery.group)
         parameters = {"of_queue": self._queue.queue_id, "of_group": group}
@@ -240,6 +237,5 @@ class Instances:
         )
 
     def _own_group(self, message: Received) -> str | None:
-        """The message's own group key."""
         name = str(self._queue.declared.group.by)
         return key_of(message.context.get(name), router_of(self._definitions).properties[name])

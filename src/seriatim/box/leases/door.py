@@ -62,8 +62,6 @@ class Wanted:
 
 
 class Door:
-    """Hands out leases to one principal."""
-
     def __init__(self, access: Access, principal: Principal | None) -> None:
         self._access = access
         self._calls = LeaseCalls(access, principal)
@@ -92,9 +90,8 @@ class Door:
         return self._calls.principal, wanted.queue, wanted.attempt_id
 
     def look(self, session: Session, wanted: Wanted, wait: float | str | None = None) -> TakenLease | None:
-        """Hand out the next run in a session that has done nothing yet; its commit makes the lease. None: there is none.
-
-        With an id of an attempt that was made before, the lease of that attempt. `Superseded`: a later call has that id.
+        """Hand out the next run in a session that has done nothing yet; its commit makes the lease. None: there is none. With an id of an
+        attempt that was made before, the lease of that attempt. `Superseded`: a later call has that id.
         """
         if wanted.attempt_id is not None:
             place = self._place(wanted)

@@ -42,7 +42,6 @@ _FIELDS = tuple(each.name for each in fields(Received))
 
 
 def leased_message(message: Received, position: int) -> LeasedMessage:
-    """The message at a position of a delivery."""
     return LeasedMessage(position=position, **{name: getattr(message, name) for name in _FIELDS})
 
 

@@ -29,7 +29,6 @@ class AnswerSet:
 
     @classmethod
     def read(cls, frame: Frame) -> AnswerSet:
-        """The answers of a frame."""
         check(frame.kind == FrameKind.ANSWERS, "a frame that should be answers is something else")
         check(not frame.most_bytes, "answers ask for bytes")
         (lost, answers, highest), heap = frame.tables(layout.RANGE, layout.ANSWER, layout.HIGHEST)
@@ -62,7 +61,6 @@ class FrameRefusal:
 
     @classmethod
     def read(cls, frame: Frame) -> FrameRefusal:
-        """The refusal of a frame."""
         check(frame.kind == FrameKind.REFUSAL, "a frame that should be a refusal is something else")
         check(not any(frame.counts) and not frame.most_bytes, "a refusal has records")
         check(len(frame.content) <= layout.LONGEST_TEXT, "a reason is longer than 1,000 bytes")

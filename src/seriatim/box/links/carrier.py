@@ -99,7 +99,6 @@ class Carrier:
         return self._call("link_trace", question)
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
     def __enter__(self) -> Self:

@@ -47,7 +47,6 @@ class Frame:
 
     @classmethod
     def read(cls, data: bytes) -> Frame:
-        """Read a frame."""
         check(len(data) >= 4, f"{len(data)} bytes are no frame")
         version, _, lowest, highest = data[:4]
         if not layout.VERSIONS[0] <= version <= layout.VERSIONS[1]:
@@ -108,7 +107,6 @@ def distinct(rows: Rows, *names: str) -> bool:
 
 
 def is_text(piece: memoryview, noun: str) -> str:
-    """A piece of the heap as text."""
     try:
         return str(piece, "utf-8")
     except UnicodeDecodeError as error:

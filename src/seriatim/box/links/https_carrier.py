@@ -72,7 +72,6 @@ class HttpsCarrier:
         return self._call(TRACE, question)
 
     def close(self) -> None:
-        """Close the connection."""
         self._pool.close()
 
     def _connections(self) -> httpcore.ConnectionPool:

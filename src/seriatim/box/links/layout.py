@@ -64,8 +64,6 @@ LARGEST_NUMBER = 2**53 - 1
 
 
 class FrameKind(IntEnum):
-    """The kind of a frame."""
-
     BATCH = 1
     ANSWERS = 2
     FETCH = 3

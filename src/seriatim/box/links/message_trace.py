@@ -22,7 +22,6 @@ class MessageSteps:
 
     @property
     def told(self) -> object:
-        """The object."""
         try:
             return json.loads(self.content)
         except (ValueError, RecursionError) as error:
@@ -32,7 +31,6 @@ class MessageSteps:
 
     @classmethod
     def read(cls, frame: Frame) -> MessageSteps:
-        """The steps of a frame."""
         check(frame.kind == FrameKind.STEPS, "a frame that should be a trace is something else")
         check(not any(frame.counts) and not frame.most_bytes, "a trace has records")
         check(len(frame.content) <= layout.LARGEST_STEPS, "a trace is larger than 1 MiB")

@@ -67,7 +67,6 @@ class Roads:
         self._failed: dict[Link, tuple[int, float]] = {}
 
     def to(self, link: Link) -> Carrier | HttpsCarrier:
-        """The connection of a link."""
         if (carrier := self._carriers.get(link)) is None:
             for other in [carrier for carrier in self._carriers if carrier.name == link.name]:
                 self.drop(other)  # it was defined anew
@@ -91,12 +90,10 @@ class Roads:
             self._failed[link] = (times + 1, time.monotonic() + min(2.0**times, _LONGEST_REST_S))
 
     def drop(self, link: Link) -> None:
-        """Close the connection of a link."""
         if (carrier := self._carriers.pop(link, None)) is not None:
             carrier.close()
 
     def close(self) -> None:
-        """Close all."""
         for link in list(self._carriers):
             self.drop(link)
 

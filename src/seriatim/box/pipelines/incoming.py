@@ -54,7 +54,6 @@ class Incoming:
 
     @property
     def ordered(self) -> bool:
-        """Whether rows have their groups."""
         return self.group is not None
 
 
@@ -163,7 +162,6 @@ def _message(
 
 
 def _whole(row: _IncomingRow, incoming: Incoming) -> Message:
-    """The message of a valid row."""
     message = Message(
         type=row.type or incoming.type or "",
         body=row.body or b"",
@@ -236,7 +234,6 @@ def _usable(parts: Sequence[Mapping[str, Any] | None]) -> tuple[list[Part], list
 
 
 def _names(number: int) -> Iterator[str]:
-    """Generate names for parts."""
     return (f"part {number}{'+' * more}" for more in count())
 
 

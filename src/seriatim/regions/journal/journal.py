@@ -37,7 +37,8 @@ from seriatim.regions.journal.views import JournalLogFilter, LogEntry, SessionFi
 
 __all__ = ["Journal", "JournalTransaction"]
 
-_Given, _Result = ParamSpec("_Given"), TypeVar("_Result")
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
 #: The most sessions that are raised in one transaction of a recovery.
 _RAISED = 1_000
 _MODES = {"session": MOST_CLAIMED, "message": 1}

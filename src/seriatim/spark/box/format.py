@@ -60,8 +60,6 @@ _SPARKS = frozenset({"checkpointlocation", "path"})
 
 @dataclass(frozen=True, slots=True)
 class BoxOptions:
-    """The options of a frame."""
-
     #: The box; None: the value of ``SERIATIM_DSN``, or the embedded PostgreSQL.
     dsn: str | None = None
     schema: str | None = None
@@ -139,7 +137,6 @@ class BoxOptions:
 
     @staticmethod
     def refuse(options: Mapping[str, str], others: Collection[str], what: str) -> None:
-        """Refuse options that have no meaning here."""
         folded = {name.lower(): name for name in others}
         for name in options:
             if (wrong := folded.get(name.lower())) is not None:
@@ -147,7 +144,6 @@ class BoxOptions:
 
     @property
     def reads_queue(self) -> bool:
-        """Whether a queue is read, and not the spool."""
         return self.queue is not None or self.service is not None
 
     def check_dialogs(self) -> None:
@@ -188,7 +184,6 @@ class BoxFormat(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name for ``format(…)``."""
         return "seriatim"
 
     def schema(self) -> StructType:

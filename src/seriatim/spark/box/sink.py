@@ -187,8 +187,6 @@ class BoxStreamWriter(DataSourceStreamArrowWriter):
 
 
 class BoxWriter(DataSourceArrowWriter):
-    """Write a frame, as one batch."""
-
     def __init__(self, open_staging: Callable[[], Staging], writer: str, batch: int) -> None:
         self._open = open_staging
         self._writer = writer
@@ -199,7 +197,6 @@ class BoxWriter(DataSourceArrowWriter):
         return _stage(self._open, self._writer, self._batch, iterator, _context())
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Publish the frame."""
         if parts := _parts(messages):
             _end(self._open, lambda staging: staging.merge(self._writer, self._batch, parts))
 

@@ -113,8 +113,6 @@ def _type(kind: str) -> T.DataType:
 
 @dataclass(frozen=True, slots=True)
 class _MessageRange(InputPartition):
-    """A range of batches, and of their messages."""
-
     after: int
     through: int
     part: tuple[Any, Any]

@@ -78,7 +78,6 @@ class Calling:
         return replace(self, batch=batch, apart=again or task.attemptNumber() > 0)
 
     def of(self, function: str, place: str | None) -> Calling:
-        """The same, for a function."""
         return replace(self, function=function, place=place or "")
 
     def call(self, messages: int, first: str, work: Callable[[], _T]) -> _T | Ended:

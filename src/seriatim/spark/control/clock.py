@@ -76,7 +76,6 @@ def _values(observed: Row | Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _offset(source: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The offset at the end of a batch, if the source is a control source."""
     offset = versions.offset(source["endOffset"])
     return offset if isinstance(offset, dict) and set(offset) == set(FIRST_OFFSET) else None
 
@@ -90,7 +89,6 @@ class _Clock:
         self._runs: defaultdict[str, dict[str, Controlled]] = defaultdict(dict)
 
     def add(self, of: Controlled) -> None:
-        """Know an operator."""
         self._of[_METRICS + of.id] = of
 
     def take_in(self, progress: Mapping[str, Any]) -> list[tuple[Controlled, str, Due]]:

@@ -28,8 +28,6 @@ _LONGEST_ACTOR, _LONGEST_REASON, _LONGEST_ID = 256, 4096, 128
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command."""
-
     verb: str
     queue: str | None
     key: str | None
@@ -52,12 +50,10 @@ class Command:
             raise UsageError(f"{shown(self.key)} is not a group's key", remedy="text of 1 to 1,024 bytes, without NUL")
 
     def entry(self) -> dict[str, Any]:
-        """Its entry in the control log."""
         return {"kind": COMMAND, **asdict(self)}
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> Command:
-        """Read an entry."""
         return cls(**{name: entry[name] for name in cls.__slots__})
 
 
@@ -70,8 +66,6 @@ def _checked(text: object, what: str, longest: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What became of a command."""
-
     id: str
     verb: str
     queue: str | None
@@ -100,7 +94,6 @@ class CommandResult:
 
     @classmethod
     def to(cls, command: Command, result: str, **told: Any) -> CommandResult:
-        """The answer to a command."""
         return cls(
             command.id, command.verb, command.queue, command.key, result, command.dry_run, command.actor,
             command.reason, command.at, arguments=dict(command.arguments), **told,
@@ -113,5 +106,4 @@ class CommandResult:
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> CommandResult:
-        """Read one."""
         return cls(**{name: value for name, value in found.items() if name in cls.__slots__})

@@ -33,7 +33,6 @@ _BITS = (1 << 64) - 1
 
 
 def width(buckets: int) -> int:
-    """The number of buckets in a slot."""
     return -(-buckets // MOST_SLOTS)
 
 
@@ -54,7 +53,6 @@ def bit_at(place: int) -> int:
 
 
 def buckets_of(slots: Sequence[int], buckets: int) -> list[int]:
-    """The ids of the buckets in some slots."""
     ids, wide = bucket_ids(buckets), width(buckets)
     return [bucket for slot in slots for bucket in ids[slot * wide : (slot + 1) * wide]]
 
@@ -101,11 +99,9 @@ class Due:
         return cls(-1, (FOREVER,) * -(-buckets // width(buckets)))
 
     def slots_until(self, now: int) -> list[int]:
-        """The slots in which something is due at a time."""
         return [slot for slot, moment in enumerate(self.moments) if moment <= now]
 
     def to_json(self) -> str:
-        """The content of the file."""
         return json.dumps({"at": self.at, "moments": self.moments})
 
     @classmethod
@@ -115,7 +111,6 @@ class Due:
         return cls(content["at"], tuple(content["moments"]))
 
     def write(self, file: Path) -> None:
-        """Replace the file as a whole."""
         hidden = file.with_name(f".{file.name}")
         hidden.write_text(self.to_json(), encoding="utf-8")
         hidden.replace(file)

@@ -34,8 +34,6 @@ _RESTORE = "restore the checkpoint from a backup"
 
 
 class ControlLog:
-    """The log in a folder."""
-
     def __init__(self, folder: Path, owner: str = "") -> None:
         self._folder = folder
         #: The id of the checkpoint to which it belongs; "": unknown, and not compared.
@@ -148,5 +146,4 @@ class ControlLog:
 
 
 def hash_of(lines: Iterable[str]) -> str:
-    """The hash of lines of a log."""
     return blake2b("\n".join(lines).encode(), digest_size=16).hexdigest()

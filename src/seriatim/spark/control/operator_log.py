@@ -59,7 +59,6 @@ class OperatorLog:
         self._together = -1
 
     def keep(self, batch: int, entries: Sequence[Mapping[str, Any]]) -> None:
-        """Write the entries of a batch, in place of those that it had."""
         if self._singles is None:
             files = self._files()
             self._singles = [item.first for item in files if item.first == item.last]
@@ -112,7 +111,6 @@ class OperatorLog:
                 return
 
     def answers(self, *, after: int = -1, newest_first: bool = False) -> Iterator[CommandResult]:
-        """The answers to commands."""
         for entry in self.entries(after=after, newest_first=newest_first, kind=ANSWER):
             yield CommandResult.of(entry)
 
@@ -121,7 +119,6 @@ class OperatorLog:
         return max((file.last for file in self._files()), default=-1)
 
     def check(self) -> None:
-        """Check that nothing is missing, and that all of it is of this log."""
         for file in self._whole():
             self._read(file)
 

@@ -30,7 +30,6 @@ class Pace:
     since: float = 0.0
 
     def after(self, ended: float, received: int, released: int, behind: int | None) -> Pace:
-        """The pace after one more batch."""
         kept = [batch for batch in self.batches if batch[0] > ended - WINDOW_S]
         if kept and ended - kept[-1][0] < _APART_S:
             at, before, left = kept.pop()

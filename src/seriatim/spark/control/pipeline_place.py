@@ -26,8 +26,6 @@ _Read = TypeVar("_Read")
 
 @dataclass(frozen=True, slots=True)
 class PipelinePlace:
-    """A checkpoint."""
-
     name: str
     root: Path
     id: str
@@ -35,7 +33,6 @@ class PipelinePlace:
 
     @classmethod
     def of(cls, root: Path, name: str | None = None) -> PipelinePlace:
-        """The checkpoint in a folder."""
         file = root / "pipeline.json"
         try:
             content = json.loads(file.read_bytes())
@@ -56,16 +53,13 @@ class PipelinePlace:
 
     @property
     def control(self) -> ControlLog:
-        """Its control log."""
         return ControlLog(self.root / "control", self.id)
 
     @property
     def operator_log(self) -> OperatorLog:
-        """Its operator log."""
         return OperatorLog(self.root / "operator-log", self.id)
 
     def is_running(self) -> bool:
-        """Whether a run has the checkpoint."""
         try:
             lock = os.open(self.root / "lock", os.O_RDONLY)
         except FileNotFoundError:
@@ -105,7 +99,6 @@ class PipelinePlace:
 
 
 def check_layout(layout: object, root: Path, *, is_cut_by_key: bool = True) -> None:
-    """Check that a checkpoint has the present layout."""
     if layout == LAYOUT and is_cut_by_key:
         return
     problem = f"the checkpoint has layout {layout}, this version of seriatim reads {LAYOUT}"

@@ -50,8 +50,6 @@ TICK = "tick"
 
 @dataclass(frozen=True, slots=True)
 class Controlled:
-    """The operator that a control source belongs to."""
-
     id: str
     buckets: int
     #: Whether it is woken when something is due.
@@ -62,14 +60,12 @@ class Controlled:
     folder: Path | None = None
 
     def options(self) -> dict[str, str]:
-        """The options of the source."""
         options = {"id": self.id, "buckets": str(self.buckets), "ticks": str(self.ticks)}
         folders = {"log": self.log, "folder": self.folder}
         return options | {name: str(path.absolute()) for name, path in folders.items() if path is not None}
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Controlled:
-        """Read the options of a source."""
         paths = {name: Path(options[name]) if name in options else None for name in ("log", "folder")}
         return cls(options["id"], int(options["buckets"]), options["ticks"] == "True", paths["log"], paths["folder"])
 
@@ -85,15 +81,11 @@ class Controlled:
 
 
 class ControlFormat(DataSource):
-    """The format of the control source."""
-
     @classmethod
     def name(cls) -> str:
-        """The name for ``format(…)``."""
         return FORMAT
 
     def schema(self) -> str:
-        """The columns of a row."""
         return CONTROL_SCHEMA
 
     def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:  # noqa: N802 -- Spark's name
@@ -189,7 +181,6 @@ class _ControlReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"at": time.time_ns() // 1_000_000, "by": self._by, "log": log, "ticks": f"{bits:x}"}
 
     def _slots(self, start: dict[str, Any]) -> list[int]:
-        """The slots to wake now."""
         if not self._controlled.ticks:
             return []
         if start["by"] != self._by:
@@ -223,8 +214,6 @@ class _ControlReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
 
 @dataclass(frozen=True, slots=True)
 class _Batch(InputPartition):
-    """The content of a batch."""
-
     start: dict[str, Any]
     end: dict[str, Any]
 
@@ -254,7 +243,6 @@ class _UntoldReader(DataSourceStreamReader):
         return [_Batch(start, end)] if start != end else []
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        """The rows of a batch."""
         return (
             self._reader.readBetweenOffsets(partition.start, partition.end)
             if isinstance(partition, _Batch)

@@ -54,7 +54,6 @@ def set_aside_waiting(
 
 
 def _rows(session: SparkSession, batch: Path, kind: str, kept: Kept, name: str) -> DataFrame:
-    """The rows of a waiting batch."""
     files = [str(file) for file in sorted(batch.glob("part-*"))]
     match kind:
         case "parquet":

@@ -16,8 +16,6 @@ _LOOK_S = 0.1
 
 
 class Carriers:
-    """The threads."""
-
     def __init__(self, most: int) -> None:
         self._room = threading.BoundedSemaphore(most)
         self._carried: dict[str, Future[None]] = {}

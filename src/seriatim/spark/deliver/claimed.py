@@ -80,12 +80,10 @@ class _Groups:
         return index
 
     def new(self, rows: pa.Table) -> Bools:
-        """Return the rows that are still to be delivered."""
         return undelivered(self.places(rows), _number_of(rows), self.through)
 
     @property
     def is_over(self) -> bool:
-        """Whether no row is."""
         return not undelivered(np.arange(len(self.highest)), self.highest, self.through).any()
 
     def raised(self) -> dict[str, int]:
@@ -95,8 +93,6 @@ class _Groups:
 
 
 class Claimed:
-    """The target."""
-
     def __init__(self, destination: str, lease: DeliveryLease, sink: Target | None = None) -> None:
         self._destination = destination
         self._lease = lease
@@ -105,7 +101,6 @@ class Claimed:
 
     @property
     def look_s(self) -> float:
-        """See `DeliveryLease`."""
         return self._lease.look_s
 
     def claim(self) -> None:

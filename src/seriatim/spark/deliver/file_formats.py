@@ -29,7 +29,6 @@ _ROW_GROUP_ROWS = 200_000
 
 
 def check_options(destination: str, kind: str, options: Mapping[str, str]) -> None:
-    """Check the options of one of `FORMATS`."""
     where, known = f"destination {destination}", _OPTIONS[kind]
     for name, value in options.items():
         if name not in known:
@@ -53,7 +52,6 @@ class Writer(Protocol):
 
 
 def open_writer(kind: str, file: Any, schema: pa.Schema, options: Mapping[str, str]) -> Writer:
-    """A writer of one of `FORMATS`."""
     match kind:
         case "csv":
             return _Csv(file, schema, options)

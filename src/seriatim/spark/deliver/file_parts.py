@@ -73,7 +73,6 @@ class Outlet:
 
     @property
     def suffix(self) -> str:
-        """The suffix of the names of its files."""
         return f".{self.format}{'.gz' if self.is_zipped else ''}"
 
     @property
@@ -97,8 +96,6 @@ def _picked(rows: pa.Table, name: str, column: str) -> pa.ChunkedArray | pa.Arra
 
 
 class _OpenFile:
-    """A file that is being written."""
-
     def __init__(self, outlet: Outlet, staged: str, schema: pa.Schema) -> None:
         self._path = Path(outlet.staging, staged)
         Path(outlet.staging).mkdir(exist_ok=True)
@@ -114,7 +111,6 @@ class _OpenFile:
         self._writer.write(rows)
 
     def close(self) -> None:
-        """Finish the file, on disk."""
         self._writer.close()
         if self._file is not self._plain:
             self._file.close()
@@ -148,7 +144,6 @@ class _TaskFiles:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has an open file."""
         return self._file is not None
 
     def add(self, rows: pa.Table) -> None:
@@ -182,7 +177,6 @@ class _TaskFiles:
         self._file = None
 
     def give_up(self) -> None:
-        """Discard everything."""
         self._waiting.clear()
         if self._file is not None:
             self._file.give_up()
@@ -202,8 +196,6 @@ class _TaskFiles:
 
 
 class _Desk:
-    """All parts of one task."""
-
     def __init__(self, outlets: Mapping[int, Outlet], partition: int, attempt: int) -> None:
         self._outlets = outlets
         self._partition = partition
@@ -212,7 +204,6 @@ class _Desk:
         self.parts: dict[int, _TaskFiles] = {}
 
     def take(self, table: pa.Table, ports: pa.ChunkedArray) -> None:
-        """Add rows with their ports."""
         for port, rows in _by_port(table, ports):
             if port not in self._outlets:
                 continue
@@ -248,7 +239,6 @@ class _Desk:
             list(threads.map(_TaskFiles.finish, self.parts.values()))
 
     def give_up(self) -> None:
-        """Discard everything."""
         for part in self.parts.values():
             part.give_up()
 

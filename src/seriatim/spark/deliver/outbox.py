@@ -35,8 +35,6 @@ _LONGEST = 120
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A waiting batch."""
-
     batch: int
     rows: int
     #: The time when its destination began to wait, in seconds since 1970.
@@ -130,7 +128,6 @@ class Outbox:
         self._claimed = True
 
     def begin(self) -> None:
-        """Prepare for a batch."""
         self._claim()
         self.port.begin()
 

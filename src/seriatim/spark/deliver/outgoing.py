@@ -50,8 +50,6 @@ class Waiting:
 
 
 class Outgoing:
-    """The deliveries of one destination."""
-
     def __init__(
         self, destination: str, target: Target, outbox: Outbox, clock: Callable[[], float] = time.monotonic
     ) -> None:

@@ -72,11 +72,9 @@ class Port:
         return self.root / f"{self.staging.name}-carried"
 
     def folder(self, batch: int) -> Path:
-        """The folder of a finished batch."""
         return self.root / f"batch={batch:010d}"
 
     def claim(self, pipeline: str, identity: str) -> None:
-        """Claim the folder for this pipeline, or check that it is claimed."""
         wanted = {
             "layout": _LAYOUT,
             "pipeline": pipeline,

@@ -88,18 +88,14 @@ def merged(reasons: Iterable[SetAsideReason]) -> dict[tuple[str, str, str], SetA
 
 
 def by_frequency(reasons: Iterable[SetAsideReason]) -> tuple[SetAsideReason, ...]:
-    """Return the most frequent reasons first, `OTHER` last."""
     return tuple(sorted(reasons, key=lambda reason: (reason.reason == OTHER, -reason.messages, reason.kind)))
 
 
 class ReasonCounts:
-    """The reasons of one task."""
-
     def __init__(self) -> None:
         self._found: dict[tuple[str, str, str], SetAsideReason] = {}
 
     def add(self, table: pa.Table) -> None:
-        """Count rows."""
         reported = pc.and_(pc.is_valid(table.column("disposition")), pc.is_valid(table.column("_line")))
         aside = pc.invert(pc.is_in(table.column("disposition"), pa.array(["released", "unrouted"])))
         rows = table.filter(pc.and_(reported, aside)).select(["destination", "disposition", "reason", "_line"])
@@ -107,7 +103,6 @@ class ReasonCounts:
             self._found = merged([*self._found.values(), *_reasons(rows.combine_chunks())])
 
     def found(self) -> tuple[SetAsideReason, ...]:
-        """Return the reasons that were counted."""
         return tuple(self._found.values())
 
 

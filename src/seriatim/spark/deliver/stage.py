@@ -141,7 +141,6 @@ class Sink:
                 )
 
     def in_hand(self) -> InHand | None:
-        """The batch that is being delivered, if any."""
         began = self._began
         return InHand(began[0], self._clock() - began[1]) if began is not None else None
 
@@ -157,7 +156,6 @@ class Sink:
                 self._carriers.carry(outgoing.destination, outgoing.carry)
 
     def settled(self) -> bool:
-        """Whether no waiting batch is being delivered."""
         return self._carriers.settled()
 
     def begin_again(self) -> None:
@@ -323,7 +321,6 @@ def start(
     available_now: bool = False,
     before: Callable[[int], None] = lambda _: None,
 ) -> StreamingQuery:
-    """Start the query that feeds `sink`."""
 
     def deliver(decided: DataFrame, batch: int) -> None:
         before(batch)

@@ -65,7 +65,6 @@ def check_columns(df: DataFrame, ours: Sequence[str]) -> None:
 
 
 def field_of(df: DataFrame, name: str, role: str) -> T.StructField:
-    """A column of the frame."""
     for field in df.schema:
         if field.name == name:
             return field
@@ -108,7 +107,6 @@ def type_of(df: DataFrame, name: str, role: str) -> T.DataType:
 
 
 def quoted(name: str) -> Column:
-    """A column by its name, which may have any characters."""
     return F.col("`" + name.replace("`", "``") + "`")
 
 

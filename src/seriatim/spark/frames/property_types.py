@@ -33,7 +33,6 @@ def ddl_of(kind: str) -> str:
 
 
 def arrow_type(kind: str) -> pa.DataType:
-    """The Arrow type of a property's type."""
     ddl = ddl_of(kind)
     if ddl.startswith("decimal"):
         return pa.decimal128(*_precision(ddl))

@@ -37,7 +37,6 @@ class Numbers(NamedTuple):
 
 
 def whole_numbers(kind: T.DataType, column: Column, name: str, role: str) -> Numbers:
-    """Read whole numbers as `kernel.reading.whole_number` does."""
     match kind:
         case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
             return Numbers(column.cast("long"), None)
@@ -105,7 +104,6 @@ def _why(reason: Reason) -> Column:
 
 
 def _last_number(ticket: T.StructField, column: Column) -> Column:
-    """The last number of a column's tickets."""
     stored = (ticket.metadata or {}).get(TURN_OVER, LAST_NUMBER)
     if not isinstance(stored, dict):
         return F.lit(stored).cast("long")

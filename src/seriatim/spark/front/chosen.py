@@ -57,7 +57,6 @@ def column_types(pipeline: Pipeline) -> dict[str, Type]:
 
 
 def filter_of(text: str, types: Mapping[str, Type], where: str) -> Expression:
-    """A filter over these columns."""
     return parsed(text, types, where=where, unfit={"body": "binary"})
 
 

@@ -53,7 +53,6 @@ class _Batch:
         self._keys: dict[object, tuple[pa.Array, Ints]] = {}
 
     def keys(self, named: object, column: _Column, buckets: int) -> tuple[pa.Array, Ints]:
-        """The keys that a column finds, and the numbers of their buckets."""
         if named not in self._keys:
             found = column(self)
             self._keys[named] = found, bucket_numbers(found, buckets)
@@ -68,10 +67,9 @@ class _Batch:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """How messages find their places; it is sent to the workers.
-
-    `filters`: by destination. `queues`: the destinations' in the same order, and last the one of messages without destination. `opens`,
-    `closes` and `last`: by queue the filters that tell what a message does to its group.
+    """How messages find their places; it is sent to the workers. `filters`: by destination. `queues`: the destinations' in the same order,
+    and last the one of messages without destination. `opens`, `closes` and `last`: by queue the filters that tell what a message does to
+    its group.
     """
 
     filters: Sequence[Expression]
@@ -82,7 +80,6 @@ class Places:
     last: Mapping[str, Expression]
 
     def finder(self) -> Callable[[pa.RecordBatch], Placed]:
-        """A function that finds the places of messages."""
         matcher = Matcher(self.filters)
         names = pa.array([queue.name for queue in self.queues], pa.string())
         nowhere = len(self.filters)

@@ -74,23 +74,19 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException, name: str) -> Failure:
-        """The failure for an exception of the function of that name."""
         return cls(line_of(error), told(error, name), error)
 
     @classmethod
     def ended(cls, ended: Ended, name: str) -> Failure:
-        """The failure for the end of a process in the function of that name."""
         line = f"it ended its process: {ended}"
         return cls(line, f"process {name}: {line}")
 
 
 def array_of(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """A column in one piece."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def understood(result: Any, ids: pa.ChunkedArray, returns: Mapping[str, pa.DataType], name: str) -> FunctionResult:
-    """Read the result of a call."""
     wanted = ", ".join([f"{_ID} string", *(f"{column} {kind}" for column, kind in returns.items())])
     where, remedy = f"process {name}", f"return a pyarrow.Table with {wanted}"
     if not isinstance(result, pa.Table | pa.RecordBatch):
@@ -150,7 +146,6 @@ def _cast(table: pa.Table | pa.RecordBatch, column: str, kind: pa.DataType) -> p
 
 
 def line_of(error: BaseException) -> str:
-    """An exception in one line."""
     told_in = str(error) if isinstance(error, Unfit) else "".join(traceback.format_exception_only(error))
     text = " ".join(told_in.split())
     return _printable(text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}…")

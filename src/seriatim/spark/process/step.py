@@ -74,12 +74,10 @@ class _Called:
 
 
 def outputs_type(columns: Mapping[str, pa.DataType]) -> pa.DataType:
-    """The type of ``_outputs`` for steps that return `columns`."""
     return pa.list_(pa.field("element", pa.struct([pa.field(name, kind) for name, kind in columns.items()])))
 
 
 def run_step(table: pa.Table, step: Step, apply: Apply, calling: Calling = _HERE) -> pa.Table:
-    """Messages as they are after a step."""
     whole = table.combine_chunks()
     rows = _rows_for(whole, step)
     if not len(rows):
@@ -93,7 +91,6 @@ def run_step(table: pa.Table, step: Step, apply: Apply, calling: Calling = _HERE
 
 
 def _rows_for(table: pa.Table, step: Step) -> Ints:
-    """The messages that the function gets."""
     wanted = pc.is_null(table.column(_INVALID))
     if table.column(OUTPUTS).null_count != table.num_rows:
         wanted = pc.and_(wanted, pc.not_equal(pc.fill_null(pc.list_value_length(table.column(OUTPUTS)), 1), 0))
@@ -140,7 +137,6 @@ def _called_in_turns(messages: pa.Table, step: Step, apply: Apply, calling: Call
 
 
 def _joined(parts: Sequence[tuple[Ints, _Called]], step: Step, fatal: Mapping[int, str]) -> _Called:
-    """One answer for all rows."""
     source = np.concatenate([np.empty(0, np.int64), *(rows[called.source] for rows, called in parts)])
     order = np.argsort(source, kind="stable")
     columns = {
@@ -258,7 +254,6 @@ def _outputs(table: pa.Table, rows: Ints, at: Ints, values: Mapping[str, pa.Arra
 
 
 def _returned(table: pa.Table) -> list[str]:
-    """The columns that any step returns."""
     return [field.name for field in table.schema.field(OUTPUTS).type.value_type]
 
 

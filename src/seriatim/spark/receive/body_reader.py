@@ -86,7 +86,6 @@ class FoundMessages:
         self.size = 0
 
     def add(self, place: int, message_id: str, values: list[Any], reason: str | None) -> None:
-        """Add a message of the row at `place`."""
         for column, value in zip(self.values, values, strict=True):
             column.append(value)
         self.kept.append(place)
@@ -94,7 +93,6 @@ class FoundMessages:
         self.reasons.append(reason)
 
     def columns(self, bodies: pa.Array) -> dict[str, pa.Array]:
-        """The columns of these messages; `bodies` are the bodies of all rows."""
         has_parts = self._reading.has_parts
         promoted = zip(self.values, self._reading.promote, strict=True)
         columns = {
@@ -120,8 +118,6 @@ class _RowAt(NamedTuple):
 
 
 class Reader:
-    """The reader of a task for one location."""
-
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self._prefix = f"{reading.location}/"
@@ -160,7 +156,6 @@ class Reader:
         columns: Sequence[Columns] | None = None,
         lacking: Mapping[int, str] = _NONE,
     ) -> Iterator[FoundMessages]:
-        """Read rows."""
         rows = [
             _RowAt(
                 place,

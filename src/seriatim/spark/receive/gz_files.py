@@ -132,8 +132,6 @@ def _runs(paths: pa.Array) -> Iterator[tuple[int, int]]:
 
 
 class _Zipped:
-    """A `.gz` file that is expanded."""
-
     def __init__(self, path: str, like: pa.RecordBatch, shape: Shape) -> None:
         self.path = path
         self._like = like

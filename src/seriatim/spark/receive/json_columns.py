@@ -110,7 +110,6 @@ class JsonColumns:
 
 
 def _are_types(column: pa.Array) -> bool:
-    """Whether all values can be the types of messages."""
     empty = pc.equal(pc.binary_length(column), 0)
     return not pc.any(pc.or_(empty, pc.match_substring(column, "\0"))).as_py()
 

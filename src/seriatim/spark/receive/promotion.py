@@ -37,7 +37,6 @@ class CsvDialect:
     escape: str | None = None
 
     def fields(self, text: str) -> list[str]:
-        """The fields of one line."""
         try:
             rows = list(
                 csv.reader(
@@ -137,5 +136,4 @@ def failed(function: str, error: BaseException) -> Unreadable:
 
 
 def from_python(convert: Converter) -> Converter:
-    """The conversion of any Python value, not only of JSON values."""
     return lambda value: convert(as_in_json(value))

@@ -20,7 +20,6 @@ _SCAN = "FileSourceScanExec"
 
 
 def is_like_pattern(path: str) -> bool:
-    """Return whether Spark reads a path as a pattern."""
     return not _OF_PATTERNS.isdisjoint(path)
 
 

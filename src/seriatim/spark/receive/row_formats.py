@@ -36,8 +36,6 @@ class Block:
 
 
 class RowFormat(Protocol):
-    """The format of a location's rows."""
-
     def reader(self, block: Block) -> ReadRow:
         """A reader for the rows of a block, one after another from the first."""
 
@@ -53,7 +51,6 @@ class Documents:
     in_files: bool = True
 
     def reader(self, block: Block) -> ReadRow:
-        """See `RowFormat`."""
         match self.values:
             case None:
                 read: ReadRow = _nothing
@@ -78,14 +75,12 @@ class CsvRows:
     names: tuple[str, ...] | None = None
 
     def reader(self, block: Block) -> ReadRow:
-        """See `RowFormat`."""
         if self.names is not None:
             read = self._under(self.names)
             return lambda body, _: read(body) if body is not None and _is_filled(body) else None
         return _UnderHeader(self, _first_line(block.path) if block.start else None)
 
     def only(self, promote: tuple[Promotion, ...]) -> CsvRows:
-        """See `RowFormat`."""
         return replace(self, columns=replace(self.columns, promote=promote))
 
     def under(self, header: bytes) -> Callable[[bytes], Promoted]:

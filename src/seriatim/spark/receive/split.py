@@ -31,8 +31,6 @@ _past: Callable[[str, int], tuple[object, int]] = _DECODER.scan_once  # type: ig
 
 
 class Splitter(Protocol):
-    """A way to split messages."""
-
     def splitter(self) -> Split:
         """A function that splits a body, made once in each task. Raises `UsageError` if the path or function is wrong."""
 
@@ -44,7 +42,6 @@ class JsonElements:
     path: str
 
     def splitter(self) -> Split:
-        """See `Splitter`."""
         steps = path_steps(self.path)
 
         def split(body: bytes) -> list[bytes]:
@@ -84,7 +81,6 @@ def _place(text: str, steps: tuple[str | int, ...]) -> int | None:
 
 
 def _elements(text: str, place: int) -> Iterator[tuple[int, int]]:
-    """The begins and ends of the elements of the list at `place`."""
     place = _filled(text, place + 1)
     while text[place] != "]":
         _, past = _past(text, place)
@@ -95,7 +91,6 @@ def _elements(text: str, place: int) -> Iterator[tuple[int, int]]:
 
 
 def _members(text: str, place: int) -> Iterator[tuple[str, int]]:
-    """The names in the object at `place`, and the begins of their values."""
     place = _filled(text, place + 1)
     while text[place] != "}":
         name, past = scanstring(text, place + 1)
@@ -119,7 +114,6 @@ class ReturnedParts:
     function: Function
 
     def splitter(self) -> Split:
-        """See `Splitter`."""
         call, name = self.function.load(), self.function.name
 
         def split(body: bytes) -> list[bytes]:

@@ -283,7 +283,6 @@ def _is_column(entry: Receive, item: Promotion) -> bool:
 
 
 def _documents(entry: Receive, inside: Sequence[Promotion], folders: tuple[str, ...]) -> Documents:
-    """The format of the bodies."""
     promote = tuple(inside)
     if entry.function:
         return Documents(Returned(Function(entry.function, folders), promote), in_files=False)

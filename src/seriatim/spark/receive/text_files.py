@@ -53,7 +53,6 @@ def read_files(
     *,
     static: bool,
 ) -> DataFrame:
-    """The messages of a location of text files."""
     lines = lines_of(spark, entry, folders, calling, moves)
     schema = OWN_COLUMNS + lines.reading.schema()
     return text_of(spark, entry, static=static).mapInArrow(lines.__call__, schema)
@@ -193,7 +192,6 @@ def _shape(entry: Receive, options: Mapping[str, str]) -> Shape:
 
 
 def _whole_files(entry: Receive, options: Mapping[str, str]) -> bool:
-    """Whether a file is one message."""
     whole = _flag(entry, options, "multiline", default=entry.source.format == "xml")
     return whole or _flag(entry, options, "wholetext", default=False)
 

@@ -100,9 +100,8 @@ class _Counter:
     def _pieces(
         self, bodies: pa.BinaryArray, first: int, past: int
     ) -> Iterator[tuple[int, int, list[pa.Array] | None]]:
-        """Ranges of rows of a block, each with the values of its properties; None: its rows are read one by one.
-
-        One odd row costs a piece only; where most pieces have odd rows, the rest of the task isn't tried any more.
+        """Ranges of rows of a block, each with the values of its properties; None: its rows are read one by one. One odd row costs a piece
+        only; where most pieces have odd rows, the rest of the task isn't tried any more.
         """
         columns = self._columns
         if columns is None or self._odd >= _MOST_ODD or past - first < _FEW:
@@ -142,7 +141,6 @@ class _Rows:
         self.positions = np.empty(batch.num_rows, np.int64)
 
     def named(self, found: FoundMessages) -> pa.RecordBatch:
-        """The messages that were read one by one."""
         columns = found.columns(self._batch.column(0))
         return self._columns(np.array(found.kept, np.int64), columns)
 

@@ -19,7 +19,6 @@ __all__ = ["told_events"]
 def told_events(
     queue: Queue, known: QueueState, events: Events, because: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """The events that are kept, as JSON has them."""
     kept = events if events.kept.all() else events.take(np.flatnonzero(events.kept))
     if not len(kept):
         return []

@@ -87,8 +87,6 @@ def _begins(queue: Queue, command: Command) -> bool:
 
 
 class Obeying:
-    """The commands of one call of a bucket."""
-
     def __init__(
         self,
         queues: Iterable[Queue],

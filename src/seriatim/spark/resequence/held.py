@@ -84,7 +84,6 @@ def place_of(checkpoint: str | Path) -> str:
 
 
 def operators(session: SparkSession, place: str) -> list[int]:
-    """The ids of the operators of `resequence`."""
     try:
         rows = session.read.format("state-metadata").load(place).select("operatorId", "operatorProperties").collect()
     except PySparkException as error:
@@ -125,7 +124,6 @@ def _held_by(session: SparkSession, place: str, operator: int, *, messages: bool
 
 
 def _rows(batches: _Batches) -> Iterator[pa.RecordBatch]:
-    """The held messages of buckets."""
     for batch in batches:
         for bucket, value in zip(*(batch.column(name).to_pylist() for name in ("bucket", "value")), strict=True):
             index = Index.from_bytes(value, None)

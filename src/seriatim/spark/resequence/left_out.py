@@ -46,7 +46,6 @@ class _Calls(AccumulatorParam[list[_Call]]):
         return []
 
     def addInPlace(self, value1: list[_Call], value2: list[_Call]) -> list[_Call]:  # noqa: N802 - Spark's interface
-        """Add calls."""
         if self._take is None:
             return [*value1, *value2]
         for call in value2:

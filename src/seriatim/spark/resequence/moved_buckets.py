@@ -197,7 +197,6 @@ def _cut(plan: Plan, after: Plan) -> Callable[[_Batches], Iterator[pa.RecordBatc
 def _parts(
     after: Plan, index: Index, bodies: Mapping[int, bytes], groups: list[pa.Table]
 ) -> Iterator[tuple[int, Index, dict[int, bytes]]]:
-    """The parts of a bucket: the new bucket, its index, and its chunks."""
     to = {name: np.full(len(known.keys), -1, np.int64) for name, known in index.queues.items()}
     for table in groups:
         names = table.column("queue").combine_chunks().dictionary_encode()

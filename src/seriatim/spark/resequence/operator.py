@@ -49,22 +49,18 @@ class _StateChunks:
         self._bodies = bodies
 
     def get(self, chunk: int) -> bytes:
-        """A chunk's packet."""
         return bytes(self._bodies.getValue((chunk,))[0])
 
     def put(self, chunk: int, packet: bytes) -> None:
-        """Store a packet."""
         self._bodies.updateValue((chunk,), (packet,))
 
     def delete(self, chunk: int) -> None:
-        """Delete a packet."""
         self._bodies.removeKey((chunk,))
 
 
 class Resequencer(StatefulProcessor):
-    """Resequences one bucket in each call. State: one value (the index) and a map of chunks of held bodies.
-
-    A key below 0 isn't a bucket, but has the counters of its partition, by which tickets are given.
+    """Resequences one bucket in each call. State: one value (the index) and a map of chunks of held bodies. A key below 0 isn't a bucket,
+    but has the counters of its partition, by which tickets are given.
     """
 
     def __init__(self, plan: Plan, schema: bytes) -> None:
@@ -231,7 +227,6 @@ class Resequencer(StatefulProcessor):
         return pd.DataFrame({"packet": [packet], "report": [report], SLOT: [slot], BIT: [bit], DUE: [due]})
 
     def _now(self, batch: int, times: Any) -> int:
-        """The time of a call: of the batch, or the watermark."""
         if self._plan.clock == "processing":
             return batch
         # Before any event time Spark reports 0, which is no watermark: events may be older than 1970.

@@ -18,9 +18,8 @@ __all__ = ["Ordering", "Packed"]
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """Rows that are in packets already, as the operator takes them: (bucket, packet).
-
-    `tickets`: how their tickets are given by counts; None: they have none.
+    """Rows that are in packets already, as the operator takes them: (bucket, packet). `tickets`: how their tickets are given by counts;
+    None: they have none.
     """
 
     packets: DataFrame

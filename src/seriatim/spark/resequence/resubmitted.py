@@ -88,7 +88,6 @@ def refusal_of(command: Command, plan: Plan, obeyed: Container[str]) -> CommandR
 
 
 def rows_of(commands: Sequence[Command], plan: Plan, schema: pa.Schema) -> pa.Table:
-    """Return the messages of commands as rows for a bucket."""
     rows = [command.arguments["row"] for command in commands]
     destinations = [command.queue for command in commands]
     columns: dict[str, pa.Array] = {}
@@ -123,7 +122,6 @@ def rows_of(commands: Sequence[Command], plan: Plan, schema: pa.Schema) -> pa.Ta
 
 
 def answer_to(command: Command, became: Became) -> CommandResult:
-    """Return the answer to a command whose message was judged."""
     released = int(became.disposition == Disposition.RELEASED.word)
     aside = became.disposition not in (Disposition.RELEASED.word, Disposition.HELD.word)
     return CommandResult.to(

@@ -47,7 +47,6 @@ class Trial:
 
 
 def values_of(column: pa.Array, kind: Type) -> Values:
-    """A column as filters take it."""
     known = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), np.bool_)
     match kind.kind:
         case ValueKind.STRING:

@@ -78,7 +78,6 @@ class Properties:
         return cls(types, columns, unfit)
 
     def parsed(self, text: str, where: str) -> Expression:
-        """Parse a filter."""
         return parsed(text, self.types, where=where, unfit=self.unfit)
 
 
@@ -102,7 +101,6 @@ def _property(kind: T.DataType, column: Column, name: str) -> tuple[Type | None,
 
 
 def spark_type(kind: Type) -> T.DataType:
-    """The Spark type for values of a type."""
     match kind.kind:
         case ValueKind.STRING:
             return T.StringType()
@@ -131,7 +129,6 @@ def literal(value: Any, kind: Type) -> Any:
 def condition(
     expression: Expression, columns: Mapping[str, Column], parameter: Callable[[int], Column] | None = None
 ) -> Column:
-    """An expression as a column."""
     if parameter is None:
         parameter = _no_value
     return fold(

@@ -47,8 +47,6 @@ class _Entry:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The filters that can be looked up, by property and value."""
-
     entries: Mapping[Property, Mapping[Any, Sequence[_Entry]]]
 
     def matches(self, df: DataFrame, columns: Mapping[str, Column]) -> tuple[DataFrame, list[Column]]:
@@ -141,7 +139,6 @@ class _Table:
         return slots
 
     def frame(self, df: DataFrame) -> DataFrame:
-        """The table as a frame."""
         fields = [T.StructField(_TO, T.StringType()), T.StructField(_SHAPE, T.IntegerType())]
         fields += [T.StructField(name, spark_type(kind)) for (kind, _), name in self._fields.items()]
         schema = T.StructType(

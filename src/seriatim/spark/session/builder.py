@@ -88,7 +88,6 @@ def open_session(
 
 
 def is_running() -> bool:
-    """Whether Spark is running in this process."""
     return _context() is not None
 
 

@@ -20,7 +20,6 @@ def request(module: str) -> bytes:
 
 
 def _is_forked(file: str, module: str) -> bool:
-    """Whether the parent has forked the worker, and it has ended."""
     with socket.socket(socket.AF_UNIX) as parent:
         parent.settimeout(_PATIENCE_S)
         try:

@@ -97,21 +97,18 @@ class Stamper(StatefulProcessor):
 
 
 class Resting(StatefulProcessor):
-    """The same operator where tickets are given elsewhere: it keeps its state as it is, and passes rows of columns with these names on.
-
-    A query always has the same operators, so that another declaration may bring `Stamper` back.
+    """The same operator where tickets are given elsewhere: it keeps its state as it is, and passes rows of columns with these names on. A
+    query always has the same operators, so that another declaration may bring `Stamper` back.
     """
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = list(columns)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the state of `Stamper`."""
         freeze_loaded()
         handle.getValueState(*_STATE)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        """Pass the rows on."""
         for frame in rows:
             yield frame[self._columns]
 
@@ -153,7 +150,6 @@ def _positions(plan: StampPlan, counters: Counters, packets: Sequence[pa.Table])
 
 
 def _by_order(plan: StampPlan, locations: pa.StringArray) -> Iterator[tuple[tuple[str, ...], Ints]]:
-    """The orders of locations, and the locations with each order."""
     if not isinstance(plan.order_by, Mapping):
         if len(locations):
             yield plan.order_by, np.arange(len(locations))
@@ -210,7 +206,6 @@ def _ticketed(plan: StampPlan, messages: pa.RecordBatch, position: Ints) -> pa.R
 
 
 def ticket_column(plan: StampPlan, location: pa.StringArray, position: Ints) -> pa.StructArray:
-    """The tickets at some positions of locations; a position of 0 is no ticket, and its location is null."""
     none = position == 0
     tickets = kernel.tickets(position, _last_numbers(plan, location))
     columns = [location, pa.array(tickets.epoch, mask=none), pa.array(tickets.number, mask=none)]

@@ -188,7 +188,6 @@ def _without_place(df: DataFrame, stamps: Mapping[str, Stamp], invalid: str) -> 
 
 
 def _alike(values: Mapping[str, _V]) -> _V | Mapping[str, _V]:
-    """The value, if it is equal for all."""
     first = next(iter(values.values()))
     return first if all(value == first for value in values.values()) else values
 

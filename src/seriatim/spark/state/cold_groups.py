@@ -198,7 +198,6 @@ class ColdGroups:
 
 
 def cold_counts(runs: Iterable[Run]) -> Counter[str]:
-    """How many cold groups each queue has."""
     counter: Counter[str] = Counter()
     for run in runs:
         counter.update(run.live)

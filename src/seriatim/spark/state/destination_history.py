@@ -29,5 +29,4 @@ class DestinationHistory:
         return [name for name, last in self.abandoned.items() if last >= self.incarnation(name)]
 
     def incarnation(self, name: str) -> int:
-        """The present incarnation of a destination."""
         return self.incarnations.get(name, 1)

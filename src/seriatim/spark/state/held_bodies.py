@@ -33,23 +33,18 @@ _SMALL = 4096
 
 
 def chunk_of(ref: Ints) -> Ints:
-    """The chunk of a ref."""
     return ref >> _ROW_BITS
 
 
 def row_of(ref: Ints) -> Ints:
-    """The row of a ref in its chunk."""
     return ref & (2**_ROW_BITS - 1)
 
 
 def first_ref(chunk: int) -> int:
-    """The ref of a chunk's row 0."""
     return chunk << _ROW_BITS
 
 
 class Chunks(Protocol):
-    """A store of chunks."""
-
     def get(self, chunk: int) -> bytes:
         """A chunk's packet."""
 
@@ -67,15 +62,12 @@ class MemoryChunks:
     packets: dict[int, bytes]
 
     def get(self, chunk: int) -> bytes:
-        """A chunk's packet."""
         return self.packets[chunk]
 
     def put(self, chunk: int, packet: bytes) -> None:
-        """Store a packet."""
         self.packets[chunk] = packet
 
     def delete(self, chunk: int) -> None:
-        """Delete a packet."""
         del self.packets[chunk]
 
 
@@ -150,7 +142,6 @@ class Bodies:
                 self._write(other, [self._part(other, refs)], renumber)
 
     def _part(self, chunk: int, refs: Ints) -> _HeldPart:
-        """The rest of a chunk that is still held."""
         own = refs[chunk_of(refs) == chunk]
         bodies, places = np.unique(self.places(chunk, row_of(own)), return_inverse=True)
         return _HeldPart(own, self.table(chunk).take(pa.array(bodies)), places)

@@ -47,7 +47,6 @@ _Pack = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def to_bytes(table: pa.Table | pa.RecordBatch) -> pa.Buffer:
-    """One packet."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write(table)
@@ -163,7 +162,6 @@ def opened(packets: list[pa.Table]) -> tuple[pa.Table, pa.Table, np.ndarray | No
 
 
 def _packets(sorted_rows: pa.Table, number: np.ndarray, ids: list[int]) -> Iterator[pa.RecordBatch]:
-    """Rows sorted by their numbers, a packet for each number."""
     edges = np.searchsorted(number, np.arange(len(ids) + 1))
     for nth, (start, end) in enumerate(pairwise(edges)):
         if start < end:

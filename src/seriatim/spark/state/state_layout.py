@@ -14,8 +14,6 @@ __all__ = ["StateLayout"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateLayout:
-    """How the state of a query is cut."""
-
     buckets: int = DEFAULT_BUCKETS
     #: Whether groups of several queues with one key are in one bucket; otherwise a bucket goes by queue and key.
     by_key: bool = False

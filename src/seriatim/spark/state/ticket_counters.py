@@ -50,7 +50,6 @@ class Counters:
             self.following[rows] = np.maximum(self.following[rows], np.array(list(following.values()), np.int64))
 
     def to_bytes(self, fingerprint: str) -> bytes:
-        """The value to store."""
         header = {"seriatim": json.dumps({"layout": LAYOUT, "fingerprint": fingerprint})}
         schema = pa.schema([("location", pa.string()), ("following", pa.int64())], header)
         sink = pa.BufferOutputStream()
