@@ -10,8 +10,6 @@ from importlib.util import find_spec
 
 from seriatim.errors import MissingExtra
 
-__all__ = ["EXTRAS", "installation", "is_chosen", "need", "remedy_for"]
-
 #: The modules that each extra installs, as they are imported. The first one tells whether the user has chosen the extra;
 #: others may be there for another reason.
 EXTRAS = {

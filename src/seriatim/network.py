@@ -17,18 +17,6 @@ from typing import Any
 
 import httpcore
 
-__all__ = [
-    "KEEPALIVE_COUNT",
-    "KEEPALIVE_IDLE_S",
-    "KEEPALIVE_INTERVAL_S",
-    "PACE",
-    "SILENT_S",
-    "UNACKNOWLEDGED_S",
-    "DeadlineNetwork",
-    "transfer_s",
-    "watch",
-]
-
 #: Who sends a body, or an answer, has to send a byte in so many seconds, and so many bytes a second on the whole.
 SILENT_S, PACE = 10.0, 131_072
 #: A side that is silent is asked after so many seconds, again after so many, so often; bytes have to be acknowledged within so many.

@@ -15,8 +15,6 @@ import psycopg
 from psycopg import errors, generators
 from psycopg.pq import TransactionStatus
 
-__all__ = ["RestedConnection", "Restedness", "asked_within"]
-
 #: A connection that was used less than so many seconds ago is used without a question.
 RESTED_S = 1.0
 #: For so many seconds its answer is waited for; some callers have less time.

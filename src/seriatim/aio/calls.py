@@ -16,8 +16,6 @@ from typing import Any, Protocol, TypeVar
 from seriatim.box.connection.interruption import Interruption
 from seriatim.errors import UsageError
 
-__all__ = ["Calls", "Submit"]
-
 T = TypeVar("T")
 #: The interval at which a cancelled call is interrupted again until it ends, seconds.
 _AGAIN_S = 0.2

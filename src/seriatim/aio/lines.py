@@ -20,8 +20,6 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.turns.listener import Listener
 from seriatim.box.turns.listening_thread import IDLE_S, LOOK_S, ListeningThread
 
-__all__ = ["WaitingCoroutine", "WaitingLines"]
-
 #: A due timer is being fired by another process; the pause before the next look, seconds.
 _SHORT_S = 0.05
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from seriatim.box.connection.with_block import OnlyAsyncWith
 from seriatim.errors import UsageError
 
-__all__ = ["Opening"]
-
 Opened = TypeVar("Opened", bound=AbstractAsyncContextManager[Any])
 
 

@@ -26,8 +26,6 @@ from seriatim.box.turns.delivery import Delivery
 from seriatim.errors import Unavailable, UsageError
 from seriatim.pipeline.text.event_log import LOG
 
-__all__ = ["AsyncSession", "BegunSession", "LentSession"]
-
 #: The pauses of a coroutine that waits forever, while there is no connection, and its occasional look, seconds.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _LONG_S = 0.1, 5.0, 3600.0
 P = ParamSpec("P")

@@ -9,8 +9,6 @@ from concurrent.futures import Future
 
 from seriatim.errors import Unavailable
 
-__all__ = ["Slots"]
-
 #: As long as a pool makes a thread wait for a connection.
 _PATIENCE_S = 30.0
 

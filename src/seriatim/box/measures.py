@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
-__all__ = ["BOUNDS", "MEASURES", "Distribution", "Measure", "Measures", "Snapshot"]
-
 
 class Measure(StrEnum):
     """The measures; the distributions are those in `BOUNDS`."""

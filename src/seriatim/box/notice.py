@@ -9,19 +9,6 @@ from seriatim.kernel.values.outcome import EventKind
 from seriatim.pipeline.types.failure_message import Failed
 from seriatim.pipeline.types.message import Message
 
-__all__ = [
-    "EntriesSetAside",
-    "EntryFailed",
-    "HolePassed",
-    "KeptOut",
-    "MessageFailed",
-    "Notice",
-    "conflict",
-    "dead",
-    "invalid",
-    "unrouted",
-]
-
 _NOBODY = "no subscription wants it"
 
 

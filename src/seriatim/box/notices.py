@@ -36,8 +36,6 @@ from seriatim.pipeline.types.failure_message import FAILURE, Failed, failure_of
 from seriatim.pipeline.types.message import Message, Part
 from seriatim.pipeline.types.taken_from import SOURCE
 
-__all__ = ["publish"]
-
 _CLASSES = {EventKind.TIMED_OUT: "HoleTimedOut", EventKind.HOLE_SKIPPED: "HoleSkipped"}
 #: The failure of a message that was set aside, by its disposition; other dispositions are dead.
 _FAILURES = {Disposition.INVALID.word: invalid, Disposition.DUPLICATE.word: conflict}

@@ -21,8 +21,6 @@ from seriatim.pipeline.declared.box_settings import Unroutable
 from seriatim.pipeline.declared.location import checked_location
 from seriatim.pipeline.types.message import Message, Received, with_context
 
-__all__ = ["PublishVerbs"]
-
 
 class PublishVerbs(ABC):
     """The methods of a session for tickets and for publishing."""

@@ -27,8 +27,6 @@ from seriatim.box.turns.waiting import Waiter
 from seriatim.errors import ActionRefused, InvariantBroken, UsageError
 from seriatim.pipeline.text.command import command
 
-__all__ = ["Receiver"]
-
 #: The number of groups that are judged at once: if they have nothing to hand out, and if they stay locked afterwards.
 _GROUPS_AHEAD, _GROUPS_LOCKED = 256, 16
 #: A transaction that has received so many messages of a group in a row passes over what it has completed each time it looks for arrivals.

@@ -45,8 +45,6 @@ from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Received
 
-__all__ = ["Session", "SessionBlock", "Sessions", "checked_connection"]
-
 #: The most messages of one delivery.
 _MOST_MESSAGES = 1_000_000
 #: The pauses of a receiver that waits forever, while there is no connection: the first and the longest, seconds.

@@ -22,8 +22,6 @@ from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.box.turns.turns import Turns
 from seriatim.errors import DeploymentError, EnvironmentProblem, Unavailable
 
-__all__ = ["Tick", "judge", "tick"]
-
 #: The groups of one transaction.
 _GROUPS = 256
 #: How much higher the rank of a message of the lowest priority is than a usual one, microseconds.

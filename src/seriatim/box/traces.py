@@ -12,8 +12,6 @@ from typing import Protocol, Self
 
 from seriatim.pipeline.types.message import Received
 
-__all__ = ["TRACES", "Tracing", "TurnTrace", "Untraced"]
-
 
 class TurnTrace(Protocol):
     """The traces of the turns of one transaction, or of one lease; a context manager around it."""

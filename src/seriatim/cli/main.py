@@ -18,8 +18,6 @@ from seriatim.cli.options.text import checked_texts
 from seriatim.cli.shown.plain import in_lines
 from seriatim.errors import DeploymentError, InvariantBroken, SeriatimError, Unavailable, UntrustedData, UsageError
 
-__all__ = ["EXIT_CODES", "main"]
-
 #: Exit codes, by the party who has to act. 1: the command did its work and the answer is no.
 EXIT_CODES = {UsageError: 2, DeploymentError: 3, InvariantBroken: 4, Unavailable: 5}
 

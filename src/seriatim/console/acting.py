@@ -40,8 +40,6 @@ from seriatim.operations.tables.queues import SETTINGS as QUEUE_SETTINGS
 from seriatim.pipeline.declared.work_limits import rate_of
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["Done", "Lot", "Many", "Preview", "act", "gather", "lot_of", "many", "preview", "role_of", "told"]
-
 _LONGEST_REASON = 4096
 _DIGITS = re.compile(r"\d+([.:]\d+)*")
 #: More groups than that are acted on together, as a bulk operation; so long a page waits for its end.

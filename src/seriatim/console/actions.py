@@ -7,8 +7,6 @@ from typing import Any
 from seriatim.kernel.groups.verbs import VERBS, Action
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["costs_of"]
-
 
 def costs_of(action: Action, view: Any, blocks: Any) -> str:
     """What an action takes away from a group (its view, and the message that stopped it), for people to read before they confirm. Empty:

@@ -41,8 +41,6 @@ from seriatim.network import SILENT_S
 from seriatim.operations.tables.table import as_json
 from seriatim.pipeline.text.event_log import LOG
 
-__all__ = ["create_app"]
-
 #: A form has at most so many bytes (an edited body is at most a quarter of a megabyte, and percent signs take three), and so many fields.
 _MOST_BYTES, _MOST_FIELDS = 1024 * 1024, 100
 _LONGEST_QUERY = 16 * 1024

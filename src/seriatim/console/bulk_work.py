@@ -9,8 +9,6 @@ from seriatim.errors import SeriatimError
 from seriatim.operations.bulk_operations import work
 from seriatim.pipeline.text.event_log import LOG
 
-__all__ = ["BulkWork"]
-
 #: So long the end waits for the portion in hand; without it nothing is lost.
 _END_S = 4.0
 

@@ -9,8 +9,6 @@ from seriatim.kernel.groups.verbs import helping
 from seriatim.operations import groups
 from seriatim.operations.groups import Action, ErrorCount, GroupState
 
-__all__ = ["actions_of", "causes_of", "failures_in", "filter_of"]
-
 
 def causes_of(box: MessageBox, queue: str | None = None) -> list[ErrorCount]:
     """Return the causes that stop groups, of a queue or of all, the most frequent first, without holes that have just opened."""

@@ -11,8 +11,6 @@ from seriatim.box.box import MessageBox
 from seriatim.console.guard import Refusal
 from seriatim.errors import NotFound, UsageError, shown
 
-__all__ = ["QUEUE", "Field", "WrongValue", "check_known", "check_queue", "check_values"]
-
 #: A message of an error names at most so many values.
 _NAMED = 12
 

@@ -8,8 +8,6 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
-__all__ = ["HEADERS", "Refusal", "Rules", "host_of"]
-
 #: The headers of each answer. Nothing is loaded from elsewhere, nothing is kept, and nobody may frame a page.
 HEADERS = {
     "content-security-policy": (

@@ -16,8 +16,6 @@ from seriatim.operations.tables.table import shown_value
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.plain import in_line, in_lines
 
-__all__ = ["environment", "pretty", "sparkline"]
-
 #: A word and a sign for each state; a colour never tells it alone.
 _SIGNS = {
     "faulted": "✖", "timed_out": "◷", "suspended": "‖", "waiting": "…", "locked": "▶", "ready": "●", "closed": "■",

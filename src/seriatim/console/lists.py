@@ -15,8 +15,6 @@ from seriatim.console.page import MOST_ROWS, Answer, Asked, Page, Rows
 from seriatim.operations.tables.errors import ERRORS
 from seriatim.operations.tables.table import Table
 
-__all__ = ["TO_GROUP", "TO_MESSAGE", "fields_of", "following", "given", "list_page", "takes_of"]
-
 #: Links of cells to the pages of a message and of a group.
 TO_MESSAGE: Mapping[str, Any] = {
     "message": lambda one: None if one.message_id is None else ("messages", one.message_id)

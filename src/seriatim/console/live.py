@@ -27,8 +27,6 @@ from seriatim.operations.queue_standing import QueueStanding, queue_standing
 from seriatim.operations.queues import QueueCounts
 from seriatim.pipeline.text.event_log import LOG
 
-__all__ = ["Counted", "Law", "Look", "Looks", "Poller"]
-
 T = TypeVar("T")
 
 #: Seconds between two questions for changes, two looks at the queues, two checks of the law, and two signs of life.

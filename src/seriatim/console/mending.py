@@ -13,8 +13,6 @@ from seriatim.operations.dead_letters import DeadLetter
 from seriatim.operations.groups import Action, GroupView
 from seriatim.operations.messages import Placed, Stored
 
-__all__ = ["Mending", "OfGroup", "mending_of"]
-
 #: A message that is in more queues than that is mended on the pages of its groups.
 _MOST = 5
 #: Where a message can stop its group, or wait by itself.

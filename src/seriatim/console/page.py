@@ -22,8 +22,6 @@ from seriatim.errors import UsageError, shown
 from seriatim.operations.tables.meanings import meanings
 from seriatim.operations.tables.table import Column, Table, shown_value
 
-__all__ = ["MOST_ROWS", "Answer", "Asked", "Page", "Rows", "address", "matched", "segments_of"]
-
 T = TypeVar("T")
 #: In place of a reason that names values of properties.
 _UNNAMED = "no subscription matches it, or it doesn't fit its type: who sees properties sees why"

@@ -16,8 +16,6 @@ from seriatim.extras import need
 if TYPE_CHECKING:
     from seriatim.operations.pipelines.found import FoundPipeline
 
-__all__ = ["Pipelines"]
-
 
 class Pipelines:
     def __init__(self, files: Sequence[Path] = ()) -> None:

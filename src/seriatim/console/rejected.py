@@ -8,8 +8,6 @@ from seriatim.box.definitions.queue_settings import SETTINGS
 from seriatim.console.guard import Refusal
 from seriatim.kernel.groups.verbs import VERBS
 
-__all__ = ["Rejected"]
-
 #: What people type into forms, in the order in which an error shows it.
 _TYPED = ("reason", *(one.name for verb in VERBS.values() for one in verb.takes if one.label), *SETTINGS, "body")
 

@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from seriatim.console.guard import Refusal
 from seriatim.operations.seen import SEEN_BYTES, digest_of
 
-__all__ = ["MOST_SEEN", "seen_number", "token_of", "tokens_in"]
-
 #: So many things are acted on at once: their tokens come and go with the page.
 MOST_SEEN = 1000
 _LENGTH = SEEN_BYTES * 4 // 3

@@ -11,8 +11,6 @@ from seriatim.listening.address import url_of
 from seriatim.listening.limits import ListenLimits
 from seriatim.listening.server import Server as Listening
 
-__all__ = ["Server"]
-
 #: A page that was left open asks again and again; its address may have a long filter.
 _LIMITS = ListenLimits(largest_head=64 * 1024)
 

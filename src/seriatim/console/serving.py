@@ -16,8 +16,6 @@ from seriatim.errors import UsageError, shown
 from seriatim.listening.address import host_and_port, is_loopback, listening, listening_on_path
 from seriatim.operations.looking import open_to_look
 
-__all__ = ["TOKEN", "identify_by", "opened", "server_of"]
-
 #: The variable of the environment with the token of the console, in place of one by chance; it has so many characters at least.
 TOKEN, _SHORTEST = "SERIATIM_CONSOLE_TOKEN", 16
 

@@ -14,8 +14,6 @@ from seriatim.listening.threads import Shared
 if TYPE_CHECKING:
     from seriatim.metrics.collector import Collector
 
-__all__ = ["Told"]
-
 
 class Told:
     def __init__(self, box: MessageBox) -> None:

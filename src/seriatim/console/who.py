@@ -19,22 +19,6 @@ from starlette.requests import Request
 from seriatim.errors import UsageError, shown
 from seriatim.listening.threads import Threads
 
-__all__ = [
-    "ROLES",
-    "Actor",
-    "Identify",
-    "Unknown",
-    "User",
-    "Welcome",
-    "by_header",
-    "by_password",
-    "by_token",
-    "checked_roles",
-    "everybody",
-    "line_of",
-    "read_users",
-]
-
 #: What a user may do, from the least to the most.
 ROLES: Mapping[str, str] = {
     "see": "see queues, groups, heads of messages, faults and the operator log",

@@ -12,8 +12,6 @@ import psycopg
 from seriatim.errors import UsageError
 from seriatim.pipeline.types.message import Received
 
-__all__ = ["Delivered", "Transaction", "given_messages", "idempotency_key", "in_hand"]
-
 
 class Delivered(Protocol):
     """Messages of one group, as a session received them."""

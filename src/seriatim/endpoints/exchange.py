@@ -18,8 +18,6 @@ import httpx
 
 from seriatim.network import DeadlineNetwork
 
-__all__ = ["MOST_BYTES", "Broken", "Exchange", "HttpResponse", "NotSent"]
-
 #: The most bytes that are read of an answer that is only shown.
 MOST_BYTES = 65_536
 #: An idle connection is closed after that.

@@ -13,8 +13,6 @@ from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, 
 from seriatim.errors import Transient, UsageError, shown
 from seriatim.pipeline.types.message import Received
 
-__all__ = ["FilePort"]
-
 #: A name has 255 bytes at most; one that would be longer than the first ends with a digest.
 _LONGEST, _KEPT = 200, 150
 _SUFFIX = re.compile(r"(\.[A-Za-z0-9_-]{1,16}){0,3}", re.ASCII)

@@ -21,8 +21,6 @@ from seriatim.pipeline.text.storable import fits_text
 from seriatim.pipeline.types.answer import Answer
 from seriatim.pipeline.types.message import Message, Property, Received
 
-__all__ = ["HttpPort"]
-
 #: Statuses after which a retry may succeed, besides 500 and above: time-out, too early, too many.
 _AGAIN = frozenset({408, 425, 429})
 #: The most bytes of an answer that can be published.

@@ -8,8 +8,6 @@ from seriatim.pipeline.types.message import Message, Received
 from seriatim.pipeline.types.origin import ORIGIN
 from seriatim.pipeline.types.sent_by import LINK
 
-__all__ = ["QueuePort"]
-
 #: Properties of a message's way to this queue, not of its content.
 _NOT_TAKEN = frozenset({"location", "to", "part", "parts", "parent_id", "dialog", "unique_key", *ORIGIN, *LINK})
 

@@ -17,8 +17,6 @@ from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.types.message import Received
 from seriatim.rested import RestedConnection, Restedness
 
-__all__ = ["TablePort"]
-
 _MOST_CONNECTIONS = 32
 _PATIENCE_S = 10.0
 _SETTINGS: dict[str, Any] = {

@@ -12,8 +12,6 @@ from typing import Any
 
 from seriatim.http.problems import Problem
 
-__all__ = ["Answer", "Room", "as_json", "json_answer"]
-
 #: How long a request waits for room, seconds.
 _PATIENCE_S = 30.0
 

@@ -25,8 +25,6 @@ from seriatim.listening.threads import Busy
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.regions.regions import Regions
 
-__all__ = ["HEALTH", "create_app"]
-
 #: What everybody may ask, because it says nothing of the box.
 HEALTH = ("/healthz",)
 #: Bytes that requests and answers take in memory together.

@@ -14,8 +14,6 @@ from seriatim.http.problems import Problem
 from seriatim.listening.bodies import Gone, Receive, RequestRefused, body_of
 from seriatim.regions.regions import Regions
 
-__all__ = ["Asked"]
-
 T = TypeVar("T")
 
 

@@ -14,8 +14,6 @@ from seriatim.box.publishing.publish_result import Published
 from seriatim.http.problems import Problem
 from seriatim.listening.threads import Busy
 
-__all__ = ["Caller", "Callers"]
-
 #: For this time a token isn't looked at again; one that was revoked is known for that long, but receives nothing. Seconds.
 _FRESH_S = 1.0
 #: Tokens that a process remembers; strangers' tokens that wait to be looked at.

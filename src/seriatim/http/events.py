@@ -19,17 +19,6 @@ from seriatim.http.reading import Member, json_of, members, moment_of
 from seriatim.pipeline.types.box_properties import OWN, TRACE
 from seriatim.pipeline.types.message import Message, Property, Received
 
-__all__ = [
-    "Event",
-    "binary_event",
-    "in_json",
-    "is_binary",
-    "json_event",
-    "media_type",
-    "received_event",
-    "structured_event",
-]
-
 _PREFIX = b"ce-"
 _NAME = re.compile(r"[a-z0-9]+", re.ASCII)
 _LONGEST_SOURCE = 2048

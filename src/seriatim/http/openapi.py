@@ -10,8 +10,6 @@ from typing import Any
 from seriatim.http.declared import EVENT_TYPE, OPERATIONS, SCHEMAS, Operation
 from seriatim.http.problems import PROBLEM_TYPE
 
-__all__ = ["document", "openapi"]
-
 #: The media types of answers that may be events, by their schemas.
 _KINDS: Mapping[str, tuple[str, ...]] = {"Event": (EVENT_TYPE,), "TakenOrReply": ("application/json", EVENT_TYPE)}
 

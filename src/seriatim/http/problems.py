@@ -18,8 +18,6 @@ from seriatim.errors import (
     UsageError,
 )
 
-__all__ = ["PROBLEM_TYPE", "Problem", "problem_of"]
-
 PROBLEM_TYPE = "application/problem+json"
 #: PostgreSQL's code for a right that is missing.
 _FORBIDDEN = "42501"

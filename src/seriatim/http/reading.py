@@ -20,19 +20,6 @@ from seriatim.http.declared import SCHEMAS, Operation, Parameter
 from seriatim.http.problems import Problem
 from seriatim.kernel.values.time import micros
 
-__all__ = [
-    "Member",
-    "as_text",
-    "checked",
-    "items",
-    "json_of",
-    "members",
-    "moment_of",
-    "parameters",
-    "period_of",
-    "segments",
-]
-
 #: A time of RFC 3339.
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,12})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _BLANK = " \t\n\r"

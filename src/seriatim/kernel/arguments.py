@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 
 from seriatim.errors import UsageError
 
-__all__ = ["refusing"]
-
 Kind = TypeVar("Kind", bound=type)
 
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from seriatim.errors import InvariantBroken
 from seriatim.kernel.values.outcome import Disposition
 
-__all__ = ["Counts"]
-
 
 @dataclass(frozen=True, slots=True)
 class Counts(Mapping[str, int]):

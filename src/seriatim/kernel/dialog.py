@@ -11,25 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = [
-    "CLOSED_KEPT_S",
-    "COPY_CODE",
-    "END_DIALOG",
-    "ERROR",
-    "HISTORY_CODE",
-    "INVALID_CODE",
-    "LABELS",
-    "LIFETIME_CODE",
-    "OURS",
-    "RULES",
-    "TIMER",
-    "UNTAKEN_CODE",
-    "DialogState",
-    "Rule",
-    "Verb",
-    "rows",
-]
-
 #: The messages that no application sends: the other side has ended, the dialog has failed, the timer is due.
 END_DIALOG, ERROR, TIMER = "EndDialog", "Error", "Timer"
 OURS = frozenset({END_DIALOG, ERROR, TIMER})

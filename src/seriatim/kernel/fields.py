@@ -15,34 +15,6 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 from seriatim.errors import Argument, UsageError, shown
 from seriatim.kernel.values.time import micros, seconds
 
-__all__ = [
-    "DAY_S",
-    "LONGEST_DAYS",
-    "Choice",
-    "Declaration",
-    "Flagged",
-    "For",
-    "Kind",
-    "Leaf",
-    "Number",
-    "Period",
-    "Plain",
-    "Row",
-    "Text",
-    "Texts",
-    "Value",
-    "Whole",
-    "Wrong",
-    "fields_apart",
-    "folded",
-    "from_stored",
-    "keys_of",
-    "leaves",
-    "rows",
-    "takes",
-    "to_stored",
-]
-
 DAY_S = 86_400
 #: The longest period that a box takes: twice that, seconds as floats would still be exact to the microsecond.
 LONGEST_DAYS = 10_000

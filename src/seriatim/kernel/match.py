@@ -28,8 +28,6 @@ from seriatim.kernel.filters.filter_function import Function, as_function
 from seriatim.kernel.route import ALWAYS, properties, rules, shape
 from seriatim.kernel.values.columns import Bools, Ints, empty_ints, expand, first_per_group
 
-__all__ = ["Matcher"]
-
 # Measured: to try this many one by one takes as long as to try them over arrays.
 _FEW = 24
 # The least number of rules of one value that are a crowd.

@@ -32,8 +32,6 @@ from seriatim.kernel.filters.filter import (
 from seriatim.kernel.filters.filter_fold import nodes, parts, with_parts
 from seriatim.kernel.filters.filter_typing import all_of
 
-__all__ = ["ALWAYS", "Equality", "Rule", "named_types", "of_types", "properties", "rules", "shape"]
-
 #: A filter that every message passes.
 ALWAYS = Constant(True, BOOLEAN)
 

@@ -43,8 +43,6 @@ from seriatim.kernel.values.outcome import REASONS, Decided, Disposition, Events
 from seriatim.kernel.values.reading import of_size, whole_number
 from seriatim.kernel.values.time import FOREVER, NEVER, micros, seconds
 
-__all__ = ["VOID", "Event", "GroupView", "Item", "Outcome", "Released", "Sequencer", "Void"]
-
 Key = Any
 
 

@@ -18,8 +18,6 @@ import numpy as np
 
 from seriatim.kernel.values.columns import Bools, Columns, Ints, empty_ints, rank_in_group
 
-__all__ = ["Tickets", "by_arrival", "stamp", "tickets"]
-
 #: Keys are combined into numbers below this.
 _ROOM = 2**62
 

@@ -32,19 +32,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = [
-    "LARGEST_ROUND",
-    "MOST_BOXES",
-    "OF_DIALOGS",
-    "WINDOW",
-    "WINDOW_BYTES",
-    "BatchKind",
-    "Decision",
-    "Side",
-    "Status",
-    "StreamAnswer",
-]
-
 #: How many messages, and how many bytes, a stream may be ahead of its receiver.
 WINDOW, WINDOW_BYTES = 1_000, 64 * 1024 * 1024
 #: The most bytes of one stream in a round; one message or fragment always fits.

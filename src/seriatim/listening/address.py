@@ -9,8 +9,6 @@ from pathlib import Path
 
 from seriatim.errors import EnvironmentProblem, UsageError, shown
 
-__all__ = ["host_and_port", "is_loopback", "listening", "listening_on_path", "url_of"]
-
 #: Connections that wait to be accepted; more are the system's to refuse.
 _BACKLOG = 128
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from seriatim.network import SILENT_S, transfer_s
 
-__all__ = ["Gone", "Receive", "RequestRefused", "Send", "answer", "answer_in_pieces", "body_of", "busy", "refuse"]
-
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 #: An answer is passed on in pieces, so that it isn't in memory several times; and the time for a refused peer to read the reason,

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-__all__ = ["ConnectionState", "Crowd", "Visitor", "name_of"]
-
 
 class ConnectionState(Enum):
     BEGINS = "begins"  # a handshake, or the head of a request

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from seriatim.network import SILENT_S
 
-__all__ = ["ListenLimits"]
-
 #: Connections of strangers at once, and those of one address.
 CONNECTIONS, OF_ADDRESS = 128, 96
 #: Further connections for health only, when all others are being answered.

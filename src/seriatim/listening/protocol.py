@@ -20,9 +20,6 @@ from seriatim.listening.crowd import ConnectionState, Visitor
 from seriatim.listening.limits import ListenLimits
 from seriatim.listening.seldom import LOGGER
 
-__all__ = ["Protocol"]
-
-
 #: What the system tells of a connection that the other side has ended; not every system does so.
 _ENDED = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 

@@ -8,8 +8,6 @@ import time
 
 from seriatim.pipeline.text.event_log import LOG
 
-__all__ = ["LOGGER", "tell"]
-
 #: The same line is logged once in this many seconds, and at most this many lines in that time.
 _TOLD_S, _MOST_TOLD = 60.0, 100
 

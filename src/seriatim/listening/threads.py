@@ -8,8 +8,6 @@ from typing import Any, Generic, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
-__all__ = ["Busy", "Shared", "Threads"]
-
 T = TypeVar("T")
 
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["PANELS", "Panel", "board"]
-
 _WIDTH, _HEIGHT, _ACROSS = 8, 7, 3
 
 

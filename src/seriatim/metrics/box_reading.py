@@ -12,8 +12,6 @@ from seriatim.errors import BoxDisabled, SeriatimError
 from seriatim.operations.figures import Figure, figures
 from seriatim.operations.invariants import broken_within
 
-__all__ = ["BoxReading", "Reading"]
-
 #: How long an answer is used, the limit of a statement, and how long a scrape waits for a new answer, seconds.
 _KEPT_S, _LIMIT_S, _PATIENCE_S = 5.0, 5.0, 6.0
 #: The least interval of audits of the laws, and the limit of each of its statements, seconds.

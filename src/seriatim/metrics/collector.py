@@ -18,8 +18,6 @@ from seriatim.metrics.catalogue import BOX, PROCESS, PROCESS_ITSELF, RUN, Metric
 from seriatim.metrics.run_watch import RunWatch
 from seriatim.metrics.watched import Watched
 
-__all__ = ["Collector"]
-
 #: The values of a metric, each with those of its labels.
 _Values = Iterable[tuple[Sequence[str], float]]
 

@@ -9,8 +9,6 @@ from seriatim.metrics.box_reading import BoxReading
 from seriatim.metrics.run_watch import RunWatch
 from seriatim.metrics.watched import Watched
 
-__all__ = ["Readiness", "readiness"]
-
 
 @dataclass(frozen=True, slots=True)
 class Readiness:

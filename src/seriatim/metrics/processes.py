@@ -15,8 +15,6 @@ from seriatim.metrics.server import MetricsServer, serving_metrics
 from seriatim.metrics.watched import Watched
 from seriatim.operations.looking import open_to_look
 
-__all__ = ["of_run", "of_work"]
-
 
 @contextmanager
 def of_work(address: str | None, box: MessageBox, watched: Watched) -> Iterator[MetricsServer | None]:

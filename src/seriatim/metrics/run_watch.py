@@ -15,8 +15,6 @@ if TYPE_CHECKING:  # it imports Spark
     from seriatim.spark.control.lease_state import LeaseState
     from seriatim.spark.deliver.outgoing import Waiting
 
-__all__ = ["RunWatch"]
-
 _DISPOSITIONS = ("arrived", "released", "late", "duplicate", "invalid", "rejected", "dead", "void", "copy")
 
 

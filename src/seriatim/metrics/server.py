@@ -17,8 +17,6 @@ from seriatim.listening.threads import Busy, Shared, Threads
 from seriatim.metrics.collector import Collector
 from seriatim.metrics.health import Readiness
 
-__all__ = ["MetricsServer", "metrics_of", "readiness_told", "serving_metrics"]
-
 HEALTH = ("/healthz", "/readyz")
 JSON, ALIVE = "application/json", b'{"status": "alive"}\n'
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from seriatim.box.measures import MEASURES, Snapshot
 from seriatim.runtime.workers.scoreboard import Work
 
-__all__ = ["LOOKED_WITHIN_S", "Watched"]
-
 #: A waiting worker looks about once a second, a refused one every five seconds: after this time it is late, seconds.
 LOOKED_WITHIN_S = 15.0
 

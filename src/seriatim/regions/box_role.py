@@ -9,8 +9,6 @@ from typing import Any
 from seriatim.box.connection.access import Transaction
 from seriatim.errors import UsageError
 
-__all__ = ["VOTES", "Role", "begin", "bounds_of", "role_of", "take_bounds", "take_queues"]
-
 #: The value of `learned` at which a box votes: it has taken over the numbers of the others.
 VOTES = 2
 

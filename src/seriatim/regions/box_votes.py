@@ -29,8 +29,6 @@ from seriatim.pipeline.types.message import Message
 from seriatim.regions.box_role import Role, role_of
 from seriatim.regions.numbered import Numbered, SessionNumber, places_of, units_of
 
-__all__ = ["BoxVotes", "LedElsewhere", "Sight", "Way", "led_alike", "route_in", "see", "strike", "vote", "withdraw"]
-
 #: How often the definitions may change while messages are routed by them.
 _TRIES = 5
 _Key = tuple[int, str]

@@ -25,8 +25,6 @@ from seriatim.pipeline.text.storable import fits_text
 from seriatim.regions.box_role import role_of
 from seriatim.regions.pair import REGIONS, Pair
 
-__all__ = ["ForgottenSessions", "forget_before"]
-
 #: So many sessions are forgotten in one transaction of a box.
 _PORTION = 1_000
 #: A step may take so long: it waits for those who write numbers.

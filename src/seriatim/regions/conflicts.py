@@ -20,8 +20,6 @@ from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Holder
 from seriatim.regions.pair import Pair
 
-__all__ = ["settle"]
-
 #: The most conflicts that one pass settles: there are few, unless senders make mistakes.
 _PORTION = 1_000
 _PATIENCE_MS = 50

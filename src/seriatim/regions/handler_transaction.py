@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from seriatim.regions.journal.journal import JournalTransaction
 
-__all__ = ["HandlerTransaction", "key_of"]
-
 
 def key_of(queue: str, session: str, number: int) -> str:
     """The key of a message in systems elsewhere: it is the same in both regions, and at each attempt."""

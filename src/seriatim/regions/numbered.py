@@ -12,8 +12,6 @@ from seriatim.kernel.regions.votes import NO_NUMBER
 from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.pipeline.types.message import Message
 
-__all__ = ["Numbered", "SessionNumber", "places_of", "units_of"]
-
 _NO_SEQUENCE = REASONS[Reason.SEQUENCE_MISSING]
 
 

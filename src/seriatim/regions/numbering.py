@@ -18,8 +18,6 @@ from seriatim.regions.journal.values import digest_of
 from seriatim.regions.numbered import Numbered, SessionNumber, places_of
 from seriatim.regions.pair import REGIONS, Pair, Routing
 
-__all__ = ["Numbering", "of_journal", "routed", "with_number"]
-
 
 class Numbering:
     def __init__(self, pair: Pair, restore: Callable[[str], bool]) -> None:

@@ -23,8 +23,6 @@ from seriatim.regions.journal.journal import Journal
 from seriatim.regions.numbered import Numbered, SessionNumber
 from seriatim.regions.pair import Pair, other_than
 
-__all__ = ["Copied", "copy_outbox", "report"]
-
 #: How many messages are copied at once.
 PORTION = 500
 _US = 1_000_000

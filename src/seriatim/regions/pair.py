@@ -18,8 +18,6 @@ from seriatim.regions.box_role import role_of
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.party import Party
 
-__all__ = ["REGIONS", "Pair", "Routing", "home_of", "other_than"]
-
 #: The primary and the secondary.
 REGIONS = ("a", "b")
 _Result = TypeVar("_Result")

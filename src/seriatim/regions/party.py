@@ -13,8 +13,6 @@ from seriatim.box.connection.interruption import Interruption
 from seriatim.errors import DeploymentError, SchemaMismatch, SeriatimError, Unavailable, UsageError
 from seriatim.rested import asked_within
 
-__all__ = ["Party", "Resource"]
-
 Resource = TypeVar("Resource")
 _Result = TypeVar("_Result")
 #: A party that wasn't asked for this long is asked, so that its connection stays open, seconds.

@@ -18,8 +18,6 @@ from seriatim.regions.journal.operators import Recovery
 from seriatim.regions.journal.values import KnownByBox
 from seriatim.regions.pair import REGIONS, Pair
 
-__all__ = ["Progress", "recover"]
-
 #: How many sessions are read from each box at once.
 _PORTION = 10_000
 #: The longest time of each step: a box with many sessions has much to report.

@@ -21,8 +21,6 @@ from seriatim.regions.numbering import Numbering
 from seriatim.regions.pair import REGIONS, Pair
 from seriatim.regions.units import Unit, numbers_by_queue, steps
 
-__all__ = ["Refusals"]
-
 
 class Refusals:
     def __init__(self, pair: Pair, numbering: Numbering, counted: Mapping[str, int], began: float, enough: int) -> None:

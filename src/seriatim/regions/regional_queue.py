@@ -22,9 +22,6 @@ from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.pipeline.types.message_type import MessageType
 from seriatim.regions.journal.values import QueueRules
 
-__all__ = ["Declared", "RegionalQueue", "declared_of"]
-
-
 #: Numbers are kept so far from the ends of their range that no step of a queue gets there.
 _SMALL = 2**62
 #: No number of workers that died is the last in one box.

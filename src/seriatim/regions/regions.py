@@ -40,8 +40,6 @@ from seriatim.regions.seeing import Difference, RegionsStatus, differences, stat
 from seriatim.regions.sending import Sending, Sent, send_in
 from seriatim.regions.waiting import send_waiting, wait_in
 
-__all__ = ["Regions"]
-
 #: Definitions may wait for publishers, and a schema is made at first use.
 _DEFINING_S = 60.0
 

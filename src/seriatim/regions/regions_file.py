@@ -18,8 +18,6 @@ from seriatim.pipeline.text.document import Language, Problems, read
 from seriatim.pipeline.text.section import Section
 from seriatim.regions.regional_queue import RegionalQueue
 
-__all__ = ["RegionsFile", "load"]
-
 _FILE = Language("regions file", "primary: …, secondary: …, journal: …, queues: …", "regions")
 _Declared = TypeVar("_Declared")
 

@@ -23,8 +23,6 @@ from seriatim.regions.numbering import of_journal, routed, with_number
 from seriatim.regions.pair import REGIONS, Pair, Routing
 from seriatim.regions.sending import Sent
 
-__all__ = ["RESERVED_S", "Reserving", "check_one_number"]
-
 #: After that a number that isn't confirmed is void.
 RESERVED_S = 10.0
 

@@ -14,8 +14,6 @@ from seriatim.regions.box_role import VOTES, bounds_of, role_of, take_bounds
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.pair import Pair, other_than
 
-__all__ = ["restore"]
-
 #: How many sessions are read, and written, at once.
 _PORTION = 10_000
 _Session = tuple[str, str, int, int | None]

@@ -17,8 +17,6 @@ from seriatim.regions.box_role import role_of
 from seriatim.regions.pair import REGIONS, Pair
 from seriatim.regions.sending import Sent
 
-__all__ = ["Resubmitted", "resubmit"]
-
 
 @dataclass(frozen=True, slots=True)
 class Resubmitted:

@@ -23,8 +23,6 @@ from seriatim.regions.journal.values import QueueRules
 from seriatim.regions.journal.views import SessionCounts, SessionView
 from seriatim.regions.pair import Pair
 
-__all__ = ["Difference", "RegionStatus", "RegionsStatus", "differences", "status_of"]
-
 _US = 1_000_000
 _NO_RULES: Mapping[str, QueueRules] = {}
 

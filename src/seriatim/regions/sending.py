@@ -22,8 +22,6 @@ from seriatim.regions.pair import REGIONS, Pair, other_than
 from seriatim.regions.refusals import Refusals
 from seriatim.regions.units import Unit, as_units, numbers_by_queue, steps
 
-__all__ = ["Sending", "Sent"]
-
 _JOURNAL = 2
 
 

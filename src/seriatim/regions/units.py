@@ -14,8 +14,6 @@ from seriatim.regions.journal.values import Numbered as OfJournal
 from seriatim.regions.numbered import Numbered, units_of
 from seriatim.regions.numbering import of_journal
 
-__all__ = ["Unit", "as_units", "numbers_by_queue", "steps"]
-
 
 @dataclass(slots=True)
 class Unit:

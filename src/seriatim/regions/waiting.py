@@ -31,8 +31,6 @@ from seriatim.regions.pair import Pair, Routing
 from seriatim.regions.reserving import RESERVED_S, check_one_number
 from seriatim.regions.sending import Sent
 
-__all__ = ["send_waiting", "wait_in"]
-
 #: How often messages with another number are retried at once.
 _TRIES = 3
 _COLUMNS = (

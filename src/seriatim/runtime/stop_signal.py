@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["PATIENCE_S", "Stop"]
-
 #: How long a run that was asked to stop may take to finish its batch, seconds.
 PATIENCE_S = 30.0
 

@@ -39,20 +39,6 @@ from seriatim.spark.stamp.stage import plan_by_counts, stamp_locations
 from seriatim.spark.state.manifest import fingerprint
 from seriatim.spark.state.state_layout import StateLayout
 
-__all__ = [
-    "arrived_in",
-    "behind_in",
-    "cut_state",
-    "decided",
-    "is_idle",
-    "keep_first_numbers_of",
-    "let_time_run_out",
-    "received_in",
-    "rows_read",
-    "wake",
-    "was_commanded",
-]
-
 _OBSERVED = "seriatim"
 _ROUTER = "seriatim-router"
 _UNNOTED = Calling()

@@ -22,8 +22,6 @@ from seriatim.errors import Postpone
 from seriatim.pipeline.types.box_properties import TRACE
 from seriatim.pipeline.types.message import Received
 
-__all__ = ["Spans", "TurnSpans", "install"]
-
 _PROPAGATOR = TraceContextTextMapPropagator()
 #: The most links of a span of many messages.
 _MOST_LINKS = 128

@@ -22,8 +22,6 @@ from seriatim.box.postgres.statements import Statements, right_of_look, seen_sta
 from seriatim.box.postgres.translate import translated
 from seriatim.errors import Unavailable
 
-__all__ = ["Access", "Begin", "PublishNotices", "Transaction"]
-
 
 @dataclass(frozen=True, slots=True)
 class Access:

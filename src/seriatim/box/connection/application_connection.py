@@ -13,8 +13,6 @@ from psycopg.rows import tuple_row
 
 from seriatim.box.connection.round_trip import OwnConnection
 
-__all__ = ["ApplicationConnection", "as_ours", "for_threads"]
-
 #: A connection that an application has made, for threads or for asyncio.
 ApplicationConnection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 

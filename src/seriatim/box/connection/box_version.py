@@ -8,8 +8,6 @@ from seriatim.box.postgres.migrate import Applied, find
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import SeriatimError
 
-__all__ = ["BoxVersion"]
-
 _PATIENCE_S = 5
 
 

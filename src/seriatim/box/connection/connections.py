@@ -38,19 +38,6 @@ from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable, Usa
 from seriatim.kernel.values.time import micros
 from seriatim.rested import Restedness
 
-__all__ = [
-    "DEFAULT_SCHEMA",
-    "FOLDER",
-    "VARIABLE",
-    "Closing",
-    "Connections",
-    "Limits",
-    "connected_once",
-    "is_away",
-    "kept_connection",
-    "through_pooler",
-]
-
 DEFAULT_SCHEMA = "seriatim"
 #: Names the PostgreSQL to use where the program names none.
 VARIABLE = "SERIATIM_DSN"

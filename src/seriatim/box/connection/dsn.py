@@ -20,8 +20,6 @@ from psycopg.conninfo import conninfo_to_dict
 from seriatim.errors import EnvironmentProblem, UsageError
 from seriatim.pipeline.text.storable import fits_text
 
-__all__ = ["place_of", "resolve", "without_secret"]
-
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _URI = ("postgresql://", "postgres://")
 #: The prefixes of other libraries' addresses, which also name a driver: (the extra part)(the rest).

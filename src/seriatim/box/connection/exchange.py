@@ -23,18 +23,6 @@ from psycopg.waiting import Ready, Wait
 
 from seriatim.rested import RestedConnection
 
-__all__ = [
-    "Asked",
-    "PreparingConnection",
-    "Sent",
-    "as_sent",
-    "exchange",
-    "execute_alone",
-    "row_class",
-    "rows_of",
-    "value_of",
-]
-
 #: A statement of ours, and its parameters: bytes or lists of bytes for ``%(name)b``; for ``%(name)s`` values whose PostgreSQL text is
 #: Python's: no NUL, and text in place of lists (see `arrays.written`).
 Asked = tuple[bytes, Mapping[str, Any]]

@@ -17,27 +17,6 @@ from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.kernel.groups.policy import Policy, Standard
 from seriatim.pipeline.types.message import Message
 
-__all__ = [
-    "EARLY_COMMIT",
-    "FAST_PATHS",
-    "FIFO_IN_SQL",
-    "NEXT_DELIVERY",
-    "NEXT_NUMBERS",
-    "QUEUE_HEAD",
-    "SINGLE_COMPLETION",
-    "SINGLE_MESSAGE",
-    "SINGLE_ROUND_TRIP",
-    "STRAIGHT_SEND",
-    "EndedDelivery",
-    "EndedMessages",
-    "FastPath",
-    "GroupTurn",
-    "HeadOfQueue",
-    "PublishCall",
-    "RoutedPart",
-    "SentMessages",
-]
-
 _Facts = TypeVar("_Facts")
 #: The shortest look that is worth passing over messages, where messages wait for others, microseconds.
 _LONG_US = 1_000

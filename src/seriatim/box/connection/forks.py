@@ -6,8 +6,6 @@ import os
 
 from seriatim.errors import UsageError
 
-__all__ = ["check_process"]
-
 
 def check_process(made_in: int) -> None:
     """Check that a session, a delivery or a connection is used in the process that made it."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 
-__all__ = ["HANDLING", "is_handling"]
-
 #: Set while a handler runs; a handler's coroutine and the threads that it begins by asyncio inherit it.
 HANDLING: ContextVar[bool] = ContextVar("seriatim_handling", default=False)
 

@@ -21,8 +21,6 @@ from seriatim.box.connection.settings import check_values, is_standby, set_for_t
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import BoxDisabled, EnvironmentProblem, UsageError
 
-__all__ = ["HOW_TO_ENABLE", "Identity", "identity_of"]
-
 #: The remedy for a disabled box; the functions of the schema have the same text.
 HOW_TO_ENABLE = (
     "if it was moved here, or the server upgraded: seriatim box enable; if this is a copy: seriatim box new-id"

@@ -12,8 +12,6 @@ from enum import Enum
 
 from seriatim.errors import InvariantBroken
 
-__all__ = ["TRANSITIONS", "DeliveryState", "Event", "InHand"]
-
 
 class DeliveryState(Enum):
     OPEN = "it has not ended", True, False

@@ -15,8 +15,6 @@ import psycopg
 
 from seriatim.box.connection.round_trip import OwnConnection
 
-__all__ = ["Interruption", "interruption"]
-
 #: A server that doesn't answer isn't waited for: its statement ends with the connection.
 _CANCEL_S = 2.0
 _CURRENT: ContextVar[Interruption | None] = ContextVar("seriatim_interruption", default=None)

@@ -10,8 +10,6 @@ import psycopg
 from seriatim.box.connection.application_connection import ApplicationConnection
 from seriatim.errors import UsageError
 
-__all__ = ["join"]
-
 
 class _Asynchronous(Protocol):
     async def rollback(self) -> None: ...

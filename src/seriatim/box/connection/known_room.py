@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 import time
 
-__all__ = ["FreeRoom"]
-
 #: The share of the counted room that a process fills, and for how long, before it counts again.
 _SHARE, _AGE_S = 10, 1.0
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from seriatim.errors import UsageError
 
-__all__ = ["Misuse"]
-
 
 class Misuse(UsageError):
     """A call that can't succeed with any data at any time."""

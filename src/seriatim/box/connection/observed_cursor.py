@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, cast
 
-__all__ = ["seen"]
-
 
 class _Sees(Protocol):
     def see(self, query: Any) -> None:

@@ -18,8 +18,6 @@ from collections.abc import Callable
 from seriatim.box.connection.fast_paths import QUEUE_HEAD, HeadOfQueue
 from seriatim.box.definitions.definition import BoxQueue
 
-__all__ = ["EVERYTHING", "SHORTEST_S", "Heads", "pause_s"]
-
 #: The rank that lies before all messages of a queue.
 EVERYTHING = -(2**63)
 _SLACK_US = 1_000_000

@@ -14,8 +14,6 @@ from weakref import WeakValueDictionary
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.rested import RestedConnection
 
-__all__ = ["Reach"]
-
 #: A pool's warning for a closed connection of ours: it was lost, which its user gets as an error, or closed because it couldn't be
 #: used again.
 _CLOSED = "discarding closed connection: %s"

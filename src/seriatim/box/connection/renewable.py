@@ -9,8 +9,6 @@ from typing import Self
 
 import psycopg
 
-__all__ = ["RenewableTransaction"]
-
 
 class RenewableTransaction:
     """A transaction, in a ``with``; it commits at the end of the block, and an exception rolls it back."""

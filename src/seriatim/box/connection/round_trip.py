@@ -41,23 +41,6 @@ from seriatim.box.connection.settings import (
 )
 from seriatim.box.connection.statement_effects import Effect, effect_of
 
-__all__ = [
-    "OwnConnection",
-    "begin_with",
-    "can_flush",
-    "commit_alone",
-    "commit_between",
-    "commit_last",
-    "commit_with",
-    "has_pooler",
-    "is_between",
-    "is_idle",
-    "is_in_transaction",
-    "is_unbegun",
-    "rows_alone",
-    "transact",
-]
-
 #: After this statement everything that was committed before is on disk: the function appends a record and flushes the log.
 _FLUSH = b"SELECT pg_catalog.pg_logical_emit_message(FALSE, 'seriatim', '', TRUE)"
 _MAY_FLUSH = (

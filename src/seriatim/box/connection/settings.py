@@ -14,18 +14,6 @@ from psycopg.pq import ExecStatus
 
 from seriatim.errors import UsageError
 
-__all__ = [
-    "check_encoding",
-    "check_values",
-    "is_set",
-    "is_standby",
-    "set_anew",
-    "set_for_transactions",
-    "set_on",
-    "set_turn_limit",
-    "settings_of",
-]
-
 #: The form of values as text, and the defaults of a transaction. `search_path` is not among them: an application finds its own tables
 #: by it, and each statement of the box names its schema.
 _RELIED_ON: Mapping[str, str] = {

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from enum import Flag, auto
 from functools import lru_cache
 
-__all__ = ["Effect", "effect_of"]
-
 
 class Effect(Flag):
     """The effect of an SQL text on the transaction in which it is executed."""

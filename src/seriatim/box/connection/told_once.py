@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable
 
-__all__ = ["ToldOnce"]
-
 #: How many different texts are logged; after that none is.
 _MOST = 1_000
 

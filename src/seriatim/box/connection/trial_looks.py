@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["TrialLooks"]
-
 _PAUSE_S = 1.0
 
 

@@ -7,8 +7,6 @@ import math
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.values.time import micros, seconds
 
-__all__ = ["FOREVER", "patience", "patience_of_receiver"]
-
 #: A receiver's wait without an end.
 FOREVER = "forever"
 

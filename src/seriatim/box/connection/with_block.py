@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 from seriatim.errors import UsageError
 
-__all__ = ["OnlyAsyncWith", "OnlyWith"]
-
 
 class OnlyWith:
     __slots__ = ()

@@ -9,8 +9,6 @@ from seriatim.box.postgres.statements import Statements
 from seriatim.kernel.fields import from_stored
 from seriatim.pipeline.declared.activation import MOST_READERS, Activation
 
-__all__ = ["Activated", "activations_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Activated:

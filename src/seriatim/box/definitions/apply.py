@@ -17,8 +17,6 @@ from seriatim.errors import UsageError
 from seriatim.pipeline.declared.contract import DEFAULT
 from seriatim.pipeline.files.box_file import BoxFile, load
 
-__all__ = ["apply", "drops_of"]
-
 
 def apply(statements: Statements, file: str | Path, *, prune: bool) -> list[Change]:
     statements.do("lock_definitions")

@@ -17,8 +17,6 @@ from seriatim.pipeline.files.json_form import to_json
 from seriatim.pipeline.types.message_type import MessageType
 from seriatim.pipeline.types.schedule import Schedule
 
-__all__ = ["Change", "Definition", "Kind", "changed_fields", "kind_of"]
-
 #: What can be defined.
 Definition = Location | MessageType | Queue | Subscription | Contract | Service | BoxSettings | Schedule | Link
 

@@ -13,8 +13,6 @@ from seriatim.kernel.route import named_types
 from seriatim.pipeline.filters.syntax import named, parsed
 from seriatim.pipeline.types.box_properties import UNFIT, clashes, declared
 
-__all__ = ["Redefinition", "check_fit", "check_lost", "check_types"]
-
 
 @dataclass(frozen=True, slots=True)
 class Redefinition:

@@ -22,8 +22,6 @@ from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.property_columns import Column
 from seriatim.pipeline.types.python_values import given_converter
 
-__all__ = ["Correlation", "InstanceMatch", "Look", "ValueQuery", "key", "key_of", "looking"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _EXACT = Context(prec=100)

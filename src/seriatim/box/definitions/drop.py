@@ -14,8 +14,6 @@ from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.section import likely
 
-__all__ = ["check_collected", "check_queue", "check_running", "check_there", "drop_location", "locations", "state_of"]
-
 #: The definitions of a kind that all who route know.
 _BY_KIND: Mapping[Kind, Callable[[Definitions], Collection[str]]] = {
     Kind.TYPE: lambda before: before.types,

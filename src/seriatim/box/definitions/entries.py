@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-__all__ = ["Entries"]
-
 
 @dataclass(frozen=True, slots=True)
 class Entries:

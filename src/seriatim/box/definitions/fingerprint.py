@@ -10,8 +10,6 @@ from typing import Any
 from seriatim.kernel.values.fingerprint import of_bytes
 from seriatim.pipeline.types.message import Message
 
-__all__ = ["of_content", "plain"]
-
 
 def of_content(message: Message) -> int:
     """The fingerprint of a message's body and parts."""

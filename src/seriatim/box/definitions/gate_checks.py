@@ -13,8 +13,6 @@ from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.section import likely
 
-__all__ = ["check_gates", "check_unused_gate", "other_way", "way_refused"]
-
 #: By these a gate orders what comes to it.
 _GROUP, _SEQUENCE = "origin_group", "origin_ordinal"
 

@@ -6,8 +6,6 @@ from seriatim.box.postgres.statements import Statements
 from seriatim.errors import ActionRefused, Unavailable
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["begin_at_gates"]
-
 #: So many groups are locked at most: the server has room for so many locks only.
 _MOST_GROUPS = 1000
 

@@ -9,8 +9,6 @@ from seriatim.pipeline.bodies.property_values import problem_text
 from seriatim.pipeline.types.message import Property
 from seriatim.pipeline.types.origin import ORIGIN
 
-__all__ = ["Gates"]
-
 _NO_WAY = (None, None, False)
 _NO_PLACE = (None, None, None)
 

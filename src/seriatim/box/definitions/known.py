@@ -21,8 +21,6 @@ from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.pipeline.files.json_form import from_json
 from seriatim.pipeline.types.message_type import MessageType
 
-__all__ = ["Known", "read_definitions"]
-
 _LONGEST_WHY = 500
 #: How many parsed declarations a process remembers.
 _MOST_PARSED = 20_000

@@ -16,8 +16,6 @@ from seriatim.pipeline.files.json_form import from_json, to_json
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.section import likely
 
-__all__ = ["check_far", "check_place", "check_remote", "declared", "drop", "linked", "put"]
-
 
 def linked(statements: Statements) -> dict[str, Link | None]:
     """The links of a box by name; None for one that the other box has made, or that can't be read."""

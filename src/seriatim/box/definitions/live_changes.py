@@ -12,8 +12,6 @@ from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.filters.syntax import named
 from seriatim.pipeline.types.message_type import MessageType
 
-__all__ = ["frozen", "judged_by", "moves_timers", "named_by", "retyped"]
-
 #: By these a queue has judged its groups, and would have judged otherwise.
 _FROZEN_OF_QUEUE: Mapping[str, Callable[[Queue], object]] = {
     "group": lambda one: one.group.by,

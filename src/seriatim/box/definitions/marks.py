@@ -18,8 +18,6 @@ from seriatim.kernel.groups.arrivals import NOT_SAID
 from seriatim.kernel.policies.stays import CLOSES, OPENS
 from seriatim.kernel.values.columns import Ints
 
-__all__ = ["bits", "fingerprint", "fingerprints", "written"]
-
 _BITS = OPENS | CLOSES
 #: What fingerprints become whose upper bits would look as if there were none.
 _TAKEN = dict.fromkeys((0, NOT_SAID), _BITS + 1)

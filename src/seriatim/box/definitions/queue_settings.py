@@ -11,8 +11,6 @@ from seriatim.errors import UsageError, shown
 from seriatim.kernel.fields import Declaration, Kind, Wrong, rows, takes
 from seriatim.pipeline.declared.work_limits import IN_FLIGHT, RATE, RUN_LENGTH, WORKERS, rate_text
 
-__all__ = ["SETTINGS", "QueueSettings", "check_setting", "settings_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings(Declaration):

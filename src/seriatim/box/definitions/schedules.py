@@ -10,8 +10,6 @@ from seriatim.errors import SchemaMismatch
 from seriatim.pipeline.files.json_form import from_json, to_json
 from seriatim.pipeline.types.schedule import Schedule
 
-__all__ = ["put", "schedule_from", "scheduled"]
-
 #: A change of these gives another due time.
 _MOVE = frozenset({"cron", "timezone"})
 

@@ -15,15 +15,6 @@ from seriatim.pipeline.declared.service import Service, queue_of
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.section import likely
 
-__all__ = [
-    "check_contract",
-    "check_services",
-    "check_unused_contract",
-    "check_unused_queue",
-    "check_unused_service",
-    "queues_for",
-]
-
 
 def queues_for(given: Iterable[Definition], before: Definitions) -> Iterator[Queue]:
     """The queues that services need and that neither exist nor are given."""

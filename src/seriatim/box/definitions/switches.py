@@ -14,8 +14,6 @@ from seriatim.errors import NotFound, SchemaMismatch, UsageError, shown
 from seriatim.pipeline.declared.subscription import STATES
 from seriatim.pipeline.text.section import likely
 
-__all__ = ["set_activated", "set_enabled", "set_state"]
-
 
 def set_state(statements: Statements, names: Iterable[str], state: str) -> list[Change]:
     """Bring subscriptions into a state, all or none, in the transaction. Messages that a started subscription has collected can be handed

@@ -13,8 +13,6 @@ from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.types.box_properties import UNIQUE_KEY
 from seriatim.pipeline.types.message import Message, Property
 
-__all__ = ["check_keys", "with_keys"]
-
 _EMPTY = f"the {UNIQUE_KEY} is empty"
 _TOO_LONG = f"the {UNIQUE_KEY} is longer than {MAX_KEY_BYTES:,} bytes"
 _NUMBERED = f"the queue goes by numbers, and one that is left out for its {UNIQUE_KEY} would be a hole"

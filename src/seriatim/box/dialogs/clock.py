@@ -12,8 +12,6 @@ from seriatim.box.connection.access import Access, Begin, Transaction
 from seriatim.box.notice import EntriesSetAside
 from seriatim.kernel.dialog import CLOSED_KEPT_S
 
-__all__ = ["fire", "fire_due", "forget_closed"]
-
 #: The dialogs of one transaction.
 _DIALOGS = 256
 

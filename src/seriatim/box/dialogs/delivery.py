@@ -15,8 +15,6 @@ from seriatim.kernel.dialog import END_DIALOG, ERROR
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.message import Received
 
-__all__ = ["accept", "first_of", "tell_unended", "why_failed"]
-
 
 def accept(transaction: Transaction, delivery: Delivery, definitions: Definitions, apart: SeparateTransaction) -> bool:
     """Check a delivery before it is handed out."""

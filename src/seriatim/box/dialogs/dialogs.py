@@ -19,8 +19,6 @@ from seriatim.kernel.values.time import micros
 from seriatim.pipeline.text.storable import fits_text
 from seriatim.pipeline.types.message import Received
 
-__all__ = ["Dialogs", "Kept", "handle_of"]
-
 #: The longest lifetime, and the longest time until a timer.
 _LONGEST_US = 10_000 * 86_400 * 10**6
 

@@ -18,8 +18,6 @@ from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.failure_message import Failed
 
-__all__ = ["take_in_hand"]
-
 
 def take_in_hand(
     transaction: Transaction, queue: BoxQueue, delivery: Delivery, begun: Sequence[UUID], apart: SeparateTransaction

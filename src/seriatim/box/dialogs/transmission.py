@@ -11,8 +11,6 @@ from seriatim.box.connection.access import Begin, Transaction
 from seriatim.box.definitions.change import Change, Kind
 from seriatim.box.definitions.definition import BoxQueue
 
-__all__ = ["transmit", "transmit_defined", "transmit_to"]
-
 
 def transmit_to(transaction: Transaction, queue: BoxQueue, apart: Begin) -> int:
     """Deliver the messages that wait for a queue's services, as far as it has room; return their number."""

@@ -15,8 +15,6 @@ from seriatim.errors import UsageError, shown
 from seriatim.pipeline.declared.contract import DEFAULT
 from seriatim.pipeline.types.message import Received
 
-__all__ = ["DialogVerbs"]
-
 
 class DialogVerbs(ABC):
     _place: str

@@ -17,8 +17,6 @@ from seriatim.kernel.operators.fault import FaultKind
 if TYPE_CHECKING:
     from seriatim.box.connection.access import Transaction
 
-__all__ = ["EarlyEnds"]
-
 
 class EarlyEnds:
     __slots__ = ("_transaction",)

@@ -13,8 +13,6 @@ from seriatim.kernel.operators.fault import FaultKind
 if TYPE_CHECKING:
     from seriatim.box.connection.access import Begin, Transaction
 
-__all__ = ["reap"]
-
 #: A session that has the group at this moment is about to commit.
 _PATIENCE_S = 0.05
 

@@ -16,8 +16,6 @@ from seriatim.box.measures import MEASURES, Measure
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.event_log import LOG
 
-__all__ = ["FAILURES", "FailureLog"]
-
 _MOST, _PERIOD_S = 10, 1.0
 _LONGEST_ERROR, _LONGEST_TRACEBACK = 500, 8_000
 #: Characters that could control a terminal, or begin another line.

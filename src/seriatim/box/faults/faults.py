@@ -27,8 +27,6 @@ from seriatim.pipeline.types import failure_message
 if TYPE_CHECKING:
     from seriatim.box.connection.access import Transaction
 
-__all__ = ["Fault", "FaultResult", "LostTurn", "Then", "fail", "note_lost"]
-
 #: Longer texts are cut: they are for people.
 _LONGEST = 20_000
 

@@ -25,20 +25,6 @@ from seriatim.pipeline.types.message import Received
 if TYPE_CHECKING:
     from seriatim.box.connection.access import Access, Transaction
 
-__all__ = [
-    "ExpiredLease",
-    "HeldLease",
-    "check_leasable",
-    "claim",
-    "drop",
-    "expired_in",
-    "fence",
-    "fence_off",
-    "give_back",
-    "renew",
-    "untried",
-]
-
 #: How long the removal of a lease waits for a completion that is just committing.
 _PATIENCE_MS = 10_000
 

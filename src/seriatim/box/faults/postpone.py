@@ -19,8 +19,6 @@ from seriatim.kernel.values.time import micros
 if TYPE_CHECKING:
     from seriatim.box.connection.access import Transaction
 
-__all__ = ["hide", "postpone", "postponement_us"]
-
 _LONGEST_US = LONGEST_DAYS * 86_400 * 10**6
 
 

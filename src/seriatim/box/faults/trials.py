@@ -17,8 +17,6 @@ from seriatim.kernel.operators.fault import FaultKind
 if TYPE_CHECKING:
     from seriatim.box.connection.access import Begin, Transaction
 
-__all__ = ["count_rollbacks", "next_trial"]
-
 #: The present holder of the group has found the same, and ends soon.
 _PATIENCE_S = 10.0
 #: The most of them that a call checks: other groups wait, too.

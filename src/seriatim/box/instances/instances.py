@@ -22,8 +22,6 @@ from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.kernel.groups.sequence import key_problem
 from seriatim.pipeline.types.message import Received
 
-__all__ = ["Instance", "Instances"]
-
 _ENDED = "its instance has ended"
 
 

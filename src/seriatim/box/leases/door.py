@@ -20,8 +20,6 @@ from seriatim.box.turns.delivery_ends import DeliveryEnds
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.groups.policy import UnitOfWork
 
-__all__ = ["Door", "Superseded", "Wanted"]
-
 _LONGEST_ATTEMPT = 256
 
 

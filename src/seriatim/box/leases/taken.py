@@ -13,8 +13,6 @@ from seriatim.pipeline.types.message import Message, Received
 if TYPE_CHECKING:
     from seriatim.box.leases.calls import LeaseCalls
 
-__all__ = ["LeaseAnswer", "LeasedMessage", "Principal", "Result", "TakenLease", "leased_message"]
-
 
 @dataclass(frozen=True, slots=True)
 class Principal:

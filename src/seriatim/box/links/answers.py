@@ -11,8 +11,6 @@ from seriatim.box.links.frame import Frame, Head, Rows, check, check_ranges, dis
 from seriatim.box.links.layout import FrameKind
 from seriatim.kernel.streams import StreamAnswer
 
-__all__ = ["AnswerSet", "FrameRefusal"]
-
 
 @dataclass(frozen=True, slots=True)
 class AnswerSet:

@@ -10,8 +10,6 @@ from psycopg import sql
 from seriatim.box.connection.access import Access
 from seriatim.box.connection.round_trip import OwnConnection
 
-__all__ = ["await_work"]
-
 _NOTICE_END_S = 0.1
 
 

@@ -18,8 +18,6 @@ from seriatim.network import KEEPALIVE_COUNT, KEEPALIVE_IDLE_S, KEEPALIVE_INTERV
 from seriatim.pipeline.declared.link import Link
 from seriatim.rested import RestedConnection, Restedness
 
-__all__ = ["Carrier"]
-
 _CONNECT_S = 10
 #: Longer than a statement may take there, with the transfer of the largest frame, seconds.
 _ANSWER_S = 120.0

@@ -18,8 +18,6 @@ from seriatim.box.links import layout
 from seriatim.box.links.layout import FrameKind
 from seriatim.errors import LinkProtocolError
 
-__all__ = ["Frame", "Head", "Rows", "check", "check_ranges", "distinct", "heap_parts", "is_text"]
-
 #: Records of a table.
 Rows = NDArray[Any]
 

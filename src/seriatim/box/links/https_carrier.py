@@ -17,8 +17,6 @@ from seriatim.network import SILENT_S, DeadlineNetwork, transfer_s
 from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.declared.link_address import checked_address, with_variables
 
-__all__ = ["ANSWER_S", "FETCH", "MEDIA_TYPE", "PUSH", "TRACE", "HttpsCarrier"]
-
 #: The paths of the three doors, and the content type of a frame.
 PUSH, FETCH, TRACE = "/link/push", "/link/fetch", "/link/trace"
 MEDIA_TYPE = "application/octet-stream"

@@ -12,32 +12,6 @@ from enum import IntEnum
 
 import numpy as np
 
-__all__ = [
-    "ANSWER",
-    "FRAGMENT",
-    "HEAD",
-    "HIGHEST",
-    "LARGEST_BODY",
-    "LARGEST_FRAME",
-    "LARGEST_HEADER",
-    "LARGEST_NUMBER",
-    "LARGEST_STEPS",
-    "LONGEST_DESTINATION",
-    "LONGEST_ID",
-    "LONGEST_KEY",
-    "LONGEST_SPACE",
-    "LONGEST_TEXT",
-    "MESSAGE",
-    "MOST_RANGES",
-    "MOST_STREAMS",
-    "RANGE",
-    "STREAM",
-    "TRACED",
-    "TRAILER",
-    "VERSIONS",
-    "FrameKind",
-]
-
 #: The versions that can be read, lowest and highest. A frame with records of dialogs is of version 2, any other one of version 1.
 VERSIONS = (1, 2)
 

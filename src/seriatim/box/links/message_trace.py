@@ -10,8 +10,6 @@ from seriatim.box.links.frame import Frame, Head, check
 from seriatim.box.links.layout import FrameKind
 from seriatim.errors import LinkProtocolError
 
-__all__ = ["MessageSteps"]
-
 
 @dataclass(frozen=True, slots=True)
 class MessageSteps:

@@ -26,8 +26,6 @@ from seriatim.pipeline.files.json_form import from_json
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.text.section import likely
 
-__all__ = ["LinkExchange", "Roads", "transmit"]
-
 _SILENT_S = 60.0
 #: The sides of dialogs that obey their inboxes before an exchange.
 _DIALOGS = 1000

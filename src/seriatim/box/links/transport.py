@@ -15,8 +15,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from seriatim.box.connection.dsn import place_of, resolve
 from seriatim.errors import UsageError
 
-__all__ = ["carrier_dsn"]
-
 _STRICT = "verify-full"
 _REMEDY = "add sslmode=verify-full with sslrootcert=…; or insecure=True, if nobody else can be on the way"
 

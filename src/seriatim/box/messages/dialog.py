@@ -8,9 +8,6 @@ from uuid import UUID
 
 from seriatim.pipeline.types.message import Dialog
 
-__all__ = ["dialog_of"]
-
-
 #: Messages that arrive together belong to the same few dialogs.
 _uuid = lru_cache(maxsize=1_000)(UUID)
 

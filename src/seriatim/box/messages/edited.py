@@ -8,8 +8,6 @@ from typing import Any
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 
-__all__ = ["with_edits"]
-
 
 def with_edits(
     transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int], rows: Sequence[Any]

@@ -14,8 +14,6 @@ from seriatim.box.definitions.meaning import Shown
 from seriatim.box.messages.dialog import dialog_of
 from seriatim.pipeline.types.message import Part, Property, Received, Ticket
 
-__all__ = ["context_of", "parts_of", "received_of"]
-
 _READ: Mapping[str, Callable[[Any], Property]] = {
     "decimal": Decimal,
     "double": float,

@@ -46,18 +46,6 @@ from seriatim.kernel.sequencer import Event
 from seriatim.kernel.values.outcome import EventKind, Events
 from seriatim.pipeline.text.command import command
 
-__all__ = [
-    "ActionRequest",
-    "Operation",
-    "act",
-    "effect_of",
-    "noticed_holes",
-    "require_of",
-    "retry_messages",
-    "take_out",
-    "unlocked",
-]
-
 #: A turn that only judges ends within that; a handler may take as long as it likes.
 _BRIEFLY_MS = 250
 #: A group that is stopped is worked on only by turns that judge it, in whatever transactions these are.

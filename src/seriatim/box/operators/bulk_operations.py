@@ -46,8 +46,6 @@ from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.values.outcome import EventKind
 from seriatim.pipeline.text.event_log import LOG
 
-__all__ = ["PORTION", "Portion", "begin", "cancel", "gather", "work", "work_for"]
-
 #: The groups of one transaction.
 PORTION = 200
 #: The same of groups that are acted on one by one.

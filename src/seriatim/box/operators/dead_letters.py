@@ -18,19 +18,6 @@ from seriatim.errors import NotFound, UsageError, shown
 from seriatim.kernel.operators.requeue import RequeuePosition
 from seriatim.kernel.values.outcome import Disposition
 
-__all__ = [
-    "DeadLetter",
-    "DeadLetterFilter",
-    "Requeued",
-    "check_numbers",
-    "dead_letters_by_error",
-    "dead_letters_of",
-    "dead_letters_page",
-    "delete",
-    "no_dead_letter",
-    "requeue",
-]
-
 _DEAD = Disposition.DEAD.word
 _LAST_ID = 2**63 - 1
 #: A page is looked for among so many.

@@ -39,8 +39,6 @@ from seriatim.pipeline.filters.syntax import named
 from seriatim.pipeline.types.box_properties import OWN
 from seriatim.pipeline.types.message import Message, Property
 
-__all__ = ["NotRetried", "PlannedRetry", "Retried", "plan", "retry_edited"]
-
 #: A group that stands still is locked only by turns that judge it; so long is waited for each.
 _BRIEFLY_MS = 250
 #: For a property that says what orders the message, or where it is from.

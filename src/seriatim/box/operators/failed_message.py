@@ -18,19 +18,6 @@ from seriatim.errors import UsageError
 from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.pipeline.types.message import Message
 
-__all__ = [
-    "EditedEntry",
-    "FailedMessage",
-    "Stopping",
-    "edit",
-    "failed",
-    "failed_of",
-    "see_now",
-    "set_dead",
-    "set_dead_each",
-    "write_edits",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class FailedMessage:

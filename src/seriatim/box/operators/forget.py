@@ -18,8 +18,6 @@ from seriatim.errors import ActionRefused, NotFound, Unavailable, shown
 from seriatim.kernel.groups.states import GroupState
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["forget"]
-
 #: Somebody may work on the group, and goes on as long as the handler takes.
 _PATIENCE_MS = 10_000
 

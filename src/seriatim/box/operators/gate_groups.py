@@ -11,8 +11,6 @@ from seriatim.errors import ActionRefused, Unavailable, shown
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["check_passed", "locked_at_gate", "refuse_own"]
-
 #: Somebody may work on the group, and goes on as long as the handler takes.
 _PATIENCE_MS = 10_000
 #: For each of many groups.

@@ -9,8 +9,6 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.views.box_identity import BoxIdentity, identity_of_box
 
-__all__ = ["NewIdentity", "enable", "forget_identity", "new_id", "new_id_would"]
-
 #: What the applications of a copy are told about a dialog of which something still waited.
 _TOLD = "this message box is a copy, and its original delivers what this dialog had sent"
 

@@ -11,8 +11,6 @@ from seriatim.box.views.instances import InstanceStatus, InstanceView, instance_
 from seriatim.errors import Unavailable
 from seriatim.kernel.groups.verbs import Action
 
-__all__ = ["resume", "suspend", "terminate"]
-
 #: A handler may take as long as it likes, and nobody waits for it.
 _BRIEFLY_MS = 250
 

@@ -17,8 +17,6 @@ from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.text.section import likely
 
-__all__ = ["Admission", "Principal", "accept", "remove"]
-
 
 @dataclass(frozen=True, slots=True)
 class Principal:

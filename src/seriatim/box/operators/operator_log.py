@@ -10,8 +10,6 @@ from seriatim.box.connection.access import Transaction
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.text.storable import fits_text
 
-__all__ = ["Operator", "log", "log_each"]
-
 _LONGEST_ACTOR, _LONGEST_REASON = 256, 4096
 
 

@@ -25,8 +25,6 @@ from seriatim.kernel.fields import LONGEST_DAYS
 from seriatim.kernel.values.time import micros
 from seriatim.pipeline.declared.queue import Queue
 
-__all__ = ["Purgeable", "Purged", "keep_events", "keep_faults", "keep_message_ids", "purgeable", "run"]
-
 #: Rows that a transaction deletes at most.
 _BATCH = 10_000
 #: So many groups it forgets at once: each lock is a place in a table of the server's that is of one size.

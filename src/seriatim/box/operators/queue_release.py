@@ -10,8 +10,6 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.operators.operator_log import Operator, log
 from seriatim.errors import ActionRefused
 
-__all__ = ["Released", "release"]
-
 _PATIENCE_S, _PAUSE_S = 2.0, 0.02
 
 

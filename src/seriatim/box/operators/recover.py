@@ -10,8 +10,6 @@ from seriatim.errors import EnvironmentProblem, Unavailable, UsageError
 from seriatim.kernel.groups.verbs import Action
 from seriatim.kernel.operators.recover import recovery_at
 
-__all__ = ["recover"]
-
 #: Who does it, in the operator log.
 _ACTOR = "seriatim"
 

@@ -8,8 +8,6 @@ from seriatim.errors import ActionRefused, shown
 from seriatim.kernel.groups.verbs import VERBS, Action, refusal
 from seriatim.pipeline.text.command import command
 
-__all__ = ["check_not_regional"]
-
 #: The command of the journal that helps. What was given up is over for the journal, so it comes back as another message only.
 _INSTEAD = {
     Action.SKIP_MESSAGE: "skip", Action.SKIP_HOLE: "skip", Action.RESET: "skip", Action.ABORT: "suspend",

@@ -16,8 +16,6 @@ from seriatim.box.operators.gate_groups import locked_at_gate
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.turns import Turns
 
-__all__ = ["Reopening"]
-
 
 class _Place(NamedTuple):
     """The place of an entry; a row of the function ``aside_places``. `carried`: the message came with the number; otherwise it is the one

@@ -21,8 +21,6 @@ from seriatim.box.turns.turns import Turns
 from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Message
 
-__all__ = ["Resubmitted", "resubmit"]
-
 #: So many in one transaction.
 _BATCH = 500
 

@@ -11,8 +11,6 @@ from seriatim.box.operators.operator_log import Operator, log
 from seriatim.errors import NotFound, SchemaMismatch, shown
 from seriatim.pipeline.text.section import likely
 
-__all__ = ["pause", "resume"]
-
 
 def pause(transaction: Transaction, names: Sequence[str], by: Operator) -> list[str]:
     """Pause schedules, all or none; gives the names of those that weren't paused."""

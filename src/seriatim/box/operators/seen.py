@@ -12,8 +12,6 @@ from hashlib import sha256
 from seriatim.box.views.groups import GroupView
 from seriatim.kernel.groups.states import GroupState
 
-__all__ = ["SEEN_BYTES", "digest_of", "seen_of"]
-
 #: The bytes of a digest, which is written in Base64.
 SEEN_BYTES = 9
 #: A group in one of these states is in it until somebody acts, since a moment.

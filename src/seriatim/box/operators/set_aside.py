@@ -13,19 +13,6 @@ from seriatim.box.views import listing
 from seriatim.box.views.listing import Listing, whole
 from seriatim.kernel.operators.requeue import RequeuePosition
 
-__all__ = [
-    "REQUEUED",
-    "SET_ASIDE",
-    "ListPlace",
-    "PutBack",
-    "SetAside",
-    "SetAsideFilter",
-    "delete",
-    "delete_entries",
-    "requeue",
-    "set_aside_of",
-]
-
 #: What can be deleted here.
 SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "void", "unrouted")
 #: What can be put back: the others never were in a group.

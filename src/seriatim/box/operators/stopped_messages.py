@@ -11,8 +11,6 @@ from seriatim.box.messages.received import context_of
 from seriatim.box.operators.failed_message import FailedMessage
 from seriatim.pipeline.types.message import Message
 
-__all__ = ["StoppedMessage", "retry_now", "stopped_messages"]
-
 
 @dataclass(frozen=True, slots=True)
 class StoppedMessage:

@@ -25,16 +25,6 @@ from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.pipeline.text.command import command
 
-__all__ = [
-    "TAKE_OUT",
-    "TakenOut",
-    "WaitingMessage",
-    "take_out_of_group",
-    "take_out_unordered",
-    "waiting_message",
-    "waiting_messages",
-]
-
 #: Its name in the operator log: `skip_message` there is about the message that stopped its group.
 TAKE_OUT = "take_out"
 _WHY = REASONS[Reason.SKIPPED_BY_OPERATOR]

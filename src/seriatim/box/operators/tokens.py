@@ -17,8 +17,6 @@ from seriatim.errors import EnvironmentProblem, NotFound, UsageError, shown
 from seriatim.kernel.values.time import micros
 from seriatim.pipeline.text.storable import checked_text
 
-__all__ = ["KnownToken", "Token", "create", "find", "revoke", "tokens"]
-
 #: How a token begins, so that tools which search for secrets find it; its random bytes.
 _PREFIX, _BYTES = "sq_", 32
 _LONGEST = 128

@@ -10,8 +10,6 @@ from seriatim.box.definitions.queue_settings import SETTINGS, QueueSettings, che
 from seriatim.box.operators.operator_log import Operator, log
 from seriatim.errors import UsageError
 
-__all__ = ["set_queue"]
-
 
 def set_queue(transaction: Transaction, queue: BoxQueue, given: Mapping[str, object], by: Operator) -> QueueSettings:
     for name, value in given.items():

@@ -14,8 +14,6 @@ from seriatim.box.dialogs.delivery import why_failed
 from seriatim.box.notice import EntriesSetAside
 from seriatim.pipeline.types.message_type import MessageType
 
-__all__ = ["fail_invalid"]
-
 #: Bodies that are fetched together.
 _FETCHED = 500
 

@@ -33,8 +33,6 @@ from seriatim.pipeline.declared.location import checked_location
 from seriatim.pipeline.types.box_properties import OWN
 from seriatim.pipeline.types.message import Message, Part, Property, new_message_id
 
-__all__ = ["FIELDS", "UNTYPED", "Incoming", "PartRows", "fitting", "messages_of", "storable"]
-
 #: The columns that aren't properties.
 FIELDS = ("message_id", "type", "body", "content_type", "context")
 #: The type of a message that has none that can be kept.

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["numbers", "texts", "written"]
-
 
 def written(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of a statement, with the text of an array in place of each list.

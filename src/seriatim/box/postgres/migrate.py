@@ -26,18 +26,6 @@ from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.template import for_schema, template, with_constants
 from seriatim.errors import BoxMigrated, EnvironmentProblem, SchemaMismatch
 
-__all__ = [
-    "BASELINE",
-    "LEAST_POSTGRESQL",
-    "Applied",
-    "Migration",
-    "check",
-    "find",
-    "fresh_sql",
-    "migrate",
-    "migrations",
-]
-
 LEAST_POSTGRESQL = 16
 _PACKAGE = "seriatim.box.postgres"
 _NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")

@@ -11,8 +11,6 @@ from seriatim.box.postgres.statements import Statements
 from seriatim.errors import Unavailable
 from seriatim.pipeline.text.event_log import LOG
 
-__all__ = ["SETTINGS", "MigrationLocks"]
-
 #: Settings of a role, a database or a server that would change a new schema, or prevent it. The search path stays: a clock for tests
 #: uses it.
 SETTINGS: Mapping[str, str] = {

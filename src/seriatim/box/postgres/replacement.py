@@ -11,8 +11,6 @@ from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.template import for_schema
 from seriatim.errors import SchemaMismatch
 
-__all__ = ["Replacement"]
-
 _SUFFIX = "__wanted"
 _SHOWN = 5
 

@@ -19,8 +19,6 @@ from importlib import resources
 
 from seriatim.box.postgres.template import template, with_constants, with_parts
 
-__all__ = ["ATTRIBUTES", "Routine", "checksum", "of_tables", "read_text", "routines", "rules", "suffixed_heads"]
-
 _PACKAGE = "seriatim.box.postgres"
 #: The words of a line ``-- is: …``, in their order. A ``definer`` runs with the rights of the box's owner. Why plans are pinned:
 #: docs/decisions/0139-each-function-of-the-schema-has-one-present-text.md.

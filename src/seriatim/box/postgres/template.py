@@ -23,8 +23,6 @@ from seriatim.kernel.regions import claims
 from seriatim.kernel.values.outcome import Disposition
 from seriatim.kernel.values.time import FOREVER, NEVER
 
-__all__ = ["checked_schema", "for_schema", "template", "with_constants"]
-
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
 _ENUMERATIONS: Mapping[str, Mapping[str, int]] = {
     "flag": Flag.__members__,

@@ -24,8 +24,6 @@ from seriatim.errors import (
     UsageError,
 )
 
-__all__ = ["ChangedResult", "KnownVersion", "is_out_of_step", "migrated", "reached", "translated", "watch_version"]
-
 #: Errors of the schema's own functions, by their SQLSTATEs; the hint is the remedy: of a disabled box, and of leases.
 _OWN: Mapping[str, type[SeriatimError]] = {"SQ003": BoxDisabled, "SQ005": LeaseLost, "SQ006": ActionRefused}
 _AGAIN = "roll back and repeat the transaction"

@@ -7,8 +7,6 @@ from dataclasses import replace
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.route import Routed
 
-__all__ = ["REQUEST", "may_be_reply", "with_awaited"]
-
 #: How the correlations begin that the box draws for requests.
 REQUEST = "request-"
 

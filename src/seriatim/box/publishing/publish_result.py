@@ -9,9 +9,6 @@ from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.entries import Entries
 from seriatim.box.definitions.route import router_of
 
-__all__ = ["Destinations", "Published"]
-
-
 #: The destinations of some messages of a call: the ids of the messages, their entries, and the definitions of the queues. A plain
 #: tuple, since one is made for each call, and few are read.
 Destinations = tuple[Sequence[str], Entries, Definitions]

@@ -13,8 +13,6 @@ from seriatim.errors import QueueFull
 from seriatim.kernel.groups.policy import Standard, UnitOfWork
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["NO_ROOM", "FullQueue", "full", "full_for_batch", "refuse_for_batch"]
-
 #: The reason of an invalid message that a role's subscription leads to a full queue.
 NO_ROOM = "the queue is full, and a role's subscription keeps no publisher waiting"
 

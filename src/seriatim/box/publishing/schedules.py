@@ -19,8 +19,6 @@ from seriatim.errors import QueueFull, UsageError
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.schedule import Schedule
 
-__all__ = ["ScheduleRun", "publish_due", "schedules_ahead", "schedules_put_right"]
-
 #: The pause before a schedule that couldn't publish is tried again, seconds.
 _PAUSE_S = 60
 #: With ``catch_up="none"`` a due time counts for this long: workers look once a minute.

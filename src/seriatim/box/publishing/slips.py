@@ -23,8 +23,6 @@ from seriatim.pipeline.types.box_properties import OWN
 from seriatim.pipeline.types.failure_message import FAILURE
 from seriatim.pipeline.types.message import Message
 
-__all__ = ["Slip", "has_slips", "log_slips", "refuse_slips"]
-
 #: A fault of a message that a type has found begins with the name of the property.
 _BLAMED = re.compile(r"property (\w+)")
 _MOST_KNOWN = 10

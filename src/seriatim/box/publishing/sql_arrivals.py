@@ -24,8 +24,6 @@ from seriatim.box.publishing.unrouted_range import where_unrouted
 from seriatim.errors import UsageError
 from seriatim.pipeline.types.message import Message
 
-__all__ = ["is_unrouted", "route_pending", "without"]
-
 #: The most messages that a transaction routes, and the most bytes of their bodies.
 _MOST_MESSAGES = 1_000
 _MOST_BYTES = 32 * 2**20

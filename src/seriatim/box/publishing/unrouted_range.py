@@ -15,8 +15,6 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.queue_heads import SHORTEST_S, pause_s
 from seriatim.box.connection.round_trip import OwnConnection
 
-__all__ = ["EVERYWHERE", "SettledTransactions", "where_unrouted"]
-
 
 class SettledTransactions(NamedTuple):
     """The transactions to search: messages of all others are routed."""

@@ -18,8 +18,6 @@ from pathlib import Path
 from seriatim.errors import EnvironmentProblem
 from seriatim.extras import need
 
-__all__ = ["NEWEST", "Binaries", "Owner", "find_binaries"]
-
 NEWEST = 18
 _FOLDERS = {18: "pginstall18", 16: "pginstall"}
 #: The parts of the installation that a server needs; clients and headers stay in the wheel.

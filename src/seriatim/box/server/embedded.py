@@ -39,8 +39,6 @@ from seriatim.box.server.server_user import give, maker_for, new_owner
 from seriatim.errors import EnvironmentProblem, NotFound, UntrustedData, UsageError
 from seriatim.pipeline.text.event_log import LOG
 
-__all__ = ["EmbeddedServer", "peer_of", "serving", "trust"]
-
 #: How often the supervisor is checked; and the pause after a failed start.
 _LOOK_S, _REST_S = 1.0, 10.0
 #: The longest wait of a close for a look that starts the server; without users that stops by itself.

@@ -22,8 +22,6 @@ from pathlib import Path
 from seriatim.box.server.private_folder import is_private
 from seriatim.errors import EnvironmentProblem
 
-__all__ = ["OwnData", "Registry", "new_id"]
-
 _ID = re.compile(r"[0-9a-f]{32}")
 #: Notes of folders that have been gone for this long are removed, seconds.
 _KEPT_S = 30 * 86_400.0

@@ -21,8 +21,6 @@ from typing import IO
 
 from seriatim.errors import EnvironmentProblem
 
-__all__ = ["PrivateFolder", "is_private"]
-
 #: Enough for a folder that we may not list.
 _PASSED = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
 _ELSEWHERE = "work in a folder of your own, or give a DSN"

@@ -18,8 +18,6 @@ from pathlib import Path
 from seriatim.box.server.binaries import Owner
 from seriatim.errors import EnvironmentProblem
 
-__all__ = ["give", "maker_for", "new_owner"]
-
 #: Numbers that neither distributions nor container managers give away by themselves, as systemd lists them: where all are mapped, and
 #: for containers that have the first 65,536 only.
 _FREE = (range(1_879_048_192, 2_147_352_576), range(60_706, 61_184))

@@ -22,8 +22,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Task", "main"]
-
 #: The longest time of a clean stop; after it an immediate one follows, and the next start recovers from the log.
 _STOP_S = 7.0
 #: The number of failed starts in a row after which the server isn't started again.

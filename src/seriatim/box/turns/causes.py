@@ -16,8 +16,6 @@ from seriatim.pipeline.types.box_properties import TRACE
 from seriatim.pipeline.types.message import Message, Received, with_context
 from seriatim.pipeline.types.origin import ORIGIN, Origin
 
-__all__ = ["Causes", "causes_of", "correlated"]
-
 _SAY_WHICH = "tx.publish(result, cause=message), or sq.Answer(message, result) for a handler's answer"
 
 

@@ -9,8 +9,6 @@ from seriatim.box.turns.turns import Turns
 from seriatim.errors import LeaseLost, UsageError
 from seriatim.kernel.operators import actions
 
-__all__ = ["close_group"]
-
 
 def close_group(transaction: Transaction, delivery: Delivery, token: int | None, now_us: int | None = None) -> None:
     """Close the group of a delivery that is in hand, after judging all that has arrived."""

@@ -16,8 +16,6 @@ from seriatim.box.turns.delivery_ends import DeliveryEnds
 from seriatim.box.turns.turn_result import HandedMessages
 from seriatim.kernel.groups.policy import Fifo
 
-__all__ = ["Deliveries"]
-
 
 class Deliveries:
     def __init__(self, transaction: Transaction) -> None:

@@ -15,8 +15,6 @@ from seriatim.box.turns.causes import Causes
 from seriatim.errors import Unavailable, UsageError, shown
 from seriatim.pipeline.types.message import Received
 
-__all__ = ["Completion", "Delivery", "DeliveryStatus", "EarlyEnds", "Mark"]
-
 
 class Completion(NamedTuple):
     """The statement that completes a delivery: its name and its parameters."""

@@ -9,8 +9,6 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.turns.delivery import Completion, Delivery
 from seriatim.box.turns.turn_result import HandedMessages
 
-__all__ = ["DeliveryEnds"]
-
 
 class DeliveryEnds(NamedTuple):
     """The entries of a delivery, in order, with all values that are stored when they end."""

@@ -16,8 +16,6 @@ from seriatim.box.turns.turns import Turns
 from seriatim.errors import InvariantBroken, SeriatimError
 from seriatim.pipeline.text.event_log import LOG
 
-__all__ = ["FAILED_TURN", "is_of_turn", "set_failing_apart", "tell"]
-
 #: The holder of such a group's lease, in place of a worker.
 FAILED_TURN = "a turn that failed"
 #: How many groups are checked alone: the failed turn was of the first ones.

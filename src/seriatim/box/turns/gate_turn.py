@@ -24,8 +24,6 @@ from seriatim.kernel.values.columns import Bools, Ints, order_by
 from seriatim.kernel.values.outcome import Decided, Disposition, Reason
 from seriatim.kernel.values.time import NEVER, micros
 
-__all__ = ["ClosedPlaces", "GateTurn"]
-
 #: In place of the entry of a place without results.
 _NO_ENTRY = -1
 

@@ -9,8 +9,6 @@ from seriatim.kernel.groups.state import Groups
 from seriatim.kernel.resequence import new_state
 from seriatim.kernel.values.columns import Ints
 
-__all__ = ["fresh_row", "state_rows"]
-
 
 def state_rows(groups: Groups) -> Ints:
     """Return for each group the columns of the kernel's state, in the order of the table; int64, of shape (groups, 11)."""

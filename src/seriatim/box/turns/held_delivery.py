@@ -9,8 +9,6 @@ import psycopg
 from seriatim.box.connection.round_trip import OwnConnection
 from seriatim.box.turns.delivery import Delivery
 
-__all__ = ["held_on", "hold"]
-
 #: The attribute of an application's connection for the last received delivery, by the schemas of the boxes.
 _IN_HAND = "_seriatim_in_hand"
 

@@ -7,8 +7,6 @@ from seriatim.box.definitions.definition import Definitions
 from seriatim.box.turns.delivery import Delivery
 from seriatim.pipeline.types.box_properties import UNIQUE_KEY
 
-__all__ = ["begin_unique"]
-
 
 def begin_unique(transaction: Transaction, definitions: Definitions, delivery: Delivery) -> None:
     """Tell publishers that a delivery has its messages in hand, if some have unique keys; until the transaction ends."""

@@ -15,8 +15,6 @@ from psycopg import sql
 from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.round_trip import OwnConnection
 
-__all__ = ["Listener"]
-
 
 class Listener:
     """A connection that waits for messages of queues; it is in no transaction meanwhile."""

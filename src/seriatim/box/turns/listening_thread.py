@@ -16,8 +16,6 @@ from seriatim.box.turns.listener import Listener
 from seriatim.errors import SeriatimError
 from seriatim.pipeline.text.event_log import LOG
 
-__all__ = ["IDLE_S", "LOOK_S", "ListeningThread", "Opened"]
-
 #: A notification may be missed, and a group may become free without one; a look at this interval finds it, seconds.
 LOOK_S = 1.0
 #: How long the thread stays after the last one that waited has gone: others may come; seconds.

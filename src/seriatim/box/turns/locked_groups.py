@@ -8,8 +8,6 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.errors import UsageError
 from seriatim.pipeline.declared.queue_level import type_of
 
-__all__ = ["LockedGroups", "check_isolation"]
-
 
 class LockedGroups(NamedTuple):
     """Locked groups: their keys; the time in microseconds; the version of the definitions. `unrouted`: whether messages that were published

@@ -28,8 +28,6 @@ from seriatim.kernel.policies.next_numbers import OneGroup, after_next_numbers
 from seriatim.kernel.values.outcome import Disposition, EventKind, Events, no_events
 from seriatim.kernel.values.time import NEVER
 
-__all__ = ["judged_at_once"]
-
 _NOT_A_GATE = ClosedPlaces((), (), more=False, full=(), late=frozenset())
 
 

@@ -22,8 +22,6 @@ from seriatim.kernel.values.columns import Bools, Columns, Ints, order_by, sum_p
 from seriatim.kernel.values.outcome import Disposition, EventKind, Events
 from seriatim.kernel.values.time import NEVER
 
-__all__ = ["EVERYTHING", "ArrivedNumbers", "HeldPart", "go_on"]
-
 #: More messages than any group holds.
 EVERYTHING = 2**31 - 2
 _ALL_NUMBERS = 2**63 - 1

@@ -12,8 +12,6 @@ from contextlib import contextmanager
 
 from seriatim.box.connection.access import Transaction
 
-__all__ = ["SeparateTransaction"]
-
 
 class SeparateTransaction:
     __slots__ = ("_transaction", "is_free")

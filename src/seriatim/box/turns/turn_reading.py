@@ -18,18 +18,6 @@ from seriatim.box.turns.turn_rows import ARRIVED, Entries, GroupRow, Request, Tu
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Standard
 from seriatim.kernel.values.columns import Ints
 
-__all__ = [
-    "FRESH",
-    "MOST_PLACES",
-    "PORTION",
-    "Portion",
-    "TurnReading",
-    "TurnStart",
-    "places_of",
-    "portion_of",
-    "turn_of",
-]
-
 #: The most closed places of a group that a turn of a gate lets pass.
 MOST_PLACES = 1_000
 #: The state of a group of a service's queue that is new.

@@ -13,8 +13,6 @@ from seriatim.box.notice import EntriesSetAside, HolePassed, Notice
 from seriatim.kernel.groups.states import GroupState
 from seriatim.kernel.values.outcome import Disposition, EventKind, Events, no_events
 
-__all__ = ["PLAIN", "ActedGroup", "ActionResult", "HandedMessages", "TurnResult"]
-
 _HOLES = (EventKind.TIMED_OUT, EventKind.HOLE_SKIPPED)
 #: The parameters of ``decide`` that plain numbers don't need.
 PLAIN = dict.fromkeys(("lives", "kept_sequences", "kept_meanings", "aside_sequences", "aside_meanings"))

@@ -28,8 +28,6 @@ from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.values.columns import Ints
 from seriatim.kernel.values.outcome import REASONS, EventKind, Events, Reason
 
-__all__ = ["Turns"]
-
 _FRESH_AS_TEXT = numbers(FRESH)
 
 

@@ -19,8 +19,6 @@ from seriatim.box.postgres.statements import statement
 if TYPE_CHECKING:
     from seriatim.box.connection.round_trip import OwnConnection
 
-__all__ = ["Waiter"]
-
 #: A notification may be missed where a message and a waiter cross each other; a look at this interval finds it, seconds.
 _LOOK_S = 1.0
 #: The longest continuation of a wait when no receiver waits for messages any more, seconds.

@@ -14,8 +14,6 @@ from datetime import datetime
 from seriatim.box.connection.access import Transaction
 from seriatim.pipeline.text.command import command
 
-__all__ = ["ReadyWork", "ready_work"]
-
 
 @dataclass(frozen=True, slots=True)
 class ReadyWork:

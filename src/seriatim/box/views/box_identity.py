@@ -8,8 +8,6 @@ from uuid import UUID
 
 from seriatim.box.postgres.statements import Statements
 
-__all__ = ["BoxIdentity", "identity_of_box"]
-
 
 @dataclass(frozen=True, slots=True)
 class BoxIdentity:

@@ -8,8 +8,6 @@ from datetime import datetime
 from seriatim.box.postgres.migrate import find
 from seriatim.box.postgres.statements import Statements
 
-__all__ = ["BoxStatus", "Dispenser", "TableSize", "read_status"]
-
 
 @dataclass(frozen=True, slots=True)
 class Dispenser:

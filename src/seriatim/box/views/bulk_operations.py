@@ -11,17 +11,6 @@ from seriatim.box.views import listing
 from seriatim.box.views.listing import Listing, storable, whole
 from seriatim.errors import NotFound
 
-__all__ = [
-    "RESULTS",
-    "BulkFilter",
-    "BulkGroup",
-    "BulkGroupFilter",
-    "BulkOperation",
-    "bulk_groups_of",
-    "bulk_operation_of",
-    "bulk_operations_of",
-]
-
 #: The results of a group by which groups are listed; `not done` are those that were refused or had changed.
 RESULTS = ("done", "refused", "changed", "left", "not done")
 

@@ -9,8 +9,6 @@ from datetime import datetime
 
 from seriatim.box.connection.access import Transaction
 
-__all__ = ["CLOCK_S", "TimesAhead", "ahead_s", "apart", "times_ahead"]
-
 #: Clocks that follow a time server are apart by milliseconds.
 CLOCK_S = 2.0
 

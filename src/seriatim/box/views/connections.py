@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from seriatim.box.connection.access import Transaction
 
-__all__ = ["FORGOTTEN_S", "ConnectionView", "connections_of"]
-
 #: A transaction in which nothing has been executed for so long was forgotten, or its process is frozen.
 FORGOTTEN_S = 60.0
 

@@ -14,20 +14,6 @@ from seriatim.box.views.listing import Listing, When
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.values.outcome import EventKind
 
-__all__ = [
-    "KINDS",
-    "EventFilter",
-    "EventView",
-    "KindCount",
-    "events_by_kind",
-    "events_of",
-    "events_of_group",
-    "open_hole_of",
-    "read_events",
-    "skips_of",
-    "with_open_holes",
-]
-
 #: The words of the kinds.
 KINDS = tuple(kind.word for kind in EventKind)
 #: The most positions that one transaction gives.

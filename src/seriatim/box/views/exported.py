@@ -12,8 +12,6 @@ from seriatim.box.messages.received import context_of
 from seriatim.box.views.message_places import PlaceFilter
 from seriatim.pipeline.types.message import Property
 
-__all__ = ["ExportedMessage", "exported"]
-
 #: How many rows without bodies are fetched at once.
 _PAGE = 1_000
 #: The most bytes of bodies that are read at once; one larger body is read alone.

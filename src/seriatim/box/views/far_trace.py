@@ -22,8 +22,6 @@ from seriatim.errors import SeriatimError, Unavailable
 from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.files.json_form import from_json
 
-__all__ = ["with_steps_elsewhere"]
-
 #: A person waits for it: seconds for a connection, for an answer, and for all boxes.
 CONNECT_S, ANSWER_S, ALL_S = 3, 5.0, 15.0
 #: The limits of what is shown of another box's report.

@@ -13,8 +13,6 @@ from seriatim.box.views.listing import Listing, When
 from seriatim.errors import NotFound, UsageError, shown
 from seriatim.kernel.operators.fault import FaultKind
 
-__all__ = ["FaultFilter", "FaultView", "KeptFaults", "count_faults", "fault_of", "faults_by_error", "faults_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class FaultView:

@@ -9,8 +9,6 @@ from psycopg import errors
 from seriatim.box.connection.access import Transaction
 from seriatim.errors import Unavailable
 
-__all__ = ["Figure", "read_figures"]
-
 #: How many messages, and as many groups, are counted exactly, of all queues together.
 _MOST = 50_000
 

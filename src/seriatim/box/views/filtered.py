@@ -10,8 +10,6 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from seriatim.box.views.listing import Choice, Filter, Listing, filters_of
 
-__all__ = ["filtered", "offered"]
-
 _Given = ParamSpec("_Given")
 _Of = TypeVar("_Of")
 _Chosen = TypeVar("_Chosen", bound=Listing)

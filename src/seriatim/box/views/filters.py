@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
 
-__all__ = ["ErrorCount", "Page"]
-
 _Row = TypeVar("_Row")
 _Place = TypeVar("_Place")
 

@@ -19,8 +19,6 @@ from seriatim.box.views.message_places import Placed
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.text.storable import checked_text
 
-__all__ = ["FoundMessage", "SearchResult", "Similar", "find", "similar_to"]
-
 #: Text that may be a number in a property. It is written without an exponent there.
 _NUMBER = re.compile(r"-?\d{1,40}(\.\d{1,40})?", re.ASCII)
 

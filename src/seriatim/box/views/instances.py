@@ -13,8 +13,6 @@ from seriatim.box.views import listing
 from seriatim.box.views.listing import Listing
 from seriatim.errors import NotFound
 
-__all__ = ["InstanceFilter", "InstanceStatus", "InstanceView", "instance_of", "instances_of"]
-
 
 class InstanceStatus(StrEnum):
     """The status of an instance; an ended instance is deleted."""

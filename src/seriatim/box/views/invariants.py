@@ -11,17 +11,6 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.views.spool_audit import audit
 from seriatim.pipeline.text.counted import counted
 
-__all__ = [
-    "Account",
-    "account_within",
-    "broken",
-    "broken_within",
-    "leases_run_out",
-    "long_transactions",
-    "never_numbered",
-    "silent_triggers",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Account:

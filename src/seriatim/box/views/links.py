@@ -10,8 +10,6 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.views import listing
 from seriatim.box.views.listing import Listing
 
-__all__ = ["LinkView", "StreamFilter", "StreamView", "links", "streams"]
-
 
 @dataclass(frozen=True, slots=True)
 class LinkView:

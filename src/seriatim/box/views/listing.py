@@ -18,41 +18,6 @@ from seriatim.errors import UsageError, shown
 from seriatim.kernel.values.time import OutOfRange, micros
 from seriatim.pipeline.text.storable import checked_text
 
-__all__ = [
-    "Choice",
-    "Filter",
-    "FilterKind",
-    "Flag",
-    "Limit",
-    "Listing",
-    "Moment",
-    "Place",
-    "PropertyValues",
-    "Queue",
-    "Text",
-    "When",
-    "choice",
-    "containing",
-    "error",
-    "error_class",
-    "filters_of",
-    "fitting",
-    "flag",
-    "given",
-    "group",
-    "key",
-    "limit",
-    "period",
-    "place",
-    "properties",
-    "queue",
-    "since",
-    "storable",
-    "text",
-    "until",
-    "whole",
-]
-
 #: A moment, or how long ago it was.
 When = float | str | datetime
 _ESCAPED = {"%": r"\%", "_": r"\_", "\\": r"\\"}

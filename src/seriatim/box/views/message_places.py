@@ -18,20 +18,6 @@ from seriatim.errors import NotFound, UsageError
 from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Part, Property, Ticket
 
-__all__ = [
-    "STATUSES",
-    "PlaceFilter",
-    "Placed",
-    "Stored",
-    "check_one_space",
-    "message_of",
-    "message_with_places",
-    "places_at",
-    "places_by_error",
-    "places_of",
-    "places_page",
-]
-
 #: The states of a message in a queue, or outside of one.
 STATUSES = (
     *("arrived", "held", "queued", "in_hand", "faulted"),

@@ -20,8 +20,6 @@ from seriatim.box.views.not_done import REASONS
 from seriatim.kernel.values.outcome import Disposition
 from seriatim.pipeline.text.storable import checked_text
 
-__all__ = ["MessageState", "MessageStatus", "QueueStatus", "status_of"]
-
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
 _TO_ROUTE = "it was published through SQL, and nobody has routed it yet"
 _NOBODY = "no subscription wants it"

@@ -8,8 +8,6 @@ from datetime import datetime
 
 from seriatim.box.connection.access import Transaction
 
-__all__ = ["REASONS", "NotDone", "not_done"]
-
 #: The reasons why a message isn't handed out, in words.
 REASONS: Mapping[str, str] = {
     "in_hand": "a worker or a pipeline has it in hand",

@@ -15,8 +15,6 @@ from seriatim.kernel.groups.states import GroupState
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["OnWay", "OpenPlace", "first_open_place"]
-
 #: How many messages of a place are shown.
 _SHOWN = 5
 #: Work that has waited for longer, without a receiver at work: nothing receives from the queue, seconds.

@@ -11,8 +11,6 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.views import listing
 from seriatim.box.views.listing import Listing, When
 
-__all__ = ["LogFilter", "Logged", "OperationRun", "logged", "runs"]
-
 #: A page of runs reads at most this number of entries, and lists at most 50 of each run.
 _AMONG = 5_000
 _LISTED = 50

@@ -14,8 +14,6 @@ from seriatim.box.messages.received import parts_of, received_of
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.types.message import Received
 
-__all__ = ["Peeked", "peek"]
-
 _MOST = 1_000_000
 
 

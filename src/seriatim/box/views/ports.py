@@ -7,8 +7,6 @@ from datetime import datetime
 
 from seriatim.box.connection.access import Transaction
 
-__all__ = ["PortView", "ports_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class PortView:

@@ -8,8 +8,6 @@ from datetime import datetime
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views.at_work import ready_work
 
-__all__ = ["QueueCounts", "counts_of", "released_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class QueueCounts:

@@ -9,8 +9,6 @@ from typing import Any
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.schedules import schedule_from
 
-__all__ = ["ScheduleView", "schedules_of"]
-
 #: `serve` looks every few seconds, workers once a minute.
 _LATE = "180 seconds"
 

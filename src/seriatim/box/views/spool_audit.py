@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from seriatim.box.connection.access import Transaction
 
-__all__ = ["Problem", "audit"]
-
 
 @dataclass(frozen=True, slots=True)
 class Problem:

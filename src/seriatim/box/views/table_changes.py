@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from seriatim.box.connection.access import Transaction
 
-__all__ = ["changes_of"]
-
 
 def changes_of(transaction: Transaction) -> dict[str, int]:
     """Return how often each table was changed, by its name; PostgreSQL reports it within about a second."""

@@ -10,8 +10,6 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.views import listing
 from seriatim.box.views.listing import Listing
 
-__all__ = ["JudgeView", "WorkView", "WorkerFilter", "WorkerView", "judges_of", "workers_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class WorkView:

@@ -10,8 +10,6 @@ import psycopg
 
 from seriatim.box.connection.access import Access
 
-__all__ = ["ChoreTaken", "alone"]
-
 
 class ChoreTaken(Exception):
     """Another process does the chore."""

@@ -23,8 +23,6 @@ from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.values.columns import empty_ints
 from seriatim.pipeline.types.message import Received
 
-__all__ = ["CopyEnd", "WaitingCopy", "behind_holes", "end", "known", "note_over", "raise_next", "set_aside"]
-
 
 @dataclass(frozen=True, slots=True)
 class CopyEnd:

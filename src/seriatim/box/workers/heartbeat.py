@@ -10,8 +10,6 @@ from uuid import UUID
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.queue_settings import SETTINGS, QueueSettings
 
-__all__ = ["Process", "Report", "WorkerOrders", "beat", "forget"]
-
 #: The most turns in hand that a process reports: the longest ones.
 _MOST_TOLD = 50
 _LONGEST_NAME, _LONGEST_HOST = 1024, 256

@@ -22,8 +22,6 @@ from seriatim.box.turns.delivery import Delivery
 from seriatim.box.workers.steps import Steps
 from seriatim.errors import UsageError
 
-__all__ = ["LeasedSession"]
-
 
 class LeasedSession(Session):
     """The session for one call of a handler; its end rolls back all that `complete` hasn't committed."""

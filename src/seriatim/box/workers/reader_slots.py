@@ -17,8 +17,6 @@ from seriatim.box.definitions.activations import Activated, activations_of
 from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.translate import translated
 
-__all__ = ["Slots"]
-
 #: A process with slots that doesn't look for this long is lost, or frozen: PostgreSQL ends the connection, milliseconds.
 _IDLE_MS = 10_000
 

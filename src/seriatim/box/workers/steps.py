@@ -22,17 +22,6 @@ from seriatim.box.postgres.statements import Statements, statement
 from seriatim.box.session import Session
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
 
-__all__ = [
-    "Steps",
-    "TurnEnded",
-    "check_role",
-    "end_backend",
-    "ending_setting",
-    "is_transient",
-    "misuses_driver",
-    "refusal",
-]
-
 #: Errors that end a connection, and the setting of PostgreSQL that causes each.
 _SETTINGS: Mapping[type[psycopg.Error], str] = {
     errors.IdleInTransactionSessionTimeout: "idle_in_transaction_session_timeout",

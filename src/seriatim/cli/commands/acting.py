@@ -33,8 +33,6 @@ from seriatim.operations.tables.bulk import BULK_OPERATIONS
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["ACTED", "OPERATION", "PIPELINE_ACTED", "PIPELINE_OPERATION", "REFUSED", "GroupCommand", "acts", "its_queue"]
-
 OPERATION, REFUSED, ACTED = acted.OPERATION, acted.REFUSED, acted.ACTED
 PIPELINE_OPERATION, PIPELINE_ACTED = pipelines.OPERATION, pipelines.ACTED
 its_queue = click.option(

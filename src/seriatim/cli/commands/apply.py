@@ -17,8 +17,6 @@ from seriatim.pipeline.files.box_file import examine, load
 if TYPE_CHECKING:
     from seriatim.box.definitions.change import Change
 
-__all__ = ["APPLIED", "CHANGE", "apply"]
-
 CHANGE: Table[Change] = Table(
     "A change of a definition",
     *json_only("what", "kind", "name", "fields"),

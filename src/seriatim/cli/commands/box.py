@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from seriatim.box.operators.purge import Purgeable, Purged
     from seriatim.box.views.box_status import BoxStatus, Dispenser, TableSize
 
-__all__ = ["PURGEABLE", "PURGED", "STATUS", "box"]
-
 _LOCATION: Table[Dispenser] = Table(
     "The ticket counter of a location",
     *json_only("location", "epoch", "next_number", "last_number", "last_sent_epoch", "last_sent", "in_queue"),

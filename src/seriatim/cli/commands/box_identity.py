@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from seriatim.box.operators.identity import NewIdentity
     from seriatim.box.views.box_identity import BoxIdentity
 
-__all__ = ["ENABLED", "IDENTITY", "NEW_ID", "enable", "identity_lines", "new_id"]
-
 
 def _text(box_id: UUID | None) -> str | None:
     return None if box_id is None else str(box_id)

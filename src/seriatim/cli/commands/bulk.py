@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from seriatim.operations.bulk_operations import BulkOperation
     from seriatim.operations.groups import GroupView
 
-__all__ = ["act_in_bulk", "bulk"]
-
 #: So many groups that were left out are told at the end.
 _TOLD = 10
 _number = click.argument("number", type=click.IntRange(1, 2**63 - 1))

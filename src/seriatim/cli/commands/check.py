@@ -22,8 +22,6 @@ from seriatim.pipeline.text.counted import counted
 from seriatim.runtime.pipelines.start_changes import Change
 from seriatim.runtime.pipelines.unread_files import InputFiles
 
-__all__ = ["CHECKED", "PORT_CHECKED", "check"]
-
 _FAULT: Table[SeriatimError] = Table(
     "A fault of a file",
     *json_only(

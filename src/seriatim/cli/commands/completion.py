@@ -7,8 +7,6 @@ from click.shell_completion import get_completion_class
 
 from seriatim.errors import UsageError
 
-__all__ = ["completion"]
-
 _NAME = "seriatim"
 _VARIABLE = "_SERIATIM_COMPLETE"
 

@@ -13,8 +13,6 @@ from seriatim.operations import connections as operations
 from seriatim.operations.tables.connections import CONNECTION
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["connection"]
-
 
 @click.group("connection", cls=Commands)
 def connection() -> None:

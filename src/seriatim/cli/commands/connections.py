@@ -6,6 +6,4 @@ from seriatim.cli.options.listing import list_command
 from seriatim.operations import connections as operations
 from seriatim.operations.tables.connections import CONNECTION
 
-__all__ = ["connections"]
-
 connections = list_command("connections", operations.connections, CONNECTION)

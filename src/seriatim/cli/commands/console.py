@@ -16,8 +16,6 @@ from seriatim.extras import need
 from seriatim.operations.box_here import check_here
 from seriatim.runtime.processes.log import log_to_stderr
 
-__all__ = ["console"]
-
 
 @click.command()
 @click.option(

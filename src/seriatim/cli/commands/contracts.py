@@ -13,8 +13,6 @@ from seriatim.cli.shown.table import Column, Table, json_option, print_rows
 if TYPE_CHECKING:
     from seriatim.pipeline.declared.contract import Contract
 
-__all__ = ["CONTRACTS", "contracts"]
-
 CONTRACTS: Table[Contract] = Table(
     "A contract",
     Column("contract", None, value=lambda one: one.name, meaning="its name, compared byte for byte"),

@@ -26,8 +26,6 @@ from seriatim.pipeline.text.counted import counted
 if TYPE_CHECKING:
     from seriatim.operations.dead_letters import DeadLetter, Requeued
 
-__all__ = ["dead_letters"]
-
 _ALL = 100_000
 
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
     from seriatim.runtime.pipelines.progress import Progress, RunSummary
 
-__all__ = ["DEMO", "demo"]
-
 _BOX: Table[BoxStory] = Table(
     "A demonstration of the message box",
     *json_only("published", "handled", "stopped", "error"),

@@ -27,8 +27,6 @@ from seriatim.runtime.workers.worker import Worker
 if TYPE_CHECKING:
     pass
 
-__all__ = ["BAD_GROUP", "QUEUE", "STILL_GROUP", "BoxStory", "box_story", "still_working"]
-
 QUEUE = "shipping"
 #: The customer with an order that no handler can take as it is.
 BAD_GROUP = "customer-3"

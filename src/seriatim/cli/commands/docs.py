@@ -16,8 +16,6 @@ from seriatim.operations import pages
 if TYPE_CHECKING:
     from seriatim.operations.pages import Found, Page
 
-__all__ = ["FOUND", "PAGES", "docs"]
-
 PAGES: Table[Page] = Table(
     "A page of the documents",
     Column("name"),

@@ -19,8 +19,6 @@ from seriatim.operations.doctor import Finding, State, examine, is_project
 from seriatim.operations.what_to_do import advice
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["EXAMINED", "doctor"]
-
 _FINDING: Table[Finding] = Table(
     "A finding", *json_only("name", "state", "found", "remedy", "page"), row="seriatim.operations.finding:Finding"
 )

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
     from seriatim.operations.edits import Plan, Retried
 
-__all__ = ["EDITED", "NOT_RETRIED", "PLANNED", "RETRIED", "retry_file"]
-
 PLANNED: Table[PlannedRetry] = Table(
     "A message that would be retried",
     Column("queue"),

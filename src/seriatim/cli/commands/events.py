@@ -16,8 +16,6 @@ from seriatim.operations.events import EventFilter
 from seriatim.operations.tables.events import EVENTS, KIND_COUNTS
 from seriatim.operations.tables.pipelines import EVENTS as PIPELINE_EVENTS
 
-__all__ = ["events"]
-
 
 @click.command("events")
 @options_of(EventFilter)

@@ -19,8 +19,6 @@ from seriatim.operations.tables.faults import FAULTS
 if TYPE_CHECKING:
     from seriatim.operations.faults import FaultView
 
-__all__ = ["faults"]
-
 
 @click.command("faults")
 @click.argument("fault_id", metavar="[ID]", type=int, required=False)

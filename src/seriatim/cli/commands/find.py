@@ -22,8 +22,6 @@ from seriatim.pipeline.text.counted import counted
 if TYPE_CHECKING:
     from seriatim.box.views.find import SearchResult
 
-__all__ = ["find"]
-
 
 @click.command()
 @click.argument("text")

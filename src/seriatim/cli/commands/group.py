@@ -19,8 +19,6 @@ from seriatim.operations import groups as operations
 from seriatim.operations.tables.pipelines import GROUP as PIPELINE_GROUP
 from seriatim.operations.tables.standing import STANDING
 
-__all__ = ["group"]
-
 
 @click.group("group", cls=Commands)
 def group() -> None:

@@ -18,8 +18,6 @@ from seriatim.operations.tables.groups import GROUPS
 from seriatim.operations.tables.pipelines import GROUP as PIPELINE_GROUP
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["groups", "holder_of"]
-
 holder_of = declared.holder_of
 
 

@@ -14,8 +14,6 @@ from seriatim.kernel.values.time import micros, seconds
 from seriatim.operations.finding import State
 from seriatim.operations.health import box_health, process_health
 
-__all__ = ["health"]
-
 
 @click.command()
 @click.argument("address", required=False)

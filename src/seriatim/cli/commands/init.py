@@ -16,8 +16,6 @@ import click
 from seriatim.errors import UsageError
 from seriatim.extras import installation, is_chosen
 
-__all__ = ["init"]
-
 #: Templates whose names a package can't have.
 _RENAMED = {"gitignore": ".gitignore"}
 

@@ -22,8 +22,6 @@ from seriatim.operations.tables.instances import INSTANCES
 if TYPE_CHECKING:
     from seriatim.operations.instances import InstanceView
 
-__all__ = ["instances"]
-
 _json = json_option("Print JSON.", INSTANCES)
 
 

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from seriatim.regions.journal.operators import ActionResult
     from seriatim.regions.journal.views import SessionView
 
-__all__ = ["VERBS", "journal"]
-
 #: What an operator does with a session.
 VERBS = ("retry", "skip", "release", "suspend", "resume")
 _SHOWN, _ALL = 5, 100_000

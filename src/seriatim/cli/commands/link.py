@@ -18,8 +18,6 @@ from seriatim.pipeline.declared.link import Link
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
 
-__all__ = ["REMOVED", "link"]
-
 REMOVED: Table[dict[str, object]] = Table(
     "A link that was removed",
     Column("link", None, kind="str", meaning="its name"),

@@ -19,8 +19,6 @@ from seriatim.operations.tables.pipelines import LOGGED
 if TYPE_CHECKING:
     from seriatim.operations.log_entries import LogEntry
 
-__all__ = ["log"]
-
 
 @click.command("log")
 @options_of(entries_of_box)

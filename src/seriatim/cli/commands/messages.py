@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from seriatim.box.views.message_places import Placed
     from seriatim.operations.set_aside import PutBack, SetAside
 
-__all__ = ["RESUBMITTED", "messages"]
-
 _ticket = declared.ticket_text
 _DONE: Table[dict[str, object]] = Table(
     "The result for messages that were set aside",

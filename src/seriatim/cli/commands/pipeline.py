@@ -15,8 +15,6 @@ from seriatim.operations.tables.pipelines import GROUP as PIPELINE_GROUP
 from seriatim.pipeline.files import pipeline_file
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["MOVED", "pipeline"]
-
 MOVED: Table[dict[str, object]] = Table(
     "A move to another number of buckets",
     Column("checkpoint", None, kind="str", meaning="the folder of the checkpoint"),

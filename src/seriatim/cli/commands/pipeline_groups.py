@@ -17,8 +17,6 @@ from seriatim.pipeline.text.command import command
 if TYPE_CHECKING:
     pass
 
-__all__ = ["check_filters", "list_groups_of_pipeline", "not_with_dsn", "show_group_of_pipeline", "which_pipeline"]
-
 
 #: The option ``pipeline``.
 which_pipeline = click.option(

@@ -14,8 +14,6 @@ from seriatim.operations import ports
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
 
-__all__ = ["port"]
-
 
 @click.group("port", cls=Commands)
 def port() -> None:

@@ -6,6 +6,4 @@ from seriatim.cli.options.listing import list_command
 from seriatim.operations import ports as operations
 from seriatim.operations.tables.ports import PORTS
 
-__all__ = ["ports"]
-
 ports = list_command("ports", operations.ports, PORTS)

@@ -24,8 +24,6 @@ from seriatim.pipeline.types.message import Message
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
 
-__all__ = ["PUBLISHED", "PublishedMessage", "publish"]
-
 #: Lines of one transaction.
 _PORTION = 1_000
 _KEYS = ("type", "body", "context", "message_id", "content_type")

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from seriatim.box.operators.queue_release import Released
 
 
-__all__ = ["QUEUE", "RELEASED", "queue"]
-
 QUEUE = COUNTS.extended(
     "A queue",
     Column("definition", None, kind="Mapping[str, Any]", meaning="its definition"),

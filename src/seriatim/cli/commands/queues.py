@@ -6,6 +6,4 @@ from seriatim.cli.options.listing import list_command
 from seriatim.operations import queues as operations
 from seriatim.operations.tables.queues import COUNTS
 
-__all__ = ["queues"]
-
 queues = list_command("queues", operations.queues, COUNTS)

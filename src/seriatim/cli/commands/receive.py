@@ -12,8 +12,6 @@ from seriatim.errors import UsageError
 from seriatim.runtime.processes.log import log_to_stderr
 from seriatim.runtime.processes.receiving import Receiving
 
-__all__ = ["receive"]
-
 
 @click.command()
 @receive_ports

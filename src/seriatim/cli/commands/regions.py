@@ -26,8 +26,6 @@ from seriatim.runtime.stop_signal import Stop
 if TYPE_CHECKING:
     from seriatim.regions.outbox import Copied
 
-__all__ = ["APPLIED", "regions"]
-
 APPLIED: Table[dict[str, object]] = Table(
     "Applied definitions of two regions",
     Column("file", None, kind="str", meaning="the file"),

@@ -59,8 +59,6 @@ if TYPE_CHECKING:
     from seriatim.spark.calls.register import Call
     from seriatim.spark.front.chosen import Way
 
-__all__ = ["SUMMARY", "run"]
-
 _SPREAD: Table[Spread] = Table(
     "How a batch was spread",
     *json_only(

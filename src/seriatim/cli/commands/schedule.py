@@ -14,8 +14,6 @@ from seriatim.operations import schedules
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
 
-__all__ = ["schedule"]
-
 
 @click.group("schedule", cls=Commands)
 def schedule() -> None:

@@ -6,6 +6,4 @@ from seriatim.cli.options.listing import list_command
 from seriatim.operations import schedules as operations
 from seriatim.operations.tables.schedules import SCHEDULES
 
-__all__ = ["schedules"]
-
 schedules = list_command("schedules", operations.schedules, SCHEDULES)

@@ -25,8 +25,6 @@ from seriatim.runtime.processes.serve import Serve
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
 
-__all__ = ["serve"]
-
 
 @click.command()
 @click.option("--queue", "queues", multiple=True, metavar="QUEUE", help="Serve only this queue; may be repeated.")

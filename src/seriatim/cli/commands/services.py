@@ -13,8 +13,6 @@ from seriatim.cli.shown.table import Column, Table, json_option, print_rows
 if TYPE_CHECKING:
     from seriatim.pipeline.declared.service import Service
 
-__all__ = ["SERVICES", "services"]
-
 SERVICES: Table[Service] = Table(
     "A service",
     Column("service", value=lambda one: one.name, meaning="its name, compared byte for byte"),

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from seriatim.pipeline.declared.pipeline import Pipeline
     from seriatim.runtime.pipelines.resubmit import PutBack
 
-__all__ = ["PUT_BACK", "RESUBMITTED", "WRITTEN", "printed_rows", "set_aside"]
-
 #: How many people see unless they say.
 _LIMIT = 100
 

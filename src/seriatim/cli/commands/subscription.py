@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
     from seriatim.box.definitions.change import Change
 
-__all__ = ["subscription"]
-
 
 @click.group("subscription", cls=Commands)
 def subscription() -> None:

@@ -6,6 +6,4 @@ from seriatim.cli.options.listing import list_command
 from seriatim.operations import subscriptions as operations
 from seriatim.operations.tables.subscriptions import SUBSCRIPTIONS
 
-__all__ = ["subscriptions"]
-
 subscriptions = list_command("subscriptions", operations.subscriptions, SUBSCRIPTIONS)

@@ -14,8 +14,6 @@ from seriatim.pipeline.text.counted import counted
 if TYPE_CHECKING:
     from seriatim.box.tick import Tick
 
-__all__ = ["TICK", "tick"]
-
 TICK: Table[Tick] = Table(
     "A tick",
     *json_only("routed", "groups", "recovered", "dialogs", "scheduled", "put_right", "failed"),

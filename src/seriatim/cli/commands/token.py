@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
     from seriatim.box.operators.tokens import Token
 
-__all__ = ["TOKENS", "token"]
-
 TOKENS: Table[Token] = Table(
     "A token of callers over HTTP",
     Column("name", "TOKEN"),

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
     from seriatim.operations.overview import Overview, QueueOverview
 
-__all__ = ["top"]
-
 _LEAST_S = 0.5
 _GIB, _MIB = 2**30, 2**20
 

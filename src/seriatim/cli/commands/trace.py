@@ -11,8 +11,6 @@ from seriatim.operations import groups
 from seriatim.operations import trace as operations
 from seriatim.operations.tables.steps import STEPS
 
-__all__ = ["trace"]
-
 
 @click.command("trace")
 @click.argument("message_id", metavar="[MESSAGE]", required=False)

@@ -6,6 +6,4 @@ from seriatim.cli.options.listing import list_command
 from seriatim.operations import links
 from seriatim.operations.tables.links import STREAMS
 
-__all__ = ["transmission"]
-
 transmission = list_command("transmission", links.transmission, STREAMS)

@@ -9,8 +9,6 @@ from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_rows
 from seriatim.pipeline.files.json_form import to_json
 
-__all__ = ["TYPES", "types"]
-
 TYPES: Table[dict[str, object]] = Table(
     "A message type",
     Column("type", None, value=lambda one: one["name"], meaning="its name, compared byte for byte"),

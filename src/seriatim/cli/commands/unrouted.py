@@ -19,8 +19,6 @@ from seriatim.operations.tables.messages import MESSAGES
 from seriatim.pipeline.files import pipeline_file
 from seriatim.runtime.pipelines.set_aside import SetAsideFilter
 
-__all__ = ["unrouted"]
-
 _SHOWN = WRITTEN.only("type", "location", "message")
 
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
     from seriatim.box.views.not_done import NotDone
 
-__all__ = ["work"]
-
 
 @click.command()
 @click.argument("queues", metavar="QUEUE…", nargs=-1, required=True)

@@ -7,8 +7,6 @@ from seriatim.cli.options.listing import list_command
 from seriatim.operations import workers as operations
 from seriatim.operations.tables.workers import WORKER
 
-__all__ = ["workers"]
-
 
 def _judges(box: MessageBox) -> str:
     told = [f"{one.pid} on {one.host}" for one in operations.judges(box) if one.is_there]

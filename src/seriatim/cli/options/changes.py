@@ -14,8 +14,6 @@ from seriatim.cli.shown.plain import in_line
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
 
-__all__ = ["changes"]
-
 
 def changes(function: Callable[..., Iterable[object]]) -> Callable[..., Any]:
     """The argument ``names``, and the box: the function gets both, and returns what has changed."""

@@ -8,8 +8,6 @@ import click
 
 from seriatim.pipeline.text.section import likely
 
-__all__ = ["WHOLE", "Commands"]
-
 #: Longer than any first sentence.
 WHOLE = 1_000
 

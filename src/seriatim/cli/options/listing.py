@@ -14,8 +14,6 @@ from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.table import Table, json_option, print_rows
 from seriatim.errors import UsageError, shown
 
-__all__ = ["FilterOption", "counting", "is_filtered", "list_command", "options_of"]
-
 _Command = Callable[..., Any]
 
 

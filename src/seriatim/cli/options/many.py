@@ -13,8 +13,6 @@ import click
 from seriatim.cli.options.together import together
 from seriatim.errors import UsageError
 
-__all__ = ["Many", "many"]
-
 
 @dataclass(frozen=True, slots=True)
 class Many:

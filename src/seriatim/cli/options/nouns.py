@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 
-__all__ = ["LISTED", "VERBS", "brought_to_commands"]
-
 #: Commands that list, and the commands whose verbs do something with one of what they list.
 VERBS: Mapping[str, str] = {
     "connections": "connection",

@@ -8,8 +8,6 @@ import shutil
 import sys
 from pathlib import Path
 
-__all__ = ["own_name"]
-
 _NAME = "seriatim"
 
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
     from seriatim.runtime.ports.receive_port import ReceivePort
 
-__all__ = ["ports_of", "receive_ports"]
-
 receive_ports = click.option(
     "--port", "ports", multiple=True, metavar="PORT",
     help="Take messages in through this port, such as 'mllp: {listen: 127.0.0.1:2575}'; may be repeated.",

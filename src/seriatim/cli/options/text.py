@@ -8,8 +8,6 @@ import click
 
 from seriatim.pipeline.text.storable import fits_text
 
-__all__ = ["checked_texts"]
-
 
 class _Text(click.types.StringParamType):
     """Text; bytes that are not UTF-8 would fail later, where the text is sent or printed."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["together"]
-
 
 def together(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
     """Add options and arguments to a command, in this order."""

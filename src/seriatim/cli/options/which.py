@@ -16,8 +16,6 @@ from seriatim.operations.box_here import check_here, is_here
 from seriatim.runtime.processes.patient_opening import open_patiently
 from seriatim.runtime.stop_signal import Stop
 
-__all__ = ["in_id_space", "on_box", "opened", "opened_patiently", "which_box", "which_schema"]
-
 _SCHEMA = "seriatim"
 #: The option ``schema`` alone.
 which_schema = click.option("--schema", default=_SCHEMA, show_default=True, help="Schema of the box.")

@@ -14,8 +14,6 @@ import click
 from seriatim.errors import UsageError
 from seriatim.operations.bulk import Refused
 
-__all__ = ["Why", "confirmed", "may_say_why", "no_if_refused", "says_why"]
-
 
 @dataclass(frozen=True, slots=True)
 class Why:

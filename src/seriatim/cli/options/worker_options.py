@@ -6,8 +6,6 @@ import click
 
 from seriatim.cli.options.together import together
 
-__all__ = ["log_format", "log_level", "metrics", "no_wait", "worker_options"]
-
 log_level = click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False), default="info",
     show_default=True, help="Log messages of at least this level.",

@@ -13,8 +13,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 if TYPE_CHECKING:
     from seriatim.operations.bulk_operations import BulkOperation
 
-__all__ = ["shown_portions", "shown_progress", "shown_share"]
-
 _Done = TypeVar("_Done")
 #: Fewer than that are done before anybody could read a bar.
 _WORTH_A_BAR = 10

@@ -33,27 +33,6 @@ if TYPE_CHECKING:
     )
     from seriatim.runtime.pipelines.unread_files import UnreadFile, UnreadFiles
 
-__all__ = [
-    "ACCOUNTS",
-    "HELD_GROUPS",
-    "REASONS",
-    "ROUTING",
-    "SKIPPED",
-    "SKIPPED_HOLES",
-    "SUSPECTED",
-    "SUSPECTED_RESTARTS",
-    "UNREAD",
-    "WAITING",
-    "Display",
-    "accounts_table",
-    "again_line",
-    "example_of",
-    "line_of",
-    "plain_sequence",
-    "routing_line",
-    "waiting_line",
-]
-
 # A batch that takes longer is told of where there is no live line; and then again every so often.
 _RUNNING_S = 10.0
 

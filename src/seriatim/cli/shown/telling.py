@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from seriatim.runtime.processes.serve import Serve
     from seriatim.runtime.processes.supervisor import Supervisor
 
-__all__ = ["telling_run", "telling_work"]
-
 
 @contextmanager
 def telling_work(

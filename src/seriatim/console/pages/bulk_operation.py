@@ -11,8 +11,6 @@ from seriatim.kernel.groups.verbs import VERBS, Action
 from seriatim.operations import bulk_operations
 from seriatim.operations.tables.bulk import BULK_GROUPS, BULK_OPERATIONS
 
-__all__ = ["PAGE"]
-
 _FIELDS = fields_of(bulk_operations.bulk_groups)
 
 

@@ -6,8 +6,6 @@ from seriatim.console.lists import list_page
 from seriatim.operations import bulk_operations
 from seriatim.operations.tables.bulk import BULK_OPERATIONS
 
-__all__ = ["PAGE"]
-
 PAGE = list_page(
     "bulk-operations",
     "Bulk operations",

@@ -6,8 +6,6 @@ from seriatim.console.lists import list_page
 from seriatim.operations import connections
 from seriatim.operations.tables.connections import CONNECTION
 
-__all__ = ["PAGE"]
-
 PAGE = list_page(
     "connections",
     "Connections",

@@ -6,8 +6,6 @@ from seriatim.console.lists import TO_GROUP, TO_MESSAGE, list_page
 from seriatim.operations import dead_letters
 from seriatim.operations.tables.dead_letters import DEAD_LETTERS
 
-__all__ = ["PAGE"]
-
 PAGE = list_page(
     "dead-letters",
     "Dead letters",

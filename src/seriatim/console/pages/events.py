@@ -8,8 +8,6 @@ from seriatim.console.lists import TO_GROUP, list_page
 from seriatim.operations import events
 from seriatim.operations.tables.events import EVENTS
 
-__all__ = ["PAGE"]
-
 PAGE = list_page(
     "events",
     "Events",

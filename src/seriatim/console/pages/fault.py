@@ -10,8 +10,6 @@ from seriatim.errors import EnvironmentProblem, NotFound, UsageError, shown
 from seriatim.operations import faults, messages
 from seriatim.operations.tables.faults import FAULTS
 
-__all__ = ["PAGE"]
-
 
 def _read(asked: Asked) -> Answer:
     text = asked.named["id"]

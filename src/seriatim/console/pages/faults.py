@@ -6,8 +6,6 @@ from seriatim.console.lists import TO_GROUP, TO_MESSAGE, list_page
 from seriatim.operations import faults
 from seriatim.operations.tables.faults import FAULTS
 
-__all__ = ["PAGE"]
-
 PAGE = list_page(
     "faults",
     "Faults",

@@ -12,8 +12,6 @@ from seriatim.operations import edits, groups, messages, trace
 from seriatim.operations.groups import Action, GroupView, Standing
 from seriatim.operations.tables.standing import STANDING
 
-__all__ = ["PAGE"]
-
 #: A body may be edited in the page up to this size.
 _EDITABLE = 256 * 1024
 #: A body that is no longer is seen at once, and a line of it has so many characters.

@@ -15,8 +15,6 @@ from seriatim.operations.groups import STOPPED, GroupState
 from seriatim.operations.tables.errors import ERRORS
 from seriatim.operations.tables.groups import GROUPS
 
-__all__ = ["PAGE"]
-
 _FILTERS = [
     replace(one, choices=("all", *one.choices)) if one.name == "state" else one for one in fields_of(groups.groups)
 ]

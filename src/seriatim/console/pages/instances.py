@@ -12,8 +12,6 @@ from seriatim.console.page import Answer, Asked, Rows
 from seriatim.operations import instances
 from seriatim.operations.tables.instances import INSTANCES
 
-__all__ = ["PAGE"]
-
 
 def _read(asked: Asked) -> Answer:
     number = asked.named.get("instance")

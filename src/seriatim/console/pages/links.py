@@ -8,9 +8,6 @@ from seriatim.console.lists import list_page
 from seriatim.operations import links
 from seriatim.operations.tables.links import LINKS
 
-__all__ = ["PAGE"]
-
-
 PAGE = list_page(
     "links",
     "Links",

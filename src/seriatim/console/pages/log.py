@@ -12,8 +12,6 @@ from seriatim.operations import operator_log
 from seriatim.operations.tables.standing import LOG
 from seriatim.operations.tables.table import shown_value
 
-__all__ = ["PAGE"]
-
 _FIELDS = fields_of(operator_log.operator_log)
 #: Details that say nothing further to people, or stand in the first of them. An id is as long as that.
 _PASSED_OVER = ("before", "after", "obeyed", "entry_id", "since", "status")

@@ -14,8 +14,6 @@ from seriatim.operations.messages import Placed, Stored
 from seriatim.operations.operator_log import Logged, operator_log
 from seriatim.operations.tables.messages import MESSAGE, MESSAGES
 
-__all__ = ["PAGE"]
-
 _DIFFED = 64 * 1024
 #: What results from a message is looked for among so many that came after it.
 _WITHIN = 20_000

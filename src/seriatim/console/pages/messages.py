@@ -11,8 +11,6 @@ from seriatim.console.page import Answer, Asked
 from seriatim.operations import messages
 from seriatim.operations.tables.messages import MESSAGES
 
-__all__ = ["PAGE"]
-
 
 def _rows(asked: Asked, rows: Sequence[Any]) -> Sequence[Any]:
     if asked.text("error") and not asked.may("see-bodies"):

@@ -10,8 +10,6 @@ from seriatim.console.page import Answer, Asked, Page
 from seriatim.operations.tables.meanings import meanings
 from seriatim.operations.tables.queues import COUNTS
 
-__all__ = ["PAGE"]
-
 #: What the columns mean: those of the command's table have the same names, but for a few.
 _MEANINGS = [
     (

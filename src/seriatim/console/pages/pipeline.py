@@ -11,8 +11,6 @@ from seriatim.errors import ActionRefused
 from seriatim.kernel.groups.states import STOPPED
 from seriatim.operations.tables.pipelines import COUNTS, DESTINATIONS, GROUP, PipelineGroupFilter
 
-__all__ = ["PAGE", "WAIT_S"]
-
 #: So long a page waits for the answer of a run.
 WAIT_S = 3.0
 _FIELDS = (*fields_of(PipelineGroupFilter, of_pipeline=True), Field("all", "With groups that hold nothing", ("yes",)))

@@ -7,8 +7,6 @@ from seriatim.console.page import Answer, Asked, Page, Rows
 from seriatim.operations.events import events as of_box
 from seriatim.operations.tables.pipelines import EVENTS
 
-__all__ = ["PAGE"]
-
 
 def _read(asked: Asked) -> Answer:
     found = asked.pipelines.find(asked.named["pipeline"])

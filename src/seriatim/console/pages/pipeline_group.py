@@ -10,8 +10,6 @@ from seriatim.kernel.groups.verbs import IN_PIPELINES, ON_GROUPS, VERBS, refusal
 from seriatim.kernel.operators.held_groups import missing_numbers
 from seriatim.operations.tables.pipelines import GROUP
 
-__all__ = ["PAGE"]
-
 _EVENTS = 50
 
 

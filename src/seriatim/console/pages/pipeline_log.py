@@ -7,8 +7,6 @@ from seriatim.console.page import Answer, Asked, Page, Rows
 from seriatim.operations.log_entries import entries_of_box
 from seriatim.operations.tables.pipelines import LOGGED
 
-__all__ = ["PAGE"]
-
 
 def _read(asked: Asked) -> Answer:
     found = asked.pipelines.find(asked.named["pipeline"])

@@ -7,8 +7,6 @@ from typing import Any
 from seriatim.console.page import Answer, Asked, Page, Rows
 from seriatim.operations.tables.pipelines import COUNTS
 
-__all__ = ["PAGE"]
-
 
 def _read(asked: Asked) -> Answer:
     rows: list[Any] = []

@@ -16,8 +16,6 @@ from seriatim.operations.tables.queues import COUNTS, SETTINGS
 from seriatim.operations.tables.workers import WORKER
 from seriatim.pipeline.declared.work_limits import rate_text
 
-__all__ = ["PAGE"]
-
 _GROUPS = 10
 _MEANINGS = {
     "workers": "threads in each process of seriatim work; readers of seriatim serve, at most",

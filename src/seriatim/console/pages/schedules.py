@@ -8,8 +8,6 @@ from seriatim.console.lists import list_page
 from seriatim.operations import schedules
 from seriatim.operations.tables.schedules import SCHEDULES
 
-__all__ = ["PAGE"]
-
 PAGE = list_page(
     "schedules",
     "Schedules",

@@ -12,8 +12,6 @@ from seriatim.operations.tables.faults import FAULTS
 from seriatim.operations.tables.found import FOUND, FOUND_MESSAGES, SIMILAR
 from seriatim.operations.tables.groups import GROUPS
 
-__all__ = ["PAGE"]
-
 #: Of so many of the newest messages the properties are read.
 _NEWEST = 100_000
 _FIELDS = (

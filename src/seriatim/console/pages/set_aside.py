@@ -7,8 +7,6 @@ from seriatim.console.page import Asked
 from seriatim.operations import set_aside
 from seriatim.operations.tables.messages import SET_ASIDE
 
-__all__ = ["PAGE"]
-
 PAGE = list_page(
     "set-aside",
     "Late or invalid",

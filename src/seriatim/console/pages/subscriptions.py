@@ -9,8 +9,6 @@ from seriatim.operations import subscriptions
 from seriatim.operations.tables.subscriptions import SUBSCRIPTIONS
 from seriatim.operations.tables.table import text_only
 
-__all__ = ["PAGE"]
-
 _TABLE = SUBSCRIPTIONS.extended(
     "A subscription",
     text_only("starts", lambda one: one.declared.starts, "the handler of the instances that it starts"),

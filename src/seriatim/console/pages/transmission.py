@@ -8,8 +8,6 @@ from seriatim.console.lists import list_page
 from seriatim.operations import links
 from seriatim.operations.tables.links import STREAMS
 
-__all__ = ["PAGE"]
-
 _ABOUT = (
     "What goes over links: a stream for each group and direction, those that wait first. "
     "Messages of dialogs that wait are on the page of dialogs."

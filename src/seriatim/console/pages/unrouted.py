@@ -7,8 +7,6 @@ from seriatim.console.page import Asked
 from seriatim.operations import messages
 from seriatim.operations.tables.messages import MESSAGES
 
-__all__ = ["PAGE"]
-
 PAGE = list_page(
     "unrouted",
     "Unrouted",

@@ -13,8 +13,6 @@ from seriatim.operations import workers
 from seriatim.operations.tables.table import Column, Table
 from seriatim.operations.tables.workers import WORKER
 
-__all__ = ["PAGE"]
-
 _IN_HAND: Table[tuple[workers.WorkerView, workers.WorkView]] = Table(
     "A message in hand",
     Column("queue", value=lambda one: one[0].queue),

@@ -36,33 +36,6 @@ from typing import Literal
 
 from seriatim.errors import FilterError
 
-__all__ = [
-    "BOOLEAN",
-    "DOUBLE",
-    "LONG",
-    "MOST_DIGITS",
-    "NULL",
-    "STRING",
-    "TIMESTAMP",
-    "And",
-    "Arithmetic",
-    "Compare",
-    "Constant",
-    "Convert",
-    "Expression",
-    "In",
-    "IsNull",
-    "Like",
-    "Not",
-    "Or",
-    "Parameter",
-    "Property",
-    "Type",
-    "ValueKind",
-    "decimal",
-    "type_from",
-]
-
 #: Decimal digits that a decimal has at most.
 MOST_DIGITS = 38
 

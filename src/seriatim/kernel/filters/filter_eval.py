@@ -46,8 +46,6 @@ from seriatim.kernel.filters.filter_fold import Meaning, fold
 from seriatim.kernel.filters.like import like
 from seriatim.kernel.values.columns import Bools
 
-__all__ = ["Filters", "Values", "column", "evaluate"]
-
 _LOWEST = np.iinfo(np.int64).min
 # Decimals of up to this many digits are whole numbers in int64, and so is every power of ten that scales them.
 _SHORT = 18

@@ -22,8 +22,6 @@ from seriatim.kernel.filters.filter import (
     Property,
 )
 
-__all__ = ["Meaning", "fold", "nodes", "parts", "with_parts"]
-
 _T = TypeVar("_T")
 
 #: The fields with expressions, for each kind of node that has other fields than `terms`.

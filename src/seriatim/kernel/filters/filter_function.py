@@ -35,8 +35,6 @@ from seriatim.kernel.filters.filter import (
 from seriatim.kernel.filters.filter_fold import Meaning, fold
 from seriatim.kernel.filters.like import like
 
-__all__ = ["Function", "as_function"]
-
 #: From a message's properties and the values of an expression's parameters to the value of the expression.
 Function = Callable[[Mapping[str, Any], Sequence[Any]], Any]
 

@@ -33,8 +33,6 @@ from seriatim.kernel.filters.filter import (
     decimal,
 )
 
-__all__ = ["all_of", "any_of", "calculated", "compared", "condition", "is_null", "like", "listed", "negated", "number"]
-
 _NUMBERS = (ValueKind.LONG, ValueKind.DECIMAL, ValueKind.DOUBLE)
 _LONG_DIGITS = 19
 # A product is refused if fewer digits than this could be kept before the point.

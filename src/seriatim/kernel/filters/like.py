@@ -15,8 +15,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LONG_SEGMENT", "like", "like_regex"]
-
 #: A regular expression takes time proportional to the length of the text times the length of a segment. Up to this number
 #: of characters the time is practically proportional to the text.
 LONG_SEGMENT = 32

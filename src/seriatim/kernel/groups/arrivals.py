@@ -9,8 +9,6 @@ import numpy as np
 from seriatim.kernel.groups.state import NOTHING
 from seriatim.kernel.values.columns import Columns, Ints, empty_ints
 
-__all__ = ["NOT_SAID", "Arrivals"]
-
 #: The size of a message that doesn't give the size of its set.
 NOT_SAID = NOTHING
 

@@ -19,8 +19,6 @@ from seriatim.kernel.groups.policy import (
 from seriatim.kernel.groups.state import NOTHING, Flag, Lives, State
 from seriatim.kernel.values.columns import Ints
 
-__all__ = ["begun_anew", "new_state"]
-
 
 def new_state(policy: Policy, groups: int, first: Ints | None = None) -> State:
     """The state of new groups; `first` are their first numbers if they differ from the policy's."""

@@ -16,8 +16,6 @@ from seriatim.kernel.groups.sequence import position_reader
 from seriatim.kernel.values.outcome import Reason
 from seriatim.kernel.values.reading import HIGHEST, whole_number
 
-__all__ = ["NumberReader", "Read", "property_of"]
-
 
 class Read(NamedTuple):
     """What was read of a message: the reason why it is invalid.

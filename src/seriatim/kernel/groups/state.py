@@ -27,8 +27,6 @@ from seriatim.kernel.values.columns import (
 )
 from seriatim.kernel.values.time import FOREVER, NEVER
 
-__all__ = ["NOTHING", "STOPPING", "Flag", "Groups", "Held", "Lives", "Ranges", "Remembered", "Sights", "State"]
-
 #: No number yet: below every sequence.
 NOTHING = -(2**63)
 

@@ -7,8 +7,6 @@ from enum import StrEnum
 
 from seriatim.kernel.groups.state import Flag
 
-__all__ = ["FLAGGED", "SHOWN", "STANDS_AFTER_S", "STOPPED", "TRIED_AGAIN", "Fact", "GroupState", "Shown", "shown_state"]
-
 
 class GroupState(StrEnum):
     """The state that a group shows: the first that applies, in this order (see `SHOWN`)."""

@@ -14,24 +14,6 @@ from typing import Any
 from seriatim.errors import ActionRefused, UsageError, shown
 from seriatim.kernel.groups.states import TRIED_AGAIN, GroupState
 
-__all__ = [
-    "BULK",
-    "IN_PIPELINES",
-    "ON_GROUPS",
-    "RETRIED_IN",
-    "VERBS",
-    "Action",
-    "Parameter",
-    "ParameterKind",
-    "Situation",
-    "Verb",
-    "checked",
-    "helping",
-    "of_rule",
-    "refusal",
-    "require",
-]
-
 #: No number beyond that, or below its negative, can be named.
 _LARGEST = 2**62
 

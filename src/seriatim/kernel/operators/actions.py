@@ -23,23 +23,6 @@ from seriatim.kernel.values.columns import Bools, Ints, empty_ints
 from seriatim.kernel.values.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.values.time import FOREVER, NEVER
 
-__all__ = [
-    "abort",
-    "apply",
-    "close",
-    "put_back",
-    "reset",
-    "restart",
-    "resume",
-    "retry",
-    "situation_of",
-    "skip_hole",
-    "skip_message",
-    "state_of",
-    "suspend",
-    "take_out",
-]
-
 
 def state_of(policy: Policy, state: State) -> GroupState:
     hole = overdue = False

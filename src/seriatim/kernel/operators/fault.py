@@ -25,18 +25,6 @@ from seriatim.kernel.values.columns import empty_ints
 from seriatim.kernel.values.outcome import no_events, no_messages
 from seriatim.kernel.values.time import NEVER, micros
 
-__all__ = [
-    "MOST_ATTEMPTS",
-    "MOST_FACTOR",
-    "ErrorClasses",
-    "FaultKind",
-    "Retry",
-    "attempts_of",
-    "fault",
-    "kind_of",
-    "retry_delay",
-]
-
 #: A message is handed to a handler at most so often; and a delay grows at most by that factor.
 MOST_ATTEMPTS, MOST_FACTOR = 1_000, 100
 #: Errors that nearly always mean a mistake in the code that raises them.

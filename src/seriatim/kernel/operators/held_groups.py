@@ -12,8 +12,6 @@ from seriatim.kernel.policies.holes import holes, taken
 from seriatim.kernel.resequence import why_held
 from seriatim.kernel.values.columns import Columns, Ints, empty_ints, first_per_group, sum_before, sum_per_group
 
-__all__ = ["HeldGroups", "held_groups", "missing_numbers"]
-
 
 @dataclass(frozen=True, slots=True)
 class HeldGroups(Columns):

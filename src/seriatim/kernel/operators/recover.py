@@ -11,8 +11,6 @@ from seriatim.kernel.fields import Declaration, Number, Period, Plain, Whole, ta
 from seriatim.kernel.operators.fault import MOST_ATTEMPTS, MOST_FACTOR
 from seriatim.kernel.values.time import micros
 
-__all__ = ["Recover", "recovery_at"]
-
 
 @refusing(UsageError)
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,6 @@ from enum import StrEnum
 
 from seriatim.kernel.groups.policy import BestEffort, FifoStays, Policy, Standard, UnitOfWork
 
-__all__ = ["RequeuePosition", "place"]
-
 
 class RequeuePosition(StrEnum):
     #: It leaves with its former ordinal.

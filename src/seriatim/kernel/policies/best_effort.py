@@ -23,8 +23,6 @@ from seriatim.kernel.values.columns import (
 from seriatim.kernel.values.outcome import Decided, Disposition, Events, Reason, no_events, no_messages
 from seriatim.kernel.values.time import FOREVER, NEVER, micros
 
-__all__ = ["due", "end_round", "fire", "quiet", "settle", "take"]
-
 
 def _window(policy: BestEffort) -> tuple[int, int]:
     """The microseconds until the highest sequence is fixed, and from then to the release."""

@@ -15,8 +15,6 @@ from seriatim.kernel.values.columns import Bools, Ints
 from seriatim.kernel.values.outcome import Disposition, EventKind, Events, Reason, no_events
 from seriatim.kernel.values.time import FOREVER, NEVER
 
-__all__ = ["OPENS", "OVER", "close_emptied", "for_next_stay", "late_repeats", "shut_out"]
-
 #: The bit of a message that opens its group, see ``stays.py``.
 OPENS = 1
 #: The flags of a group that takes in only messages that it misses.

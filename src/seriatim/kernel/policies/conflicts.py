@@ -26,8 +26,6 @@ from seriatim.kernel.values.columns import (
 )
 from seriatim.kernel.values.outcome import Decided, EventKind, Events
 
-__all__ = ["Likeness", "compared", "conflicts", "rows_of"]
-
 
 class Likeness(IntEnum):
     """The result of a comparison of two contents."""

@@ -34,20 +34,6 @@ from seriatim.kernel.values.columns import (
 from seriatim.kernel.values.outcome import Disposition, Reason, no_messages
 from seriatim.kernel.values.time import micros
 
-__all__ = [
-    "BOTH",
-    "REGIONS",
-    "are_copies",
-    "by_identity",
-    "by_number",
-    "come_from_regions",
-    "known_again",
-    "region_bit",
-    "regions_of",
-    "within_horizon",
-    "without_old",
-]
-
 #: The names of two regions.
 REGIONS = ("a", "b")
 #: A set of regions, as bits: both.

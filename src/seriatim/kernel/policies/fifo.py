@@ -13,8 +13,6 @@ from seriatim.kernel.values.columns import Bools, Ints, last_per_group, order_by
 from seriatim.kernel.values.outcome import Decided, Disposition, Events, Reason, no_events, no_messages
 from seriatim.kernel.values.time import FOREVER
 
-__all__ = ["due", "fire", "quiet", "settle", "take"]
-
 
 def quiet(policy: Fifo | Unordered, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
     """Return all arrivals: there are no timers. Where regions send them, as many as the horizon allows."""

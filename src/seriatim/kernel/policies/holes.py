@@ -27,8 +27,6 @@ from seriatim.kernel.values.columns import (
 from seriatim.kernel.values.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.values.time import FOREVER, NEVER, micros
 
-__all__ = ["Taken", "due", "events_between", "fire", "holes", "passed_voids", "taken"]
-
 
 @dataclass(frozen=True, slots=True)
 class Taken(Columns):

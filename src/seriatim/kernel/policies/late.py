@@ -10,8 +10,6 @@ from seriatim.kernel.groups.state import Flag, State
 from seriatim.kernel.values.columns import Ints, first_per_group, sum_before, sum_per_group
 from seriatim.kernel.values.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
 
-__all__ = ["free_late", "may_suspend", "suspensions"]
-
 
 def may_suspend(policy: Policy) -> bool:
     if isinstance(policy, Standard) and policy.on_restart == "suspend":

@@ -13,8 +13,6 @@ from seriatim.kernel.groups.policy import Policy, Standard
 from seriatim.kernel.groups.state import Flag
 from seriatim.kernel.values.time import NEVER
 
-__all__ = ["OneGroup", "after_next_numbers"]
-
 _BEGUN = int(Flag.BEGUN)
 _MAX = 2**63 - 1
 

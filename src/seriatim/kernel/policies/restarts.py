@@ -24,8 +24,6 @@ from seriatim.kernel.policies.holes import Taken
 from seriatim.kernel.values.columns import Bools, Columns, Ints, first_per_group, running_latest, search_within, spans
 from seriatim.kernel.values.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
 
-__all__ = ["Judgement", "Passage", "count", "held_back", "is_held", "one_by_one", "suspects_restart"]
-
 
 @dataclass(frozen=True, slots=True)
 class Passage:

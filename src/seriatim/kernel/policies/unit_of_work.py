@@ -27,8 +27,6 @@ from seriatim.kernel.values.columns import (
 from seriatim.kernel.values.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.values.time import FOREVER, NEVER, micros
 
-__all__ = ["due", "fire", "quiet", "settle", "take"]
-
 _MAX = 2**63 - 1
 #: What becomes of a group whose set has left.
 _WHOLLY, _PARTIALLY = Flag.CLOSED | Flag.COMPLETE, Flag.CLOSED | Flag.COMPLETE | Flag.PARTIAL

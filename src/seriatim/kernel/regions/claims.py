@@ -32,29 +32,6 @@ import numpy as np
 from seriatim.kernel.values.columns import Bools, Columns, Ints, rank_in_group, sum_before
 from seriatim.kernel.values.time import NEVER
 
-__all__ = [
-    "ALLOWED",
-    "Action",
-    "Answers",
-    "ClaimRequests",
-    "EntryState",
-    "Holders",
-    "Holes",
-    "JournalAnswer",
-    "Known",
-    "SessionState",
-    "Sessions",
-    "claimed",
-    "completes",
-    "failed",
-    "holes_to_skip",
-    "lost",
-    "raised",
-    "recovered",
-    "reservations_over",
-    "run_over",
-]
-
 
 class SessionState(IntEnum):
     """The state of a session: idle, worked on under a claim, or stopped because a message failed or an operator stopped it."""

@@ -12,8 +12,6 @@ import numpy as np
 
 from seriatim.kernel.values.columns import Bools, Ints
 
-__all__ = ["portions", "undelivered"]
-
 
 def undelivered(group: Ints, number: Ints, through: Ints) -> Bools:
     """The rows that are still to be delivered. `group`: the place of each row's group in `through`. `number`: the number of each row's

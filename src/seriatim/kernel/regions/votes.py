@@ -39,20 +39,6 @@ import numpy as np
 
 from seriatim.kernel.values.columns import Bools, Columns, Ints, sum_per_group
 
-__all__ = [
-    "NO_NUMBER",
-    "QUORUM",
-    "Reply",
-    "SendStep",
-    "Vote",
-    "VoteRequests",
-    "barred",
-    "may_bar",
-    "next_numbers",
-    "send_steps",
-    "voted",
-]
-
 #: No number is known: fewer than two of the three were reached.
 NO_NUMBER = -(2**63)
 #: How many of the three have to know a number.

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
-__all__ = ["of_bytes", "of_value"]
-
 
 def of_bytes(content: Iterable[bytes]) -> int:
     """The fingerprint of bytes, one part after another: the first 8 bytes of their BLAKE2b; never 0."""

@@ -17,24 +17,6 @@ from typing import Any
 
 from seriatim.kernel.values.outcome import Reason
 
-__all__ = [
-    "BLANK_TEXT",
-    "HIGHEST",
-    "LARGEST_EXACT",
-    "LAST_NUMBER",
-    "LOWEST",
-    "LSN_TEXT",
-    "TIME_TEXT",
-    "WHOLE_TEXT",
-    "ZONED_TEXT",
-    "moment",
-    "of_size",
-    "sequence_number",
-    "ticket_position",
-    "unwrapped",
-    "whole_number",
-]
-
 #: The last ticket number of an epoch unless a location declares another.
 LAST_NUMBER = 2**53 - 1
 LOWEST, HIGHEST = -(2**63), 2**63 - 1

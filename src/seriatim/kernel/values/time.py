@@ -7,8 +7,6 @@ import re
 
 from seriatim.errors import UsageError, shown
 
-__all__ = ["FOREVER", "NEVER", "OutOfRange", "micros", "seconds"]
-
 #: Later than every moment: ``finish`` advances to it. A quarter of the int64 range is left on either side, so that adding or
 #: subtracting a period or a timestamp of the year 1 can't overflow.
 FOREVER = 2**62

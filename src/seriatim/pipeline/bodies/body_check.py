@@ -15,8 +15,6 @@ from seriatim.pipeline.bodies.property_values import Unreadable, Value, text_of
 from seriatim.pipeline.bodies.xml_paths import document_reader
 from seriatim.pipeline.bodies.xsd import xsd
 
-__all__ = ["FORMATS", "VALIDATIONS", "WITH_SCHEMA", "Format", "body_reader", "schema_check"]
-
 Format = Literal["json", "xml"]
 
 #: The form in which a body that is checked so is read.

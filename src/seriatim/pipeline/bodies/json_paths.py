@@ -28,8 +28,6 @@ from seriatim.pipeline.bodies.property_values import (
 )
 from seriatim.pipeline.declared.pipeline import Promotion
 
-__all__ = ["JsonPaths", "json_lookup", "json_reader", "path_steps"]
-
 _STEP = re.compile(r"""\.([^.\[\]'"\s*?]+)|\[(\d{1,18})\]|\['([^']+)'\]""")
 
 

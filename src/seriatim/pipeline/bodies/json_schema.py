@@ -23,8 +23,6 @@ from seriatim.pipeline.bodies.json_schema_keywords import Steps, exact
 from seriatim.pipeline.bodies.json_schema_patterns import matcher
 from seriatim.pipeline.bodies.property_values import Unreadable, Value, shortened
 
-__all__ = ["json_schema"]
-
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _SHOWN = re.compile(r"Decimal\('([^']*)'\)")
 

@@ -20,8 +20,6 @@ from seriatim.errors import UsageError
 from seriatim.pipeline.bodies.json_schema_patterns import matcher
 from seriatim.pipeline.bodies.property_values import Unreadable, Value, shortened
 
-__all__ = ["Steps", "exact"]
-
 # The most digits of a quotient: more would be a question of memory.
 _DIGITS = Context(prec=10_000, traps=[InvalidOperation])
 # The number of references that are followed for each document, and further ones for each value of it.

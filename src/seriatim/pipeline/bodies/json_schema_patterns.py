@@ -16,8 +16,6 @@ import re2
 
 from seriatim.errors import UsageError, shown
 
-__all__ = ["matcher"]
-
 _SPACES = r"\t-\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}"
 _NO_SPACES = (
     r"\x{0}-\x{8}\x{e}-\x{1f}!-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}\x{202a}-\x{202e}"

@@ -21,24 +21,6 @@ from seriatim.kernel.filters.filter import ValueKind, type_from
 from seriatim.kernel.values.outcome import Reason
 from seriatim.kernel.values.reading import whole_number
 
-__all__ = [
-    "Converter",
-    "Find",
-    "Promoted",
-    "Unreadable",
-    "Value",
-    "as_in_json",
-    "converted",
-    "converter",
-    "converter_of",
-    "finder",
-    "problem_text",
-    "promoted",
-    "shortened",
-    "text_of",
-    "value_text",
-]
-
 Value = Any
 Converter = Callable[[Value], Value]
 #: From a document to a value in it; None: it is absent or null. Raises `Unreadable`.

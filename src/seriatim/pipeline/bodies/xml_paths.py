@@ -28,8 +28,6 @@ from seriatim.pipeline.bodies.property_values import (
 from seriatim.pipeline.bodies.xpath import compiled
 from seriatim.pipeline.declared.pipeline import Promotion
 
-__all__ = ["XmlPaths", "document_reader", "found", "xml_lookup"]
-
 _CHUNK = 4096
 
 

@@ -12,8 +12,6 @@ from lxml import etree
 
 from seriatim.errors import UsageError
 
-__all__ = ["compiled", "is_prefix"]
-
 _PREFIX = re.compile(r"[^\W\d][\w.-]*")
 _TEXT = re.compile(r"\"[^\"]*\"|'[^']*'")
 _AXIS = re.compile(r"[\w-]+\s*::")

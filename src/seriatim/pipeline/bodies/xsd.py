@@ -12,8 +12,6 @@ from seriatim.pipeline.bodies.property_values import Unreadable, shortened
 from seriatim.pipeline.bodies.xml_paths import document_reader
 from seriatim.pipeline.bodies.xsd_patterns import check_pattern
 
-__all__ = ["xsd"]
-
 _XSD = "{http://www.w3.org/2001/XMLSchema}"
 _OUTSIDE = tuple(f"{_XSD}{name}" for name in ("import", "include", "redefine", "override"))
 

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from seriatim.errors import UsageError, shown
 
-__all__ = ["check_pattern"]
-
 # The most atoms that are read; repeated ones count again.
 _MOST_ATOMS = 1_000
 _DEEPEST = 50

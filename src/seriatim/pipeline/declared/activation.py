@@ -26,8 +26,6 @@ from seriatim.pipeline.declared.function import checked_function
 from seriatim.pipeline.declared.kinds import Name
 from seriatim.pipeline.declared.work_limits import MODE, Lease, Mode, Pace
 
-__all__ = ["MOST_READERS", "Activation", "OfActivation"]
-
 #: The largest number of readers of a queue.
 MOST_READERS = 256
 

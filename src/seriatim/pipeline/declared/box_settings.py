@@ -9,8 +9,6 @@ from seriatim.errors import UsageError, shown
 from seriatim.kernel.arguments import refusing
 from seriatim.kernel.fields import Choice, Declaration, takes
 
-__all__ = ["UNROUTED", "BoxSettings", "Unroutable", "checked_unrouted"]
-
 #: What becomes of a message that would reach no queue.
 Unroutable = Literal["keep", "refuse"]
 UNROUTED: tuple[str, ...] = get_args(Unroutable)

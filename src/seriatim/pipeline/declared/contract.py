@@ -13,8 +13,6 @@ from seriatim.kernel.fields import Declaration, Kind, takes
 from seriatim.pipeline.declared.kinds import OwnName
 from seriatim.pipeline.text.name import checked_name
 
-__all__ = ["DEFAULT", "SENDERS", "Contract", "default_contract"]
-
 SENDERS = ("initiator", "target", "any")
 #: The contract, and its one message type, that every box has.
 DEFAULT = "DEFAULT"

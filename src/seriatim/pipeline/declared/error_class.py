@@ -13,8 +13,6 @@ from seriatim.kernel.arguments import refusing
 from seriatim.kernel.fields import Declaration, Kind, Texts, Wrong, takes
 from seriatim.pipeline.declared.function import checked_function, load_function
 
-__all__ = ["FaultKinds", "load_error_class"]
-
 _REMEDY = "write module:Class, such as httpx:TransportError, or ValueError"
 
 

@@ -21,8 +21,6 @@ from typing import Any
 from seriatim.errors import Argument, UsageError, shown
 from seriatim.extras import remedy_for
 
-__all__ = ["Function", "checked_function", "load_function", "meant_function", "search_folders"]
-
 _NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 #: What many write in its place: the file of the module.
 _FILE = re.compile(r"([\w./-]+)\.py(?::(\w*))?")

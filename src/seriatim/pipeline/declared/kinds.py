@@ -13,8 +13,6 @@ from seriatim.kernel.groups.policy import Policy, policy_from, remembering
 from seriatim.pipeline.declared.queue_level import QUEUE, TYPE, UNFIT
 from seriatim.pipeline.text.name import checked_name
 
-__all__ = ["FILTER", "ByType", "Name", "OfPolicy", "OfSequence", "OwnName"]
-
 #: The remedy for what is no filter.
 FILTER = "a filter, such as \"type = 'check-in'\""
 

@@ -29,8 +29,6 @@ from seriatim.pipeline.declared.kinds import Name, OwnName
 from seriatim.pipeline.declared.link_address import VARIABLE, checked_address
 from seriatim.pipeline.text.secret import secret_in
 
-__all__ = ["Link"]
-
 #: What is sent is kept for 30 days at most: it is kept twice.
 LONGEST_KEPT_S = 30 * 86_400
 _FILES = ("certificate", "key", "authority")

@@ -8,8 +8,6 @@ from urllib.parse import urlsplit
 
 from seriatim.errors import UsageError, shown
 
-__all__ = ["VARIABLE", "checked_address", "with_variables"]
-
 #: A variable of the environment, which the process that transmits reads.
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _FORM = "https://host:port, the address at which a seriatim serve --listen of the other box listens"

@@ -10,8 +10,6 @@ from seriatim.kernel.arguments import refusing
 from seriatim.kernel.fields import Declaration, Kind, Whole, takes
 from seriatim.kernel.groups.sequence import LAST_NUMBER
 
-__all__ = ["DEFAULT_LOCATION", "Location", "checked_location"]
-
 #: Where a message is received that doesn't say where.
 DEFAULT_LOCATION = "box"
 _LONGEST_NAME = 128

@@ -11,28 +11,6 @@ from seriatim.kernel.groups.policy import Standard
 from seriatim.kernel.groups.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.queue import Queue
 
-__all__ = [
-    "BOX",
-    "DROP",
-    "MOST_BUCKETS",
-    "MOST_DESTINATIONS",
-    "REGION",
-    "TABLE",
-    "BoxPlace",
-    "Deliver",
-    "Destination",
-    "JournalPlace",
-    "Pipeline",
-    "Process",
-    "Promotion",
-    "Receive",
-    "Source",
-    "Split",
-    "Stamp",
-    "StartFrom",
-    "source_variable",
-]
-
 #: The largest number of parts of a state.
 MOST_BUCKETS = 4096
 #: The largest number of destinations of a pipeline. Each destination is counted by an expression of its own; with more

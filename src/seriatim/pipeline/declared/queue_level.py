@@ -5,8 +5,6 @@ If a queue orders by type, a group's key begins with the type. So code that find
 
 from __future__ import annotations
 
-__all__ = ["QUEUE", "TYPE", "UNFIT", "group_of_type", "type_of"]
-
 QUEUE, TYPE = "queue", "type"
 #: The separator of type and key, and the escape character in a type. A type with a policy of its own contains neither.
 _BETWEEN, _ESCAPE = "/", "%"

@@ -14,8 +14,6 @@ from seriatim.pipeline.declared.kinds import FILTER, ByType, Name
 if TYPE_CHECKING:
     from seriatim.kernel.groups.policy import Policy
 
-__all__ = ["KEEP", "MOST_LANES", "MOST_MESSAGES", "WHOLE_QUEUE", "Gate", "Group", "Keep", "Limit", "Remote"]
-
 #: As the group of a queue: all its messages are one group. No property can be called so.
 WHOLE_QUEUE: Final = "*"
 #: The key of that group.

@@ -11,8 +11,6 @@ from seriatim.kernel.groups.policy import Standard
 from seriatim.kernel.operators.fault import MOST_ATTEMPTS
 from seriatim.pipeline.declared.queue import Queue
 
-__all__ = ["check_decides_nothing"]
-
 #: `restart_after` only reports. What is late is over, however it is handed out.
 _ALLOWED_OF_POLICY = frozenset({"start", "increment", "remember", "restart_after", "late"})
 #: Rules that lie in the journal, and what they are called there.

@@ -12,8 +12,6 @@ from seriatim.kernel.groups.policy import Fifo
 from seriatim.pipeline.declared.kinds import Name, OwnName
 from seriatim.pipeline.declared.queue import CONVERSATION_GROUP, Queue
 
-__all__ = ["Service", "queue_of"]
-
 
 @refusing(UsageError)
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,6 @@ from seriatim.kernel.fields import Choice, Declaration, Plain, Text, Texts, take
 from seriatim.pipeline.declared.function import checked_function
 from seriatim.pipeline.declared.kinds import Name, OwnName
 
-__all__ = ["STATES", "Subscription", "distinct"]
-
 STATES = ("started", "stopped", "enlisted", "unenlisted")
 
 

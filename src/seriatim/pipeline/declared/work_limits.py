@@ -12,23 +12,6 @@ from seriatim.errors import Argument, UsageError, shown
 from seriatim.kernel.arguments import refusing
 from seriatim.kernel.fields import DAY_S, Choice, Declaration, Flagged, Kind, Period, Plain, Value, Whole, Wrong, takes
 
-__all__ = [
-    "IN_FLIGHT",
-    "MODE",
-    "MOST_RUN",
-    "MOST_WORKERS",
-    "RATE",
-    "RUN_LENGTH",
-    "TURN_LIMIT_S",
-    "WORKERS",
-    "Lease",
-    "Limits",
-    "Mode",
-    "Pace",
-    "rate_of",
-    "rate_text",
-]
-
 MOST_WORKERS, MOST_RUN = 1_000, 100_000
 #: How long a turn may take unless something else is said, seconds.
 TURN_LIMIT_S = 60.0

@@ -33,8 +33,6 @@ from seriatim.pipeline.types.failure_message import FAILURE_PROPERTIES
 from seriatim.pipeline.types.message_type import MessageType
 from seriatim.pipeline.types.schedule import Schedule
 
-__all__ = ["BoxFile", "examine", "load"]
-
 _FILE = Language("box file", "types: …, queues: …, subscriptions: …", "box-file")
 #: Keys of the other kind of file.
 _OF_A_PIPELINE = dict.fromkeys(

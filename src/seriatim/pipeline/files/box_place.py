@@ -23,18 +23,6 @@ from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.text.section import Section, likely
 from seriatim.pipeline.types.box_properties import DIALOG
 
-__all__ = [
-    "box_source",
-    "by_subscriptions",
-    "in_place",
-    "own_place",
-    "queue_port",
-    "read_place",
-    "service_port",
-    "with_dialog",
-    "with_type",
-]
-
 _READING = ("maxMessagesPerTrigger", "prefix", "takeOver")
 #: Group, ordinal and id: they name a row, and say when it came.
 _ROW = ("group", "ordinal", "message_id")

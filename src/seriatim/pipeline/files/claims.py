@@ -10,8 +10,6 @@ from seriatim.pipeline.declared.pipeline import BOX, DROP, TABLE, Destination, J
 from seriatim.pipeline.files.paths import PORT_FORMATS
 from seriatim.pipeline.text.section import Section
 
-__all__ = ["LONGEST_LEASE_S", "read_claims"]
-
 #: A lease is renewed three times in its length, so it can't be shorter than a second; and a day is long.
 _SHORTEST_LEASE_S, LONGEST_LEASE_S = 1, 86_400
 _LEASE_S = 10.0

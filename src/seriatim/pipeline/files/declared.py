@@ -31,8 +31,6 @@ from seriatim.pipeline.files.policy import read_policy
 from seriatim.pipeline.text.document import Items, Table
 from seriatim.pipeline.text.section import Section
 
-__all__ = ["made", "read_declared", "read_fields"]
-
 _Declared = TypeVar("_Declared", bound=Declaration)
 
 

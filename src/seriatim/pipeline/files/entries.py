@@ -13,8 +13,6 @@ from seriatim.pipeline.files.policy import read_policy
 from seriatim.pipeline.text.section import Section
 from seriatim.pipeline.types.schedule import Schedule
 
-__all__ = ["contract_entry", "link_entry", "queue_entry", "schedule_entry"]
-
 #: Where a link has ``${NAME}`` for the process that transmits.
 _PLACES = ("dsn", "url", "certificate", "key", "authority")
 

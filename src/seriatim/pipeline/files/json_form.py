@@ -25,8 +25,6 @@ from seriatim.pipeline.text.storable import fits_text
 from seriatim.pipeline.types.message_type import MessageType
 from seriatim.pipeline.types.schedule import Schedule
 
-__all__ = ["VERSION", "from_json", "storable", "to_json"]
-
 #: Of the keys, all kinds together.
 VERSION = 1
 

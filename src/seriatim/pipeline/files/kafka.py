@@ -6,8 +6,6 @@ from collections.abc import Collection, Iterable, Mapping
 
 from seriatim.pipeline.text.section import Section
 
-__all__ = ["FORMAT", "check_sink", "check_source", "remark_connector"]
-
 FORMAT = "kafka"
 _SERVERS = "kafka.bootstrap.servers"
 #: Of these a source has exactly one.

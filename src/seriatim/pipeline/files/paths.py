@@ -15,8 +15,6 @@ from pathlib import Path
 from seriatim.pipeline.text.section import Section, likely
 from seriatim.pipeline.text.storable import fits_text
 
-__all__ = ["FILE_FORMATS", "PORT_FORMATS", "Paths", "file_format", "obstacle"]
-
 #: What this version reads and writes.
 FILE_FORMATS = ("csv", "json", "parquet")
 #: Ports that are files of our own, each batch exactly once; any other format is a sink of Spark's.

@@ -26,8 +26,6 @@ from seriatim.pipeline.text.document import Problems, Scalar, read
 from seriatim.pipeline.text.section import Section
 from seriatim.pipeline.types.properties import Properties
 
-__all__ = ["check", "examine", "load"]
-
 #: Keys of the other kind of file.
 _OF_A_BOX = dict.fromkeys(
     ("contracts", "locations", "queues", "services", "subscriptions", "types"),

@@ -10,8 +10,6 @@ from seriatim.errors import PolicyError
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered, policy_from
 from seriatim.pipeline.text.section import Section
 
-__all__ = ["read_policy"]
-
 _POLICIES: Mapping[str, type[Policy]] = {
     kind.name: kind for kind in (BestEffort, Fifo, Standard, UnitOfWork, Unordered)
 }

@@ -17,8 +17,6 @@ from seriatim.pipeline.declared.pipeline import Process
 from seriatim.pipeline.text.section import Section
 from seriatim.pipeline.types.properties import Properties, property_type, usable_name
 
-__all__ = ["process", "returning"]
-
 #: What stands before and behind `process`, at the top level and under a destination.
 _AROUND = ((("receive",), ("route",)), (("to", "where"), ("resequence", "deliver")))
 

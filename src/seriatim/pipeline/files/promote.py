@@ -20,8 +20,6 @@ from seriatim.pipeline.text.document import Items, Table
 from seriatim.pipeline.text.section import Section
 from seriatim.pipeline.types.properties import property_type, usable_name
 
-__all__ = ["Promotions", "is_json_path", "promote", "usable_function", "usable_xpath", "written_names"]
-
 _JSON_PATH = re.compile(r"\$(?:\.[^.\[\]\s*?'\"]+|\[\d{1,18}\]|\['[^'?]+'\])*")
 
 

@@ -19,8 +19,6 @@ from seriatim.pipeline.text.document import Scalar, Table
 from seriatim.pipeline.text.section import Section, likely
 from seriatim.pipeline.types.properties import PARTS, Properties
 
-__all__ = ["LATER", "read_namespaces", "receive"]
-
 #: Keys of the file's language that later versions understand, wherever they stand.
 LATER = {"dialogs": "dialogs of the pipeline's own"}
 

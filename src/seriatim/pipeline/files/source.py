@@ -15,8 +15,6 @@ from seriatim.pipeline.files import kafka
 from seriatim.pipeline.files.paths import Paths
 from seriatim.pipeline.text.section import Section, likely
 
-__all__ = ["FILE_OPTIONS", "KNOWN", "MAX_ROW_BYTES", "OPTIONS", "column_of", "in_body", "row_bytes", "source"]
-
 #: What every format of files takes, in lower case: how Spark finds files and how many it takes at once.
 FILE_OPTIONS = frozenset(
     {

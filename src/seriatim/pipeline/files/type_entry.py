@@ -17,8 +17,6 @@ from seriatim.pipeline.text.storable import fits_text
 from seriatim.pipeline.types.message_type import MessageType
 from seriatim.pipeline.types.properties import OF_MESSAGES, property_type, usable_name
 
-__all__ = ["type_entry"]
-
 _MOST_BYTES = 8_000_000
 
 

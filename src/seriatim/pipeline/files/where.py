@@ -10,8 +10,6 @@ from seriatim.pipeline.filters.syntax import named, parsed
 from seriatim.pipeline.text.section import Section
 from seriatim.pipeline.types.properties import Properties
 
-__all__ = ["filter_types", "where"]
-
 #: What every message of a pipeline has for filters without being promoted; `ticket` is the number, `epoch` the epoch.
 _OWN: Mapping[str, str] = {
     "epoch": "long",

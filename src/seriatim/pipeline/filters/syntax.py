@@ -22,8 +22,6 @@ from seriatim.kernel.filters import filter_typing as typing
 from seriatim.kernel.filters.filter import BOOLEAN, NULL, STRING, TIMESTAMP, Constant, Expression, Not, Property, Type
 from seriatim.pipeline.filters.words import ALLOWED, DEEPEST_CHAIN, FilterText, Words
 
-__all__ = ["named", "parsed"]
-
 _LONGEST_PATTERN = 1_000
 _MOST_TERMS = 2_000
 #: The most filters that are remembered, and for each the last few typings of its names.

@@ -19,8 +19,6 @@ from seriatim.errors import ColumnError, FilterError
 from seriatim.kernel.filters.filter import Type
 from seriatim.pipeline.text.section import likely
 
-__all__ = ["ALLOWED", "DEEPEST_CHAIN", "FilterText", "Words"]
-
 #: The parts of a filter, for people.
 ALLOWED = (
     "a filter has = <> < <= > >=, IN (…), BETWEEN, LIKE, IS [NOT] NULL, AND, OR, NOT, + - * / %, & "

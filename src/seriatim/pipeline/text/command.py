@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shlex
 
-__all__ = ["command"]
-
 
 def command(*words: str, of: str | None = None, **options: str | int | None) -> str:
     given = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]

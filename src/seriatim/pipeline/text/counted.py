@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["counted", "plural_of"]
-
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
     """A number with its noun: ``1 group``, ``2,000 groups``, ``0 batches``."""

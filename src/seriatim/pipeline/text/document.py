@@ -21,8 +21,6 @@ from ruamel.yaml.reader import ReaderError
 
 from seriatim.errors import DeclarationError
 
-__all__ = ["PIPELINE_FILE", "Items", "Language", "Place", "Problems", "Scalar", "Table", "Tree", "parse", "read"]
-
 # Reading takes a second for some hundred thousand characters, or for some thousand nodes.
 _MOST_BYTES = 2_000_000
 _MOST_NODES = 200_000

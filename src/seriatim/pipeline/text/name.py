@@ -5,8 +5,6 @@ from __future__ import annotations
 from seriatim.errors import Argument, UsageError, shown
 from seriatim.pipeline.text.storable import fits_text
 
-__all__ = ["checked_name"]
-
 _LONGEST = 128
 
 

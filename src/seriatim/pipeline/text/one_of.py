@@ -13,8 +13,6 @@ from seriatim.errors import DeclarationError, UsageError
 from seriatim.pipeline.text.document import Language, Problems, parse
 from seriatim.pipeline.text.section import Section
 
-__all__ = ["Maker", "one_of", "texts"]
-
 T = TypeVar("T")
 #: Reads the section of a kind, and the same with its ``${NAME}`` not replaced; the function that it returns makes the value.
 Maker = Callable[[Section, Section], Callable[[], T]]

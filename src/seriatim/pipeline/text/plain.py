@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["in_line", "in_lines"]
-
 
 def in_line(text: str) -> str:
     r"""The text in one line: unprintable characters become escapes, such as ``\n`` or ``\x1b``."""

@@ -12,8 +12,6 @@ from urllib.parse import unquote
 
 from seriatim.pipeline.text.document import Items, Language, Problems, Scalar, Table, Tree, parse
 
-__all__ = ["secret_in"]
-
 _PORT = Language("port", "http: {url: …}", "ports")
 _VARIABLE = re.compile(r"(?<!\$)\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _USER = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#\s\"']*)@")

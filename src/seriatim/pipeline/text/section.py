@@ -15,8 +15,6 @@ from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.text.document import Items, Place, Problems, Scalar, Table, Tree
 from seriatim.pipeline.text.secret import secret_in
 
-__all__ = ["Section", "likely"]
-
 #: A variable that is replaced when the file is read.
 _REPLACED = re.compile(r"(?<!\$)\$\{")
 

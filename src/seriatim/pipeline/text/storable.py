@@ -6,8 +6,6 @@ import re
 
 from seriatim.errors import UsageError, shown
 
-__all__ = ["checked_text", "fits_text"]
-
 #: Half of a character: a string of Python's can contain it, UTF-8 can't.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

@@ -8,8 +8,6 @@ from typing import Any
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.types.message import Message, Received
 
-__all__ = ["Answer"]
-
 
 @dataclass(frozen=True, slots=True, init=False)
 class Answer(Message):

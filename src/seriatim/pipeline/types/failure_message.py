@@ -11,8 +11,6 @@ from seriatim.kernel.route import properties
 from seriatim.pipeline.types.message import Message, Property, Received
 from seriatim.pipeline.types.origin import ORIGIN
 
-__all__ = ["FAILURE", "FAILURE_PROPERTIES", "Failed", "asks_for_failures", "failure_of"]
-
 #: Its type, and its location: the transaction that reports a failure waits for none that has taken numbers of another location.
 FAILURE = "seriatim.failure"
 #: The properties that a filter may name, whether a type declares them or not.

@@ -17,8 +17,6 @@ from seriatim.pipeline.declared.kinds import OwnName
 from seriatim.pipeline.declared.pipeline import Promotion
 from seriatim.pipeline.types.properties import OF_MESSAGES, checked_property, checked_type
 
-__all__ = ["MessageType"]
-
 _WRITTEN = "a type, such as 'string', or {'type': 'long', 'path': '$.customer.id'}"
 
 

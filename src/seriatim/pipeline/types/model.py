@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 from seriatim.errors import Business, UsageError
 from seriatim.pipeline.types.message import Message
 
-__all__ = ["body_as", "context_as"]
-
 Model = TypeVar("Model")
 #: The most faults of a body in an error.
 _MOST = 3

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
-__all__ = ["ORIGIN", "Origin"]
-
 #: The properties of an origin, with their types.
 ORIGIN: Mapping[str, str] = {
     "origin_queue": "string",

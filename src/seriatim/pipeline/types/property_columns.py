@@ -14,8 +14,6 @@ from seriatim.pipeline.declared.location import DEFAULT_LOCATION
 from seriatim.pipeline.types.python_values import given_converter
 from seriatim.pipeline.types.typed_message import Typed
 
-__all__ = ["Column", "columns"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 # More digits than any property has.

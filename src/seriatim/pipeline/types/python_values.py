@@ -10,8 +10,6 @@ from seriatim.kernel.filters.filter import MOST_DIGITS, ValueKind, type_from
 from seriatim.kernel.values.reading import unwrapped
 from seriatim.pipeline.bodies.property_values import Converter, Value, as_in_json, converter, shortened, value_text
 
-__all__ = ["given_converter", "kept", "without_nul"]
-
 _INT64 = 2**63
 
 

@@ -20,8 +20,6 @@ from seriatim.pipeline.types.message import Message
 from seriatim.pipeline.types.origin import ORIGIN
 from seriatim.pipeline.types.sent_by import LINK
 
-__all__ = ["CATCH_UP", "MOST_BODY_BYTES", "CatchUp", "Schedule"]
-
 #: What becomes of due times that passed while nobody published.
 CatchUp = Literal["one", "none", "all"]
 CATCH_UP: tuple[str, ...] = get_args(CatchUp)

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 from uuid import UUID
 
-__all__ = ["LINK", "SentBy"]
-
 #: The properties of a message that came over a link, with their types.
 LINK: Mapping[str, str] = {"link_sent_by": "string", "link_through": "string", "link_replayed": "boolean"}
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["SOURCE"]
-
 #: `source_port`: the port's name. `source_partition`: Kafka's ``TOPIC/PARTITION``, the queue of RabbitMQ, the sender of HL7 (MSH-3, MSH-4).
 #: `source_position`: Kafka's offset, the sequence number of HL7 (MSH-13). `source_id`: the id that the sender has given. `source_key`:
 #: Kafka's key, RabbitMQ's routing key. `id_reused`: the sender has given this id to another body before. `redelivered`: RabbitMQ may have

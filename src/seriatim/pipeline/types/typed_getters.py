@@ -9,8 +9,6 @@ from typing import Any
 
 from seriatim.errors import Business
 
-__all__ = ["TypedGetters"]
-
 
 class TypedGetters:
     """The getters of a message's properties. An optional property is read with ``message.context.get(name)``."""

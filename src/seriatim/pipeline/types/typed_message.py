@@ -27,8 +27,6 @@ from seriatim.pipeline.types.python_values import given_converter, kept, without
 from seriatim.pipeline.types.sent_by import LINK
 from seriatim.pipeline.types.taken_from import SOURCE
 
-__all__ = ["MessageTypes", "Typed"]
-
 #: The reserved properties that a context may give; the box gives the others, or they are fields of the message.
 _GIVEN = frozenset({"correlation_id", "location", "parent_id", "part", "parts", "to", UNIQUE_KEY, *TRACE, *SOURCE})
 

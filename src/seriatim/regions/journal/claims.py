@@ -18,8 +18,6 @@ from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, Session
 from seriatim.regions.journal.statements import JournalStatements
 from seriatim.regions.journal.values import Claim, ClaimAnswer, Token, WantedMessage
 
-__all__ = ["claim", "complete", "fail", "give_back", "postpone", "renew"]
-
 
 def claim(
     statements: JournalStatements,

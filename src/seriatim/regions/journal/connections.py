@@ -22,8 +22,6 @@ from seriatim.errors import Unavailable, UsageError
 from seriatim.regions.journal.statements import JournalStatements
 from seriatim.rested import Restedness, asked_within
 
-__all__ = ["COLLISIONS", "Connections", "JournalConnection"]
-
 _Result = TypeVar("_Result")
 #: How often a transaction is repeated that collided with another one.
 _TRIES = 20

@@ -10,11 +10,6 @@ from seriatim.kernel.values.time import NEVER
 from seriatim.regions.journal.operators import write_log
 from seriatim.regions.journal.statements import JournalStatements
 
-__all__ = [
-    "PORTION", "Forgotten", "end_before", "forget_over", "log_purge", "others_outbox", "over_before", "purge", "raise_over",
-    "report",
-]  # fmt: skip
-
 #: The most sessions that are forgotten in one transaction.
 PORTION = 1_000
 _REGIONS = 2

@@ -35,8 +35,6 @@ from seriatim.regions.journal.values import (
 )
 from seriatim.regions.journal.views import JournalLogFilter, LogEntry, SessionFilter, SessionView
 
-__all__ = ["Journal", "JournalTransaction"]
-
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
 #: The most sessions that are raised in one transaction of a recovery.

@@ -20,8 +20,6 @@ from seriatim.kernel.values.columns import Ints
 from seriatim.kernel.values.time import NEVER
 from seriatim.regions.journal.statements import JournalStatements
 
-__all__ = ["OVER", "Entry", "LockedSessions", "Rules", "Session", "lock"]
-
 #: A number that failed is over with `done_through` raised, or stops its session.
 OVER = (EntryState.SKIPPED, EntryState.VOID)
 

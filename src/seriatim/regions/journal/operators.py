@@ -16,8 +16,6 @@ from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, Session
 from seriatim.regions.journal.statements import JournalStatements
 from seriatim.regions.journal.values import KnownByBox
 
-__all__ = ["ActionResult", "Recovery", "act", "begin_recovery", "end_recovery", "raise_known", "write_log"]
-
 #: How many ids of skipped messages the operator log names.
 _MOST_IDS = 20
 

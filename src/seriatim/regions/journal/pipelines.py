@@ -28,8 +28,6 @@ from seriatim.regions.journal.operators import write_log
 from seriatim.regions.journal.statements import JournalStatements, send_all
 from seriatim.regions.journal.values import LONGEST_LEASE_S, Token
 
-__all__ = ["DeliveredFilter", "DeliveredView", "OutputTable", "PipelineClaim", "PipelineView", "Pipelines"]
-
 #: The text that the statement returns when the lease is another's; it can't be read as a number.
 _LOST = "the lease is another's"
 #: The longest wait for the answer to a statement with rows.

@@ -19,8 +19,6 @@ from seriatim.box.postgres.template import for_schema, template
 from seriatim.errors import BoxMigrated, EnvironmentProblem, SchemaMismatch
 from seriatim.regions.journal.statements import JournalStatements
 
-__all__ = ["BASELINE", "DEFAULT_SCHEMA", "bring_up_to_date", "check", "newest", "scripts"]
-
 DEFAULT_SCHEMA = "seriatim_journal"
 _PACKAGE = "seriatim.regions.journal"
 #: The version of the baseline. A journal of the version before it has the same tables, and is used unchanged; an older one is first

@@ -18,8 +18,6 @@ from seriatim.box.connection.exchange import PreparingConnection, as_sent, execu
 from seriatim.box.postgres.array_text import written
 from seriatim.box.postgres.statements import Statements, statement
 
-__all__ = ["JournalStatements", "send_all"]
-
 
 def send_all(connection: psycopg.Connection[Any]) -> None:
     """Send the queued statements of a pipeline. The driver would leave what the socket doesn't take, and wait for its answer."""

@@ -13,22 +13,6 @@ from seriatim.kernel.regions.votes import Vote
 from seriatim.kernel.values.time import micros
 from seriatim.pipeline.text.storable import fits_text
 
-__all__ = [
-    "LONGEST_LEASE_S",
-    "MOST_CLAIMED",
-    "Claim",
-    "ClaimAnswer",
-    "Holder",
-    "KnownByBox",
-    "Numbered",
-    "QueueRules",
-    "Reservation",
-    "Token",
-    "VoteAnswer",
-    "WantedMessage",
-    "digest_of",
-]
-
 #: How long a lease may be, and how many numbers a claim may have.
 LONGEST_LEASE_S, MOST_CLAIMED = 86_400, 1_000
 #: Numbers keep this distance from the ends of their range, so that no step of a queue reaches them.

@@ -15,24 +15,6 @@ from seriatim.pipeline.text.command import command
 from seriatim.regions.journal.statements import JournalStatements
 from seriatim.regions.journal.values import QueueRules
 
-__all__ = [
-    "EntryView",
-    "JournalLogFilter",
-    "LogEntry",
-    "RegionView",
-    "SessionCounts",
-    "SessionFilter",
-    "SessionView",
-    "counts",
-    "entries",
-    "known_sessions",
-    "log",
-    "regions",
-    "rules",
-    "sessions",
-]
-
-
 #: How many ids of messages are listed that no region has.
 _MOST_IDS = 20
 _SHOWN_IDS = 3

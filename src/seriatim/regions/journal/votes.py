@@ -16,8 +16,6 @@ from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, lock
 from seriatim.regions.journal.statements import JournalStatements
 from seriatim.regions.journal.values import Holder, Numbered, Reservation, VoteAnswer
 
-__all__ = ["bar", "confirm", "done_of", "fence", "holders_of", "numbers_of", "reserve", "through_of", "vote"]
-
 
 def vote(
     statements: JournalStatements, name: str, queue: str, messages: Sequence[Numbered], counted: Mapping[str, int]

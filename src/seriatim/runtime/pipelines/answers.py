@@ -12,8 +12,6 @@ from seriatim.spark.control.operator_log import ANSWER, EVENT, OperatorLog
 from seriatim.spark.control.pipeline_place import log_position
 from seriatim.spark.deliver.stage import Delivered
 
-__all__ = ["keeping"]
-
 
 def keeping(checkpoint: Checkpoint, id_: str, count: Callable[[Delivered], None]) -> Callable[[Delivered], None]:
     """Return a function for a sink: it calls `count`, keeps a batch's answers and events, and deletes old entries of the control log: in

@@ -11,8 +11,6 @@ from seriatim.runtime.pipelines.progress import Again, Tell
 from seriatim.runtime.stop_signal import Stop
 from seriatim.spark.session.transient_failures import healing
 
-__all__ = ["WAITS_S", "Attempts"]
-
 #: The pauses before a query is begun again without progress in between, seconds.
 WAITS_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 

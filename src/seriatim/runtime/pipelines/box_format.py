@@ -18,8 +18,6 @@ from seriatim.pipeline.declared.contract import DEFAULT
 from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.spark.box.format import BoxFormat, BoxOptions
 
-__all__ = ["DefaultSource", "boxed", "register"]
-
 
 class DefaultSource(BoxFormat):
     """The format. Spark finds it by this name in the module ``pyspark_seriatim``."""

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-__all__ = ["HEALED", "HOLE_TIMEOUT_S", "SKIPPED", "DemoFeed", "generate"]
-
 #: How long a hole may stay open, in seconds of the feed's own time.
 HOLE_TIMEOUT_S = 600
 #: The customer whose hole heals, and the one whose hole is skipped.

@@ -16,8 +16,6 @@ from seriatim.spark.control.pipeline_place import PipelinePlace
 from seriatim.spark.resequence.groups_in_state import groups_in_state
 from seriatim.spark.state.synced_files import write_synced
 
-__all__ = ["PATIENCE_S", "Drained", "drain", "stop"]
-
 #: How long a caller waits for a run by default. A run cancels its batch before that.
 PATIENCE_S = 600.0
 _LOOK_S = 0.1

@@ -7,8 +7,6 @@ import re
 from seriatim import errors
 from seriatim.errors import QueryFailed, SeriatimError
 
-__all__ = ["cause_of"]
-
 _TRACEBACK = "Traceback (most recent call last):"
 # "module.Class: text" where a Python traceback ends; frames are indented.
 _RAISED = re.compile(r"^(?:[\w.]+\.)?(\w+)(?:: (.*))?$")

@@ -29,8 +29,6 @@ from seriatim.spark.control.lease_state import LeaseState
 from seriatim.spark.deliver.claimed import StandsBy
 from seriatim.spark.deliver.layout import flat_columns
 
-__all__ = ["PipelineLease", "leased", "output_table"]
-
 #: How often a lease is renewed in its length.
 _RENEWALS = 3
 #: A run without the lease asks again after this share of its length, and at least once a second.

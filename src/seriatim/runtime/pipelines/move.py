@@ -18,8 +18,6 @@ from seriatim.runtime.pipelines.run import pipeline_session
 from seriatim.spark.control.pipeline_place import PipelinePlace
 from seriatim.spark.query import cut_state
 
-__all__ = ["Moved", "move"]
-
 #: The prefix of the folders with states of other numbers of buckets.
 _MOVED_TO = "moved-to-"
 

@@ -34,8 +34,6 @@ from seriatim.spark.process.stage import process_here
 from seriatim.spark.receive.reread import Reread, reader_of
 from seriatim.spark.resequence.resubmitted import as_plain
 
-__all__ = ["Entry", "Passage", "PutBackRefusal", "Request"]
-
 #: The columns of every message besides its properties, with their types in filters; None: filters can't name it.
 _OWN: Mapping[str, Type | None] = {
     "message_id": STRING,

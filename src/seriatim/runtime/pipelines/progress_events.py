@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from seriatim.spark.deliver.stage import StreamingQuery
 
-__all__ = ["ProgressEvents", "has_run"]
-
 Event = Mapping[str, Any]
 
 _LOOK_S = 0.1

@@ -32,8 +32,6 @@ from seriatim.spark.control.commands import RESUBMIT, Command, CommandResult
 from seriatim.spark.control.log import COMMAND
 from seriatim.spark.control.pipeline_place import PipelinePlace
 
-__all__ = ["PutBack", "Row", "edited_rows", "put_back_in", "resubmit", "rows_set_aside"]
-
 #: The dispositions of messages that are put back unless the caller says which.
 USUAL = ("late", "invalid", "rejected")
 #: The most messages, and roughly the most bytes, in one file of the control log.

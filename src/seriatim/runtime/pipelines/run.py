@@ -66,8 +66,6 @@ from seriatim.spark.receive.row_sizes import check_row_sizes
 from seriatim.spark.session.builder import SPLITTING, has_ended, is_running, open_session
 from seriatim.spark.state.buckets import bucket_ids
 
-__all__ = ["pipeline_session", "run"]
-
 T = TypeVar("T")
 
 _LOOK_S = 0.1

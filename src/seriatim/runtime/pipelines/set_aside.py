@@ -15,8 +15,6 @@ from seriatim.box.views import listing
 from seriatim.box.views.listing import Listing, When, filters_of
 from seriatim.errors import CheckpointMismatch
 
-__all__ = ["DISPOSITIONS", "SetAside", "SetAsideFilter", "read_set_aside", "reason_of"]
-
 #: What a message was set aside as.
 DISPOSITIONS = ("late", "duplicate", "invalid", "rejected", "dead")
 

@@ -13,8 +13,6 @@ from typing import Any
 
 from seriatim.errors import CheckpointMismatch
 
-__all__ = ["check_spark_logs"]
-
 _REMEDY = "restore the checkpoint from a backup, all of it, or give the pipeline a new one"
 _TIME = "batchTimestampMs"
 

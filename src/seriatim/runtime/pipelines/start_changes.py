@@ -16,8 +16,6 @@ from seriatim.pipeline.declared.pipeline import TABLE, Destination, Pipeline, Re
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["Change", "KnownDestination", "destination_changes", "later_changes", "ordering", "ordering_changes"]
-
 #: Parameters of policies by which a state was written.
 _FIXED = ("start", "increment", "by", "size")
 _MISREAD = "new messages would be judged by a state that was written otherwise"

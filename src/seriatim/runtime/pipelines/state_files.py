@@ -16,8 +16,6 @@ from pathlib import Path
 
 from seriatim.errors import CheckpointMismatch
 
-__all__ = ["state_failure"]
-
 _REMEDY = "restore the checkpoint from a backup, all of it, or give the pipeline a new one"
 #: The words of Spark's errors for a state that it can't load.
 _LOADING = re.compile(r"CANNOT_LOAD_STATE_STORE|SQLSTATE: (?:XXKST|58030)")

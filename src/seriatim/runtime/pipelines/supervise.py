@@ -21,8 +21,6 @@ from seriatim.runtime.stop_signal import Stop
 if TYPE_CHECKING:
     from seriatim.runtime.pipelines.checkpoint import Checkpoint
 
-__all__ = ["follow_supervisor", "supervise"]
-
 #: The variable with the number of the pipe's end in the driver.
 _PIPE = "SERIATIM_SUPERVISED"
 #: The exit codes after which a new attempt may succeed: the driver failed, or PostgreSQL was away.

@@ -22,9 +22,6 @@ from seriatim.spark.deliver.set_aside_reasons import SetAsideReason
 from seriatim.spark.deliver.stage import Delivered
 from seriatim.spark.resequence.bucket import LONGEST, MOST_SUSPECTED, waited_since
 
-__all__ = ["PUT_BACK", "Standing", "Tally"]
-
-
 #: The key among the counts of dispositions for messages that operators have put back: they arrived once more.
 PUT_BACK = "put_back"
 

@@ -13,8 +13,6 @@ from typing import Literal
 from seriatim.pipeline.declared.pipeline import Pipeline, Receive
 from seriatim.pipeline.files.source import OPTIONS
 
-__all__ = ["MOST_NAMED", "MOST_NOTED", "InputFiles", "UnreadFile", "UnreadFiles"]
-
 #: A file is checked until this many later ones of its location were read.
 MOST_NOTED = 100_000
 #: The most files that are named.

@@ -12,8 +12,6 @@ from datetime import UTC, datetime
 
 from seriatim.errors import UsageError, shown
 
-__all__ = ["FORMATS", "OTHER", "JsonLines", "log_to_stderr"]
-
 FORMATS = ("text", "json")
 #: The event of a line of a library's, or of users' code.
 OTHER = "other"

@@ -11,8 +11,6 @@ from seriatim.errors import EnvironmentProblem, Unavailable
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.runtime.stop_signal import Stop
 
-__all__ = ["open_patiently"]
-
 _PAUSE_S, _LOOK_S = 1.0, 0.1
 #: The absence of the database is logged at once, and then at this interval, seconds.
 _TELL_S = 30.0

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["BEHIND_S", "IDLE_S", "Readers", "after_look"]
-
 BEHIND_S = 1.0
 IDLE_S = 15.0
 

@@ -21,8 +21,6 @@ from seriatim.runtime.processes.reader_count import Readers, after_look
 from seriatim.runtime.processes.supervisor import Supervisor
 from seriatim.runtime.workers.scoreboard import Work
 
-__all__ = ["ReaderPool"]
-
 #: The pause after readers that couldn't begin: at first, and at most; it doubles from time to time.
 _SHORT_REST_S, _LONG_REST_S = 1.0, 60.0
 #: Readers that were at work for this long had begun, seconds.

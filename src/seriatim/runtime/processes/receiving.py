@@ -13,8 +13,6 @@ from seriatim.runtime.ports.receive_port import ReceivePort
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.scoreboard import Work
 
-__all__ = ["Receiving"]
-
 _LOOK_S, _END_S = 0.5, 30.0
 
 

@@ -11,8 +11,6 @@ from seriatim.box.publishing.schedules import publish_due
 from seriatim.errors import EnvironmentProblem, SeriatimError
 from seriatim.pipeline.text.event_log import LOG
 
-__all__ = ["ScheduleClock"]
-
 #: The longest time until a defined, resumed or hastened schedule is seen, seconds.
 _LONGEST_S = 5.0
 _SHORTEST_S = 0.2

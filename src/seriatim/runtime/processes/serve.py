@@ -30,8 +30,6 @@ from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.chores import Chores
 from seriatim.runtime.workers.scoreboard import Work
 
-__all__ = ["Serve"]
-
 _LOOK_S = 0.5
 _WAIT_S = 0.1
 #: While it ends; see `Slots`.

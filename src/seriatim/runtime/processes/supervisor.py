@@ -40,8 +40,6 @@ from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.measures_page import MeasuresPage
 from seriatim.runtime.workers.scoreboard import Scoreboard, Work
 
-__all__ = ["Supervisor"]
-
 _Result = TypeVar("_Result")
 
 _MOST_PROCESSES = 256

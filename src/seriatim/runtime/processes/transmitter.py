@@ -14,8 +14,6 @@ from seriatim.errors import BoxDisabled, EnvironmentProblem, SeriatimError, Unav
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.runtime.stop_signal import Stop
 
-__all__ = ["Transmitter", "TransmitterThread"]
-
 #: The interval at which other boxes are asked while nothing waits here, seconds.
 _ASK_S = 1.0
 #: The pause after a failure, and without a link; a role that isn't the owner looks again later, seconds.

@@ -36,8 +36,6 @@ from seriatim.runtime.workers.port_text import port_of
 from seriatim.runtime.workers.scoreboard import Scoreboard
 from seriatim.runtime.workers.worker import SPARE_THREADS, Worker
 
-__all__ = ["REFUSED", "Orders", "main"]
-
 #: The exit codes of errors that another process would repeat: a handler, a queue or the box isn't right.
 REFUSED: Mapping[type[SeriatimError], int] = {UsageError: 2, BoxMigrated: 4, DeploymentError: 3}
 

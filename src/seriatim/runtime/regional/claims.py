@@ -16,8 +16,6 @@ from seriatim.pipeline.text.event_log import LOG
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Claim
 
-__all__ = ["ClaimKeeper", "HeldClaim"]
-
 _LOOK_S = 1.0
 
 

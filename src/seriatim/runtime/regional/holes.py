@@ -12,8 +12,6 @@ from seriatim.box.workers.copies import WaitingCopy, behind_holes, raise_next
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import WantedMessage
 
-__all__ = ["Holes"]
-
 #: How many groups are read, asked about and raised together.
 _PORTION = 500
 

@@ -31,8 +31,6 @@ from seriatim.runtime.regional.holes import Holes
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
 from seriatim.runtime.workers.turn import TransactionalTurns, measure
 
-__all__ = ["Intake", "TakenSession"]
-
 _Answer = TypeVar("_Answer")
 #: The most sessions of the next call, if no taken copy is to be handled.
 _MOST_SESSIONS = 64

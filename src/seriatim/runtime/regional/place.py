@@ -14,8 +14,6 @@ from seriatim.regions.regions import Regions
 from seriatim.runtime.regional.worker import RegionalWorker
 from seriatim.runtime.stop_signal import Stop
 
-__all__ = ["RegionalPlace", "box_patiently", "workers_patiently"]
-
 _PAUSE_S = 1.0
 
 

@@ -41,8 +41,6 @@ from seriatim.runtime.workers.scoreboard import Slot
 from seriatim.runtime.workers.turn import LONG_S
 from seriatim.runtime.workers.turns_with_leases import TurnsWithLeases
 
-__all__ = ["RegionalTurns", "result_id"]
-
 _Answer = TypeVar("_Answer")
 #: A transaction that collides, or can't reach the journal, is repeated after a pause, as long as the claim lasts.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0

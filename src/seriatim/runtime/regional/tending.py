@@ -17,8 +17,6 @@ from seriatim.pipeline.text.event_log import LOG
 from seriatim.regions.outbox import Copied
 from seriatim.regions.regions import Regions
 
-__all__ = ["TendingThread", "tend_until"]
-
 #: Between two rounds.
 _EVERY_S = 1.0
 #: After a round that is refused, such as where the definitions are missing.

@@ -24,8 +24,6 @@ from seriatim.runtime.workers.turn import TransactionalTurns
 from seriatim.runtime.workers.worker import Worker
 from seriatim.runtime.workers.worker_thread import Turns
 
-__all__ = ["CLAIMS", "RegionalWorker"]
-
 #: How sessions can be claimed.
 CLAIMS = ("session", "message")
 #: Connections to the journal for each thread, which publishes while its transaction is open; and for work beside the turns.

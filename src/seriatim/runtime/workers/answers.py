@@ -17,8 +17,6 @@ from seriatim.errors import SeriatimError, Unavailable
 from seriatim.pipeline.types.message import Message
 from seriatim.runtime.workers.scoreboard import Slot
 
-__all__ = ["Answers", "AnswersRefused"]
-
 #: Messages of this many bytes are published without waiting for more.
 _MOST_BYTES = 4 * 2**20
 #: The memory of a message besides its texts and bodies.

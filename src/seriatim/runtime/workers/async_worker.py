@@ -16,8 +16,6 @@ from seriatim.pipeline.declared.work_limits import Lease, Limits, Mode, Pace
 from seriatim.runtime.workers.handlers import GivenHandler
 from seriatim.runtime.workers.worker import Worker
 
-__all__ = ["AsyncWorker"]
-
 
 class AsyncWorker:
     """Works on a queue, as a `Worker` does, while an event loop runs.

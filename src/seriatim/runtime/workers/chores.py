@@ -16,8 +16,6 @@ from seriatim.box.workers.chore import ChoreTaken, alone
 from seriatim.errors import EnvironmentProblem, SeriatimError
 from seriatim.pipeline.text.event_log import LOG
 
-__all__ = ["Chores"]
-
 _PERIOD_S = 60.0
 #: How often a process looks for bulk operations without a worker.
 _BULK_S = 5.0

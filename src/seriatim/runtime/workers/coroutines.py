@@ -17,8 +17,6 @@ from seriatim.box.session import Session
 from seriatim.box.turns.delivery import Delivery
 from seriatim.errors import UsageError
 
-__all__ = ["HandlerLoop", "HandlerStopped", "loop_of_process", "plain"]
-
 T = TypeVar("T")
 _Function = Callable[[Any, AsyncSession], Coroutine[Any, Any, Any]]
 

@@ -10,8 +10,6 @@ from seriatim.kernel.dialog import END_DIALOG, ERROR
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.message import Dialog, Received
 
-__all__ = ["end_sides", "ends_dialog"]
-
 
 def ends_dialog(message: Received) -> bool:
     return message.dialog is not None and message.type in (END_DIALOG, ERROR)

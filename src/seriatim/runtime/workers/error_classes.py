@@ -9,8 +9,6 @@ from seriatim.errors import UsageError, shown
 from seriatim.kernel.operators.fault import ErrorClasses
 from seriatim.pipeline.declared.error_class import FaultKinds, load_error_class
 
-__all__ = ["error_classes"]
-
 
 def error_classes(faults: FaultKinds, folders: Sequence[str]) -> ErrorClasses:
     if not isinstance(faults, FaultKinds):

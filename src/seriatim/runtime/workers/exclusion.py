@@ -10,8 +10,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["EXCLUSION", "Exclusion"]
-
 
 class Exclusion:
     """The running turns in a process."""

@@ -9,8 +9,6 @@ from seriatim.box.connection.handling import HANDLING
 from seriatim.box.measures import MEASURES, Measure
 from seriatim.errors import Postpone
 
-__all__ = ["HandlerTime"]
-
 
 class HandlerTime:
     """Measures and marks one call of a handler; a generator would cost five times as much."""

@@ -21,8 +21,6 @@ from seriatim.pipeline.types.message import Message, Received
 from seriatim.runtime.workers.coroutines import HandlerLoop, loop_of_process, plain
 from seriatim.runtime.workers.dialog_ends import ends_dialog
 
-__all__ = ["OTHERS", "Answered", "Consumed", "GivenHandler", "Handler", "Handlers", "Returned", "answered", "called"]
-
 #: In a mapping, the handler of all types that it doesn't name.
 OTHERS = "*"
 

@@ -25,8 +25,6 @@ from seriatim.errors import SeriatimError, Unavailable
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.runtime.workers.scoreboard import Scoreboard
 
-__all__ = ["Heartbeat", "Member", "Reporting"]
-
 _PERIOD_S = 5.0
 #: The pause after a change, so that the new values are reported soon, seconds.
 _SOON_S = 0.5

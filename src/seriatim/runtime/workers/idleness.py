@@ -11,8 +11,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-__all__ = ["Idleness"]
-
 
 class Idleness:
     """The threads of one or more workers of a process."""

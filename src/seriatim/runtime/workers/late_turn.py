@@ -8,8 +8,6 @@ from typing import Self
 
 from seriatim.runtime.workers.scoreboard import Slot, Work
 
-__all__ = ["LateTurn"]
-
 
 @dataclass(slots=True)
 class LateTurn:

@@ -20,8 +20,6 @@ from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.errors import SeriatimError
 from seriatim.pipeline.text.event_log import LOG
 
-__all__ = ["LeaseKeeper"]
-
 #: The interval of looks for expired leases; with a shorter heartbeat that, seconds.
 _LOOK_S = 1.0
 

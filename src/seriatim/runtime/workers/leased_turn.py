@@ -31,8 +31,6 @@ from seriatim.runtime.workers.scoreboard import Slot
 from seriatim.runtime.workers.turn import LONG_S, measure
 from seriatim.runtime.workers.turns_with_leases import TurnsWithLeases
 
-__all__ = ["LeasedTurns"]
-
 
 @dataclass(frozen=True, slots=True)
 class LeasedTurns(TurnsWithLeases):

@@ -16,8 +16,6 @@ from typing import Self
 
 from seriatim.box.measures import Snapshot
 
-__all__ = ["MeasuresPage"]
-
 #: Memory is only used for what is written.
 _PLACE_BYTES = 4 * 1024 * 1024
 _FRONT = struct.Struct("<q")

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from seriatim.box.workers.heartbeat import WorkerOrders
 
-__all__ = ["Obeyed", "obeyed", "shares"]
-
 
 @dataclass(frozen=True, slots=True)
 class Obeyed:

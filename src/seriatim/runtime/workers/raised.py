@@ -20,8 +20,6 @@ from seriatim.kernel.operators.fault import ErrorClasses, FaultKind, kind_of
 from seriatim.kernel.values.time import micros
 from seriatim.runtime.workers.handlers import called
 
-__all__ = ["fault_of"]
-
 _NOTHING_SAID = ErrorClasses()
 _LONGEST_US = 10_000 * 86_400 * 10**6
 #: The network, the disk, the server.

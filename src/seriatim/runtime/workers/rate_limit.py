@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 import time
 
-__all__ = ["RateLimit"]
-
 
 class RateLimit:
     """Permits for messages; threads share it."""

@@ -19,8 +19,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
 
-__all__ = ["Scoreboard", "Slot", "Work"]
-
 #: A mark, the turn, its begin (ns of the machine's monotonic clock), PostgreSQL's process, the entry, the lease, lengths of texts.
 _HEAD = struct.Struct("<qqqqqqHH")
 _QUEUE_BYTES, _GROUP_BYTES = 512, 1024

@@ -11,8 +11,6 @@ from seriatim.runtime.workers.obeyed import Obeyed, obeyed
 from seriatim.runtime.workers.rate_limit import RateLimit
 from seriatim.runtime.workers.scoreboard import Work
 
-__all__ = ["Tuning"]
-
 
 class Tuning:
     """The numbers of one worker. The heartbeat's thread changes them, and others read them."""

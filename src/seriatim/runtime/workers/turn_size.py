@@ -11,8 +11,6 @@ from __future__ import annotations
 from seriatim.kernel.groups.policy import Unordered
 from seriatim.pipeline.declared.queue import Queue
 
-__all__ = ["TurnSize"]
-
 #: A moment: its shortest and its longest time in seconds; between them it is this many times the time between two turns.
 _SHORTEST_S, _LONGEST_S, _TIMES = 0.02, 0.2, 10
 #: A turn that has lasted this many moments has met a slow message; its other messages are left to other threads.

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from seriatim.runtime.workers.turn import TransactionalTurns
 
-__all__ = ["TurnsWithLeases"]
-
 
 @dataclass(frozen=True, slots=True)
 class TurnsWithLeases:

@@ -14,8 +14,6 @@ from seriatim.runtime.workers.late_turn import LateTurn
 from seriatim.runtime.workers.rate_limit import RateLimit
 from seriatim.runtime.workers.scoreboard import Slot
 
-__all__ = ["Turns", "WorkerThread"]
-
 #: The interval at which a waiting thread looks for work without a notification: for a group whose worker died, seconds.
 _WAIT_S = 0.7
 _SHORT_NAP_S, _LONG_NAP_S, _OFF_NAP_S = 0.1, 5.0, 0.5

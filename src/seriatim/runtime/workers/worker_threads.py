@@ -9,8 +9,6 @@ from seriatim.errors import SeriatimError, Unavailable
 from seriatim.runtime.workers.scoreboard import Scoreboard, Slot, Work
 from seriatim.runtime.workers.worker_thread import WorkerThread
 
-__all__ = ["SPARE_THREADS", "WorkerThreads"]
-
 #: The most stuck handlers that are replaced at one time.
 SPARE_THREADS = 32
 _LOOK_S = 0.1

@@ -22,8 +22,6 @@ from seriatim.spark.box.sink import BoxStreamWriter, BoxWriter, Staging, check_c
 from seriatim.spark.box.source import BoxFeed, BoxReader, BoxStreamReader, RefusedStreamReader, schema_of
 from seriatim.spark.session.versions import STARTS_ARE_TOLD
 
-__all__ = ["BoxFormat", "BoxOptions"]
-
 _MESSAGES = 100_000
 _WAIT_S = 30.0
 _MOST_MESSAGES = 2**31 - 2

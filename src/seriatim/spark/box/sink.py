@@ -21,8 +21,6 @@ from seriatim.pipeline.types.box_properties import OWN
 from seriatim.pipeline.types.origin import ORIGIN
 from seriatim.pipeline.types.sent_by import LINK
 
-__all__ = ["BoxStreamWriter", "BoxWriter", "Staging", "check_columns"]
-
 _TEXT = (T.StringType, T.BinaryType)
 #: The columns that aren't properties, and the types that they can be of.
 _FIELDS: dict[str, tuple[type[T.DataType], ...]] = {

@@ -27,8 +27,6 @@ from seriatim.spark.session.versions import (
     refused,
 )
 
-__all__ = ["BoxFeed", "BoxReader", "BoxStreamReader", "RefusedStreamReader", "schema_of"]
-
 _TICKET = T.StructType(
     [
         T.StructField("location", T.StringType()),

@@ -16,8 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO, NoReturn, TypeVar
 
-__all__ = ["Ended", "apart", "ends"]
-
 _T = TypeVar("_T")
 
 

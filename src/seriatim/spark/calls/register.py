@@ -28,8 +28,6 @@ from pyspark import TaskContext
 
 from seriatim.spark.calls.child_process import Ended, apart
 
-__all__ = ["Call", "Calling", "calls_in", "forget_calls", "forget_fatal", "left_calls", "noted"]
-
 _T = TypeVar("_T")
 _BATCH_ID = "streaming.sql.batchId"
 _FATAL = "fatal"

@@ -31,8 +31,6 @@ from seriatim.spark.control.due import Due, metrics, told_by
 from seriatim.spark.control.source import FIRST_OFFSET, FORMAT, ControlFormat, Controlled
 from seriatim.spark.session import versions
 
-__all__ = ["control_offset", "controlled", "observed", "rows_of"]
-
 _METRICS = "seriatim due "
 #: How often the progress of queries is asked for through Spark Connect.
 _ASK_S = 0.5

@@ -17,8 +17,6 @@ from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
 from seriatim.pipeline.text.storable import fits_text
 from seriatim.spark.control.log import COMMAND
 
-__all__ = ["LOOK", "RESUBMIT", "Command", "CommandResult"]
-
 #: The verb of a command that lists the groups that fit a filter.
 LOOK = "look"
 #: The verb of a command that puts one message back, which was set aside; its arguments have the message.

@@ -22,8 +22,6 @@ from pyspark.sql import functions as F
 from seriatim.kernel.values.time import FOREVER
 from seriatim.spark.state.buckets import bucket_ids
 
-__all__ = ["BIT", "DUE", "MOST_SLOTS", "SLOT", "Due", "bit_at", "buckets_of", "metrics", "place_of", "told_by", "width"]
-
 #: The most observed metrics of a kind.
 MOST_SLOTS = 64
 #: The columns of the operator's output: for each bucket of a batch its slot, the bucket's bit among those of the slot, and the

@@ -10,8 +10,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["LeaseState"]
-
 _FILE = "lease.json"
 
 

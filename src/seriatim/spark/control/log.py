@@ -21,8 +21,6 @@ from typing import Any
 
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 
-__all__ = ["COMMAND", "FINISH", "KINDS", "WAKE", "ControlLog", "hash_of"]
-
 #: The kind of an entry that lets time run out in all buckets.
 FINISH = "finish"
 #: The kind of an operator's command; see ``commands.py``.

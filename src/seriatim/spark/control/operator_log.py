@@ -26,8 +26,6 @@ from seriatim.spark.control.commands import LOOK, CommandResult
 from seriatim.spark.control.log import hash_of
 from seriatim.spark.state.synced_files import write_synced
 
-__all__ = ["ANSWER", "EVENT", "OperatorLog"]
-
 #: The kinds of entries.
 ANSWER, EVENT = "answer", "event"
 #: How many batch files are merged into one file, when there are twice as many.

@@ -9,8 +9,6 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["WINDOW_S", "Pace"]
-
 #: The time over which rates are taken.
 WINDOW_S = 60.0
 _FILE = "pace.json"

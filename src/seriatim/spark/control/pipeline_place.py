@@ -15,8 +15,6 @@ from seriatim.spark.control.log import ControlLog
 from seriatim.spark.control.operator_log import OperatorLog
 from seriatim.spark.control.source import FIRST_OFFSET
 
-__all__ = ["LAYOUT", "PipelinePlace", "check_layout", "log_position"]
-
 #: The layout of checkpoints. Raise it whenever the content of the folder changes its form.
 LAYOUT = 3
 #: The last commit that converts a checkpoint of an older layout, and one whose buckets go by queue and key, to the present one.

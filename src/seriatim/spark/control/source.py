@@ -37,8 +37,6 @@ from seriatim.spark.control.log import COMMAND, FINISH, WAKE, ControlLog
 from seriatim.spark.session.versions import STARTS_ARE_TOLD, SupportsTriggerAvailableNow
 from seriatim.spark.state.buckets import bucket_ids
 
-__all__ = ["CONTROL_SCHEMA", "FIRST_OFFSET", "FORMAT", "TICK", "ControlFormat", "Controlled"]
-
 #: The columns of the source: a bucket, a kind, and the kind's content as JSON. A command for one group names no bucket.
 CONTROL_SCHEMA = "bucket int, kind string, content string"
 FORMAT = "seriatim-control"

@@ -23,8 +23,6 @@ from seriatim.spark.deliver.port import Port, sync_folder
 from seriatim.spark.deliver.stage import SET_ASIDE, Folders
 from seriatim.spark.frames.columns import quoted
 
-__all__ = ["set_aside_waiting"]
-
 _REASON = "its destination was taken away before its port took it"
 _JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 

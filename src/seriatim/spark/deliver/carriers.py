@@ -10,8 +10,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 
-__all__ = ["Carriers"]
-
 _LOOK_S = 0.1
 
 

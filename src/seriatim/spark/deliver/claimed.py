@@ -27,8 +27,6 @@ from seriatim.kernel.values.columns import Bools, Ints
 from seriatim.kernel.values.time import NEVER
 from seriatim.spark.deliver.targets import Target
 
-__all__ = ["MOST_ROWS", "Claimed", "DeliveryLease", "StandsBy"]
-
 #: The most rows of a table in one transaction; about as many bytes as these.
 MOST_ROWS = 10_000
 _PORTION_BYTES = 8 * 2**20

@@ -14,8 +14,6 @@ import pyarrow.parquet as pq
 
 from seriatim.errors import UsageError
 
-__all__ = ["FORMATS", "Writer", "check_options", "open_writer"]
-
 _OPTIONS: Mapping[str, Mapping[str, tuple[str, ...] | None]] = {
     "json": {"compression": ("none", "gzip")},
     "csv": {"compression": ("none", "gzip"), "header": ("true", "false"), "sep": None, "delimiter": None},

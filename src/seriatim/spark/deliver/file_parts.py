@@ -32,8 +32,6 @@ from seriatim.spark.deliver.file_formats import Writer, open_writer
 from seriatim.spark.deliver.set_aside_reasons import ReasonCounts
 from seriatim.spark.resequence.decided_packets import Opening, telling
 
-__all__ = ["ANSWER", "Outlet", "Parts"]
-
 #: The answer of a task: files (`port`, `text` the staged and `name` the final name), ports that failed (`text` says
 #: why), counts, reasons to set aside (`text`), reports (`text`), and how many messages the task had.
 ANSWER = "kind string, port int, name string, destination string, disposition string, text string, rows bigint"

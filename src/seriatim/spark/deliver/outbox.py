@@ -27,8 +27,6 @@ from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 from seriatim.pipeline.text.counted import counted
 from seriatim.spark.deliver.port import Port
 
-__all__ = ["Kept", "Outbox", "folder_name", "kept_in"]
-
 _ABOUT = ".about.json"
 _LONGEST = 120
 

@@ -20,8 +20,6 @@ from seriatim.spark.deliver.outbox import Kept, Outbox
 from seriatim.spark.deliver.port import Port
 from seriatim.spark.deliver.targets import Folder, Target, reason_of
 
-__all__ = ["Outgoing", "Waiting"]
-
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
 #: How many batches a standby run looks at: the first batch that the other run hasn't delivered doesn't hold up all later ones.

@@ -17,8 +17,6 @@ import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-__all__ = ["OTHER", "ReasonCounts", "SetAsideReason", "by_frequency", "merged", "without_place"]
-
 #: The name for all reasons beyond the limit.
 OTHER = "other reasons"
 

@@ -10,18 +10,6 @@ from pyspark.sql import types as T
 
 from seriatim.errors import ColumnError, UsageError
 
-__all__ = [
-    "NESTED",
-    "TURN_OVER",
-    "check_columns",
-    "check_frame",
-    "field_of",
-    "located",
-    "microseconds",
-    "quoted",
-    "type_of",
-]
-
 #: In the metadata of a column of tickets: the last number of an epoch, or one for each location.
 TURN_OVER = "seriatim.last_number"
 

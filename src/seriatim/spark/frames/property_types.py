@@ -8,8 +8,6 @@ import pyarrow as pa
 
 from seriatim.errors import UsageError
 
-__all__ = ["arrow_type", "ddl_of"]
-
 _DECIMAL = re.compile(r"decimal(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
 _PLAIN_TYPES = {
     "string": "string",

@@ -21,8 +21,6 @@ from seriatim.kernel.values.reading import (
 )
 from seriatim.spark.frames.columns import TURN_OVER, microseconds
 
-__all__ = ["Numbers", "moments", "sequence_numbers", "whole_numbers"]
-
 _INTEGRAL = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _REMEDY = "name a column of whole numbers, or of text, decimals or floats that are whole numbers"
 

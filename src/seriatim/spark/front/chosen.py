@@ -19,8 +19,6 @@ from seriatim.pipeline.declared.queue_parts import WHOLE_QUEUE
 from seriatim.pipeline.filters.syntax import parsed
 from seriatim.spark.resequence.input_columns import compared
 
-__all__ = ["Way", "column_types", "filter_of", "way_of", "why_apart"]
-
 _TEXT_FILES = ("json", "csv", "text", "xml")
 _TICKET = ("ticket", "epoch")
 

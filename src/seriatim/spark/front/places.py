@@ -26,8 +26,6 @@ from seriatim.pipeline.declared.queue_parts import WHOLE_QUEUE
 from seriatim.spark.resequence.bucket import KEY, SEQUENCE, SIZE
 from seriatim.spark.route.arrow_filters import values_of
 
-__all__ = ["BUCKET", "Placed", "Places", "bucket_numbers"]
-
 #: The column with the number of a message's bucket, which the packets are cut by.
 BUCKET = "__sq_bucket"
 #: Spark's seed of its hashes; seriatim's are of an empty text and the key.

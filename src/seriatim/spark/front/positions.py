@@ -10,8 +10,6 @@ from pyspark.sql import functions as F
 from seriatim.spark.session.requirements import use_this_python
 from seriatim.spark.state.ticket_counters import Counters
 
-__all__ = ["positions_in"]
-
 
 def positions_in(session: SparkSession, query: str) -> dict[str, int]:
     """By location the position of its next ticket. Counters never fall, so of several the highest is the present one."""

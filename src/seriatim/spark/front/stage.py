@@ -32,8 +32,6 @@ from seriatim.spark.stamp.counts import BLOCK, COUNTS, NTH
 from seriatim.spark.state.buckets import bucket_ids, partition_keys
 from seriatim.spark.state.packets import EACH, one_packet, pack_by, to_bytes
 
-__all__ = ["COUNTED", "front"]
-
 #: A column beside packets, in one row of a task: how many messages it has received, how many go to each destination, and how many to none.
 COUNTED = "counted"
 _FRONT_SCHEMA = f"bucket int, packet binary, {COUNTED} array<bigint>"

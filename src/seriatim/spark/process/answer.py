@@ -20,8 +20,6 @@ from seriatim.errors import UsageError
 from seriatim.kernel.values.columns import Ints
 from seriatim.spark.calls.child_process import Ended
 
-__all__ = ["Failure", "FunctionResult", "Unfit", "array_of", "line_of", "told", "understood"]
-
 _ID = "message_id"
 _OURS = Path(__file__).parents[1]
 _LONGEST_LINE = 300

@@ -25,8 +25,6 @@ from seriatim.spark.frames.property_types import arrow_type, ddl_of
 from seriatim.spark.process.step import OUTPUTS, WAS, Step, outputs_type, run_step
 from seriatim.spark.receive.stage import promoted
 
-__all__ = ["process", "process_here", "properties", "spread"]
-
 _BODY = {"body": "binary"}
 #: The columns of every message, before and after its properties.
 _MESSAGE = {

@@ -31,8 +31,6 @@ from seriatim.spark.calls.child_process import Ended
 from seriatim.spark.calls.register import Calling
 from seriatim.spark.process.answer import Failure, FunctionResult, Unfit, array_of, understood
 
-__all__ = ["OUTPUTS", "WAS", "Step", "outputs_type", "run_step"]
-
 #: The column with the outputs that leave instead of a message.
 OUTPUTS = "_outputs"
 #: The prefix of a column's name for its value before a change of type, in the new type.

@@ -24,8 +24,6 @@ from seriatim.spark.receive.row_formats import Block, CsvRows, Documents, ReadRo
 from seriatim.spark.receive.row_paths import Columns
 from seriatim.spark.receive.split import NothingToSplit, Split, Splitter
 
-__all__ = ["OWN_COLUMNS", "PARTS", "FoundMessages", "Reader", "Reading"]
-
 #: The columns that every message has, as DDL.
 OWN_COLUMNS = "message_id string, received_at timestamp, body binary, _invalid string, _file string, _position bigint"
 #: The columns that name the whole message of a part, and their types; null for a message that isn't a part.

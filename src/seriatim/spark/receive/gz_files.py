@@ -20,8 +20,6 @@ import pyarrow.compute as pc
 
 from seriatim.errors import EnvironmentProblem
 
-__all__ = ["HANDED_OVER", "NEW_LINE", "ZIPPED", "Rows", "Shape", "rows_of"]
-
 #: The end of the name of a file that is expanded here.
 ZIPPED = ".gz"
 #: Options with which Spark's text source passes `.gz` files unexpanded. Its build of Hadoop has a name of its own for the second

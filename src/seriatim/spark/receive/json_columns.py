@@ -23,8 +23,6 @@ from seriatim.spark.frames.property_types import arrow_type
 from seriatim.spark.receive.body_reader import Reading
 from seriatim.spark.receive.row_formats import Documents
 
-__all__ = ["JsonColumns"]
-
 #: The types that Arrow reads as Python does, or not at all. A timestamp is read as text, and then as everywhere.
 _READ_AS = {
     "string": pa.string(),

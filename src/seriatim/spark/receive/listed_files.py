@@ -21,8 +21,6 @@ from seriatim.errors import EnvironmentProblem
 from seriatim.spark.receive.noted_files import noted_files, path_of
 from seriatim.spark.receive.repeated_files import is_like_pattern, read_once
 
-__all__ = ["check_files", "execution_of", "relations"]
-
 _MOST_NAMED = 3
 _QUERY_ID = "sql.streaming.queryId"
 

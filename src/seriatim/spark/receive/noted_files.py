@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["NotedFile", "noted_files", "noted_lately", "path_of"]
-
 
 class NotedFile(NamedTuple):
     """A file in Spark's log of a source: its URI, and when it was written, in milliseconds since 1970, as Spark saw it."""

@@ -25,8 +25,6 @@ from seriatim.pipeline.bodies.property_values import (
 from seriatim.pipeline.declared.function import Function
 from seriatim.pipeline.declared.pipeline import Promotion
 
-__all__ = ["CsvColumns", "CsvDialect", "Returned", "failed", "from_python"]
-
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:

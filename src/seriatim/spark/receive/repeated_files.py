@@ -13,8 +13,6 @@ from pyspark.sql import SparkSession
 
 from seriatim.errors import EnvironmentProblem
 
-__all__ = ["is_like_pattern", "read_once"]
-
 _OF_PATTERNS = frozenset("{}[]*?\\")
 _SCAN = "FileSourceScanExec"
 

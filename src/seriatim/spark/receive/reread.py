@@ -19,8 +19,6 @@ from seriatim.spark.receive.promotion import Returned
 from seriatim.spark.receive.row_formats import Block, Documents
 from seriatim.spark.receive.row_paths import RowPaths
 
-__all__ = ["Reread", "reader_of"]
-
 #: From a body to the properties that were found in it, and the problem; None: there is none.
 Reread = Callable[[bytes | None], tuple[dict[str, Any], str | None]]
 

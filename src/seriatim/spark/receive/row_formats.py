@@ -20,8 +20,6 @@ from seriatim.pipeline.declared.pipeline import Promotion
 from seriatim.spark.receive.promotion import CsvColumns, Returned
 from seriatim.spark.receive.row_paths import Columns, RowPaths
 
-__all__ = ["Block", "CsvRows", "Documents", "ReadRow", "RowFormat"]
-
 #: From a body (None: there is none) and a row's columns to the promoted values; None for a row that is no message (blank, a header).
 #: Raises `Unreadable`.
 ReadRow = Callable[[bytes | None, Columns], Promoted | None]

@@ -27,8 +27,6 @@ from seriatim.pipeline.declared.pipeline import Promotion
 from seriatim.pipeline.files.source import column_of
 from seriatim.spark.receive.promotion import from_python
 
-__all__ = ["Columns", "RowPaths"]
-
 #: The columns of one row that paths read, by name, as Arrow gives their values.
 Columns = Mapping[str, Any]
 

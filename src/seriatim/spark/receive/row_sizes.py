@@ -22,8 +22,6 @@ from seriatim.spark.receive.gz_files import NEW_LINE, ZIPPED
 from seriatim.spark.receive.listed_files import execution_of, relations
 from seriatim.spark.receive.noted_files import noted_files
 
-__all__ = ["check_row_sizes"]
-
 # Files that Spark expands itself.
 _COMPRESSED = (".bz2", ".deflate", ".gzip", ".lz4", ".snappy", ".zst", ".zstd")
 # How many times larger than itself a file may become.

@@ -14,8 +14,6 @@ from seriatim.pipeline.bodies.property_values import Unreadable, shortened, text
 from seriatim.pipeline.declared.function import Function
 from seriatim.spark.receive.promotion import failed
 
-__all__ = ["JsonElements", "NothingToSplit", "ReturnedParts", "Split", "Splitter"]
-
 
 class NothingToSplit(Unreadable):
     """A message that has no parts."""

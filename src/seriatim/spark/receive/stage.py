@@ -56,8 +56,6 @@ from seriatim.spark.receive.body_reader import PARTS
 from seriatim.spark.receive.tables import read_parquet, read_source
 from seriatim.spark.receive.text_files import read_files
 
-__all__ = ["ARRIVAL", "arrival", "identity", "promoted", "receive"]
-
 _UNNOTED = Calling()
 #: The columns that give the order of arrival of a micro-batch's messages, where none was split; total.
 ARRIVAL = ("received_at", "location", "_file", "_position")

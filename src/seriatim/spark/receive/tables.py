@@ -42,8 +42,6 @@ from seriatim.spark.receive.text_files import (
 from seriatim.spark.session.transient_failures import healing_of_spark
 from seriatim.spark.session.versions import STARTS_ARE_TOLD, refused
 
-__all__ = ["read_parquet", "read_source"]
-
 _CLASSES = re.compile(r"^(?::\s*)?(?:(?:[a-z]\w*\.)+[\w$]+:\s*)+")
 # Formats of files: a stream would skip files that are a week older than the newest.
 _FILES = frozenset({"avro", "binaryfile", "orc", "parquet"})

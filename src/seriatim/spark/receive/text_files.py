@@ -27,19 +27,6 @@ from seriatim.spark.receive.split import JsonElements, ReturnedParts, Splitter
 from seriatim.spark.receive.text_lines import LineReader
 from seriatim.spark.receive.xml_elements import XmlElements
 
-__all__ = [
-    "calling_of",
-    "checked_options",
-    "folder_of",
-    "lines_of",
-    "open_files",
-    "otherwise_of",
-    "read_files",
-    "schema_of",
-    "splitter_of",
-    "text_of",
-]
-
 # Spark silently skips files that are a week older than the newest.
 _MAX_FILE_AGE = "36500d"
 

@@ -21,8 +21,6 @@ from seriatim.spark.receive.gz_files import Rows, Shape, rows_of
 from seriatim.spark.receive.json_columns import JsonColumns
 from seriatim.spark.receive.row_formats import Block
 
-__all__ = ["START", "LineReader"]
-
 #: The column with the first byte of a message's block.
 START = "__sq_start"
 

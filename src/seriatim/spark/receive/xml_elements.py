@@ -12,8 +12,6 @@ from seriatim.pipeline.bodies.xml_paths import document_reader, found
 from seriatim.pipeline.bodies.xpath import compiled
 from seriatim.spark.receive.split import NothingToSplit
 
-__all__ = ["XmlElements"]
-
 # Nested elements, each with the namespaces that it has to declare, can make a very large body of a small one.
 _MOST_TIMES, _LEAST_ROOM = 16, 16 * 2**20
 # libxml2 compares each of them with all others.

@@ -13,8 +13,6 @@ from seriatim.kernel.values.outcome import Events
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.state.group_index import QueueState
 
-__all__ = ["told_events"]
-
 
 def told_events(
     queue: Queue, known: QueueState, events: Events, because: Mapping[str, Any] | None = None

@@ -36,8 +36,6 @@ from seriatim.spark.state.cold_groups import ColdGroups
 from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import Bodies, chunk_of, row_of
 
-__all__ = ["MOST_SEEN", "REMEMBERED", "Obeying", "commands_in", "in_buckets", "in_calls"]
-
 #: How many commands a bucket remembers as obeyed.
 REMEMBERED = 256
 #: How many groups a bucket's answer to a look names.

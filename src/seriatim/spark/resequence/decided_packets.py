@@ -20,8 +20,6 @@ from seriatim.spark.control.due import BIT, DUE, SLOT
 from seriatim.spark.session.requirements import arrow_schema
 from seriatim.spark.state.packets import unpack
 
-__all__ = ["NOWHERE", "Opening", "opened", "operator_schema", "rows_of", "telling"]
-
 #: The queue of messages that match no destination: they pass the operator like all others, so that the frame runs once. No pipeline
 #: file can use this name.
 NOWHERE = Queue("\x1fnowhere", Unordered())

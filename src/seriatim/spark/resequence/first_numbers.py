@@ -23,8 +23,6 @@ from seriatim.spark.state.buckets import bucket_ids
 from seriatim.spark.state.packets import PACKET_SCHEMA, from_bytes, pack_by, to_bytes
 from seriatim.spark.state.synced_files import sync_folder, write_synced
 
-__all__ = ["START_KEY", "START_NEXT", "START_QUEUE", "first_numbers", "first_numbers_in", "keep_first_numbers"]
-
 START_QUEUE, START_KEY, START_NEXT = "queue", "key", "next"
 _BUCKET = "__sq_bucket"
 _SCHEMA = pa.schema([(START_QUEUE, pa.string()), (START_KEY, pa.binary()), (START_NEXT, pa.int64())])

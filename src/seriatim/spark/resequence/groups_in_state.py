@@ -20,8 +20,6 @@ from seriatim.spark.session.requirements import use_this_python
 from seriatim.spark.state.cold_groups import is_cold, run_of
 from seriatim.spark.state.group_index import Index
 
-__all__ = ["groups_in_state"]
-
 _TOLD = "run long, told string"
 
 _Batches = Iterable[pa.RecordBatch]

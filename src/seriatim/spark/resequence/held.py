@@ -33,8 +33,6 @@ from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import chunk_of, places_in, row_of
 from seriatim.spark.state.packets import from_bytes
 
-__all__ = ["held", "operators", "place_of"]
-
 _SCHEMA = """destination string, group string, sequence long, late boolean, reason string, missing_first long,
     missing_last long, since timestamp"""
 _PLACE = {"__sq_bucket": T.IntegerType(), "__sq_chunk": T.LongType(), "__sq_row": T.LongType()}

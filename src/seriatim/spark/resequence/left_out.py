@@ -22,9 +22,6 @@ from seriatim.kernel.values.outcome import Disposition
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.text.event_log import LOG
 
-__all__ = ["LeftOut", "Share", "counting"]
-
-
 #: The counts of a bucket: its messages by disposition, its groups that hold some, and the first of these groups: queue, key, its first
 #: run of missing numbers.
 Share = tuple[dict[int, int], int, "tuple[str, str, int | None, int | None] | None"]

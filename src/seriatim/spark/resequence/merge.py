@@ -15,8 +15,6 @@ from seriatim.spark.frames.columns import check_columns, check_frame
 from seriatim.spark.resequence.stage import resequence
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS
 
-__all__ = ["merge"]
-
 
 def merge(
     primary: DataFrame,

@@ -34,8 +34,6 @@ from seriatim.spark.state.moved_files import INDEX, write_moved
 from seriatim.spark.state.packets import from_bytes, pack_by
 from seriatim.spark.state.synced_files import sync_folder
 
-__all__ = ["move_buckets"]
-
 _INDEX, _BODY, _GROUPS = "index", "body", "groups"
 _Batches = Iterable[pa.RecordBatch]
 _STATE = "bucket int, kind string, chunk long, packet binary"

@@ -36,8 +36,6 @@ from seriatim.spark.state.packets import from_bytes, to_bytes
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CONTENT", "KIND", "NOW", "Resequencer", "resequence_to_the_end"]
-
 #: Columns beside a packet. A row of the control source has a kind, and as JSON what it needs; `NOW`: the batch's time.
 KIND, CONTENT, NOW = "kind", "content", "now"
 

@@ -13,8 +13,6 @@ from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.stamp.operator import StampPlan
 from seriatim.spark.state.state_layout import StateLayout
 
-__all__ = ["Ordering", "Packed"]
-
 
 @dataclass(frozen=True, slots=True)
 class Packed:

@@ -27,8 +27,6 @@ from seriatim.spark.control.commands import Command, CommandResult
 from seriatim.spark.resequence import bucket as names
 from seriatim.spark.resequence.bucket import Became, Plan
 
-__all__ = ["answer_to", "as_plain", "never_late", "refusal_of", "rows_of"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 #: The arguments of a command that the operator log keeps.

@@ -11,8 +11,6 @@ import pyarrow as pa
 from seriatim.kernel.filters.filter import Expression, Type, ValueKind
 from seriatim.kernel.filters.filter_eval import Filters, Values
 
-__all__ = ["TRIED", "Trial", "values_of"]
-
 #: The column of destinations that a `Trial` adds.
 TRIED = "__sq_tried"
 

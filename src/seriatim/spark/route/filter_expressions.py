@@ -47,8 +47,6 @@ from seriatim.kernel.filters.like import LONG_SEGMENT, like, like_regex
 from seriatim.pipeline.filters.syntax import parsed
 from seriatim.spark.frames.columns import microseconds, quoted
 
-__all__ = ["Properties", "condition", "literal", "needs_python", "spark_type"]
-
 
 @dataclass(frozen=True, slots=True)
 class Properties:

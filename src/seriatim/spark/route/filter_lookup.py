@@ -24,8 +24,6 @@ from seriatim.kernel.filters.filter_typing import all_of
 from seriatim.kernel.route import ALWAYS, Rule, shape
 from seriatim.spark.route.filter_expressions import condition, literal, needs_python, spark_type
 
-__all__ = ["Index", "indexed"]
-
 # Trying a filter that was looked up costs about thirty times as much as in a NumPy array, so a value with more filters than this isn't
 # looked up.
 _MOST_CANDIDATES = 256

@@ -25,8 +25,6 @@ from seriatim.spark.route.filter_expressions import Properties, condition, needs
 from seriatim.spark.route.filter_lookup import Index, indexed
 from seriatim.spark.session.requirements import make_ready
 
-__all__ = ["destinations_of", "route"]
-
 _DESTINATION = "destination"
 # Measured: up to this number expressions are about as fast as a lookup, which is read anew with every batch.
 _FEW = 32

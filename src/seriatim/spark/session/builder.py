@@ -28,8 +28,6 @@ from pyspark.sql import SparkSession
 from seriatim.errors import EnvironmentProblem, UsageError
 from seriatim.spark.session.shipping import ship
 
-__all__ = ["SPLITTING", "JavaFound", "find_java", "has_ended", "is_running", "open_session"]
-
 _LEAST_JAVA = 17
 _GIB = 2**30
 _LOOPBACK = re.compile(r"spark://(127\.[0-9.]+|localhost):[0-9]+$")

@@ -9,8 +9,6 @@ from __future__ import annotations
 import functools
 import gc
 
-__all__ = ["freeze_loaded"]
-
 
 @functools.cache
 def freeze_loaded() -> None:

@@ -7,8 +7,6 @@ import os
 import socket
 import sys
 
-__all__ = ["request"]
-
 #: Spark waits 10 seconds for a worker.
 _PATIENCE_S = 3.0
 

@@ -21,8 +21,6 @@ from pathlib import Path
 
 from seriatim.spark.session.lone_worker import request
 
-__all__ = ["worker_to_be"]
-
 #: Names the file of the parent's socket; `worker-python` sets it.
 _FILE = "SERIATIM_LONE_WORKERS"
 #: Spark's own variables, in which a worker may differ from the daemon; Python reads none of them when it starts.

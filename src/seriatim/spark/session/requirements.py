@@ -12,9 +12,6 @@ from seriatim.errors import EnvironmentProblem
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.spark.session import versions
 
-__all__ = ["arrow_schema", "make_ready", "use_this_python", "warn_of_empty_partitions"]
-
-
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from pyspark import SparkContext, SparkFiles
 
-__all__ = ["ship"]
-
 
 def ship(context: SparkContext) -> None:
     """Send the driver's seriatim to the executors of an application."""

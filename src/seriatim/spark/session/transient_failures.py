@@ -12,8 +12,6 @@ import re
 
 from seriatim.errors import QueryFailed, SeriatimError, Transient, Unavailable
 
-__all__ = ["HEALING", "healing", "healing_of_spark"]
-
 #: The texts of failures, and what has happened, in words.
 HEALING: tuple[tuple[str, str], ...] = (
     # Python workers.

@@ -8,8 +8,6 @@ import pyarrow as pa
 
 from seriatim.errors import ColumnError
 
-__all__ = ["not_total"]
-
 _MOST_CHARACTERS, _MOST_COLUMNS = 80, 4
 
 

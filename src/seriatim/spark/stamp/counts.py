@@ -18,8 +18,6 @@ from seriatim.spark.stamp.operator import StampPlan, ticket_column
 from seriatim.spark.state.packets import from_bytes
 from seriatim.spark.state.ticket_counters import Counters
 
-__all__ = ["BLOCK", "COUNTS", "NTH", "TicketsByCounts"]
-
 #: Columns of a message: its block, a number that no other block of the batch has; and its place among the block's messages, from 0. A
 #: message without a ticket has -1.
 BLOCK, NTH = "__sq_block", "__sq_nth"

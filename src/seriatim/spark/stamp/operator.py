@@ -26,17 +26,6 @@ from seriatim.spark.state.ticket_counters import Counters
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "LOCATION",
-    "STAMPED_SCHEMA",
-    "Resting",
-    "StampPlan",
-    "Stamper",
-    "add_tickets",
-    "stamp_to_the_end",
-    "ticket_column",
-]
-
 #: Our column in the packets: the location of a message, null for a message without a ticket.
 LOCATION = "__sq_location"
 #: The output of the operator; packets of one bucket have places one after another.

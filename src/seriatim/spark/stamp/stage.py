@@ -32,8 +32,6 @@ from seriatim.spark.stamp.operator import (
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS, bucket_ids
 from seriatim.spark.state.packets import PACKET_SCHEMA, pack_by, with_witness
 
-__all__ = ["TICKET", "plan_by_counts", "resting", "stamp", "stamp_locations", "with_tickets"]
-
 #: The type of a ticket.
 TICKET = T.StructType(
     [

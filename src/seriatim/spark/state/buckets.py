@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from functools import cache
 
-__all__ = ["DEFAULT_BUCKETS", "bucket_ids", "partition_keys"]
-
 #: Enough for 16 cores, few enough that a small batch which touches them all is cheap.
 DEFAULT_BUCKETS = 16
 

@@ -26,8 +26,6 @@ from seriatim.kernel.values.columns import Ints
 from seriatim.spark.state.group_index import Index, QueueState, Run, joined
 from seriatim.spark.state.held_bodies import Chunks
 
-__all__ = ["PAGE_GROUPS", "ColdGroups", "cold_counts", "hashes", "is_cold", "run_of"]
-
 #: How many groups a page has at most.
 PAGE_GROUPS = 2_048
 _PAGE_BITS = 24

@@ -21,8 +21,6 @@ import pyarrow.compute as pc
 from seriatim.kernel.values.columns import Ints
 from seriatim.spark.state.packets import from_bytes, to_bytes
 
-__all__ = ["Bodies", "Chunks", "MemoryChunks", "chunk_of", "first_ref", "part_of", "places_in", "row_of"]
-
 _ROW_BITS = 32
 #: The column of a packet with the rows of each body.
 _ROWS = "__sq_rows"

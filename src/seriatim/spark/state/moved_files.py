@@ -11,8 +11,6 @@ from seriatim.errors import CheckpointMismatch
 from seriatim.spark.state.packets import from_bytes, to_bytes
 from seriatim.spark.state.synced_files import write_synced
 
-__all__ = ["INDEX", "read_moved", "write_moved"]
-
 #: The number of the index among the chunks.
 INDEX = -1
 _SCHEMA = pa.schema([("chunk", pa.int64()), ("packet", pa.large_binary())])

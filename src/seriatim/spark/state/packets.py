@@ -15,20 +15,6 @@ import pyarrow.compute as pc
 
 from seriatim.spark.session.collector import freeze_loaded
 
-__all__ = [
-    "EACH",
-    "PACKET_SCHEMA",
-    "contiguous",
-    "from_bytes",
-    "one_packet",
-    "opened",
-    "pack_by",
-    "slices",
-    "to_bytes",
-    "unpack",
-    "with_witness",
-]
-
 #: The columns between the stages: the bucket, and the packet.
 PACKET_SCHEMA = "bucket int, packet binary"
 

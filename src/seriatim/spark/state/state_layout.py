@@ -9,8 +9,6 @@ from pathlib import Path
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS
 from seriatim.spark.state.destination_history import DestinationHistory
 
-__all__ = ["StateLayout"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateLayout:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["sync_folder", "write_synced"]
-
 
 def write_synced(path: Path, content: bytes) -> None:
     """Write a small file so that after a crash it has either the old or the new content, never half of one."""

@@ -18,8 +18,6 @@ import pyarrow.compute as pc
 from seriatim.kernel.values.columns import Ints, empty_ints
 from seriatim.spark.state.manifest import check_header
 
-__all__ = ["LAYOUT", "Counters"]
-
 #: Raise it whenever the layout changes.
 LAYOUT = 1
 

@@ -15,8 +15,6 @@ from seriatim.pipeline.bodies.envelopes.envelope import (
 )
 from seriatim.pipeline.bodies.property_values import Unreadable, Value
 
-__all__ = ["CANAL"]
-
 _OPERATIONS = {
     "INSERT": "insert",
     "UPDATE": "update",

@@ -6,8 +6,6 @@ from seriatim.pipeline.bodies.envelopes.debezium import OPERATIONS
 from seriatim.pipeline.bodies.envelopes.envelope import Document, Envelope, first, named, whole, word
 from seriatim.pipeline.bodies.property_values import Unreadable, Value
 
-__all__ = ["CLOUDEVENTS"]
-
 
 def _op(event: Document) -> Value:
     if "specversion" not in event:

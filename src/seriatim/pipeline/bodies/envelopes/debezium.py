@@ -16,8 +16,6 @@ from seriatim.pipeline.bodies.envelopes.envelope import (
 )
 from seriatim.pipeline.bodies.property_values import Unreadable, Value
 
-__all__ = ["DEBEZIUM", "OPERATIONS"]
-
 #: The letters of operations, with their words.
 OPERATIONS = {"c": "insert", "u": "update", "d": "delete", "r": "read", "t": "truncate", "m": "message"}
 

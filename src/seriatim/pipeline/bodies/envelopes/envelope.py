@@ -14,22 +14,6 @@ from seriatim.kernel.values.reading import whole_number
 from seriatim.pipeline.bodies.property_values import Unreadable, Value, shortened
 from seriatim.pipeline.declared.pipeline import Promotion
 
-__all__ = [
-    "Document",
-    "Envelope",
-    "Read",
-    "Update",
-    "first",
-    "is_read",
-    "log_position",
-    "moment",
-    "named",
-    "packed",
-    "seconds_or_millis",
-    "whole",
-    "word",
-]
-
 #: A JSON object.
 Document = Mapping[str, Any]
 #: A function that finds a value in a document; None: it is absent. Raises `Unreadable`.

@@ -14,8 +14,6 @@ from seriatim.pipeline.bodies.envelopes.envelope import (
 )
 from seriatim.pipeline.bodies.property_values import Unreadable, Value
 
-__all__ = ["MAXWELL"]
-
 _OPERATIONS = {
     "insert": "insert",
     "update": "update",

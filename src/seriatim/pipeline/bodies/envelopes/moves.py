@@ -14,8 +14,6 @@ from seriatim.pipeline.bodies.json_paths import json_lookup, json_reader, path_s
 from seriatim.pipeline.bodies.property_values import Find, Unreadable, Value, text_of
 from seriatim.pipeline.declared.pipeline import Receive, Split
 
-__all__ = ["Apart", "Moves", "is_in_column", "is_of_whole", "moves_of"]
-
 #: From a body to the bodies into which it is split; the body itself, if it moves no row. Raises `Unreadable`.
 Apart = Callable[[bytes], list[bytes]]
 

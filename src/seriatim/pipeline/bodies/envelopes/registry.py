@@ -20,8 +20,6 @@ from seriatim.pipeline.bodies.envelopes.wal2json import WAL2JSON
 from seriatim.pipeline.bodies.property_values import Find, Unreadable, Value
 from seriatim.pipeline.declared.pipeline import Receive
 
-__all__ = ["ENVELOPES", "ONE_UPDATE", "OPERATIONS", "has_parts", "lookup_of"]
-
 #: The words of `op`. ``read`` is a row of a snapshot, ``schema`` a change of tables, ``message`` an entry that an application wrote
 #: into the log, ``marker`` a report of a tool on itself, ``event`` an event that is no change of a row.
 OPERATIONS = ("insert", "update", "delete", "read", "truncate", "tombstone", "schema", "message", "marker", "event")

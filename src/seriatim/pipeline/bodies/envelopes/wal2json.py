@@ -7,8 +7,6 @@ import re
 from seriatim.pipeline.bodies.envelopes.envelope import Document, Envelope, Update, named, word
 from seriatim.pipeline.bodies.property_values import Unreadable, Value
 
-__all__ = ["WAL2JSON"]
-
 _OPERATIONS = {
     "I": "insert",
     "U": "update",
