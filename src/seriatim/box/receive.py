@@ -310,8 +310,9 @@ class Receiver:
                 self._transaction, self._name, 1, group=group, apart=self._apart, tries=self._tries,
                 by_regions=self._by_regions,
             )  # fmt: skip
-            return named._next()
-        delivery, _ = self._turns.take_unordered(queue, 1, self._definitions, only=entry_id)
+            delivery = named._next()
+        else:
+            delivery, _ = self._turns.take_unordered(queue, 1, self._definitions, only=entry_id)
         if delivery is not None:
             delivery.on_trial = True
         return delivery

@@ -66,6 +66,19 @@ def test_doctor_tells_of_a_message_that_was_handed_out_again_and_again(box):
     assert found.found == told
 
 
+def test_a_new_group_on_trial_is_handed_out_on_trial(box):
+    """The turn that put it on trial may have been rolled back: then the box doesn't know the group, and knows of the trial."""
+    define(box, policy=sq.Fifo(), sequence=None)
+    publish(box, 1)
+    with box.session() as tx:
+        queue = tx.access.known.definitions.queue("shop")
+        tx.transaction.do("begin_trial", of_queue=queue.queue_id, of_group="c1", how_many=1)
+    with box.session() as tx:
+        tx.tries = True
+        assert len(tx.receive("shop")) == 1
+        assert tx.delivery.on_trial
+
+
 @pytest.fixture
 def role(box):
     """A role of this test."""
