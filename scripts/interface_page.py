@@ -37,9 +37,11 @@ def modules() -> Iterator[tuple[str, list[tuple[str, Any]]]]:
         yield module.__name__, [(name, getattr(module, name)) for name in sorted(module.__all__)]
     for found in sorted(pkgutil.iter_modules(operations.__path__, "seriatim.operations."), key=lambda one: one.name):
         module = importlib.import_module(found.name)
-        own = [(name, getattr(module, name)) for name in sorted(getattr(module, "__all__", ()))]
-        if own:
-            yield found.name, [(name, thing) for name, thing in own if getattr(thing, "__module__", "") == found.name]
+        offered = getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
+        found_here = [(name, getattr(module, name)) for name in sorted(offered)]
+        own = [(name, thing) for name, thing in found_here if getattr(thing, "__module__", "") == found.name]
+        if own or hasattr(module, "__all__"):
+            yield found.name, own
 
 
 def _described(name: str, thing: Any) -> Iterator[str]:

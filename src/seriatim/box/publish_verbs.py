@@ -87,13 +87,23 @@ class PublishVerbs(ABC):
         self, message: Message, *, reply: str, keep: float | str = KEEP, asker: str = "", cause: Received | None = None
     ) -> Pending:
         """Publish a request: messages of the type `reply` that carry its correlation are kept as its replies. No reply can come before the
-        commit; after it `MessageBox.reply` finds the first one, and `MessageBox.replies` all of them. The box draws the ``correlation_id``,
-        and handlers pass it on by themselves. A request whose ``message_id`` was requested before is not made again: the result is that of
-        the first time. `message`: the message, without a ``correlation_id``. `reply`: the type of the replies. `keep`: seconds (or
-        ``"1d"``) for which the request is open, and its replies are kept; at most 30 days. `asker`: for whom the role asks, if for several:
-        only under the same name the replies are found. `cause`: as for `publish`. Raises `UsageError`: the message has a
-        ``correlation_id``, goes to a queue of two regions, or was published before without being a request; or an argument is invalid.
-        Raises `Unrouted`: no subscription matches it, or it is invalid in a queue. Raises `QueueFull, Unavailable`: as from `publish`.
+        commit; after it `MessageBox.reply` finds the first one, and `MessageBox.replies` all of them.
+
+        The box draws the ``correlation_id``, and handlers pass it on by themselves. A request whose ``message_id`` was requested before is
+        not made again: the result is that of the first time.
+
+        Args:
+            message: the message, without a ``correlation_id``.
+            reply: the type of the replies.
+            keep: seconds (or ``"1d"``) for which the request is open, and its replies are kept; at most 30 days.
+            asker: for whom the role asks, if for several: only under the same name the replies are found.
+            cause: as for `publish`.
+
+        Raises:
+            UsageError: the message has a ``correlation_id``, goes to a queue of two regions, or was published before without being
+                a request; or an argument is invalid.
+            Unrouted: no subscription matches it, or it is invalid in a queue.
+            QueueFull, Unavailable: as from `publish`.
         """
         request = Request(message, reply, keep, asker)
         stamped, carried = self._stamped([message], cause)

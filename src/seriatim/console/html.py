@@ -129,8 +129,9 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def sparkline(values: Sequence[float], label: str, *, width: int = 120, height: int = 24) -> Markup:
+def sparkline(values: Sequence[float], label: str) -> Markup:
     """A line of values over time, as SVG; `label` says the same in words."""
+    width, height = 120, 24
     if len(values) < 2:
         return Markup("")
     top = max(*values, 1)

@@ -8,13 +8,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from seriatim.errors import MissingExtra, NotFound, SeriatimError, UsageError, shown
 from seriatim.extras import need
-
-if TYPE_CHECKING:
-    from seriatim.operations.pipelines.found import FoundPipeline
+from seriatim.operations.pipelines.found import FoundPipeline
 
 
 class Pipelines:

@@ -89,9 +89,9 @@ def checked_roles(names: Iterable[str]) -> frozenset[str]:
     return found | {"see"} if found else found
 
 
-def everybody(roles: Collection[str] = tuple(ROLES), name: str | None = None) -> Identify:
-    """Everybody is one user, by default the one that runs the console: for a console that nobody else reaches."""
-    actor = Actor(name or getpass.getuser(), frozenset(roles))
+def everybody(roles: Collection[str] = tuple(ROLES)) -> Identify:
+    """Everybody is the user that runs the console, which nobody else reaches."""
+    actor = Actor(getpass.getuser(), frozenset(roles))
 
     async def identify(_: Request) -> Actor:
         return actor
@@ -99,11 +99,11 @@ def everybody(roles: Collection[str] = tuple(ROLES), name: str | None = None) ->
     return identify
 
 
-def by_token(token: str, cookie: str, roles: Collection[str] = tuple(ROLES), name: str | None = None) -> Identify:
-    """Who has the token is one user, by default the one that runs the console. The token is in the query of the address that is opened
+def by_token(token: str, cookie: str, roles: Collection[str] = tuple(ROLES)) -> Identify:
+    """A request with the token is of the user that runs the console. The token is in the query of the address that is opened
     (``?token=…``), from then on in a cookie, or in the header ``Authorization: Bearer …`` of what is no browser.
     """
-    actor = Actor(name or getpass.getuser(), frozenset(roles))
+    actor = Actor(getpass.getuser(), frozenset(roles))
 
     def fits(given: str) -> bool:
         return hmac.compare_digest(given.encode(), token.encode())

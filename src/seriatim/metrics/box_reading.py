@@ -33,12 +33,11 @@ class Reading:
 class BoxReading:
     """Reads a box for all scrapes of a process; threads share it."""
 
-    def __init__(self, opened: Callable[[], MessageBox], *, closes: bool = True, audits: bool = True) -> None:
+    def __init__(self, opened: Callable[[], MessageBox], *, closes: bool = True) -> None:
         #: Opens the box, or returns the open one; it is called again until that succeeds.
         self._opened = opened
         self._closes = closes
         #: Whether the laws of the box are audited from time to time, beside scrapes.
-        self._audits = audits
         self._box: MessageBox | None = None
         self._lock = threading.Lock()
         self._reads: threading.Thread | None = None
@@ -92,7 +91,7 @@ class BoxReading:
                 self._read_at = time.monotonic()
 
     def _look_at_laws(self, box: MessageBox) -> None:
-        if not self._audits or time.monotonic() - self._audited < _AUDIT_EVERY_S:
+        if time.monotonic() - self._audited < _AUDIT_EVERY_S:
             return
         if self._audit is None or not self._audit.is_alive():
             self._audited = time.monotonic()

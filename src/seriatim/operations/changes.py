@@ -5,8 +5,6 @@ from __future__ import annotations
 from seriatim.box.box import MessageBox
 from seriatim.box.views.table_changes import changes_of
 
-__all__ = ["changes"]
-
 
 def changes(box: MessageBox) -> dict[str, int]:
     """How often each table of a box was changed, by its name; a table whose number is another was changed since.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["PAGE", "Finding", "State"]
-
 #: The page that says for each finding about a box what it means and which command mends it.
 PAGE = "docs/how-to/what-to-do-when.md"
 

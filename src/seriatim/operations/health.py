@@ -13,8 +13,6 @@ from seriatim.operations.finding import Finding, State
 from seriatim.operations.looking import open_to_look
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["box_health", "process_health"]
-
 _LIMIT_S = 5.0
 _MOST_BYTES = 100_000
 

@@ -12,8 +12,6 @@ from seriatim.box.definitions.definition import Definitions
 from seriatim.box.views.filtered import filtered
 from seriatim.box.views.listing import Listing, Queue, filters_of
 
-__all__ = ["check_queues", "listed"]
-
 _Given = ParamSpec("_Given")
 _Chosen = TypeVar("_Chosen", bound=Listing)
 _Rows = TypeVar("_Rows")

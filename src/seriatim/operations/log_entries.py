@@ -11,8 +11,6 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.views.operations_done import LogFilter, logged
 from seriatim.operations.listing import listed
 
-__all__ = ["LogEntry", "entries_of_box"]
-
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:

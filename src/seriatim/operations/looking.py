@@ -8,8 +8,6 @@ from seriatim.box import notices
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.connections import DEFAULT_SCHEMA, Connections, Limits
 
-__all__ = ["clock_ahead_s", "open_to_look"]
-
 
 def open_to_look(
     dsn: str | None = None, *, schema: str = DEFAULT_SCHEMA, statement_s: float = 5.0, reads_only: bool = False

@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from seriatim.box.box import MessageBox
 from seriatim.operations.figures import Figure, figures
 
-__all__ = ["Overview", "QueueOverview", "overview", "overview_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class QueueOverview:

@@ -13,8 +13,6 @@ from pathlib import Path, PurePosixPath
 
 from seriatim.errors import UsageError, shown
 
-__all__ = ["Found", "Page", "page", "pages", "search"]
-
 #: The folders of the pages for users, in the order in which they are listed.
 _FOLDERS = ("tutorials", "how-to", "reference", "explanation")
 _HEADING = re.compile(r"^(#+) (.*)$")

@@ -14,8 +14,6 @@ from seriatim.operations.tables import acted
 from seriatim.operations.tables.groups import GROUP
 from seriatim.operations.tables.table import Table
 
-__all__ = ["BoxGroups", "Groups", "InGroup"]
-
 
 class InGroup(Protocol):
     """What stands for a group: its view, or its names."""

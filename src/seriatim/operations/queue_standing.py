@@ -12,8 +12,6 @@ from seriatim.operations.finding import Finding
 from seriatim.operations.workers import idle_queues
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["QueueStanding", "queue_standing"]
-
 
 @dataclass(frozen=True, slots=True)
 class QueueStanding:

@@ -7,8 +7,6 @@ from datetime import datetime
 
 from seriatim.box.box import MessageBox
 
-__all__ = ["RegionHere", "regions"]
-
 
 @dataclass(frozen=True, slots=True)
 class RegionHere:

@@ -12,8 +12,6 @@ from seriatim.box.definitions.gate_checks import way_refused
 from seriatim.errors import DeclarationError, SeriatimError
 from seriatim.pipeline.declared.pipeline import BOX, BoxPlace, Pipeline
 
-__all__ = ["unreadable_queues"]
-
 
 def unreadable_queues(pipeline: Pipeline, file: Path) -> list[DeclarationError]:
     """The faults of a pipeline that reads queues whose messages are on the way to a gate.

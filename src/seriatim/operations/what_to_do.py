@@ -10,8 +10,6 @@ from seriatim.errors import UsageError, shown
 from seriatim.operations import pages
 from seriatim.operations.finding import PAGE
 
-__all__ = ["Advice", "advice"]
-
 _SECTION = re.compile(
     r"""^\#\#\#[ ](?P<name>[^\n]+)\n\n
     (?P<seen>[^*].*?)\*\*Why:\*\*(?P<why>.*?)\*\*What[ ]to[ ]do:\*\*(?P<remedy>.*?)

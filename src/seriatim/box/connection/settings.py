@@ -71,9 +71,9 @@ def is_standby(connection: psycopg.Connection) -> bool:
     return connection.pgconn.parameter_status(b"in_hot_standby") == b"on"
 
 
-def set_on(connection: psycopg.Connection, turn_limit_ms: int | None = None, *, local: bool = False) -> None:
+def set_on(connection: psycopg.Connection, *, local: bool = False) -> None:
     """Set the necessary settings on a new connection of the box; inside its transaction, unless it is in autocommit mode."""
-    connection.execute(settings_of(turn_limit_ms, connection.info.server_version, local=local))
+    connection.execute(settings_of(None, connection.info.server_version, local=local))
 
 
 def set_turn_limit(connection: psycopg.Connection, turn_limit_ms: int | None) -> None:

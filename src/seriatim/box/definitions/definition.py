@@ -48,12 +48,16 @@ class BrokenDefinition:
 
 @dataclass(frozen=True)
 class BoxQueue:
-    """A queue in a box: its id, whether it hands messages out, and the pipeline that owns it, if any. `incarnation`: the incarnation of new
-    groups. `serves`: whether it is the queue of a service, for messages of dialogs. `gate_id`: the id of its gate; None: it has none.
-    `origin_id`: of a gate, the id of the queue whose messages have places there; None: it is none. `open_at_most`: of a gate, and of its
-    origin queue, how far behind the next place messages are handed out. `problem`: the reason why its definition can't be used; its
-    messages are then invalid, and none is handed out. `link_most`: of a queue of another box, how many of its messages may wait here and on
-    their way; None: any number. `regions`: the name of the two regions whose queue it is; None: it is one of this box alone.
+    """A queue in a box: its id, whether it hands messages out, and the pipeline that owns it, if any.
+
+    `incarnation`: the incarnation of new groups.
+    `serves`: whether it is the queue of a service, for messages of dialogs.
+    `gate_id`: the id of its gate; None: it has none.
+    `origin_id`: of a gate, the id of the queue whose messages have places there; None: it is none.
+    `open_at_most`: of a gate, and of its origin queue, how far behind the next place messages are handed out.
+    `problem`: the reason why its definition can't be used; its messages are then invalid, and none is handed out.
+    `link_most`: of a queue of another box, how many of its messages may wait here and on their way; None: any number.
+    `regions`: the name of the two regions whose queue it is; None: it is one of this box alone.
     """
 
     queue_id: int

@@ -254,10 +254,15 @@ class Given(FilterKind):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A filter of a list. `text`: what it leaves, as it stands behind "only": ``faults in this queue``; or a whole sentence. `kind`: what
-    it takes. `name`: its name as an option and in addresses; empty: that of the field. `label`: its name in a form; empty: its name, in
-    words. `example`: a value, for a form; empty: that of its kind. `of`: the field of a row that it is about, where no statement reads the
-    rows; empty: the field of its name.
+    """A filter of a list.
+
+    Args:
+        text: what it leaves, as it stands behind "only": ``faults in this queue``; or a whole sentence.
+        kind: what it takes.
+        name: its name as an option and in addresses; empty: that of the field.
+        label: its name in a form; empty: its name, in words.
+        example: a value, for a form; empty: that of its kind.
+        of: the field of a row that it is about, where no statement reads the rows; empty: the field of its name.
     """
 
     text: str

@@ -73,9 +73,17 @@ class WorkerView:
 
 @dataclass(frozen=True, slots=True)
 class JudgeView:
-    """A process that judges for receivers in SQL. `host`: the name of its machine. `pid`: its process id there. `role`: the database role
-    with which it judges. `started_at`: since when. `seen_at`: the time at which it told of itself last. `is_there`: whether that was
-    lately, and its connection is open. `listens`: whether receivers can call it; behind a pooler it looks once a second.
+    """A process that judges for receivers in SQL.
+
+    Args:
+        name: its name.
+        host: the name of its machine.
+        pid: its process id there.
+        role: the database role with which it judges.
+        started_at: since when.
+        seen_at: the time at which it told of itself last.
+        is_there: whether that was lately, and its connection is open.
+        listens: whether receivers can call it; behind a pooler it looks once a second.
     """
 
     name: str

@@ -5,17 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from seriatim.box.definitions.change import Change
 from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object
 from seriatim.errors import UsageError
 from seriatim.pipeline.files.box_file import examine, load
-
-if TYPE_CHECKING:
-    from seriatim.box.definitions.change import Change
 
 CHANGE: Table[Change] = Table(
     "A change of a definition",

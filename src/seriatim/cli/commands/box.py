@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 from rich.console import Console
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.connections import FOLDER
+from seriatim.box.operators.purge import Purgeable, Purged
 from seriatim.box.postgres.migrate import fresh_sql
 from seriatim.box.server.embedded import trust
+from seriatim.box.views.box_status import BoxStatus, Dispenser, TableSize
 from seriatim.cli.commands.apply import apply
 from seriatim.cli.commands.box_identity import IDENTITY, enable, identity_lines, new_id
 from seriatim.cli.commands.grants import grant, grants, revoke
@@ -21,10 +21,6 @@ from seriatim.cli.shown.table import Column, Table, as_json, json_only, json_opt
 from seriatim.operations import identity, retention
 from seriatim.operations.box_status import box_status
 from seriatim.pipeline.text.counted import counted
-
-if TYPE_CHECKING:
-    from seriatim.box.operators.purge import Purgeable, Purged
-    from seriatim.box.views.box_status import BoxStatus, Dispenser, TableSize
 
 _LOCATION: Table[Dispenser] = Table(
     "The ticket counter of a location",

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from seriatim.box.box import MessageBox
+from seriatim.box.operators.identity import NewIdentity
+from seriatim.box.views.box_identity import BoxIdentity
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.plain import in_line
@@ -15,10 +18,6 @@ from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from uuid import UUID
-
-    from seriatim.box.box import MessageBox
-    from seriatim.box.operators.identity import NewIdentity
-    from seriatim.box.views.box_identity import BoxIdentity
 
 
 def _text(box_id: UUID | None) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -16,14 +16,12 @@ from seriatim.cli.options.why import Why, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_portions
 from seriatim.cli.shown.table import json_option, print_object, print_row, print_rows
+from seriatim.kernel.groups.verbs import Action
 from seriatim.operations import bulk_operations as operations
+from seriatim.operations.bulk_operations import BulkOperation
+from seriatim.operations.groups import GroupView
 from seriatim.operations.tables.bulk import BULK_GROUPS, BULK_OPERATIONS
 from seriatim.pipeline.text.counted import counted
-
-if TYPE_CHECKING:
-    from seriatim.kernel.groups.verbs import Action
-    from seriatim.operations.bulk_operations import BulkOperation
-    from seriatim.operations.groups import GroupView
 
 #: So many groups that were left out are told at the end.
 _TOLD = 10

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.table import Column, Table, json_option, print_rows
-
-if TYPE_CHECKING:
-    from seriatim.pipeline.declared.contract import Contract
+from seriatim.pipeline.declared.contract import Contract
 
 CONTRACTS: Table[Contract] = Table(
     "A contract",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from seriatim.box.box import MessageBox
@@ -19,12 +17,10 @@ from seriatim.cli.shown.table import Column, Table, json_option, print_object, p
 from seriatim.errors import NotFound, UsageError
 from seriatim.operations import dead_letters as operations
 from seriatim.operations.bulk import Refused
+from seriatim.operations.dead_letters import DeadLetter, Requeued
 from seriatim.operations.tables.dead_letters import DEAD_LETTERS, REQUEUED
 from seriatim.operations.tables.errors import ERRORS
 from seriatim.pipeline.text.counted import counted
-
-if TYPE_CHECKING:
-    from seriatim.operations.dead_letters import DeadLetter, Requeued
 
 _ALL = 100_000
 

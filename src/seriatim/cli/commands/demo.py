@@ -24,6 +24,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColu
 from rich.progress import Progress as Bar
 from rich.table import Table as Lines
 
+from seriatim.box.box import MessageBox
 from seriatim.cli.commands.demo_box import BAD_GROUP, QUEUE, STILL_GROUP, BoxStory, box_story, still_working
 from seriatim.cli.commands.run import SUMMARY
 from seriatim.cli.options.own_name import own_name
@@ -35,7 +36,6 @@ from seriatim.pipeline.files import pipeline_file
 from seriatim.runtime.pipelines.demo_feed import HEALED, HOLE_TIMEOUT_S, SKIPPED, DemoFeed, generate
 
 if TYPE_CHECKING:
-    from seriatim.box.box import MessageBox
     from seriatim.runtime.pipelines.progress import Progress, RunSummary
 
 _BOX: Table[BoxStory] = Table(

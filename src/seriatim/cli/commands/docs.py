@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -12,9 +11,7 @@ from rich.markdown import Markdown
 from seriatim.cli.shown.table import Column, Table, json_option, print_rows
 from seriatim.errors import UsageError
 from seriatim.operations import pages
-
-if TYPE_CHECKING:
-    from seriatim.operations.pages import Found, Page
+from seriatim.operations.pages import Found, Page
 
 PAGES: Table[Page] = Table(
     "A page of the documents",

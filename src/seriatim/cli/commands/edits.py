@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import click
 
+from seriatim.box.box import MessageBox
 from seriatim.cli.options.why import Why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_progress
 from seriatim.cli.shown.table import Column, Table, json_only, print_object, print_rows
 from seriatim.operations import edits
-from seriatim.operations.edits import NotRetried, PlannedRetry
+from seriatim.operations.edits import NotRetried, Plan, PlannedRetry, Retried
 from seriatim.pipeline.text.counted import counted
-
-if TYPE_CHECKING:
-    from seriatim.box.box import MessageBox
-    from seriatim.operations.edits import Plan, Retried
 
 PLANNED: Table[PlannedRetry] = Table(
     "A message that would be retried",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,11 +13,9 @@ from seriatim.cli.shown.plain import in_line, in_lines
 from seriatim.cli.shown.table import as_json, json_option, print_rows
 from seriatim.errors import UsageError
 from seriatim.operations import faults as operations
+from seriatim.operations.faults import FaultView
 from seriatim.operations.tables.errors import ERRORS
 from seriatim.operations.tables.faults import FAULTS
-
-if TYPE_CHECKING:
-    from seriatim.operations.faults import FaultView
 
 
 @click.command("faults")

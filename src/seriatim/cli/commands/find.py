@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from seriatim.box.box import MessageBox
+from seriatim.box.views.find import SearchResult
 from seriatim.cli.options.listing import options_of
 from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.plain import in_line
@@ -18,9 +19,6 @@ from seriatim.operations.tables.found import FOUND, FOUND_MESSAGES, SIMILAR
 from seriatim.operations.tables.groups import GROUPS
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
-
-if TYPE_CHECKING:
-    from seriatim.box.views.find import SearchResult
 
 
 @click.command()

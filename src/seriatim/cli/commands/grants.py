@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from seriatim.box.box import MessageBox
+from seriatim.box.operators.grant import Grant
 from seriatim.cli.options.together import together
 from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.table import Column, Table, json_option, print_rows
 from seriatim.operations import grants as operations
-
-if TYPE_CHECKING:
-    from seriatim.box.box import MessageBox
-    from seriatim.box.operators.grant import Grant
 
 __all__ = ["GRANTS", "grant", "grants", "revoke"]
 

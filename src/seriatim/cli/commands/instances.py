@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING
 
 import click
 
@@ -17,10 +16,8 @@ from seriatim.cli.options.why import Why, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import as_json, json_option, print_object, print_row
 from seriatim.operations import instances as operations
+from seriatim.operations.instances import InstanceView
 from seriatim.operations.tables.instances import INSTANCES
-
-if TYPE_CHECKING:
-    from seriatim.operations.instances import InstanceView
 
 _json = json_option("Print JSON.", INSTANCES)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -34,13 +34,11 @@ from seriatim.operations.tables.journal import (
 )
 from seriatim.pipeline.text.counted import counted
 from seriatim.regions.journal.journal import Journal
+from seriatim.regions.journal.operators import ActionResult
 from seriatim.regions.journal.pipelines import DeliveredFilter
+from seriatim.regions.journal.views import SessionView
 from seriatim.regions.regions import Regions
 from seriatim.regions.regions_file import load
-
-if TYPE_CHECKING:
-    from seriatim.regions.journal.operators import ActionResult
-    from seriatim.regions.journal.views import SessionView
 
 #: What an operator does with a session.
 VERBS = ("retry", "skip", "release", "suspend", "resume")

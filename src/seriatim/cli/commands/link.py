@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from seriatim.box.box import MessageBox
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, confirmed, says_why
@@ -14,9 +15,6 @@ from seriatim.cli.shown.table import Column, Table, json_option, print_object, p
 from seriatim.operations import links
 from seriatim.operations.tables.links import EXCHANGES, LINKS
 from seriatim.pipeline.declared.link import Link
-
-if TYPE_CHECKING:
-    from seriatim.box.box import MessageBox
 
 REMOVED: Table[dict[str, object]] = Table(
     "A link that was removed",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,12 +12,9 @@ from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.shown.table import json_option, print_rows
 from seriatim.errors import MissingExtra
 from seriatim.operations.box_here import is_here
-from seriatim.operations.log_entries import entries_of_box
+from seriatim.operations.log_entries import LogEntry, entries_of_box
 from seriatim.operations.operator_log import LogFilter
 from seriatim.operations.tables.pipelines import LOGGED
-
-if TYPE_CHECKING:
-    from seriatim.operations.log_entries import LogEntry
 
 
 @click.command("log")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import click
 
 from seriatim.box.box import MessageBox
+from seriatim.box.operators.resubmit import Resubmitted
+from seriatim.box.views.message_places import Placed
 from seriatim.cli.commands.acting import OPERATION, REFUSED
 from seriatim.cli.commands.edits import EDITED, retry_file
 from seriatim.cli.options.group_help import Commands
@@ -25,17 +27,12 @@ from seriatim.errors import UsageError
 from seriatim.operations import edits
 from seriatim.operations import messages as message_operations
 from seriatim.operations import set_aside as operations
-from seriatim.operations.set_aside import Refused, RequeuePosition
+from seriatim.operations.set_aside import PutBack, Refused, RequeuePosition, SetAside
 from seriatim.operations.tables import messages as declared
 from seriatim.operations.tables.errors import ERRORS
 from seriatim.operations.tables.messages import MESSAGE, MESSAGES, PUT_BACK, SET_ASIDE
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
-
-if TYPE_CHECKING:
-    from seriatim.box.operators.resubmit import Resubmitted
-    from seriatim.box.views.message_places import Placed
-    from seriatim.operations.set_aside import PutBack, SetAside
 
 _ticket = declared.ticket_text
 _DONE: Table[dict[str, object]] = Table(

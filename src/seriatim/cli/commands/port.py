@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from seriatim.box.box import MessageBox
 from seriatim.cli.options.changes import changes
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.why import Why, says_why
 from seriatim.operations import ports
-
-if TYPE_CHECKING:
-    from seriatim.box.box import MessageBox
 
 
 @click.group("port", cls=Commands)

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import click
 
+from seriatim.box.box import MessageBox
 from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_rows
 from seriatim.errors import SeriatimError, UsageError, shown
@@ -20,9 +21,6 @@ from seriatim.pipeline.declared.box_settings import UNROUTED
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.message import Message
-
-if TYPE_CHECKING:
-    from seriatim.box.box import MessageBox
 
 #: Lines of one transaction.
 _PORTION = 1_000

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from seriatim.box.box import MessageBox
+from seriatim.box.definitions.change import Change
+from seriatim.box.operators.queue_release import Released
 from seriatim.cli.options.changes import changes
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.which import on_box
@@ -22,11 +24,6 @@ from seriatim.operations.tables.workers import WORKER, ago
 from seriatim.pipeline.declared.work_limits import rate_of, rate_text
 from seriatim.pipeline.files.json_form import to_json
 from seriatim.pipeline.text.counted import counted
-
-if TYPE_CHECKING:
-    from seriatim.box.definitions.change import Change
-    from seriatim.box.operators.queue_release import Released
-
 
 QUEUE = COUNTS.extended(
     "A queue",

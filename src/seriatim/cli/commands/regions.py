@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -18,13 +17,11 @@ from seriatim.cli.shown.table import Column, Table, as_json_line, json_option, p
 from seriatim.operations import regions as operations
 from seriatim.operations.tables.journal import SESSIONS
 from seriatim.operations.tables.regions import COPIED, COUNTS, DIFFERENCES, FORGOTTEN, HERE, REGION, STATUS
+from seriatim.regions.outbox import Copied
 from seriatim.regions.regions import Regions
 from seriatim.regions.regions_file import load
 from seriatim.runtime.regional.tending import tend_until
 from seriatim.runtime.stop_signal import Stop
-
-if TYPE_CHECKING:
-    from seriatim.regions.outbox import Copied
 
 APPLIED: Table[dict[str, object]] = Table(
     "Applied definitions of two regions",

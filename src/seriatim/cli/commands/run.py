@@ -36,13 +36,13 @@ from seriatim.cli.shown.table import Column, Table, as_json_line, json_only, jso
 from seriatim.cli.shown.telling import telling_run
 from seriatim.errors import UsageError
 from seriatim.operations.tables import pipelines as declared
+from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.pipeline.files import pipeline_file
 from seriatim.pipeline.text.counted import counted
 from seriatim.runtime.pipelines.supervise import follow_supervisor, supervise
 from seriatim.runtime.processes.log import log_to_stderr
 
 if TYPE_CHECKING:
-    from seriatim.pipeline.declared.pipeline import Pipeline
     from seriatim.runtime.pipelines.progress import (
         Again,
         LeaseState,

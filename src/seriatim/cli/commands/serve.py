@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from seriatim.box.box import MessageBox
 from seriatim.cli.options.receive_ports import ports_of, receive_ports
 from seriatim.cli.options.which import opened_patiently, which_box
 from seriatim.cli.options.worker_options import worker_options
@@ -21,9 +22,6 @@ from seriatim.regions.regions import Regions
 from seriatim.runtime.processes.link_server import LinkServer
 from seriatim.runtime.processes.log import log_to_stderr
 from seriatim.runtime.processes.serve import Serve
-
-if TYPE_CHECKING:
-    from seriatim.box.box import MessageBox
 
 
 @click.command()

@@ -17,12 +17,12 @@ from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.show import plain_sequence
 from seriatim.cli.shown.table import Column, Table, json_only, json_option, lines_of, print_object
 from seriatim.errors import UsageError
+from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.pipeline.files import pipeline_file
 from seriatim.pipeline.text.counted import counted
 from seriatim.runtime.pipelines.set_aside import DISPOSITIONS, SetAside, SetAsideFilter, read_set_aside, reason_of
 
 if TYPE_CHECKING:
-    from seriatim.pipeline.declared.pipeline import Pipeline
     from seriatim.runtime.pipelines.resubmit import PutBack
 
 #: How many people see unless they say.

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import click
 
 from seriatim.cli.commands.journal import VERBS
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import print_rows
+from seriatim.operations.groups import Head, Processed, Standing
 from seriatim.operations.tables.events import EVENTS
 from seriatim.operations.tables.standing import LOG
 from seriatim.pipeline.text.counted import counted
-
-if TYPE_CHECKING:
-    from seriatim.operations.groups import Head, Processed, Standing
 
 __all__ = ["tell"]
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from seriatim.box.box import MessageBox
+from seriatim.box.definitions.change import Change
 from seriatim.cli.options.changes import changes
 from seriatim.cli.options.group_help import Commands
 from seriatim.operations import subscriptions
-
-if TYPE_CHECKING:
-    from seriatim.box.box import MessageBox
-    from seriatim.box.definitions.change import Change
 
 
 @click.group("subscription", cls=Commands)

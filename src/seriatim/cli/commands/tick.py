@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from seriatim.box.box import MessageBox
+from seriatim.box.tick import Tick
 from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.table import Table, as_json, json_only, json_option
 from seriatim.pipeline.text.counted import counted
-
-if TYPE_CHECKING:
-    from seriatim.box.tick import Tick
 
 TICK: Table[Tick] = Table(
     "A tick",

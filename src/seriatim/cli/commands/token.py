@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from seriatim.box.box import MessageBox
+from seriatim.box.operators.tokens import Token
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.table import Column, Table, json_option, print_rows
 from seriatim.operations import tokens as operations
-
-if TYPE_CHECKING:
-    from seriatim.box.box import MessageBox
-    from seriatim.box.operators.tokens import Token
 
 TOKENS: Table[Token] = Table(
     "A token of callers over HTTP",

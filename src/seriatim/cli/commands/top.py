@@ -13,21 +13,19 @@ from rich.live import Live
 from rich.table import Table as Lines
 from rich.text import Text
 
+from seriatim.box.box import MessageBox
 from seriatim.cli.options.which import which_box
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Column, Table, as_json, as_json_line, json_only, json_option, lines_of
 from seriatim.errors import Unavailable, UsageError
 from seriatim.operations.box_here import check_here
 from seriatim.operations.looking import open_to_look
-from seriatim.operations.overview import overview
+from seriatim.operations.overview import Overview, QueueOverview, overview
 from seriatim.operations.period import period_of
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-    from seriatim.box.box import MessageBox
-    from seriatim.operations.overview import Overview, QueueOverview
 
 _LEAST_S = 0.5
 _GIB, _MIB = 2**30, 2**20

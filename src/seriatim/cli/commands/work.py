@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import click
 
+from seriatim.box.box import MessageBox
+from seriatim.box.views.not_done import NotDone
 from seriatim.cli.options.which import opened_patiently, which_box
 from seriatim.cli.options.worker_options import worker_options
 from seriatim.cli.shown.plain import in_line
@@ -22,10 +23,6 @@ from seriatim.runtime.processes.log import log_to_stderr
 from seriatim.runtime.processes.supervisor import Supervisor
 from seriatim.runtime.regional.place import RegionalPlace, box_patiently
 from seriatim.runtime.stop_signal import Stop
-
-if TYPE_CHECKING:
-    from seriatim.box.box import MessageBox
-    from seriatim.box.views.not_done import NotDone
 
 
 @click.command()

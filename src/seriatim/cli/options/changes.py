@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from seriatim.box.box import MessageBox
 from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.plain import in_line
-
-if TYPE_CHECKING:
-    from seriatim.box.box import MessageBox
 
 
 def changes(function: Callable[..., Iterable[object]]) -> Callable[..., Any]:

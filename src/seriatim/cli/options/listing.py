@@ -23,14 +23,12 @@ class FilterOption(click.Option):
         self.filter = filter
 
 
-def options_of(
-    reads: Callable[..., Any], *, only: Collection[str] | None = None, without: Collection[str] = ()
-) -> Callable[[_Command], _Command]:
-    """The options of the filters that a function takes; `only`: of some of them."""
+def options_of(reads: Callable[..., Any], *, without: Collection[str] = ()) -> Callable[[_Command], _Command]:
+    """The options of the filters that a function takes."""
 
     def with_them(command: _Command) -> _Command:
         for name, (one, default) in reversed(offered(reads).items()):
-            if one.kind.for_people and name not in without and (only is None or name in only):
+            if one.kind.for_people and name not in without:
                 command = _option(name, one, default)(command)
         return command
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from seriatim.box.box import MessageBox
 from seriatim.errors import UsageError
 
 if TYPE_CHECKING:
-    from seriatim.box.box import MessageBox
     from seriatim.runtime.ports.receive_port import ReceivePort
 
 receive_ports = click.option(

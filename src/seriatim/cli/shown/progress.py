@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-if TYPE_CHECKING:
-    from seriatim.operations.bulk_operations import BulkOperation
+from seriatim.operations.bulk_operations import BulkOperation
 
 _Done = TypeVar("_Done")
 #: Fewer than that are done before anybody could read a bar.

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from seriatim.box.box import MessageBox
+from seriatim.runtime.processes.receiving import Receiving
+from seriatim.runtime.processes.serve import Serve
+from seriatim.runtime.processes.supervisor import Supervisor
+
 if TYPE_CHECKING:
-    from seriatim.box.box import MessageBox
     from seriatim.runtime.pipelines.progress import News, Progress, Report, Tell
-    from seriatim.runtime.processes.receiving import Receiving
-    from seriatim.runtime.processes.serve import Serve
-    from seriatim.runtime.processes.supervisor import Supervisor
 
 
 @contextmanager

@@ -281,13 +281,18 @@ def of_rule(action: Action, given: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """A group's state, with the other facts that decide which actions it allows. `state`: the state that it shows. `by_message`: whether a
-    message has stopped it: its handler failed, or it came late. An operator's suspension isn't one, also where late messages are held
-    meanwhile. `tries_again`: whether a message of it waits for its next attempt, or for a clock that was ahead, and nothing else stops it.
-    `leased`: whether a worker has it under a lease. `in_turn`: whether it is in the hands of a receiver, and suspended only from the end of
-    that turn on. `unopened`: whether it waits for a message that opens it: it has no hole and no next number, and nothing has begun in it.
-    `postponed`: whether it waits only because its first message is postponed: it has no hole. `regional`: whether its queue is one of two
-    regions, whose journal decides what is over.
+    """A group's state, with the other facts that decide which actions it allows.
+
+    Args:
+        state: the state that it shows.
+        by_message: whether a message has stopped it: its handler failed, or it came late. An operator's suspension isn't
+            one, also where late messages are held meanwhile.
+        tries_again: whether a message of it waits for its next attempt, or for a clock that was ahead, and nothing else stops it.
+        leased: whether a worker has it under a lease.
+        in_turn: whether it is in the hands of a receiver, and suspended only from the end of that turn on.
+        unopened: whether it waits for a message that opens it: it has no hole and no next number, and nothing has begun in it.
+        postponed: whether it waits only because its first message is postponed: it has no hole.
+        regional: whether its queue is one of two regions, whose journal decides what is over.
     """
 
     state: GroupState

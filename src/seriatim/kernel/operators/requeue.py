@@ -19,11 +19,16 @@ class RequeuePosition(StrEnum):
 def place(
     policy: Policy, following: int, sequence: int | None, ordinal: int | None, *, intact: bool, rejected: bool = False
 ) -> RequeuePosition:
-    """The place of a message that is dead, late, a duplicate or rejected. `policy`: the queue's policy; not `Unordered`, which has no order
-    to go back to. `following`: the `next` of its group: lower numbers have left, or were skipped. `sequence`: its sequence; None if the
-    queue's policy doesn't use it. `ordinal`: its ordinal from its release; None if it was never released. `intact`: whether certainly no
-    message of its group was delivered that was released after it. `rejected`: whether its group had no room for it. Its number isn't
-    remembered, so that it may have come again since: only the rules can decide.
+    """The place of a message that is dead, late, a duplicate or rejected.
+
+    Args:
+        policy: the queue's policy; not `Unordered`, which has no order to go back to.
+        following: the `next` of its group: lower numbers have left, or were skipped.
+        sequence: its sequence; None if the queue's policy doesn't use it.
+        ordinal: its ordinal from its release; None if it was never released.
+        intact: whether certainly no message of its group was delivered that was released after it.
+        rejected: whether its group had no room for it. Its number isn't remembered, so that it may have come again
+            since: only the rules can decide.
     """
     if rejected:
         return RequeuePosition.ARRIVAL

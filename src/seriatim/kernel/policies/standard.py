@@ -384,11 +384,16 @@ def release(
     cut: Ints | None = None,
     now: Ints | None = None,
 ) -> tuple[State, Decided, restarts.Passage]:
-    """Release the messages that may leave, and set the clocks of the remaining holes. `state`: the state, with arrivals among the held
-    messages. `position`: for each held row its arrival, -1 for rows held before. `arrivals`: the arrivals that the positions refer to.
-    `delivered`: positions of late arrivals that leave at once. `why`: the reasons why they are late. `cut`: for each group the arrival from
-    which on nothing leaves: a late arrival that suspends it. `now`: for each group the time that counts for rows held before (timers,
-    actions).
+    """Release the messages that may leave, and set the clocks of the remaining holes.
+
+    Args:
+        state: the state, with arrivals among the held messages.
+        position: for each held row its arrival, -1 for rows held before.
+        arrivals: the arrivals that the positions refer to.
+        delivered: positions of late arrivals that leave at once.
+        why: the reasons why they are late.
+        cut: for each group the arrival from which on nothing leaves: a late arrival that suspends it.
+        now: for each group the time that counts for rows held before (timers, actions).
     """
     groups, held, step = state.groups, state.held, policy.increment
     suspends = np.zeros(len(state), np.bool_) if cut is None else cut < len(arrivals)

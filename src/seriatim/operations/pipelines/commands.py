@@ -10,8 +10,6 @@ from seriatim.errors import ActionRefused, UsageError
 from seriatim.operations.pipelines.found import FoundPipeline
 from seriatim.spark.control.commands import LOOK, Command, CommandResult
 
-__all__ = ["WAIT_S", "ask", "told"]
-
 #: How long a caller waits for answers, unless it says otherwise.
 WAIT_S = 10.0
 _LOOK_S = 0.1

@@ -12,8 +12,6 @@ from seriatim.pipeline.files import pipeline_file
 from seriatim.pipeline.text.counted import counted
 from seriatim.spark.control.pipeline_place import PipelinePlace
 
-__all__ = ["FOLDER", "OF_PIPELINE", "FoundPipeline", "find", "found_of"]
-
 #: Where pipelines have their checkpoints, unless their files say otherwise.
 FOLDER = Path(".seriatim", "pipelines")
 #: What the first parameter of functions of pipelines is, for their help.

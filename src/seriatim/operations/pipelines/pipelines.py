@@ -16,8 +16,6 @@ from seriatim.spark.control.log import COMMAND
 from seriatim.spark.control.pace import Pace
 from seriatim.spark.control.pipeline_place import PipelinePlace
 
-__all__ = ["DestinationCounts", "NextTicket", "PipelineCounts", "counts_of", "next_tickets", "pipelines"]
-
 _SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "dead")
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from seriatim.operations.bulk import Refused
     from seriatim.operations.groups import Operation
 
-__all__ = ["ACTED", "EVENT", "OPERATION", "REFUSED", "acted_table"]
-
 
 def acted_table(title: str, *of_group: Table[Any]) -> Table[dict[str, object]]:
     """The table of what came of an action on many groups, each in one of these tables."""

@@ -9,8 +9,6 @@ from seriatim.operations.tables.table import Column, Table, json_only
 if TYPE_CHECKING:
     from seriatim.operations.bulk_operations import BulkGroup, BulkOperation
 
-__all__ = ["BULK_GROUPS", "BULK_OPERATIONS"]
-
 BULK_OPERATIONS: Table[BulkOperation] = Table(
     "A bulk operation",
     Column("bulk_id", "operation", shown=lambda one: str(one.bulk_id)),

@@ -10,8 +10,6 @@ from seriatim.operations.tables.table import Column, Table
 if TYPE_CHECKING:
     from seriatim.box.views.connections import ConnectionView
 
-__all__ = ["CONNECTION"]
-
 
 def _period(seconds: float | None) -> str:
     return "" if seconds is None else period_of(seconds)

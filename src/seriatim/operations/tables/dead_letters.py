@@ -9,8 +9,6 @@ from seriatim.operations.tables.table import Column, Table, json_only
 if TYPE_CHECKING:
     from seriatim.operations.dead_letters import DeadLetter, Requeued
 
-__all__ = ["DEAD_LETTERS", "REQUEUED"]
-
 
 def _reason(letter: DeadLetter) -> str:
     known = letter.error is None or letter.error in letter.reason

@@ -10,8 +10,6 @@ from seriatim.operations.tables.texts import first_line
 if TYPE_CHECKING:
     from seriatim.box.views.filters import ErrorCount
 
-__all__ = ["ERRORS"]
-
 #: What `--by error` prints.
 ERRORS: Table[ErrorCount] = Table(
     "A count of an error",

@@ -9,8 +9,6 @@ from seriatim.operations.tables.table import Column, Table, columns, json_only, 
 if TYPE_CHECKING:
     from seriatim.operations.events import EventView, KindCount
 
-__all__ = ["EVENTS", "KIND_COUNTS", "happened"]
-
 
 def happened(*more: str) -> tuple[Column[Any], ...]:
     """The columns of an event: when, to which group, what, and by whom; `more`: further fields in JSON."""

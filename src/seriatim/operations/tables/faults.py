@@ -10,8 +10,6 @@ from seriatim.operations.tables.texts import first_line
 if TYPE_CHECKING:
     from seriatim.operations.faults import FaultView
 
-__all__ = ["FAULTS"]
-
 
 FAULTS: Table[FaultView] = Table(
     "A fault",

@@ -12,8 +12,6 @@ from seriatim.operations.tables.table import Column, Table, json_only
 if TYPE_CHECKING:
     from seriatim.box.views.find import FoundMessage, SearchResult, Similar
 
-__all__ = ["FOUND", "FOUND_MESSAGES", "SIMILAR"]
-
 FOUND_MESSAGES: Table[FoundMessage] = Table(
     "A found message",
     *cast("tuple[Column[FoundMessage], ...]", MESSAGES.columns),

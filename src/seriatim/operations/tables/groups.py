@@ -9,8 +9,6 @@ from seriatim.operations.tables.table import Column, Table, json_only, text_only
 if TYPE_CHECKING:
     from seriatim.operations.groups import GroupView
 
-__all__ = ["GROUP", "GROUPS", "holder_of"]
-
 
 def _state(view: GroupView) -> str:
     return f"{view.state} by {holder_of(view)}" if view.state == "locked" else view.state

@@ -9,8 +9,6 @@ from seriatim.operations.tables.table import Column, Table, json_only
 if TYPE_CHECKING:
     from seriatim.operations.instances import InstanceView
 
-__all__ = ["INSTANCES"]
-
 INSTANCES: Table[InstanceView] = Table(
     "An instance",
     Column("instance_id", "instance", shown=lambda one: str(one.instance_id)),

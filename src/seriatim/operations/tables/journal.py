@@ -13,19 +13,6 @@ if TYPE_CHECKING:
     from seriatim.regions.journal.views import EntryView, LogEntry, RegionView, SessionView
     from seriatim.regions.resubmitting import Resubmitted
 
-__all__ = [
-    "ACTION",
-    "DELIVERED",
-    "ENTRIES",
-    "FORGOTTEN",
-    "LOGGED",
-    "PIPELINES",
-    "RECOVERY",
-    "REGIONS",
-    "RESUBMITTED",
-    "SESSIONS",
-]
-
 
 def _numbers(one: EntryView) -> str:
     return str(one.number) if one.first_number == one.number else f"{one.first_number} to {one.number}"

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from seriatim.box.links.transmission import LinkExchange
     from seriatim.box.views.links import LinkView, StreamView
 
-__all__ = ["EXCHANGES", "LINKS", "STREAMS"]
-
 LINKS: Table[LinkView] = Table(
     "A link",
     *columns("link", "state"),

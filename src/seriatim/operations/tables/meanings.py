@@ -11,8 +11,6 @@ from typing import Any
 
 from seriatim.operations.tables.table import Column, Table
 
-__all__ = ["documented", "meanings", "row_class"]
-
 #: A meaning that says no more than its heading does.
 _PLAIN = re.compile(r"(its|the \w+'s) \w+")
 

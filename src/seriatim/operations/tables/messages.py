@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from seriatim.operations.set_aside import PutBack, SetAside
     from seriatim.pipeline.types.message import Part
 
-__all__ = ["MESSAGE", "MESSAGES", "PUT_BACK", "SET_ASIDE"]
-
 
 def ticket_text(location: str, epoch: int, number: int) -> str:
     return f"{location}/{epoch}/{number}"

@@ -23,19 +23,6 @@ if TYPE_CHECKING:
     from seriatim.operations.pipelines.pipelines import DestinationCounts, NextTicket, PipelineCounts
     from seriatim.spark.control.lease_state import LeaseState
 
-__all__ = [
-    "ACTED",
-    "COUNTS",
-    "DESTINATIONS",
-    "EVENTS",
-    "GROUP",
-    "LEASE",
-    "LOGGED",
-    "OPERATION",
-    "TICKETS",
-    "PipelineGroupFilter",
-]
-
 #: Rates from here on are shown without a fraction.
 _WHOLE_FROM = 10
 

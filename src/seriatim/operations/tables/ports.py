@@ -9,8 +9,6 @@ from seriatim.operations.tables.table import Column, Table, json_only
 if TYPE_CHECKING:
     from seriatim.box.views.ports import PortView
 
-__all__ = ["PORTS"]
-
 PORTS: Table[PortView] = Table(
     "A partition of a port",
     Column("port"),

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from seriatim.box.definitions.queue_settings import QueueSettings
     from seriatim.box.views.queue_counts import QueueCounts
 
-__all__ = ["COUNTS", "SETTINGS"]
-
 
 def _stopped(counts: QueueCounts) -> str:
     return f"{counts.stopped:,}" + (f", and {counted(counts.faulted, 'message')}" if counts.faulted else "")

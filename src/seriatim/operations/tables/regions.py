@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from seriatim.regions.outbox import Copied
     from seriatim.regions.seeing import Difference, RegionsStatus, RegionStatus
 
-__all__ = ["COPIED", "COUNTS", "DIFFERENCES", "FORGOTTEN", "HERE", "REGION", "STATUS"]
-
 HERE: Table[RegionHere] = Table(
     "The box as one of two regions",
     Column("name"),

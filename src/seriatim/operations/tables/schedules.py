@@ -9,8 +9,6 @@ from seriatim.operations.tables.table import Column, Table, json_only
 if TYPE_CHECKING:
     from seriatim.box.views.schedules import ScheduleView
 
-__all__ = ["SCHEDULES"]
-
 SCHEDULES: Table[ScheduleView] = Table(
     "A schedule",
     Column("schedule"),

@@ -11,8 +11,6 @@ from seriatim.operations.tables.table import Column, Table, json_only
 if TYPE_CHECKING:
     from seriatim.operations.groups import Head, Logged, OnWay, OpenPlace, Processed, Standing
 
-__all__ = ["LOG", "STANDING"]
-
 _HEAD: Table[Head] = Table(
     "A message at the head of a group",
     *json_only("message_id", "type", "status", "sequence", "ordinal", "late", "attempt", "visible_at"),

@@ -9,8 +9,6 @@ from seriatim.operations.tables.table import Column, Table, json_only
 if TYPE_CHECKING:
     from seriatim.box.views.trace import Step
 
-__all__ = ["STEPS"]
-
 STEPS: Table[Step] = Table(
     "A step of a trace",
     Column("at"),

@@ -9,8 +9,6 @@ from seriatim.operations.tables.table import Column, Table
 if TYPE_CHECKING:
     from seriatim.box.definitions.definition import BoxSubscription
 
-__all__ = ["SUBSCRIPTIONS"]
-
 SUBSCRIPTIONS: Table[BoxSubscription] = Table(
     "A subscription",
     Column("subscription", value=lambda one: one.declared.name, meaning="its name"),

@@ -13,8 +13,6 @@ from decimal import Decimal
 from types import EllipsisType
 from typing import Any, Generic, Self, TypeVar, cast
 
-__all__ = ["Column", "Table", "as_json", "as_json_line", "columns", "if_any", "json_only", "shown_value", "text_only"]
-
 _Row = TypeVar("_Row")
 #: What is said in place of a table that has no rows.
 _NOTHING = "there are none"

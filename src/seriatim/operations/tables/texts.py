@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["SET_ASIDE", "first_line", "set_aside_counts"]
-
 #: The dispositions of messages that were set aside, which are fields of counts.
 SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "dead")
 _LONGEST = 80

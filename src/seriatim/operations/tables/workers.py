@@ -10,8 +10,6 @@ from seriatim.operations.tables.table import Column, Table, json_only, text_only
 if TYPE_CHECKING:
     from seriatim.box.views.workers import WorkerView, WorkView
 
-__all__ = ["WORK", "WORKER", "ago", "longest"]
-
 
 def ago(seconds: float) -> str:
     """An age for people, such as ``2 min ago``."""

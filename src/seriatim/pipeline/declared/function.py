@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from seriatim.errors import Argument, UsageError, shown
+from seriatim.errors import UsageError, shown
 from seriatim.extras import remedy_for
 
 _NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
@@ -45,17 +45,13 @@ def search_folders(pipeline_file: Path | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(folder) for folder in folders))
 
 
-def checked_function(name: object, argument: Argument = ()) -> str:
+def checked_function(name: object) -> str:
     """Check that the value of a parameter is the name of a function, and return it. The function need not exist."""
     if isinstance(name, str) and _FILE.fullmatch(name):
-        raise UsageError(
-            f"{shown(name)} names a file, not a module", remedy=f"write {meant_function(name)}", argument=argument
-        )
+        raise UsageError(f"{shown(name)} names a file, not a module", remedy=f"write {meant_function(name)}")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UsageError(
-            f"{shown(name)} doesn't name a function",
-            remedy="write module:name, such as orders.enrich:apply",
-            argument=argument,
+            f"{shown(name)} doesn't name a function", remedy="write module:name, such as orders.enrich:apply"
         )
     return name
 

@@ -40,8 +40,6 @@ from seriatim.runtime.workers.scoreboard import Slot
 from seriatim.runtime.workers.tuning import Tuning
 from seriatim.runtime.workers.turn_size import TurnSize
 
-__all__ = ["LONG_S", "PATIENCE_S", "TransactionalTurns", "measure"]
-
 #: After this time a turn begins no further message: its transaction holds back vacuum, seconds.
 LONG_S = 1.0
 #: How long a turn waits for a group whose turn was ended by its handler, seconds.

@@ -39,14 +39,14 @@ def partition_keys(partitions: int) -> list[int]:
     return list(_ids(partitions, -1, -1))
 
 
-def _murmur3(value: int, seed: int = 42) -> int:
-    """Spark's hash of an int (MurmurHash3 x86 32-bit by Austin Appleby, for a block of 4 bytes), as a signed number."""
+def _murmur3(value: int) -> int:
+    """Spark's hash of an int (MurmurHash3 x86 32-bit by Austin Appleby, for a block of 4 bytes and the seed 42), as a signed number."""
 
     def rotate(x: int, by: int) -> int:
         return ((x << by) | (x >> (32 - by))) & _MASK
 
     block = rotate(value * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
-    h = (rotate(seed ^ block, 13) * 5 + 0xE6546B64) & _MASK
+    h = (rotate(42 ^ block, 13) * 5 + 0xE6546B64) & _MASK
     h ^= 4
     h = (h ^ (h >> 16)) * 0x85EBCA6B & _MASK
     h = (h ^ (h >> 13)) * 0xC2B2AE35 & _MASK
