@@ -52,6 +52,11 @@ class FrameReader:
         #: Whether a frame has begun and hasn't ended.
         self.is_inside = False
 
+    @property
+    def held(self) -> int:
+        """Bytes of the message that isn't complete."""
+        return len(self._buffer)
+
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Take bytes in; return the messages that are complete.
 
@@ -62,11 +67,12 @@ class FrameReader:
         self._buffer += data
         while True:
             if not self.is_inside:
-                rest = self._buffer.lstrip(_BLANK)
-                self._buffer, self._looked = rest, 1
-                if not rest:
+                if self._buffer[:1] != BEGIN:
+                    self._buffer = self._buffer.lstrip(_BLANK)
+                self._looked = 1
+                if not self._buffer:
                     return
-                if not rest.startswith(BEGIN):
+                if self._buffer[:1] != BEGIN:
                     raise NotFramed
                 self.is_inside = True
             end = self._buffer.find(END[:1], self._looked)

@@ -27,6 +27,7 @@ def _mllp(entry: Section, _: Section) -> Callable[[], Source]:
     given = _common(entry) | _given(
         largest=entry.whole("largest", 1, 2**29), connections=entry.whole("connections", 1, 10_000),
         silent=entry.duration_s("silent"), patience=entry.duration_s("patience"),
+        **{name: entry.text(name) for name in ("certificate", "key", "authority")},
     )  # fmt: skip
 
     def make() -> Source:

@@ -82,7 +82,11 @@ def _queue(entry: Section, _: Section) -> Callable[[], _Handler]:
 
 
 def _mllp(entry: Section, _: Section) -> Callable[[], _Handler]:
-    address, more = entry.text("address", required=True), _given(timeout=entry.duration_s("timeout"))
+    address = entry.text("address", required=True)
+    more = _given(
+        timeout=entry.duration_s("timeout"), tls=entry.flag("tls"),
+        **{name: entry.text(name) for name in ("authority", "certificate", "key")},
+    )  # fmt: skip
 
     def make() -> _Handler:
         from seriatim.endpoints.mllp import MllpPort  # noqa: PLC0415
