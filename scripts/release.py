@@ -157,6 +157,11 @@ def build(clone: Path, into: Path) -> tuple[Path, Path]:
     return wheel, sdist
 
 
+def log_of(folder: Path, step: str) -> Path:
+    """Where the output of a step goes; the name of an environment begins with a version, whose points are no suffix."""
+    return folder.with_name(f"{folder.name}.{step}.log")
+
+
 def install(python: str, artifact: Path, resolution: str, extras: str, needed: Sequence[str], folder: Path) -> None:
     """Make an empty environment with one of them. What it `needed` is named, so that ``lowest-direct`` takes the lowest of it."""
     run("uv", "venv", "--no-config", "--no-python-downloads", "--python", python, folder)
@@ -176,7 +181,7 @@ def install(python: str, artifact: Path, resolution: str, extras: str, needed: S
         ),
         *(word for name in from_source for word in ("--no-binary", name)),
         *(f"seriatim[{extras}] @ {artifact.as_uri()}", *needed),
-        log=folder.with_suffix(".install.log"),
+        log=log_of(folder, "install"),
     )
 
 
@@ -188,10 +193,10 @@ def quick_start(folder: Path, readme: str) -> None:
     (ten_lines,) = re.findall(r"## Ten lines\n\n```python\n(.*?)```", readme, re.DOTALL)
     run(python, "-c", ten_lines, cwd=work)
     path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    run(seriatim, "demo", cwd=work, log=folder.with_suffix(".demo.log"), PATH=path)
+    run(seriatim, "demo", cwd=work, log=log_of(folder, "demo"), PATH=path)
     run(seriatim, "init", "shop", cwd=work, PATH=path)
     for words in (("check", "pipeline.yaml"), ("run", "--once", "pipeline.yaml"), ("doctor",)):
-        run(seriatim, *words, cwd=work / "shop", log=folder.with_suffix(f".{words[0]}.log"), PATH=path)
+        run(seriatim, *words, cwd=work / "shop", log=log_of(folder, words[0]), PATH=path)
 
 
 def check_clean() -> None:

@@ -29,7 +29,7 @@ class TlsFiles:
     #: the listening side asks for no certificate.
     authority: str | None = None
     #: Where they are named, for errors.
-    place: str | None = None
+    place: str = ""
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):

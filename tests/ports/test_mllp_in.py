@@ -131,6 +131,17 @@ def test_a_body_of_ten_megabytes(hospital, address):
     assert taken(hospital, "visits")[0].body == message
 
 
+def test_a_body_of_a_hundred_megabytes_is_taken_by_a_port_that_may(hospital):
+    hospital.define(sq.MessageType("ADT^A01", properties={"patient": "string", "family": "string"}))
+    message = adt("big", more="^" + "x" * 100_000_000)
+    with listening(hospital, largest=2 * 100_000_000) as address:
+        assert Sender(address).says(message).code == "AA"
+    with listening(hospital) as address, suppress(OSError):  # its connection is closed while it sends
+        answer = Sender(address).says(message)
+        assert answer is None or answer.code == "AR"
+    assert [one.body for one in taken(hospital, "visits")] == [message]
+
+
 def test_what_is_no_hl7_is_kept_with_the_reason_and_answered(hospital, address):
     sender = Sender(address)
     answer = sender.says(b"FHS|no message")
@@ -179,6 +190,22 @@ def test_a_full_queue_keeps_senders_waiting_and_then_says_so(hospital):
         assert sender.says(adt("m2")).code == "AA"
         assert len(taken(hospital, "visits")) == 1
         until(lambda: ports(hospital)[0].problem is None)
+
+
+def test_a_port_goes_on_when_postgresql_ends_its_connection(hospital, address):
+    sender = Sender(address)
+    with hospital.session() as tx:  # the port waits for this transaction, which has the sender's id
+        tx.connection.execute(f"INSERT INTO {hospital.schema}.message_ids (message_id) VALUES ('mllp/LAB/WARD/m1')")
+        sender.send(adt("m1"))
+        until(lambda: ended_in_claim(hospital))
+        tx.connection.rollback()
+    assert sender.answer().code == "AA"
+
+
+def ended_in_claim(box):
+    waits = "wait_event_type = 'Lock' AND query LIKE '%claim_sender_ids%' AND datname = current_database()"
+    with box.session() as tx:
+        return tx.connection.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {waits}").fetchall()
 
 
 def test_enhanced_mode_is_answered_in_its_own_words(hospital, address):

@@ -29,7 +29,17 @@ from seriatim.listening.seldom import tell
 from seriatim.network import PACE
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.message import Property
-from seriatim.runtime.ports.source import Outcome, Promise, Source, SourceAway, Taken, id_of, made, property_names
+from seriatim.runtime.ports.source import (
+    Outcome,
+    Promise,
+    Source,
+    SourceAway,
+    Taken,
+    id_of,
+    made,
+    property_names,
+    with_digest,
+)
 
 __all__ = ["MllpSource"]
 
@@ -219,7 +229,7 @@ class MllpSource(Source):
             return None
         header = Header.of(frame.body)
         if header is None:
-            message = made("mllp", frame.body, {}, id_of("mllp", "", body=frame.body), None)
+            message = made("mllp", frame.body, {}, with_digest(id_of("mllp", ""), frame.body), None)
             taken = Taken("", message).refused("it has no MSH segment that can be read")
             return Taken("", taken.message, handle=_Handle(None, frame))
         sender, number = "|".join(header.sender), header.sequence
@@ -231,8 +241,8 @@ class MllpSource(Source):
             **{name: header.text_at(path) for name, path in self._paths.items()},
         }  # fmt: skip
         kind = self._type or "^".join(header.field(9).split(header.field(2)[:1] or "^")[:2]) or "mllp"
-        by = id_of("mllp", *header.sender, header.control_id) if header.control_id else None
-        message_id = id_of("mllp", *header.sender, header.control_id, body=header.without_time())
+        by = id_of("mllp", *header.sender, header.control_id)
+        message_id = with_digest(by, header.without_time())
         content_type = f"x-application/hl7-v2+er7{f'; charset={header.encoding}' if header.encoding else ''}"
         message = made(kind, frame.body, context, message_id, content_type)
         position, expected = None, None
@@ -243,7 +253,7 @@ class MllpSource(Source):
             while len(self._numbers) > _MOST_SENDERS:
                 del self._numbers[next(iter(self._numbers))]
             position, expected = self._position(), known.next
-        return Taken("", message, by, _Handle(header, frame, expected), position)
+        return Taken("", message, by if header.control_id else None, _Handle(header, frame, expected), position)
 
     def _position(self) -> dict[str, list[int]]:
         return {who: [one.next, *sorted(one.early)] for who, one in self._numbers.items() if one.next is not None}

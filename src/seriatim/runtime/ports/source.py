@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,18 @@ from seriatim.pipeline.text.storable import fits_text
 from seriatim.pipeline.types.message import Message, Property
 from seriatim.pipeline.types.properties import checked_property
 
-__all__ = ["REFUSED", "Outcome", "Promise", "Source", "SourceAway", "Taken", "id_of", "made", "property_names"]
+__all__ = [
+    "REFUSED",
+    "Outcome",
+    "Promise",
+    "Source",
+    "SourceAway",
+    "Taken",
+    "id_of",
+    "made",
+    "property_names",
+    "with_digest",
+]
 
 #: The type of a message that the box refused as its source has it; the property `refused` says why.
 REFUSED = "seriatim.refused"
@@ -127,20 +137,19 @@ class Source(ABC):
         """Give back what was taken and isn't acknowledged, where others could want it; return False if it is to be kept."""
         return False
 
-    def pause(self, seconds: float) -> None:
-        """Wait, and keep its connections alive; nothing is taken."""
-        time.sleep(seconds)
-
     def close(self) -> None:  # noqa: B027
         """Close its connections."""
 
 
-def id_of(kind: str, *parts: str, body: bytes | None = None) -> str:
-    """A message id of parts that together are one; `body`: and of its digest."""
+def id_of(kind: str, *parts: str) -> str:
+    """A message id of parts that together are one."""
     text = "/".join([kind, *(quote(part, safe="") for part in parts)])
-    if len(text) > _LONGEST_ID:
-        text = f"{kind}/~{hashlib.sha256(text.encode()).hexdigest()}"
-    return text if body is None else f"{text}#{hashlib.sha256(body).hexdigest()[:32]}"
+    return text if len(text) <= _LONGEST_ID else f"{kind}/~{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def with_digest(sender: str, body: bytes) -> str:
+    """A message id of the sender's id and its body."""
+    return f"{sender}#{hashlib.sha256(body).hexdigest()[:32]}"
 
 
 def made(
