@@ -33,6 +33,17 @@ UNRELEASED = "## [Unreleased]\n"
 FROM_SOURCE = ("pyspark",)
 #: What only the repository needs.
 NOT_PACKAGED = re.compile(r"(^|/)(\.git[a-z]*|__pycache__)(/|$)")
+#: A connection that was idle is asked before it is used again, by what not every version of the driver has.
+AFTER_A_REST = """
+import time
+import seriatim as sq
+from seriatim.rested import RESTED_S
+
+with sq.MessageBox.open() as box:
+    box.define(sq.Queue("rested", sq.Unordered()))
+    time.sleep(RESTED_S + 0.5)
+    box.define(sq.Queue("rested", sq.Unordered()))
+"""
 
 
 class Failed(click.ClickException):
@@ -115,6 +126,8 @@ def pythons(fits: SpecifierSet) -> dict[str, str]:
         if one["implementation"] == "cpython"
         and Version(one["version"]) in fits
         and not Version(one["version"]).is_prerelease
+        and Path(one["path"]).parent.name
+        != "shims"  # of pyenv: it runs the version that is chosen for the folder, or none
     }
     if not found:
         raise Failed(f"no Python {fits} is here")
@@ -192,6 +205,7 @@ def quick_start(folder: Path, readme: str) -> None:
     python, seriatim = folder / "bin" / "python", folder / "bin" / "seriatim"
     (ten_lines,) = re.findall(r"## Ten lines\n\n```python\n(.*?)```", readme, re.DOTALL)
     run(python, "-c", ten_lines, cwd=work)
+    run(python, "-c", AFTER_A_REST, cwd=work)
     path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
     run(seriatim, "demo", cwd=work, log=log_of(folder, "demo"), PATH=path)
     run(seriatim, "init", "shop", cwd=work, PATH=path)
