@@ -238,33 +238,30 @@ def test_a_broker_that_dies_and_comes_back_without_its_messages(shop):
         assert [one.context["n"] for one in got if one.group == customer] == [str(n) for n in range(5)]
 
 
-def test_a_broker_that_dies_while_a_port_sends_gets_each_message_in_order(shop):
-    with shop.session() as tx:
-        tx.publish([sq.Message(type="order", context={"customer": "c1", "n": n}) for n in range(1, 51)])
+def test_a_broker_that_dies_under_a_port_that_sends_gets_the_rest_in_order(shop):
     shop.define(
         sq.Queue("orders", sq.Standard(), group="customer", sequence="n", retry=sq.Retry(attempts=1000, delay=0.1))
     )
     with tansu() as broker:
         broker.create("out")
         port = KafkaPort(broker.servers, "out", headers={"n": "n"}, timeout=2.0)
-        worker = sq.Worker(shop, "orders", port, workers=1, run_length=1)
+        worker = sq.Worker(shop, "orders", port, workers=1)
         thread = threading.Thread(target=worker.run)
         thread.start()
         try:
-            before = until(lambda: sent_to(broker, "out"))
+            shop.publish([sq.Message(type="order", context={"customer": "c1", "n": n}) for n in range(1, 11)])
+            until(lambda: not not_done(shop, "orders"))
             broker.kill()
+            shop.publish([sq.Message(type="order", context={"customer": "c1", "n": n}) for n in range(11, 31)])
             until(lambda: faults(shop))
-            broker.start()
+            broker.start()  # it doesn't know the producer any more: the port needs another one
             broker.create("out")
             until(lambda: not not_done(shop, "orders"))
         finally:
             worker.stop()
             thread.join()
             port.close()
-        after = sent_to(broker, "out")
-    numbers = list(dict.fromkeys(before + after))
-    assert numbers == sorted(numbers)
-    assert after == list(range(after[0], 51))
+        assert sent_to(broker, "out") == list(range(11, 31))
 
 
 def sent_to(broker, topic):
