@@ -88,6 +88,7 @@ def settings(stage: Path, site: Path) -> str:
         f"site_dir: {site.relative_to(BUILD)}",
         "use_directory_urls: true",
         "theme:",
+        "  font: false",  # of another server's
         "  features: [navigation.tabs, navigation.indexes, navigation.top, search.highlight, content.code.copy]",
         "  palette:",
         "    - {media: '(prefers-color-scheme: light)', scheme: default}",
