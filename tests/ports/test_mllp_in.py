@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
+import time
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -221,6 +222,17 @@ def test_a_sender_that_does_not_wait_is_answered_in_its_order(hospital, address)
     sender.socket.sendall(b"".join(b"\x0b" + adt(f"m{n}") + b"\x1c\r" for n in range(300)))
     assert [sender.answer().control_id for _ in range(300)] == [f"m{n}" for n in range(300)]
     assert [message.context["source_id"] for message in taken(hospital, "visits")] == [f"m{n}" for n in range(300)]
+
+
+def test_a_sender_whose_packets_never_end_with_a_message_is_not_slow(hospital):
+    hospital.define(sq.MessageType("ADT^A01", properties={"patient": "string", "family": "string"}))
+    with listening(hospital, silent=2.0) as address:
+        sender, number, ends = Sender(address), 0, time.monotonic() + 3.0
+        sender.socket.sendall(b"\x0bMSH")
+        while time.monotonic() < ends:
+            sender.socket.sendall(adt(f"m{number}")[3:] + b"\x1c\r\x0bMSH")
+            assert sender.answer().control_id == f"m{number}"
+            number += 1
 
 
 def test_a_sender_that_ends_its_half_is_answered(hospital, address):

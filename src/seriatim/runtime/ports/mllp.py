@@ -310,8 +310,9 @@ class _Listener:
 
     def close(self) -> None:
         """Close all connections."""
-        if self._loop is not None and self._ended is not None:
-            self._loop.call_soon_threadsafe(self._ended.set)
+        with suppress(RuntimeError):  # the loop has ended
+            if self._loop is not None and self._ended is not None:
+                self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join(_END_S)
         self._listener.close()
 
@@ -394,6 +395,7 @@ class _Connection(asyncio.Protocol):
                 frame = _Frame(body, self, now)
                 self._under_way.append(frame)
                 self._bytes += len(body)
+                self._began = 0.0
                 listener.received(frame)
         except FrameTooLarge:
             self._tell(
@@ -421,7 +423,7 @@ class _Connection(asyncio.Protocol):
             self._bytes -= len(frame.body)
             if frame.answer is not None:
                 answers.append(framed(frame.answer))
-        if answers:
+        if answers and not self._transport.is_closing():
             self._transport.write(b"".join(answers))
         self._count()
         if self._is_over and not self._under_way:

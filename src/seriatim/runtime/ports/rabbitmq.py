@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from decimal import Decimal
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from seriatim.errors import UsageError, shown
 from seriatim.extras import need
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.message import Property
-from seriatim.pipeline.types.properties import OF_MESSAGES, checked_property
 from seriatim.runtime.ports.source import (
     Outcome,
     Promise,
@@ -25,6 +24,7 @@ from seriatim.runtime.ports.source import (
     Taken,
     id_of,
     made,
+    properties_of,
     property_names,
     with_digest,
 )
@@ -36,11 +36,13 @@ from pika.exceptions import AMQPError, ChannelClosedByBroker  # noqa: E402
 
 from seriatim.endpoints.rabbitmq import parameters_of, reason_of  # noqa: E402
 
-__all__ = ["RabbitmqSource", "headers_of"]
+__all__ = ["RabbitmqSource"]
 
 #: RabbitMQ 4 drops a message of a quorum queue after 20 deliveries; a port that gets one so often is told of.
 _OFTEN = 10
 _COUNT = "x-delivery-count"
+#: Properties that AMQP gives itself.
+_GIVEN = frozenset({"type", "correlation_id"})
 #: Seconds: how long more messages are waited for, so that they share a transaction; between two looks whether the reader shall end; for its
 #: end.
 _MORE_S, _LOOK_S, _END_S = 0.005, 0.25, 15.0
@@ -153,7 +155,8 @@ class RabbitmqSource(Source):
     def _came(self, method: Any, properties: Any, body: bytes) -> Taken:
         headers: Mapping[str, Any] = properties.headers or {}
         context: dict[str, Property] = {
-            **headers_of(headers, self.properties), "correlation_id": properties.correlation_id or None,
+            **{name: _value(value) for name, value in properties_of(headers, self.properties, _GIVEN).items()},
+            "correlation_id": properties.correlation_id or None,
             "source_partition": self._queue, "source_key": method.routing_key or None, "source_id": properties.message_id or None,
             "redelivered": bool(method.redelivered),
         }  # fmt: skip
@@ -268,23 +271,6 @@ class _Reader:
     def _disconnect(self) -> None:
         with suppress(AMQPError, OSError):
             self._connection.close()
-
-
-def headers_of(headers: Mapping[str, Any], chosen: Mapping[str, str] | None) -> dict[str, Property]:
-    """The headers as properties: the chosen ones, or all that can be some."""
-    if chosen is not None:
-        return {name: _value(headers.get(header)) for name, header in chosen.items()}
-    return {
-        name: found for name, value in headers.items() if _is_property(name) and (found := _value(value)) is not None
-    }
-
-
-@lru_cache(maxsize=1000)
-def _is_property(name: str) -> bool:
-    try:
-        return checked_property(name, OF_MESSAGES) != "type"
-    except UsageError:
-        return False
 
 
 def _value(value: Any) -> Property:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, ClassVar
 from urllib.parse import quote
 
 from seriatim.errors import Transient, UsageError
 from seriatim.pipeline.text.storable import fits_text
 from seriatim.pipeline.types.message import Message, Property
-from seriatim.pipeline.types.properties import checked_property
+from seriatim.pipeline.types.properties import OF_MESSAGES, checked_property
 
 __all__ = [
     "REFUSED",
@@ -163,6 +164,21 @@ def made(
     except UsageError as error:
         base = Message(type=REFUSED, body=body, context=known, **given)
         return Taken("", base).refused(str(error)).message
+
+
+def properties_of(headers: Mapping[str, Any], chosen: Mapping[str, str] | None, own: Collection[str]) -> dict[str, Any]:
+    """The headers as properties: the chosen ones, or all that can be some; `own`: without those that the source uses itself."""
+    if chosen is not None:
+        return {name: headers.get(header) for name, header in chosen.items()}
+    return {name: value for name, value in headers.items() if name not in own and _is_property(name)}
+
+
+@lru_cache(maxsize=1000)
+def _is_property(name: str) -> bool:
+    try:
+        return bool(checked_property(name, OF_MESSAGES - {"correlation_id"}))
+    except UsageError:
+        return False
 
 
 def property_names(given: Mapping[str, str] | None, what: str) -> dict[str, str]:
