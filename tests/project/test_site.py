@@ -118,6 +118,12 @@ def test_no_page_is_wider_than_a_narrow_screen(site, served):
             assert screen.evaluate("document.documentElement.scrollWidth") <= NARROW, page
 
 
+def test_a_page_that_is_not_in_the_navigation_ends_the_build(script, monkeypatch):
+    monkeypatch.delitem(script["SECTIONS"], "Decisions")
+    with pytest.raises(SystemExit, match=r"docs/decisions/.*\.md is in no section"):
+        script["main"]()
+
+
 def test_a_link_that_leads_nowhere_ends_the_build(script, capfd, monkeypatch):
     lay_out = script["lay_out"]
 
