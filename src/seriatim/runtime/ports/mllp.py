@@ -160,8 +160,9 @@ class MllpSource(Source):
         tls = None if certificate is None else RenewedContext(files, lambda text: tell(self.name, text))
         limits = ListenLimits(connections=connections, of_address=connections, silent_s=silent)
         self._settings = _Settings(limits, tls, int(largest), patience)
-        #: What was received and isn't taken.
-        self._received: queue.Queue[_Frame] = queue.Queue()
+        #: What was received and isn't taken: what a connection has read at once, and what is left of that.
+        self._received: queue.Queue[list[_Frame]] = queue.Queue()
+        self._frames: deque[_Frame] = deque()
         self._numbers: dict[str, _Numbers] = {}
         self._server: _Listener | None = None
         #: Where it listens, ``HOST:PORT``, while it does.
@@ -191,6 +192,7 @@ class MllpSource(Source):
             server.close()
         while not self._received.empty():
             self._received.get_nowait()
+        self._frames.clear()
 
     def close(self) -> None:
         """Stop listening."""
@@ -202,7 +204,9 @@ class MllpSource(Source):
         answered: set[_Connection] = set()
         with suppress(queue.Empty):
             while len(found) < most:
-                frame = self._received.get_nowait() if found else self._received.get(timeout=wait_s)
+                if not self._frames:
+                    self._frames += self._received.get_nowait() if found else self._received.get(timeout=wait_s)
+                frame = self._frames.popleft()
                 if (taken := self._taken(frame)) is not None:
                     found.append(taken)
                 elif frame.is_answered:
@@ -286,7 +290,7 @@ class _Listener:
     """A thread with a loop, in which connections are."""
 
     def __init__(
-        self, listener: socket.socket, name: str, settings: _Settings, received: Callable[[_Frame], None]
+        self, listener: socket.socket, name: str, settings: _Settings, received: Callable[[list[_Frame]], None]
     ) -> None:
         self.name, self.settings, self.received = name, settings, received
         self._listener = listener
@@ -387,31 +391,27 @@ class _Connection(asyncio.Protocol):
         """Hand on the messages that are complete now."""
         if self._is_over:
             return
-        listener, now = self._listener, time.monotonic()
+        now, frames, problem = time.monotonic(), list[_Frame](), None
         self._came = now
         try:
             for body in self._reader.feed(data):
-                self._is_ahead = self._is_ahead or bool(self._under_way)
-                frame = _Frame(body, self, now)
-                self._under_way.append(frame)
+                frames.append(_Frame(body, self, now))
                 self._bytes += len(body)
-                self._began = 0.0
-                listener.received(frame)
-        except FrameTooLarge:
-            self._tell(
-                f"a message of {self._visitor.address} is refused: it has more than {self._settings.largest:,} bytes"
-            )
-            text = f"more than {self._settings.largest} bytes"
-            self._end(acknowledgement(None, "R", text=text, control_id=uuid.uuid4().hex[:20]))
-        except NotFramed:
-            self._tell(f"a connection of {self._visitor.address} was closed: its bytes are in no frame of MLLP")
-            self._end(None)
+        except (FrameTooLarge, NotFramed) as error:
+            problem = error
+        if frames:
+            self._is_ahead = self._is_ahead or len(self._under_way) + len(frames) > 1
+            self._under_way += frames
+            self._listener.received(frames)
+            self._began = 0.0
         if not self._reader.held:
             self._began = 0.0
         elif not self._began:
             self._began = now
         self._count()
-        if listener.in_memory > _MOST_IN_MEMORY:
+        if problem is not None:
+            self._refuse(problem)
+        elif self._listener.in_memory > _MOST_IN_MEMORY:
             self._tell("a connection was closed: the messages under way have too many bytes")
             self.leave()
 
@@ -457,6 +457,16 @@ class _Connection(asyncio.Protocol):
         if self._unread is not None:
             self._unread.cancel()
         self._count()
+
+    def _refuse(self, problem: Exception) -> None:
+        """Say why nothing more is read, and end."""
+        who, largest, answer = self._visitor.address, self._settings.largest, None
+        if isinstance(problem, FrameTooLarge):
+            self._tell(f"a message of {who} is refused: it has more than {largest:,} bytes")
+            answer = acknowledgement(None, "R", text=f"more than {largest} bytes", control_id=uuid.uuid4().hex[:20])
+        else:
+            self._tell(f"a connection of {who} was closed: its bytes are in no frame of MLLP")
+        self._end(answer)
 
     def _end(self, answer: bytes | None) -> None:
         """Read nothing more, and close behind the last acknowledgement."""
