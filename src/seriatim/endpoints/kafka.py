@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Mapping
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, idempotency_key, in_hand
@@ -155,6 +154,4 @@ def _header(value: Property) -> bytes:
             return str(value).lower().encode()
         case datetime():
             return value.isoformat().encode()
-        case Decimal() | int() | float():
-            return str(value).encode()
     return str(value).encode()
