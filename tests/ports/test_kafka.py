@@ -216,6 +216,9 @@ def test_a_body_of_a_hundred_megabytes(cluster, topic, shop):
     assert taken(shop, "keyed")[0].body == body
 
 
+@pytest.mark.proves(
+    "a port says that a broker has come back without its messages, and reads nothing of the new topic under the old name"
+)
 def test_a_broker_that_dies_and_comes_back_without_its_messages(shop):
     name = "keyed"
     with tansu() as broker:
@@ -238,6 +241,7 @@ def test_a_broker_that_dies_and_comes_back_without_its_messages(shop):
         assert [one.context["n"] for one in got if one.group == customer] == [str(n) for n in range(5)]
 
 
+@pytest.mark.proves("a port sends on to a broker of Kafka's that doesn't know its producer any more")
 def test_a_broker_that_dies_under_a_port_that_sends_gets_the_rest_in_order(shop):
     shop.define(
         sq.Queue("orders", sq.Standard(), group="customer", sequence="n", retry=sq.Retry(attempts=1000, delay=0.1))

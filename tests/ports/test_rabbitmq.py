@@ -158,6 +158,7 @@ def test_what_is_read_ahead_has_a_bound(broker, queue, shop, monkeypatch):
     assert [message.context["source_id"] for message in taken(shop, "plain")] == [f"c1-{n}" for n in range(30)]
 
 
+@pytest.mark.proves("a port reads on when a killed RabbitMQ is back, and says meanwhile that it is away")
 def test_a_broker_that_dies_and_comes_back(shop, tmp_path):
     with rabbitmq(tmp_path) as broker:
         with broker.channel() as channel:
