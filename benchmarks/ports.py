@@ -1,16 +1,20 @@
-"""Ports in beside publishing in batches: the messages are in the source before; of HL7, which answers each message, many senders send at once.
+"""Ports in beside publishing in batches: the messages are in the source before. Senders of HL7 are in a process of their own: many that wait for
+each acknowledgement, and a few that send on before they have it.
 
 RabbitMQ is measured where scripts/rabbitmq finds it; Kafka is librdkafka's mock cluster, in a process of its own. fsync is on.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import click
@@ -26,13 +30,14 @@ from seriatim.runtime.ports.rabbitmq import RabbitmqSource
 from seriatim.runtime.ports.source import Source
 from tests.ports.broker import SCRIPT, Broker
 from tests.ports.cluster import mock_cluster
-from tests.ports.sender import Sender
 
 __all__ = ["porting"]
 
 _BODY = os.urandom(500).hex().encode()
 _MESSAGES = int(os.environ.get("SERIATIM_BENCH_PORTS", "20000"))
-_BATCH, _GROUPS, _SENDERS, _ROUNDS = 500, 300, 32, 3
+_BATCH, _GROUPS, _ROUNDS = 500, 300, 3
+#: Senders of HL7, and how many messages each has under way.
+_WAITING, _GOING_ON = (32, 1), (4, 250)
 
 
 def porting(root: Path, peers: bool) -> Iterator[Claim]:
@@ -46,7 +51,12 @@ def porting(root: Path, peers: bool) -> Iterator[Claim]:
                 Queue("orders", Fifo(), group="customer"),
                 Subscription("orders", where="type = 'order'", to="orders"),
             )
-            for kind, measure in (("kafka", _kafka), ("rabbitmq", _rabbitmq), ("mllp", _mllp)):
+            for kind, measure, aim in (
+                ("kafka", _kafka, 0.5),
+                ("rabbitmq", _rabbitmq, 0.5),
+                ("mllp, senders that go on", partial(_mllp, of=_GOING_ON), 0.5),
+                ("mllp, senders that wait", partial(_mllp, of=_WAITING), None),
+            ):
                 ratios, rates = [], []
                 for nth in range(_ROUNDS):
                     published = _published(box, f"{kind}{nth}")
@@ -57,7 +67,7 @@ def porting(root: Path, peers: bool) -> Iterator[Claim]:
                 if ratios:
                     middle = sorted(ratios)[len(ratios) // 2]
                     what = f"in through {kind} ÷ box.publish in batches of {_BATCH}"
-                    yield Claim(what, middle, None if kind == "mllp" else 0.5, amount=sorted(rates)[len(rates) // 2])
+                    yield Claim(what, middle, aim, amount=sorted(rates)[len(rates) // 2])
     finally:
         server.close()
 
@@ -133,27 +143,44 @@ def _rabbitmq(box: MessageBox, _: Path, nth: int) -> float | None:
             broker.close()
 
 
-def _mllp(box: MessageBox, _: Path, nth: int) -> float:
-    source = MllpSource("127.0.0.1:0", name=f"mllp{nth}", type="order", properties={"customer": "PID-3"})
+def _mllp(box: MessageBox, _: Path, nth: int, *, of: tuple[int, int]) -> float:
+    source = MllpSource("127.0.0.1:0", name=f"mllp{nth}-{of[0]}", type="order", properties={"customer": "PID-3"})
 
     def send() -> None:
         while source.address is None:
             time.sleep(0.01)
-        address, threads = source.address, []
-        for sender in range(_SENDERS):
-            threads.append(threading.Thread(target=_sent, args=[address, nth, sender]))
-            threads[-1].start()
-        for thread in threads:
-            thread.join()
-        Sender.close_all()
+        words = ["-m", "benchmarks.ports", source.address, nth, _MESSAGES, *of]
+        subprocess.run([sys.executable, *map(str, words)], check=True)
 
     return _taken(box, source, send)
 
 
-def _sent(address: str, nth: int, sender: int) -> None:
-    connection = Sender(address)
-    for n in range(sender, _MESSAGES, _SENDERS):
-        head = f"MSH|^~\\&|S{sender}|A|B|C|1||ORD|{nth}-{n}|P|2.5\rPID|||c{n % _GROUPS}\rOBX|1||||".encode()
-        answer = connection.says(head + _BODY + b"\r")
-        assert answer is not None
-        assert answer.code == "AA"
+async def _senders(address: str, nth: int, messages: int, senders: int, ahead: int) -> None:
+    await asyncio.gather(
+        *(_sender(address, f"{nth}-{senders}", range(one, messages, senders), ahead) for one in range(senders))
+    )
+
+
+async def _sender(address: str, mark: str, numbers: range, ahead: int) -> None:
+    """Send messages over one connection, at most `ahead` before the acknowledgement of the first of them."""
+    host, port = address.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    left = asyncio.Semaphore(ahead)
+
+    async def answered() -> None:
+        for _ in numbers:
+            assert b"MSA|AA|" in await reader.readuntil(b"\x1c\r")
+            left.release()
+
+    answering = asyncio.create_task(answered())
+    for n in numbers:
+        await left.acquire()
+        head = f"MSH|^~\\&|S{numbers.start}|A|B|C|1||ORD|{mark}-{n}|P|2.5\rPID|||c{n % _GROUPS}\rOBX|1||||".encode()
+        writer.write(b"\x0b" + head + _BODY + b"\r\x1c\r")
+        await writer.drain()
+    await answering
+    writer.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(_senders(sys.argv[1], *map(int, sys.argv[2:])))

@@ -33,6 +33,17 @@ UNRELEASED = "## [Unreleased]\n"
 FROM_SOURCE = ("pyspark",)
 #: What only the repository needs.
 NOT_PACKAGED = re.compile(r"(^|/)(\.git[a-z]*|__pycache__)(/|$)")
+#: A connection that was idle is asked before it is used again, by what not every version of the driver has.
+AFTER_A_REST = """
+import time
+import seriatim as sq
+from seriatim.rested import RESTED_S
+
+with sq.MessageBox.open() as box:
+    box.define(sq.Queue("rested", sq.Unordered()))
+    time.sleep(RESTED_S + 0.5)
+    box.define(sq.Queue("rested", sq.Unordered()))
+"""
 
 
 class Failed(click.ClickException):
@@ -115,6 +126,8 @@ def pythons(fits: SpecifierSet) -> dict[str, str]:
         if one["implementation"] == "cpython"
         and Version(one["version"]) in fits
         and not Version(one["version"]).is_prerelease
+        and Path(one["path"]).parent.name
+        != "shims"  # of pyenv: it runs the version that is chosen for the folder, or none
     }
     if not found:
         raise Failed(f"no Python {fits} is here")
@@ -157,6 +170,11 @@ def build(clone: Path, into: Path) -> tuple[Path, Path]:
     return wheel, sdist
 
 
+def log_of(folder: Path, step: str) -> Path:
+    """Where the output of a step goes; the name of an environment begins with a version, whose points are no suffix."""
+    return folder.with_name(f"{folder.name}.{step}.log")
+
+
 def install(python: str, artifact: Path, resolution: str, extras: str, needed: Sequence[str], folder: Path) -> None:
     """Make an empty environment with one of them. What it `needed` is named, so that ``lowest-direct`` takes the lowest of it."""
     run("uv", "venv", "--no-config", "--no-python-downloads", "--python", python, folder)
@@ -176,7 +194,7 @@ def install(python: str, artifact: Path, resolution: str, extras: str, needed: S
         ),
         *(word for name in from_source for word in ("--no-binary", name)),
         *(f"seriatim[{extras}] @ {artifact.as_uri()}", *needed),
-        log=folder.with_suffix(".install.log"),
+        log=log_of(folder, "install"),
     )
 
 
@@ -187,11 +205,12 @@ def quick_start(folder: Path, readme: str) -> None:
     python, seriatim = folder / "bin" / "python", folder / "bin" / "seriatim"
     (ten_lines,) = re.findall(r"## Ten lines\n\n```python\n(.*?)```", readme, re.DOTALL)
     run(python, "-c", ten_lines, cwd=work)
+    run(python, "-c", AFTER_A_REST, cwd=work)
     path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    run(seriatim, "demo", cwd=work, log=folder.with_suffix(".demo.log"), PATH=path)
+    run(seriatim, "demo", cwd=work, log=log_of(folder, "demo"), PATH=path)
     run(seriatim, "init", "shop", cwd=work, PATH=path)
     for words in (("check", "pipeline.yaml"), ("run", "--once", "pipeline.yaml"), ("doctor",)):
-        run(seriatim, *words, cwd=work / "shop", log=folder.with_suffix(f".{words[0]}.log"), PATH=path)
+        run(seriatim, *words, cwd=work / "shop", log=log_of(folder, words[0]), PATH=path)
 
 
 def check_clean() -> None:

@@ -88,6 +88,7 @@ def settings(stage: Path, site: Path) -> str:
         f"site_dir: {site.relative_to(BUILD)}",
         "use_directory_urls: true",
         "theme:",
+        "  font: false",  # of another server's
         "  features: [navigation.tabs, navigation.indexes, navigation.top, search.highlight, content.code.copy]",
         "  palette:",
         "    - {media: '(prefers-color-scheme: light)', scheme: default}",
@@ -122,8 +123,16 @@ def _title(page: Path) -> str:
     return '"' + found[1].replace("`", "").replace('"', "'") + '"'
 
 
+def check_sections() -> None:
+    """Refuse a page of `docs` that the navigation wouldn't have."""
+    left = {page.relative_to(ROOT) for page in (ROOT / "docs").rglob("*.md")} - set(pages())
+    if left:
+        raise SystemExit(f"{min(left)} is in no section: move it, or add its folder to SECTIONS in scripts/site.py")
+
+
 def main() -> int:
     """Build it; the exit code is the builder's."""
+    check_sections()
     stage, site = BUILD / "pages", BUILD / "site"
     lay_out(stage)
     config = BUILD / "site.yml"

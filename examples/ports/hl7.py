@@ -8,6 +8,8 @@ import sys
 import threading
 from typing import ClassVar
 
+from examples.ports.passing import send_on, taking
+
 import seriatim as sq
 from seriatim.endpoints import MllpPort
 from seriatim.runtime.ports.mllp import MllpSource
@@ -66,22 +68,14 @@ def main(box: sq.MessageBox) -> dict[str, list[str]]:
         sq.Subscription("visits", where="type = 'ADT^A01'", to="visits"),
     )
     source = MllpSource("127.0.0.1:0", name="ward", properties={"patient": "PID-3"})
-    port = sq.ReceivePort(box, source)
-    thread = threading.Thread(target=port.run)
-    thread.start()
-    try:
+    with taking(sq.ReceivePort(box, source)):
         while source.address is None:
             threading.Event().wait(0.05)
         messages = [admission(patient, number) for number in range(EACH) for patient in range(PATIENTS)]
         assert send(source.address, [*messages, messages[0]]) == ["AA"] * (len(messages) + 1)
-    finally:
-        port.stop()
-        thread.join()
     with Server(("127.0.0.1", 0), Receiver) as server:
         threading.Thread(target=server.serve_forever).start()
-        onward = MllpPort(f"127.0.0.1:{server.server_address[1]}")
-        sq.Worker(box, "visits", onward, workers=2).run(until_idle=True)
-        onward.close()
+        send_on(box, "visits", MllpPort(f"127.0.0.1:{server.server_address[1]}"))
         server.shutdown()
     found: dict[str, list[str]] = {}
     for patient, message in Receiver.got:

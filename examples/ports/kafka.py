@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-import threading
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from examples.ports.passing import await_taken, send_on, taking
 
 import seriatim as sq
 from seriatim.endpoints.kafka import KafkaPort
-from seriatim.operations.ports import ports
 
 CUSTOMERS, EACH = 3, 5
 
@@ -27,17 +26,9 @@ def main(box: sq.MessageBox) -> dict[str, list[str]]:
         sq.Subscription("orders", where="type = 'orders'", to="orders"),
     )
     port = sq.ReceivePort(box, f"kafka: {{servers: '{servers}', topic: orders}}")
-    thread = threading.Thread(target=port.run)
-    thread.start()
-    try:
-        while sum(one.taken for one in ports(box)) < CUSTOMERS * EACH:
-            threading.Event().wait(0.05)
-    finally:
-        port.stop()
-        thread.join()
-    onward = KafkaPort(servers, "shipped")
-    sq.Worker(box, "orders", onward, workers=2).run(until_idle=True)
-    onward.close()
+    with taking(port):
+        await_taken(box, CUSTOMERS * EACH)
+    send_on(box, "orders", KafkaPort(servers, "shipped"))
     return _read(servers, "shipped")
 
 

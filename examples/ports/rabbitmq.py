@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-import threading
 
 import pika
+from examples.ports.passing import await_taken, send_on, taking
 
 import seriatim as sq
 from seriatim.endpoints.rabbitmq import RabbitmqPort
-from seriatim.operations.ports import ports
 
 CUSTOMERS, EACH = 3, 5
 
@@ -34,17 +33,9 @@ def main(box: sq.MessageBox, url: str) -> dict[str, list[int]]:
         sq.Subscription("orders", where="type = 'order'", to="orders"),
     )
     port = sq.ReceivePort(box, f"rabbitmq: {{url: '{url}', queue: example-orders}}")
-    thread = threading.Thread(target=port.run)
-    thread.start()
-    try:
-        while sum(one.taken for one in ports(box)) < CUSTOMERS * EACH:
-            threading.Event().wait(0.05)
-    finally:
-        port.stop()
-        thread.join()
-    onward = RabbitmqPort(url, routing_key="example-shipped", headers={"number": "number"})
-    sq.Worker(box, "orders", onward, workers=2).run(until_idle=True)
-    onward.close()
+    with taking(port):
+        await_taken(box, CUSTOMERS * EACH)
+    send_on(box, "orders", RabbitmqPort(url, routing_key="example-shipped", headers={"number": "number"}))
     found: dict[str, list[int]] = {}
     with pika.BlockingConnection(pika.URLParameters(url)) as connection:
         channel = connection.channel()

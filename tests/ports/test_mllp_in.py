@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 import threading
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -12,6 +15,7 @@ from seriatim.operations.messages import message as stored
 from seriatim.operations.messages import messages
 from seriatim.operations.ports import ports
 from seriatim.runtime.ports.mllp import MllpSource
+from tests.certificates import Authority
 from tests.databases import box_with
 from tests.ports.running import running, taken, until
 from tests.ports.sender import Sender, adt
@@ -128,6 +132,17 @@ def test_a_body_of_ten_megabytes(hospital, address):
     assert taken(hospital, "visits")[0].body == message
 
 
+def test_a_body_of_a_hundred_megabytes_is_taken_by_a_port_that_may(hospital):
+    hospital.define(sq.MessageType("ADT^A01", properties={"patient": "string", "family": "string"}))
+    message = adt("big", more="^" + "x" * 100_000_000)
+    with listening(hospital, largest=2 * 100_000_000) as address:
+        assert Sender(address).says(message).code == "AA"
+    with listening(hospital) as address, suppress(OSError):  # its connection is closed while it sends
+        answer = Sender(address).says(message)
+        assert answer is None or answer.code == "AR"
+    assert [one.body for one in taken(hospital, "visits")] == [message]
+
+
 def test_what_is_no_hl7_is_kept_with_the_reason_and_answered(hospital, address):
     sender = Sender(address)
     answer = sender.says(b"FHS|no message")
@@ -171,11 +186,27 @@ def test_a_full_queue_keeps_senders_waiting_and_then_says_so(hospital):
         sender = Sender(address)
         assert sender.says(adt("m1")).code == "AA"
         assert sender.says(adt("m2")).code == "AR"
-        assert "full" in until(lambda: ports(hospital)[0].problem) or True
+        assert "has room for 0" in until(lambda: ports(hospital)[0].problem)
         assert len(taken(hospital, "visits")) == 1
         assert sender.says(adt("m2")).code == "AA"
         assert len(taken(hospital, "visits")) == 1
-        assert ports(hospital)[0].problem is None
+        until(lambda: ports(hospital)[0].problem is None)
+
+
+def test_a_port_goes_on_when_postgresql_ends_its_connection(hospital, address):
+    sender = Sender(address)
+    with hospital.session() as tx:  # the port waits for this transaction, which has the sender's id
+        tx.connection.execute(f"INSERT INTO {hospital.schema}.message_ids (message_id) VALUES ('mllp/LAB/WARD/m1')")
+        sender.send(adt("m1"))
+        until(lambda: ended_in_claim(hospital))
+        tx.connection.rollback()
+    assert sender.answer().code == "AA"
+
+
+def ended_in_claim(box):
+    waits = "wait_event_type = 'Lock' AND query LIKE '%claim_sender_ids%' AND datname = current_database()"
+    with box.session() as tx:
+        return tx.connection.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {waits}").fetchall()
 
 
 def test_enhanced_mode_is_answered_in_its_own_words(hospital, address):
@@ -184,6 +215,55 @@ def test_enhanced_mode_is_answered_in_its_own_words(hospital, address):
     quiet = Sender(address)
     quiet.send(msh.format("c2", "NE").encode())
     assert quiet.says(adt("m1")).control_id == "m1"
+
+
+def test_a_sender_that_does_not_wait_is_answered_in_its_order(hospital, address):
+    sender = Sender(address)
+    sender.socket.sendall(b"".join(b"\x0b" + adt(f"m{n}") + b"\x1c\r" for n in range(300)))
+    assert [sender.answer().control_id for _ in range(300)] == [f"m{n}" for n in range(300)]
+    assert [message.context["source_id"] for message in taken(hospital, "visits")] == [f"m{n}" for n in range(300)]
+
+
+def test_a_sender_whose_packets_never_end_with_a_message_is_not_slow(hospital):
+    hospital.define(sq.MessageType("ADT^A01", properties={"patient": "string", "family": "string"}))
+    with listening(hospital, silent=2.0) as address:
+        sender, number, ends = Sender(address), 0, time.monotonic() + 3.0
+        sender.socket.sendall(b"\x0bMSH")
+        while time.monotonic() < ends:
+            sender.socket.sendall(adt(f"m{number}")[3:] + b"\x1c\r\x0bMSH")
+            assert sender.answer().control_id == f"m{number}"
+            number += 1
+
+
+def test_a_sender_that_ends_its_half_is_answered(hospital, address):
+    sender = Sender(address)
+    sender.send(adt("m1"))
+    sender.send(adt("m2"))
+    sender.socket.shutdown(socket.SHUT_WR)
+    assert [sender.answer().code for _ in range(2)] == ["AA", "AA"]
+    assert sender.answer() is None
+
+
+def test_nothing_passes_what_a_sender_that_does_not_wait_has_to_send_again(hospital):
+    hospital.define(
+        sq.MessageType("ADT^A01", properties={"patient": "string", "family": "string"}),
+        sq.Queue("visits", policy=sq.Fifo(), group="patient", max_messages=1),
+    )
+    with listening(hospital, patience=0.5) as address:
+        sender, left, got = Sender(address), [f"m{n}" for n in range(6)], []
+        for one in left:
+            sender.send(adt(one))
+        while left:
+            answer = sender.answer()
+            if answer is not None and answer.code == "AA":
+                assert answer.control_id == left.pop(0)
+            elif answer is None:  # all others are sent again, over another connection
+                sender = Sender(address)
+                for one in left:
+                    sender.send(adt(one))
+            got += taken(hospital, "visits")
+        got += taken(hospital, "visits")
+    assert [message.context["source_id"] for message in got] == [f"m{n}" for n in range(6)]
 
 
 def test_one_process_listens_and_another_takes_over(hospital):
@@ -197,3 +277,54 @@ def test_one_process_listens_and_another_takes_over(hospital):
             assert hospital_row.is_held
     with running(sq.ReceivePort(hospital, first, lease="2s")):
         until(lambda: first.address)
+
+
+def test_tls_by_files_which_are_read_again(hospital, tmp_path):
+    authority, stranger = Authority(tmp_path), Authority(tmp_path, "stranger")
+    files = authority.issued("lab")
+    trusted = ssl.create_default_context(cafile=files.authority)
+    with listening(hospital, certificate=files.certificate, key=files.key) as address:
+        sender = Sender(address, trusted)
+        assert sender.says(adt("m1")).code == "AA"
+        plain = Sender(address)
+        plain.send(adt("m2"))
+        assert plain.answer() is None
+        with pytest.raises(ssl.SSLCertVerificationError):
+            Sender(address, ssl.create_default_context(cafile=stranger.certificate))
+        stranger.issued("lab")  # in the place of the former one
+        assert Sender(address, ssl.create_default_context(cafile=stranger.certificate)).says(adt("m3")).code == "AA"
+        assert sender.says(adt("m4")).code == "AA"
+    assert [message.context["source_id"] for message in taken(hospital, "visits")] == ["m1", "m3", "m4"]
+
+
+def test_senders_have_to_show_a_certificate(hospital, tmp_path):
+    authority = Authority(tmp_path)
+    files, ward = authority.issued("lab"), authority.issued("ward")
+    other = Authority(tmp_path, "stranger").issued("other")
+    with listening(hospital, **files.as_link()) as address:
+        for own, comes in ((ward, True), (other, False), (None, False)):
+            trusted = ssl.create_default_context(cafile=files.authority)
+            if own is not None:
+                trusted.load_cert_chain(own.certificate, own.key)
+            with suppress(OSError):  # by TLS 1.3 a sender learns only later that its certificate was refused
+                answer = Sender(address, trusted).says(adt(f"m{comes}"))
+                assert (answer is not None) is comes
+    assert len(taken(hospital, "visits")) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"certificate": "lab.pem"}, "a certificate and its key"),
+        ({"key": "lab.key"}, "a certificate and its key"),
+        ({"authority": "ca.pem"}, "needs TLS"),
+    ],
+)
+def test_files_that_do_not_go_together(given, told):
+    with pytest.raises(sq.UsageError, match=told):
+        MllpSource("127.0.0.1:0", **given)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(sq.EnvironmentProblem, match=r"none\.pem can't be read: No such file"):
+        MllpSource("127.0.0.1:0", certificate=str(tmp_path / "none.pem"), key="none.key")

@@ -11,6 +11,7 @@ import pytest
 import seriatim as sq
 from seriatim.endpoints.mllp import MllpPort
 from seriatim.runtime.ports.mllp import MllpSource
+from tests.certificates import Authority
 from tests.databases import box_with
 from tests.endpoints.handed import hand, message
 from tests.ports.running import running, taken, until
@@ -148,3 +149,33 @@ def test_out_of_one_box_and_into_another_in_order(hospital):
         sq.Worker(hospital, "visits", port, workers=1).run(until_idle=True)
         port.close()
     assert [one.context["source_id"] for one in taken(hospital, "back")] == [f"m{n}" for n in range(50)]
+
+
+def test_over_tls_into_another_box(hospital, tmp_path):
+    authority = Authority(tmp_path)
+    files, own = authority.issued("lab"), authority.issued("ward")
+    with hospital.session() as tx:
+        tx.publish([sq.Message(type="ADT", body=adt(f"m{n}"), context={"source_partition": "p1"}) for n in range(3)])
+    source = MllpSource("127.0.0.1:0", name="lab", **files.as_link())
+    with running(sq.ReceivePort(hospital, source)):
+        port = MllpPort(until(lambda: source.address), **own.as_link())
+        sq.Worker(hospital, "visits", port, workers=1).run(until_idle=True)
+        for wrong in ({"tls": True}, {"authority": Authority(tmp_path, "stranger").certificate}):
+            (error,) = sent(MllpPort(source.address, timeout=5, **wrong), adt("m9"))
+            assert isinstance(error, sq.Transient)
+            assert "certificate" in str(error)
+        port.close()
+    assert [one.context["source_id"] for one in taken(hospital, "back")] == ["m0", "m1", "m2"]
+
+
+def test_a_receiver_that_speaks_no_tls():
+    with receiver() as (address, _):
+        (error,) = sent(MllpPort(address, timeout=2, tls=True), adt("m1"))
+    assert isinstance(error, sq.Transient)
+
+
+def test_files_of_tls_that_cannot_be_used(tmp_path):
+    with pytest.raises(sq.UsageError, match="a certificate and its key"):
+        MllpPort("127.0.0.1:1", certificate="ward.pem")
+    with pytest.raises(sq.EnvironmentProblem, match=r"none\.pem can't be read"):
+        MllpPort("127.0.0.1:1", authority=str(tmp_path / "none.pem"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import uuid
 from decimal import Decimal
 
@@ -14,6 +15,7 @@ from seriatim.operations.faults import faults
 from seriatim.operations.ports import ports
 from seriatim.runtime.ports.rabbitmq import RabbitmqSource
 from tests.databases import box_with
+from tests.ports.broker import rabbitmq
 from tests.ports.running import running, taken, until
 
 
@@ -136,6 +138,43 @@ def test_what_is_full_for_long_goes_back_to_the_broker(broker, queue, shop, monk
         while len(got) < 4:
             got += until(lambda: taken(shop, "plain"))
     assert sorted(message.context["source_id"] for message in got) == [f"c1-{n}" for n in range(4)]
+
+
+def test_a_body_of_a_hundred_megabytes(broker, shop):
+    queue, body = f"q{uuid.uuid4().hex[:8]}", b"x" * 100_000_000
+    with broker.channel() as channel:
+        channel.queue_declare(queue)
+    send(broker, queue, (1,), kind="plain", body=body)
+    with running(sq.ReceivePort(shop, RabbitmqSource(broker.url, queue))):
+        until(lambda: ports(shop) and ports(shop)[0].taken == 1)
+    assert taken(shop, "plain")[0].body == body
+
+
+def test_what_is_read_ahead_has_a_bound(broker, queue, shop, monkeypatch):
+    monkeypatch.setattr("seriatim.runtime.ports.rabbitmq._MOST_IN_MEMORY", 1000)
+    send(broker, queue, range(30), kind="plain", body=b"x" * 600)
+    with running(sq.ReceivePort(shop, RabbitmqSource(broker.url, queue))):
+        until(lambda: ports(shop) and ports(shop)[0].taken == 30)
+    assert [message.context["source_id"] for message in taken(shop, "plain")] == [f"c1-{n}" for n in range(30)]
+
+
+@pytest.mark.proves("a port reads on when a killed RabbitMQ is back, and says meanwhile that it is away")
+def test_a_broker_that_dies_and_comes_back(shop, tmp_path):
+    with rabbitmq(tmp_path) as broker:
+        with broker.channel() as channel:
+            channel.queue_declare("orders", durable=True)
+        send(broker, "orders", (1,))
+        port = sq.ReceivePort(shop, RabbitmqSource(broker.url, "orders"))
+        with running(port):
+            until(lambda: ports(shop) and ports(shop)[0].taken == 1)
+            broker.signal(signal.SIGKILL)
+            broker.wait()
+            until(port.late)
+            broker.start()
+            send(broker, "orders", (2,))
+            until(lambda: ports(shop)[0].taken == 2)
+            until(lambda: not port.late())
+    assert [message.sequence for message in taken(shop, "orders")] == [1, 2]
 
 
 def test_a_queue_that_is_not_there_is_told_and_awaited(broker, shop):

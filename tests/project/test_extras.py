@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 #: The rooms that need an extra, and what stands on them.
 ON_SPARK = (
     "seriatim.console",
+    "seriatim.http",
     "seriatim.metrics",
     "seriatim.tracing",
     "seriatim.spark",

@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "seriatim"
 #: From the bottom up; those of one line don't know each other.
 LAYERS = [
     {"errors"},
-    {"extras", "network", "rested"},
+    {"certificates", "extras", "network", "rested"},
     {"kernel"},
     {"pipeline"},
     {"spark", "box", "endpoints", "listening"},

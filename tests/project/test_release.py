@@ -35,6 +35,17 @@ def test_the_version_of_the_repository_can_be_released(script):
     assert not any(one.startswith("pytest") for one in needed)
 
 
+def test_the_pythons_that_it_tries_run(script):
+    _, fits, _ = script["facts"](ROOT)
+    for version, path in script["pythons"](fits).items():
+        assert script["run"](path, "-c", "import platform; print(platform.python_version())").strip() == version
+
+
+def test_each_environment_has_logs_of_its_own(script):
+    names = ("3.13.0-highest-wheel", "3.13.0-lowest-direct-sdist")
+    assert len({script["log_of"](Path(name), "demo") for name in names}) == 2
+
+
 def test_a_file_that_one_of_them_lacks_is_named(script):
     tracked = ["src/seriatim/a.py", "src/seriatim/box/b.sql", "src/seriatim/.gitignore", "README.md"]
     wheel = {"seriatim/a.py", "seriatim/old.py", "seriatim/operations/pages/index.md", "seriatim-1.dist-info/METADATA"}

@@ -52,6 +52,11 @@ class FrameReader:
         #: Whether a frame has begun and hasn't ended.
         self.is_inside = False
 
+    @property
+    def held(self) -> int:
+        """Bytes of the message that isn't complete."""
+        return len(self._buffer)
+
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Take bytes in; return the messages that are complete.
 
@@ -62,11 +67,12 @@ class FrameReader:
         self._buffer += data
         while True:
             if not self.is_inside:
-                rest = self._buffer.lstrip(_BLANK)
-                self._buffer, self._looked = rest, 1
-                if not rest:
+                if self._buffer[:1] != BEGIN:
+                    self._buffer = self._buffer.lstrip(_BLANK)
+                self._looked = 1
+                if not self._buffer:
                     return
-                if not rest.startswith(BEGIN):
+                if self._buffer[:1] != BEGIN:
                     raise NotFramed
                 self.is_inside = True
             end = self._buffer.find(END[:1], self._looked)
@@ -95,6 +101,10 @@ class Header:
     fields: tuple[bytes, ...]
     separator: bytes
     body: bytes
+    #: The bytes of the segment, without its end.
+    length: int
+    #: How texts of the message are encoded, by MSH-18; None: by a character set that isn't known.
+    encoding: str | None
 
     @classmethod
     def of(cls, body: bytes) -> Header | None:
@@ -104,13 +114,10 @@ class Header:
         separator = body[3:4]
         line = _LINES.split(body[:65_536], maxsplit=1)[0]
         # MSH-1 is the separator itself.
-        return cls((b"MSH", separator, *line.split(separator)[1:]), separator, body)
-
-    @property
-    def encoding(self) -> str | None:
-        """How texts of the message are encoded, by MSH-18; None: by a character set that isn't known."""
-        name = (self.raw(18).split(self._repetition)[0]).decode("ascii", "replace").strip().upper()
-        return _CHARSETS.get(name)
+        fields = (b"MSH", separator, *line.split(separator)[1:])
+        name = fields[18].split(fields[2][1:2] or b"~")[0] if len(fields) > 18 else b""
+        encoding = _CHARSETS.get(name.decode("ascii", "replace").strip().upper())
+        return cls(fields, separator, body, len(line), encoding)
 
     def field(self, number: int) -> str:
         """A field of the header as text; empty: there is none."""
@@ -135,7 +142,7 @@ class Header:
     def without_time(self) -> bytes:
         """The message without MSH-7, which a sender that repeats it may write anew."""
         first = self.separator.join((*self.fields[2:7], *self.fields[8:]))
-        return b"MSH" + self.separator + first + self.body[len(_LINES.split(self.body[:65_536], maxsplit=1)[0]) :]
+        return b"MSH" + self.separator + first + self.body[self.length :]
 
     def text_at(self, path: str) -> str | None:
         """The value at a path such as ``PID-3.1``, of the first segment and the first repetition; None: there is none, or it can't be
@@ -174,10 +181,6 @@ class Header:
     def _marks(self) -> bytes:
         """MSH-2: the separators of components, repetitions, the escape, and the separator of parts of components."""
         return self.raw(2) or b"^~\\&"
-
-    @property
-    def _repetition(self) -> bytes:
-        return self._marks[1:2] or b"~"
 
     def _unescaped(self, text: str) -> str:
         mark = self._marks[2:3].decode("latin-1")

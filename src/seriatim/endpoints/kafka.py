@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Mapping
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, idempotency_key, in_hand
@@ -35,6 +34,8 @@ _OWN = (
     "delivery.",
 )
 _NEVER = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError._INVALID_ARG})  # noqa: SLF001 -- so named there
+#: The code of all errors that follow a fatal one, such as of a broker that doesn't know the producer any more.
+_FATAL = KafkaError._FATAL  # noqa: SLF001 -- so named there
 
 
 class KafkaPort:
@@ -87,18 +88,18 @@ class KafkaPort:
     def _send(self, delivered: Delivered, message: Received) -> None:
         became: list[Any] = []
         producer = self._opened()
+        until = time.monotonic() + self._timeout + _MARGIN_S
         try:
             producer.produce(
                 self._topic, value=message.body, key=None if delivered.group is None else delivered.group.encode(),
                 headers=self._headers_of(delivered, message), on_delivery=lambda error, _: became.append(error),
             )  # fmt: skip
+            while not became and time.monotonic() < until:
+                producer.poll(0.05)
         except (KafkaException, BufferError, ValueError, TypeError) as error:
             raise self._failed(
                 producer, error.args[0] if isinstance(error, KafkaException) else None, str(error)
             ) from None
-        until = time.monotonic() + self._timeout + _MARGIN_S
-        while not became and time.monotonic() < until:
-            producer.poll(0.05)
         if not became:
             raise self._failed(producer, None, f"nobody says what became of the message within {self._timeout:g} s")
         if became[0] is not None:
@@ -108,7 +109,7 @@ class KafkaPort:
         if error is not None and error.code() in _NEVER:
             return Business(why, where=self.place)
         with self._lock:  # what another thread has under way it waits for there
-            if self._producer is producer and error is not None and error.fatal():
+            if self._producer is producer and error is not None and (error.fatal() or error.code() == _FATAL):
                 self._producer = None
         return Transient(why, where=self.place)
 
@@ -153,6 +154,4 @@ def _header(value: Property) -> bytes:
             return str(value).lower().encode()
         case datetime():
             return value.isoformat().encode()
-        case Decimal() | int() | float():
-            return str(value).encode()
     return str(value).encode()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import socket
+import ssl
 import threading
 import time
 
+from seriatim.certificates import TlsFiles
 from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, in_hand
 from seriatim.endpoints.hl7 import FrameReader, FrameTooLarge, Header, NotFramed, framed
-from seriatim.errors import Business, Transient, UsageError, shown
+from seriatim.errors import Business, EnvironmentProblem, Transient, UsageError, shown
 from seriatim.network import watch
 from seriatim.pipeline.types.message import Received
 
@@ -23,19 +25,43 @@ _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]]+):(\d{1,5})", re.ASCII)
 class MllpPort:
     """A handler that sends to an address. Threads share one; each has a connection of its own. An acknowledgement counts only if it names
     the message that was sent: after any other answer, or none in time, the connection is closed, and the message is sent again.
+
+    Args:
+        address: ``HOST:PORT``.
+        timeout: seconds for a message as a whole: connecting, sending it, and its acknowledgement.
+        tls: whether to use TLS; a file that is given means it, too.
+        authority: a file with the certificates of the authority that signs the receiver, PEM; None: the system's authorities.
+        certificate: a file with the certificate of this side and its chain, PEM, if the receiver asks for one.
+        key: a file with its private key, PEM. Replaced files are read again.
+
+    Raises:
+        UsageError: a parameter is wrong.
+        EnvironmentProblem: a file can't be used.
     """
 
-    def __init__(self, address: str, *, timeout: float = 30.0) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        timeout: float = 30.0,
+        tls: bool = False,
+        authority: str | None = None,
+        certificate: str | None = None,
+        key: str | None = None,
+    ) -> None:
         found = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
         if found is None or not 0 < int(found[2]) < 65536:
             raise UsageError(f"address can't be {shown(address)}", remedy="HOST:PORT, such as hospital.example:2575")
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= _LONGEST_TIMEOUT_S:
             raise UsageError(f"timeout can't be {shown(timeout)}", remedy="seconds, more than 0, at most a day")
         self._host, self._port = found[1].strip("[]"), int(found[2])
-        #: Seconds for a message as a whole: connecting, sending it, and its acknowledgement.
         self._timeout = float(timeout)
         #: The host, for errors.
         self.place = f"{self._host}:{self._port}"
+        files = TlsFiles(certificate, key, authority, f"mllp {self.place}")
+        self._files = files if tls or authority or certificate else None
+        if self._files is not None:
+            self._files.for_client()
         self._lock = threading.Lock()
         self._idle: list[_Connection] = []
 
@@ -58,18 +84,7 @@ class MllpPort:
             raise Business("the body isn't HL7: it has no MSH segment with a control id (MSH-10)")
         if b"\x0b" in message.body or b"\x1c" in message.body:
             raise Business("the body contains a byte that MLLP uses for its frames (0x0B or 0x1C)")
-        with self._lock:
-            connection = self._idle.pop() if self._idle else None
-        deadline = time.monotonic() + self._timeout
-        try:
-            if connection is None or connection.is_gone():
-                connection = _Connection(self._host, self._port, deadline)
-            answer = connection.exchange(framed(message.body), deadline)
-        except (OSError, NotFramed, FrameTooLarge) as error:
-            if connection is not None:
-                connection.close()
-            why = str(error) or type(error).__name__
-            raise Transient(f"no acknowledgement within {self._timeout:g} s: {why}", where=self.place) from None
+        connection, answer = self._exchanged(framed(message.body))
         said = Header.of(answer)
         code, of, text = "", "", ""
         if said is not None:
@@ -86,20 +101,45 @@ class MllpPort:
             raise Transient(problem, where=self.place)
         raise Business(problem, where=self.place)
 
+    def _exchanged(self, frame: bytes) -> tuple[_Connection, bytes]:
+        """Send a frame; return the connection that it took, and the frame that came back."""
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        deadline = time.monotonic() + self._timeout
+        try:
+            if connection is None or connection.is_gone():
+                connection = _Connection(self._host, self._port, self._files, deadline)
+            return connection, connection.exchange(frame, deadline)
+        except EnvironmentProblem as error:  # a file was replaced
+            raise Transient(str(error), where=self.place) from None
+        except (OSError, NotFramed, FrameTooLarge) as error:
+            if connection is not None:
+                connection.close()
+            why = getattr(error, "verify_message", None) or str(error) or type(error).__name__
+            raise Transient(f"no acknowledgement within {self._timeout:g} s: {why}", where=self.place) from None
+
 
 class _Connection:
     """A connection, on which one message is under way at a time."""
 
-    def __init__(self, host: str, port: int, deadline: float) -> None:
+    def __init__(self, host: str, port: int, files: TlsFiles | None, deadline: float) -> None:
+        context = None if files is None else files.for_client()
         self._socket = socket.create_connection((host, port), max(deadline - time.monotonic(), 0.001))
         watch(self._socket)
+        if context is not None:
+            try:
+                self._limit(deadline)
+                self._socket = context.wrap_socket(self._socket, server_hostname=host)
+            except OSError:
+                self._socket.close()
+                raise
 
     def is_gone(self) -> bool:
         """Whether the other side has closed it, or has said something that nobody has asked for: that would be a late answer."""
         try:
             self._socket.setblocking(False)
-            self._socket.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
+            self._socket.recv(1)
+        except (BlockingIOError, ssl.SSLWantReadError):
             return False
         except OSError:
             pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,6 +23,9 @@ from pika.exceptions import AMQPConnectionError, AMQPError, ChannelClosedByBroke
 __all__ = ["RabbitmqPort", "parameters_of", "reason_of"]
 
 _PATIENCE_S = 10.0
+# It logs each failure in a dozen lines, and raises it, too.
+if logging.getLogger("pika").level == logging.NOTSET:
+    logging.getLogger("pika").setLevel(logging.CRITICAL)
 
 
 class RabbitmqPort:

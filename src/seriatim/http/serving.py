@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ssl
-from pathlib import Path
+from functools import partial
 
 from seriatim.aio.message_box import AsyncMessageBox
 from seriatim.box.box import MessageBox
-from seriatim.errors import EnvironmentProblem, UsageError
+from seriatim.certificates import RenewedContext, TlsFiles
 from seriatim.http.app import create_app
 from seriatim.listening.address import host_and_port, is_loopback, listening, url_of
 from seriatim.listening.limits import ListenLimits
@@ -50,9 +49,8 @@ class HttpServer:
         regions: Regions | None = None,
         limits: ListenLimits = _LIMITS,
     ) -> None:
-        if (certificate is None) != (key is None):
-            raise UsageError("TLS needs a certificate and its key", remedy="--http-certificate FILE --http-key FILE")
-        self._files = None if certificate is None or key is None else _Files(certificate, key)
+        files = TlsFiles(certificate, key, place="--http-certificate and --http-key")
+        tls = None if certificate is None else RenewedContext(files, partial(tell, _NAME))
         host, port = host_and_port(listen, "127.0.0.1:8472")
         listener = listening(host, port, _OPTION)
         self._box = AsyncMessageBox(box.more(connections), owns=True)
@@ -61,12 +59,11 @@ class HttpServer:
         except BaseException:
             listener.close()
             raise
-        self.address = url_of(listener, "http" if self._files is None else "https") + prefix
-        if self._files is None and not is_loopback(host):
+        self.address = url_of(listener, "http" if tls is None else "https") + prefix
+        if tls is None and not is_loopback(host):
             LOG.warning("http_without_tls", address=self.address)
         self._server = Server(
-            app, _NAME, listener, limits=limits, health=app.state.health, lifespan=True,
-            tls=None if self._files is None else self._files.context,
+            app, _NAME, listener, limits=limits, health=app.state.health, lifespan=True, tls=tls,
         )  # fmt: skip
 
     def start(self) -> None:
@@ -79,43 +76,3 @@ class HttpServer:
         self._box.stop_receiving()
         self._server.close()
         self._box._close()  # noqa: SLF001 -- here is no event loop
-
-
-class _Files:
-    """The files of TLS."""
-
-    def __init__(self, certificate: str, key: str) -> None:
-        self._paths = certificate, key
-        self._stamp, self._context = self._present(), self._read()
-
-    def context(self) -> ssl.SSLContext:
-        """TLS by the files as they are now; if they can't be used, as they were."""
-        if (stamp := self._present()) != self._stamp:
-            self._stamp = stamp
-            try:
-                self._context = self._read()
-            except EnvironmentProblem as error:
-                tell(_NAME, f"certificates were replaced, and can't be used: {error}")
-        return self._context
-
-    def _present(self) -> list[object]:
-        found: list[object] = []
-        for path in self._paths:
-            try:
-                status = Path(path).stat()
-                found.append((status.st_mtime_ns, status.st_size, status.st_ino))
-            except (OSError, ValueError):
-                found.append(None)
-        return found
-
-    def _read(self) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        try:
-            context.load_cert_chain(*self._paths)
-        except (OSError, ValueError) as error:
-            why = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
-            raise EnvironmentProblem(
-                f"cannot use {' and '.join(self._paths)}: {why}", remedy="PEM files: a certificate, and its private key"
-            ) from None
-        return context

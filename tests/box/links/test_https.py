@@ -299,7 +299,7 @@ def test_both_sides_find_out_that_the_other_one_is_gone(pair: HttpsPair, monkeyp
         unacknowledged = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
         set_.append((one.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE), unacknowledged))
 
-    for place in ("seriatim.network.watch", "seriatim.listening.server.watch"):
+    for place in ("seriatim.network.watch", "seriatim.listening.accepting.watch"):
         monkeypatch.setattr(place, noted)
     assert transmit_of_box(pair.near, at_once=True)[0].error is None
     assert set_ == [(1, 1000 * UNACKNOWLEDGED_S)] * 2

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from seriatim.errors import DeclarationError, UsageError
 from seriatim.pipeline.text.document import Language, Problems, parse
@@ -58,3 +58,8 @@ def texts(entry: Section, key: str) -> dict[str, str]:
     if section is None:
         return {}
     return {name: text for name in section.names() if (text := section.text(name, required=True)) is not None}
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """The parameters that a text gives."""
+    return {name: value for name, value in values.items() if value is not None}

@@ -11,8 +11,17 @@ from seriatim.errors import UsageError, shown
 from seriatim.extras import need
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.message import Property
-from seriatim.pipeline.types.properties import OF_MESSAGES, checked_property
-from seriatim.runtime.ports.source import Outcome, Promise, Source, SourceAway, Taken, id_of, made, property_names
+from seriatim.runtime.ports.source import (
+    Outcome,
+    Promise,
+    Source,
+    SourceAway,
+    Taken,
+    id_of,
+    made,
+    properties_of,
+    property_names,
+)
 
 need("kafka")
 
@@ -179,7 +188,8 @@ class KafkaSource(Source):
         partition = f"{self._topic}/{number}"
         headers = {name: _text(value) for name, value in reversed(message.headers() or ())}
         context: dict[str, Property] = {
-            **self._properties(headers), "source_partition": partition, "source_position": offset, "source_key": _text(message.key()),
+            **properties_of(headers, self.properties, _GIVEN),
+            "source_partition": partition, "source_position": offset, "source_key": _text(message.key()),
             "source_id": headers.get("message_id") or headers.get("ce_id"),
         }  # fmt: skip
         kind = self._type or headers.get("type") or headers.get("ce_type") or self._topic
@@ -187,20 +197,6 @@ class KafkaSource(Source):
         content_type = headers.get("content_type") or headers.get("content-type")
         made_ = made(kind, message.value() or b"", context, message_id, content_type)
         return Taken(partition, made_, position=offset + 1)
-
-    def _properties(self, headers: Mapping[str, str | None]) -> dict[str, Property]:
-        if self.properties is not None:
-            return {name: headers.get(header) for name, header in self.properties.items()}
-        return {name: value for name, value in headers.items() if _is_property(name)}
-
-
-def _is_property(name: str) -> bool:
-    if name in _GIVEN:
-        return False
-    try:
-        return bool(checked_property(name, OF_MESSAGES - {"correlation_id"}))
-    except UsageError:
-        return False
 
 
 def _text(value: bytes | str | None) -> str | None:

@@ -11,32 +11,46 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from seriatim.certificates import RenewedContext, TlsFiles
 from seriatim.endpoints.hl7 import FrameReader, FrameTooLarge, Header, NotFramed, acknowledgement, checked_path, framed
 from seriatim.errors import EnvironmentProblem, UsageError, shown
+from seriatim.listening.accepting import Accepting
 from seriatim.listening.address import host_and_port, listening
-from seriatim.listening.crowd import ConnectionState, Crowd, Visitor, name_of
+from seriatim.listening.crowd import ConnectionState, Visitor
 from seriatim.listening.limits import ListenLimits
 from seriatim.listening.seldom import tell
-from seriatim.network import PACE, watch
+from seriatim.network import PACE
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.message import Property
-from seriatim.runtime.ports.source import Outcome, Promise, Source, SourceAway, Taken, id_of, made, property_names
+from seriatim.runtime.ports.source import (
+    Outcome,
+    Promise,
+    Source,
+    SourceAway,
+    Taken,
+    id_of,
+    made,
+    property_names,
+    with_digest,
+)
 
 __all__ = ["MllpSource"]
 
 _EXAMPLE = "127.0.0.1:2575"
-_CHUNK = 65_536
 #: Bytes of incomplete and unacknowledged messages in memory, of all connections; the more of a message has come, the sooner it is complete.
 _MOST_IN_MEMORY = 256 * 2**20
 #: Senders whose sequence numbers are remembered, and for each the numbers that came too early.
 _MOST_SENDERS, _MOST_EARLY = 1000, 1000
 _END_S = 5.0
+#: Messages of a connection that aren't answered, and their bytes, until no more is read of it.
+_MOST_UNDER_WAY, _MOST_BYTES = 1000, 4 * 2**20
 
 
 @dataclass(slots=True)
@@ -56,12 +70,18 @@ class _Numbers:
             self.next += 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Frame:
-    """A message of a connection, with the future of its acknowledgement."""
+    """A message of a connection, until it is answered."""
 
     body: bytes
-    answer: Future[bytes | None]
+    connection: _Connection
+    #: The time of the monotonic clock at which it came.
+    came: float
+    #: Whether its acknowledgement is known, or nobody is there to get it.
+    is_answered: bool = False
+    #: The acknowledgement; None: its sender wants none.
+    answer: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +89,16 @@ class _Handle:
     header: Header | None
     frame: _Frame
     expected: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """What holds for each connection."""
+
+    limits: ListenLimits
+    tls: RenewedContext | None
+    largest: int
+    patience_s: float
 
 
 class MllpSource(Source):
@@ -83,6 +113,9 @@ class MllpSource(Source):
         connections: the most connections at once.
         silent: seconds without a byte within a message, after which its connection is closed.
         patience: seconds after which a message that can't be committed (the box is away, a queue is full) is answered with ``AR``.
+        certificate: a file with the certificate of this side and its chain, PEM; None: without TLS.
+        key: a file with its private key, PEM. Replaced files are read again.
+        authority: a file with the certificates of the authority that signs senders, PEM: each has to show a certificate; None: none has to.
     """
 
     kind = "mllp"
@@ -103,6 +136,9 @@ class MllpSource(Source):
         connections: int = 128,
         silent: float = 10.0,
         patience: float = 20.0,
+        certificate: str | None = None,
+        key: str | None = None,
+        authority: str | None = None,
     ) -> None:
         self._address = host_and_port(listen, _EXAMPLE)
         self.name = name or f"mllp-{listen}"
@@ -118,9 +154,15 @@ class MllpSource(Source):
         ):
             if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
                 raise UsageError(f"{called} can't be {shown(value)}", remedy="a number above 0")
-        self._largest, self._connections, self._silent_s, self._patience_s = largest, connections, silent, patience
-        #: What was received and isn't taken.
-        self._received: queue.Queue[_Frame] = queue.Queue()
+        files = TlsFiles(certificate, key, authority, "mllp")
+        if authority is not None and certificate is None:
+            raise UsageError("an authority for senders needs TLS", remedy="give certificate and key, too")
+        tls = None if certificate is None else RenewedContext(files, lambda text: tell(self.name, text))
+        limits = ListenLimits(connections=connections, of_address=connections, silent_s=silent)
+        self._settings = _Settings(limits, tls, int(largest), patience)
+        #: What was received and isn't taken: what a connection has read at once, and what is left of that.
+        self._received: queue.Queue[list[_Frame]] = queue.Queue()
+        self._frames: deque[_Frame] = deque()
         self._numbers: dict[str, _Numbers] = {}
         self._server: _Listener | None = None
         #: Where it listens, ``HOST:PORT``, while it does.
@@ -139,8 +181,7 @@ class MllpSource(Source):
             raise SourceAway(error.what, remedy=error.remedy) from None
         host, port = listener.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        limits = ListenLimits(connections=self._connections, of_address=self._connections, silent_s=self._silent_s)
-        self._server = _Listener(listener, self.name, limits, self._largest, self._patience_s, self._received.put)
+        self._server = _Listener(listener, self.name, self._settings, self._received.put)
         self._server.start()
         LOG.info("port_listening", port=self.name, address=self.address)
 
@@ -151,6 +192,7 @@ class MllpSource(Source):
             server.close()
         while not self._received.empty():
             self._received.get_nowait()
+        self._frames.clear()
 
     def close(self) -> None:
         """Stop listening."""
@@ -159,16 +201,17 @@ class MllpSource(Source):
     def take(self, most: int, wait_s: float) -> list[Taken]:
         """Take what connections have received."""
         found: list[Taken] = []
-        try:
-            frame = self._received.get(timeout=wait_s)
-            while True:
+        answered: set[_Connection] = set()
+        with suppress(queue.Empty):
+            while len(found) < most:
+                if not self._frames:
+                    self._frames += self._received.get_nowait() if found else self._received.get(timeout=wait_s)
+                frame = self._frames.popleft()
                 if (taken := self._taken(frame)) is not None:
                     found.append(taken)
-                if len(found) >= most:
-                    break
-                frame = self._received.get_nowait()
-        except queue.Empty:
-            pass
+                elif frame.is_answered:
+                    answered.add(frame.connection)
+        self._say(answered)
         return found
 
     def acknowledge(self, outcomes: Sequence[Outcome]) -> None:
@@ -179,13 +222,18 @@ class MllpSource(Source):
             if handle.header is None:
                 code, text = "E", "the message has no MSH segment that can be read; it is kept"
             _answer(handle, code, text)
+        self._say({outcome.taken.handle.frame.connection for outcome in outcomes})
+
+    def _say(self, connections: set[_Connection]) -> None:
+        if self._server is not None and connections:
+            self._server.say(connections)
 
     def _taken(self, frame: _Frame) -> Taken | None:
-        if frame.answer.done():  # its sender was told that it isn't taken in, or has gone
+        if frame.is_answered:  # its sender was told that it isn't taken in, or has gone
             return None
         header = Header.of(frame.body)
         if header is None:
-            message = made("mllp", frame.body, {}, id_of("mllp", "", body=frame.body), None)
+            message = made("mllp", frame.body, {}, with_digest(id_of("mllp", ""), frame.body), None)
             taken = Taken("", message).refused("it has no MSH segment that can be read")
             return Taken("", taken.message, handle=_Handle(None, frame))
         sender, number = "|".join(header.sender), header.sequence
@@ -197,8 +245,8 @@ class MllpSource(Source):
             **{name: header.text_at(path) for name, path in self._paths.items()},
         }  # fmt: skip
         kind = self._type or "^".join(header.field(9).split(header.field(2)[:1] or "^")[:2]) or "mllp"
-        by = id_of("mllp", *header.sender, header.control_id) if header.control_id else None
-        message_id = id_of("mllp", *header.sender, header.control_id, body=header.without_time())
+        by = id_of("mllp", *header.sender, header.control_id)
+        message_id = with_digest(by, header.without_time())
         content_type = f"x-application/hl7-v2+er7{f'; charset={header.encoding}' if header.encoding else ''}"
         message = made(kind, frame.body, context, message_id, content_type)
         position, expected = None, None
@@ -209,7 +257,7 @@ class MllpSource(Source):
             while len(self._numbers) > _MOST_SENDERS:
                 del self._numbers[next(iter(self._numbers))]
             position, expected = self._position(), known.next
-        return Taken("", message, by, _Handle(header, frame, expected), position)
+        return Taken("", message, by if header.control_id else None, _Handle(header, frame, expected), position)
 
     def _position(self) -> dict[str, list[int]]:
         return {who: [one.next, *sorted(one.early)] for who, one in self._numbers.items() if one.next is not None}
@@ -224,12 +272,10 @@ class MllpSource(Source):
 
 
 def _answer(handle: _Handle, code: str, text: str = "") -> None:
-    if handle.frame.answer.done():
-        return
-    try:
-        handle.frame.answer.set_result(_acknowledged(handle.header, code, text, handle.expected))
-    except asyncio.InvalidStateError:  # the connection was over in that moment
-        return
+    frame = handle.frame
+    if not frame.is_answered:
+        frame.answer = _acknowledged(handle.header, code, text, handle.expected)
+        frame.is_answered = True
 
 
 def _acknowledged(header: Header | None, code: str, text: str, expected: int | None = None) -> bytes | None:
@@ -244,12 +290,13 @@ class _Listener:
     """A thread with a loop, in which connections are."""
 
     def __init__(
-        self, listener: socket.socket, name: str, limits: ListenLimits, largest: int, patience_s: float, received: Any
+        self, listener: socket.socket, name: str, settings: _Settings, received: Callable[[list[_Frame]], None]
     ) -> None:
-        self._listener, self._name, self._limits = listener, name, limits
-        self._largest, self._patience_s, self._received = largest, patience_s, received
-        self._crowd = Crowd(limits.room, limits.of_address)
-        self._in_memory = 0
+        self.name, self.settings, self.received = name, settings, received
+        self._listener = listener
+        self.connections: set[_Connection] = set()
+        #: Bytes in memory, of all connections.
+        self.in_memory = 0
         self._ended: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._begun = threading.Event()
@@ -259,131 +306,198 @@ class _Listener:
         self._thread.start()
         self._begun.wait(_END_S)
 
+    def say(self, connections: set[_Connection]) -> None:
+        """Send the acknowledgements that are known. Thread-safe."""
+        with suppress(RuntimeError):  # the loop has ended
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(_say, connections)
+
     def close(self) -> None:
         """Close all connections."""
-        if self._loop is not None and self._ended is not None:
-            self._loop.call_soon_threadsafe(self._ended.set)
+        with suppress(RuntimeError):  # the loop has ended
+            if self._loop is not None and self._ended is not None:
+                self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join(_END_S)
         self._listener.close()
 
     async def _run(self) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
+        accepting = Accepting(
+            self.name, self._listener, self.settings.limits, partial(_Connection, self), tls=self.settings.tls
+        )
         self._begun.set()
-        accepting = asyncio.create_task(self._accept())
-        await self._ended.wait()
-        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(accepting, *tasks, return_exceptions=True)
+        every_s = min(self.settings.limits.silent_s, self.settings.patience_s, 1.0) / 5
+        while not self._ended.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(every_s):
+                    await self._ended.wait()
+            now = time.monotonic()
+            for one in list(self.connections):
+                one.look(now)
+        accepting.close()
+        await accepting.wait_closed()
+        for one in list(self.connections):
+            one.leave()
+        await asyncio.sleep(0)
 
-    async def _accept(self) -> None:
-        loop = asyncio.get_running_loop()
-        kept = set[asyncio.Task[None]]()
-        while True:
-            try:
-                raw, address = await loop.sock_accept(self._listener)
-            except OSError as error:
-                tell(self._name, f"no connection can be accepted: {error}")
-                if not self._crowd.close_one():
-                    await asyncio.sleep(0.5)
-                await asyncio.sleep(0)
-                continue
-            raw.setblocking(False)
-            visitor = Visitor(address[0], time.monotonic(), close=raw.close, state=ConnectionState.IDLE)
-            if not self._crowd.enter(visitor, name_of(address[0])):
-                tell(self._name, "a connection was closed: there are too many")
-                raw.close()
-                continue
-            task = asyncio.create_task(self._connection(raw, visitor))
-            visitor.close = task.cancel
-            kept.add(task)
-            task.add_done_callback(kept.discard)
 
-    async def _connection(self, raw: socket.socket, visitor: Visitor) -> None:
-        """Read the messages of a connection, one after another; each is answered before the next is looked at."""
-        peer = _Peer(raw, visitor, FrameReader(self._largest), self._limits.silent_s)
+class _Connection(asyncio.Protocol):
+    """A connection: its messages are handed to the port as they come, and answered in that order."""
+
+    def __init__(self, listener: _Listener, visitor: Visitor) -> None:
+        self._listener, self._visitor, self._settings = listener, visitor, listener.settings
+        self._reader = FrameReader(listener.settings.largest)
+        self._transport: asyncio.Transport = None  # type: ignore[assignment] # it is made before anything else happens
+        #: The messages that aren't answered, and the bytes of their bodies.
+        self._under_way: deque[_Frame] = deque()
+        self._bytes = 0
+        #: What this connection has in memory, as the listener counts it.
+        self._counted = 0
+        #: The times of the first and of the last byte of the message that isn't complete.
+        self._began = self._came = 0.0
+        #: Whether its sender doesn't wait for each acknowledgement; whether nothing more is read; whether that is so for a while.
+        self._is_ahead = self._is_over = self._is_paused = False
+        self._unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = transport  # type: ignore[assignment]
+        self._visitor.close, self._visitor.state = self.leave, ConnectionState.IDLE
+        self._listener.connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody gets the acknowledgements: what isn't taken is sent again, and needn't come in before."""
+        self._is_over = True
+        for frame in reversed(self._under_way):
+            frame.is_answered = True
+        self._under_way.clear()
+        self._listener.in_memory -= self._counted
+        self._listener.connections.discard(self)
+        if self._unread is not None:
+            self._unread.cancel()
+        Accepting.left(self._visitor)
+
+    def eof_received(self) -> bool:
+        """Answer what has come before the other side ended its half."""
+        self._end(None)
+        return self._transport.get_extra_info("ssl_object") is None  # TLS knows no half
+
+    def leave(self) -> None:
+        """Close it now."""
+        self._is_over = True
+        self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Hand on the messages that are complete now."""
+        if self._is_over:
+            return
+        now, frames, problem = time.monotonic(), list[_Frame](), None
+        self._came = now
         try:
-            watch(raw)
-            while data := await peer.received():
-                self._in_memory += len(data)
-                if self._in_memory > _MOST_IN_MEMORY:
-                    tell(self._name, "a connection was closed: the messages under way have too many bytes")
-                    return
-                for body in peer.reader.feed(data):
-                    visitor.state = ConnectionState.ANSWERED
-                    answer = await self._answered(body)
-                    visitor.state = ConnectionState.SENDS
-                    await peer.say(answer)
-                self._in_memory -= peer.let_go()
-        except FrameTooLarge:
-            tell(self._name, f"a message of {visitor.address} is refused: it has more than {self._largest:,} bytes")
-            text = f"more than {self._largest} bytes"
-            with suppress(OSError, TimeoutError):
-                await peer.say(acknowledgement(None, "R", text=text, control_id=uuid.uuid4().hex[:20]))
-        except NotFramed:
-            tell(self._name, f"a connection of {visitor.address} was closed: its bytes are in no frame of MLLP")
-        except TimeoutError:
-            tell(self._name, f"a connection of {visitor.address} was closed: its message took too long")
-        except OSError:
-            pass
-        finally:
-            self._in_memory -= peer.held
-            if visitor.crowd is not None:
-                visitor.crowd.leave(visitor)
-            raw.close()
+            for body in self._reader.feed(data):
+                frames.append(_Frame(body, self, now))
+                self._bytes += len(body)
+        except (FrameTooLarge, NotFramed) as error:
+            problem = error
+        if frames:
+            self._is_ahead = self._is_ahead or len(self._under_way) + len(frames) > 1
+            self._under_way += frames
+            self._listener.received(frames)
+            self._began = 0.0
+        if not self._reader.held:
+            self._began = 0.0
+        elif not self._began:
+            self._began = now
+        self._count()
+        if problem is not None:
+            self._refuse(problem)
+        elif self._listener.in_memory > _MOST_IN_MEMORY:
+            self._tell("a connection was closed: the messages under way have too many bytes")
+            self.leave()
 
-    async def _answered(self, body: bytes) -> bytes | None:
-        """Hand a message to the port, and wait for its acknowledgement; not for ever."""
-        future: Future[bytes | None] = Future()
-        self._received(_Frame(body, future))
-        try:
-            async with asyncio.timeout(self._patience_s):
-                return await asyncio.shield(asyncio.wrap_future(future))
-        except TimeoutError:
-            if not future.cancel() and future.done():
-                return future.result()
-            return _acknowledged(Header.of(body), "R", "it can't be stored now; send it again")
-        except asyncio.CancelledError:
-            future.cancel()
-            raise
+    def say(self) -> None:
+        """Send the acknowledgements that are known, as far as none is missing before them."""
+        answers = []
+        while self._under_way and self._under_way[0].is_answered:
+            frame = self._under_way.popleft()
+            self._bytes -= len(frame.body)
+            if frame.answer is not None:
+                answers.append(framed(frame.answer))
+        if answers and not self._transport.is_closing():
+            self._transport.write(b"".join(answers))
+        self._count()
+        if self._is_over and not self._under_way:
+            self._transport.close()
 
+    def look(self, now: float) -> None:
+        """Answer that nothing can be stored now, and end what takes too long."""
+        if self._under_way and now - self._under_way[0].came > self._settings.patience_s:
+            # The last one first: the port must not take one after it has left an earlier one out.
+            for frame in reversed(self._under_way):
+                _answer(_Handle(Header.of(frame.body), frame), "R", "it can't be stored now; send it again")
+            # Else a later one would come before those that are sent again.
+            self._is_over = self._is_over or self._is_ahead or bool(self._reader.held)
+            self.say()
+        silent_s = self._settings.limits.silent_s
+        if self._began and not self._is_paused and not self._is_over:
+            until = min(self._came + silent_s, self._began + silent_s + self._reader.held / PACE)
+            if now > until:
+                self._tell(f"a connection of {self._visitor.address} was closed: its message took too long")
+                self.leave()
 
-@dataclass(slots=True)
-class _Peer:
-    """A connection: what has come of a message that isn't complete, and by when the next byte has to come."""
+    def pause_writing(self) -> None:
+        """The other side doesn't read its acknowledgements: not for ever."""
+        self._visitor.is_unread = True
+        self._unread = asyncio.get_running_loop().call_later(self._settings.limits.silent_s, self.leave)
+        self._count()
 
-    raw: socket.socket
-    visitor: Visitor
-    reader: FrameReader
-    silent_s: float
-    #: Bytes of the message that isn't complete.
-    held: int = 0
-    began: float = 0.0
+    def resume_writing(self) -> None:
+        """It does."""
+        self._visitor.is_unread = False
+        if self._unread is not None:
+            self._unread.cancel()
+        self._count()
 
-    async def received(self) -> bytes:
-        """Return the next bytes; none: the other side has closed. Within a message each byte has a deadline, and so has the whole.
+    def _refuse(self, problem: Exception) -> None:
+        """Say why nothing more is read, and end."""
+        who, largest, answer = self._visitor.address, self._settings.largest, None
+        if isinstance(problem, FrameTooLarge):
+            self._tell(f"a message of {who} is refused: it has more than {largest:,} bytes")
+            answer = acknowledgement(None, "R", text=f"more than {largest} bytes", control_id=uuid.uuid4().hex[:20])
+        else:
+            self._tell(f"a connection of {who} was closed: its bytes are in no frame of MLLP")
+        self._end(answer)
 
-        Raises:
-            TimeoutError: it has passed.
-        """
-        within = None
-        if self.reader.is_inside:
-            within = min(self.silent_s, self.began + self.silent_s + self.held / PACE - time.monotonic())
-        async with asyncio.timeout(within):
-            data = await asyncio.get_running_loop().sock_recv(self.raw, _CHUNK)
-        if not self.held:
-            self.began = time.monotonic()
-        self.held += len(data)
-        return data
-
-    def let_go(self) -> int:
-        """Return how many bytes are not needed any more."""
-        self.visitor.state = ConnectionState.SENDS if self.reader.is_inside else ConnectionState.IDLE
-        done = 0 if self.reader.is_inside else self.held
-        self.held -= done
-        return done
-
-    async def say(self, answer: bytes | None) -> None:
+    def _end(self, answer: bytes | None) -> None:
+        """Read nothing more, and close behind the last acknowledgement."""
         if answer is not None:
-            async with asyncio.timeout(self.silent_s):
-                await asyncio.get_running_loop().sock_sendall(self.raw, framed(answer))
+            self._under_way.append(_Frame(b"", self, time.monotonic(), is_answered=True, answer=answer))
+        self._is_over = True
+        self.say()
+        # Closed in time even if the other side doesn't read the rest.
+        self._unread = asyncio.get_running_loop().call_later(
+            self._settings.patience_s + self._settings.limits.silent_s, self.leave
+        )
+
+    def _count(self) -> None:
+        """Count the bytes in memory, and read no more while there are too many."""
+        counted = self._bytes + self._reader.held
+        self._listener.in_memory += counted - self._counted
+        self._counted = counted
+        state = ConnectionState.IDLE if not self._reader.is_inside else ConnectionState.SENDS
+        self._visitor.state = ConnectionState.ANSWERED if self._under_way else state
+        is_much = self._visitor.is_unread or self._bytes > _MOST_BYTES or len(self._under_way) > _MOST_UNDER_WAY
+        if is_much and not self._is_paused:
+            self._is_paused = True
+            self._transport.pause_reading()
+        elif self._is_paused and not is_much:
+            self._is_paused, self._came = False, time.monotonic()
+            self._transport.resume_reading()
+
+    def _tell(self, text: str) -> None:
+        tell(self._listener.name, text)
+
+
+def _say(connections: set[_Connection]) -> None:
+    for one in connections:
+        one.say()

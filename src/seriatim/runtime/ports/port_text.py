@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from seriatim.pipeline.text.document import Language
-from seriatim.pipeline.text.one_of import one_of, texts
+from seriatim.pipeline.text.one_of import given, one_of, texts
 from seriatim.pipeline.text.section import Section
 from seriatim.runtime.ports.source import Source
 
@@ -24,39 +24,40 @@ def source_of(text: str, environment: Mapping[str, str] = os.environ) -> Source:
 
 def _mllp(entry: Section, _: Section) -> Callable[[], Source]:
     listen = entry.text("listen", required=True)
-    given = _common(entry) | _given(
+    values = _common(entry) | given(
         largest=entry.whole("largest", 1, 2**29), connections=entry.whole("connections", 1, 10_000),
         silent=entry.duration_s("silent"), patience=entry.duration_s("patience"),
+        **{name: entry.text(name) for name in ("certificate", "key", "authority")},
     )  # fmt: skip
 
     def make() -> Source:
         from seriatim.runtime.ports.mllp import MllpSource  # noqa: PLC0415 -- what listens, when it is needed
 
-        return MllpSource(listen or "", **given)
+        return MllpSource(listen or "", **values)
 
     return make
 
 
 def _rabbitmq(entry: Section, _: Section) -> Callable[[], Source]:
     url, queue = entry.text("url", required=True), entry.text("queue", required=True)
-    given = _common(entry) | _given(prefetch=entry.whole("prefetch", 1, 65_535))
+    values = _common(entry) | given(prefetch=entry.whole("prefetch", 1, 65_535))
 
     def make() -> Source:
         from seriatim.runtime.ports.rabbitmq import RabbitmqSource  # noqa: PLC0415 -- of the extra
 
-        return RabbitmqSource(url or "", queue or "", **given)
+        return RabbitmqSource(url or "", queue or "", **values)
 
     return make
 
 
 def _kafka(entry: Section, _: Section) -> Callable[[], Source]:
     servers, topic = entry.text("servers", required=True), entry.text("topic", required=True)
-    given = _common(entry) | _given(start=entry.text("start"), options=texts(entry, "options"))
+    values = _common(entry) | given(start=entry.text("start"), options=texts(entry, "options"))
 
     def make() -> Source:
         from seriatim.runtime.ports.kafka import KafkaSource  # noqa: PLC0415 -- of the extra
 
-        return KafkaSource(servers or "", topic or "", **given)
+        return KafkaSource(servers or "", topic or "", **values)
 
     return make
 
@@ -64,8 +65,4 @@ def _kafka(entry: Section, _: Section) -> Callable[[], Source]:
 def _common(entry: Section) -> dict[str, Any]:
     """What every source takes: its name, the type of its messages, and their properties."""
     properties = texts(entry, "properties") if entry.has("properties") else None
-    return _given(name=entry.text("name"), type=entry.text("type"), properties=properties)
-
-
-def _given(**values: Any) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
+    return given(name=entry.text("name"), type=entry.text("type"), properties=properties)

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from seriatim.errors import UsageError, shown
 from seriatim.extras import need
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.message import Property
-from seriatim.pipeline.types.properties import OF_MESSAGES, checked_property
-from seriatim.runtime.ports.source import Outcome, Promise, Source, SourceAway, Taken, id_of, made, property_names
+from seriatim.runtime.ports.source import (
+    Outcome,
+    Promise,
+    Source,
+    SourceAway,
+    Taken,
+    id_of,
+    made,
+    properties_of,
+    property_names,
+    with_digest,
+)
 
 need("rabbitmq")
 
@@ -23,13 +36,18 @@ from pika.exceptions import AMQPError, ChannelClosedByBroker  # noqa: E402
 
 from seriatim.endpoints.rabbitmq import parameters_of, reason_of  # noqa: E402
 
-__all__ = ["RabbitmqSource", "headers_of"]
+__all__ = ["RabbitmqSource"]
 
 #: RabbitMQ 4 drops a message of a quorum queue after 20 deliveries; a port that gets one so often is told of.
 _OFTEN = 10
 _COUNT = "x-delivery-count"
-#: How long more messages are waited for, so that they share a transaction, seconds.
-_MORE_S = 0.005
+#: Properties that AMQP gives itself.
+_GIVEN = frozenset({"type", "correlation_id"})
+#: Seconds: how long more messages are waited for, so that they share a transaction; between two looks whether the reader shall end; for its
+#: end.
+_MORE_S, _LOOK_S, _END_S = 0.005, 0.25, 15.0
+#: Bytes of bodies that were read and aren't taken, until no more is read.
+_MOST_IN_MEMORY = 64 * 2**20
 
 
 class RabbitmqSource(Source):
@@ -71,10 +89,7 @@ class RabbitmqSource(Source):
         self.name = name or f"rabbitmq-{queue}"[:128]
         self.properties = None if properties is None else property_names(properties, "header")
         self._queue, self._type, self._prefetch = queue, type, prefetch
-        self._connection: pika.BlockingConnection | None = None
-        self._channel: Any = None
-        self._consumer: str | None = None
-        self._arrived: deque[Taken] = deque()
+        self._reader: _Reader | None = None
         self._told: set[str] = set()
 
     def partitions(self) -> Sequence[str]:
@@ -84,8 +99,7 @@ class RabbitmqSource(Source):
     def begin(self, partition: str, position: Any) -> None:
         """Connect and consume."""
         with self._reached():
-            self._connection = pika.BlockingConnection(self._parameters)
-            self._open()
+            self._reader = _Reader(self._parameters, self._queue, self._prefetch, self._came)
 
     def end(self, partition: str) -> None:
         """Close the connection: the broker keeps what isn't acknowledged."""
@@ -93,64 +107,35 @@ class RabbitmqSource(Source):
 
     def close(self) -> None:
         """Close the connection."""
-        connection, self._connection, self._channel, self._consumer = self._connection, None, None, None
-        self._arrived.clear()
-        if connection is not None:
-            with suppress(AMQPError, OSError):
-                connection.close()
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
 
     def take(self, most: int, wait_s: float) -> list[Taken]:
         """Take what has come."""
-        if not self._arrived:
-            self._work(wait_s)
-        while 0 < len(self._arrived) < most:
-            before = len(self._arrived)
-            self._work(_MORE_S)
-            if len(self._arrived) == before:
-                break
-        return [self._arrived.popleft() for _ in range(min(most, len(self._arrived)))]
+        if self._reader is None:  # all was given back
+            time.sleep(wait_s)
+            return []
+        with self._reached():
+            return self._reader.take(most, wait_s)
 
     def acknowledge(self, outcomes: Sequence[Outcome]) -> None:
         """Acknowledge messages, and all before them."""
         with self._reached():
-            self._channel.basic_ack(outcomes[-1].taken.handle, multiple=True)
+            if self._reader is not None:
+                self._reader.acknowledge(outcomes[-1].taken.handle)
 
     def go_on(self, partition: str) -> None:
         """Consume again."""
-        if self._connection is not None and self._consumer is None:
-            with self._reached():
-                self._open()
+        if self._reader is None:
+            self.begin(partition, None)
 
     def give_back(self) -> bool:
         """Stop consuming, and give everything back that isn't acknowledged. Before that a full queue is waited for while the broker sends
         no more than `prefetch`: what goes back to a quorum queue loses its place.
         """
-        with self._reached():
-            self._channel.close()
-        self._channel, self._consumer = None, None
-        self._arrived.clear()
+        self.close()
         return True
-
-    def pause(self, seconds: float) -> None:
-        """Wait, and answer heartbeats."""
-        self._work(seconds)
-
-    def _open(self) -> None:
-        assert self._connection is not None  # noqa: S101 -- it has begun
-        if self._channel is None:
-            self._channel = self._connection.channel()
-            self._channel.queue_declare(self._queue, passive=True)
-            self._channel.basic_qos(prefetch_count=self._prefetch)
-        self._consumer = self._channel.basic_consume(self._queue, self._came)
-
-    def _work(self, seconds: float) -> None:
-        with self._reached():
-            if self._connection is None:
-                raise SourceAway("the connection is lost", where=self._place)
-            self._connection.process_data_events(time_limit=seconds)
-            # An end of the consumer, as when the queue is deleted, is no error of the connection.
-            if self._consumer is not None and self._consumer not in self._channel.consumer_tags:
-                raise SourceAway("the broker has ended the consumer; was the queue deleted?", where=self._place)
 
     @contextmanager
     def _reached(self) -> Iterator[None]:
@@ -167,17 +152,18 @@ class RabbitmqSource(Source):
     def _place(self) -> str:
         return f"{self._parameters.host}:{self._parameters.port}, queue {self._queue!r}"
 
-    def _came(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
+    def _came(self, method: Any, properties: Any, body: bytes) -> Taken:
         headers: Mapping[str, Any] = properties.headers or {}
         context: dict[str, Property] = {
-            **headers_of(headers, self.properties), "correlation_id": properties.correlation_id or None,
+            **{name: _value(value) for name, value in properties_of(headers, self.properties, _GIVEN).items()},
+            "correlation_id": properties.correlation_id or None,
             "source_partition": self._queue, "source_key": method.routing_key or None, "source_id": properties.message_id or None,
             "redelivered": bool(method.redelivered),
         }  # fmt: skip
         sender, message_id = None, None
         if properties.message_id:
-            parts = (method.exchange, properties.app_id or "", properties.message_id)
-            sender, message_id = id_of("rabbitmq", *parts), id_of("rabbitmq", *parts, body=body)
+            sender = id_of("rabbitmq", method.exchange, properties.app_id or "", properties.message_id)
+            message_id = with_digest(sender, body)
         else:
             self._tell(
                 "id",
@@ -189,7 +175,7 @@ class RabbitmqSource(Source):
             )
         kind = self._type or properties.type or method.routing_key or self._queue
         message = made(kind, body, context, message_id, properties.content_type)
-        self._arrived.append(Taken(self._queue, message, sender, method.delivery_tag))
+        return Taken(self._queue, message, sender, method.delivery_tag)
 
     def _tell(self, what: str, text: str) -> None:
         if what not in self._told:
@@ -197,20 +183,94 @@ class RabbitmqSource(Source):
             LOG.warning("port_remark", port=self.name, error=text)
 
 
-def headers_of(headers: Mapping[str, Any], chosen: Mapping[str, str] | None) -> dict[str, Property]:
-    """The headers as properties: the chosen ones, or all that can be some."""
-    if chosen is not None:
-        return {name: _value(headers.get(header)) for name, header in chosen.items()}
-    return {
-        name: found for name, value in headers.items() if _is_property(name) and (found := _value(value)) is not None
-    }
+class _Reader:
+    """A connection to the broker, with a thread of its own: while a batch is committed, the next one is read, and heartbeats are answered.
 
+    Args:
+        came: makes a message of what was delivered.
 
-def _is_property(name: str) -> bool:
-    try:
-        return checked_property(name, OF_MESSAGES) != "type"
-    except UsageError:
-        return False
+    Raises:
+        AMQPError: the broker can't be reached, or has no such queue; the same for the methods, as soon as it is gone.
+        OSError: the same.
+    """
+
+    def __init__(self, parameters: Any, queue: str, prefetch: int, came: Callable[[Any, Any, bytes], Taken]) -> None:
+        self._came = came
+        self._read: list[Taken] = []
+        #: Guards what follows it.
+        self._changed = threading.Condition()
+        self._arrived: deque[Taken] = deque()
+        self._bytes = 0
+        self._error: Exception | None = None
+        self._is_over = False
+        self._connection = pika.BlockingConnection(parameters)
+        try:
+            self._channel = self._connection.channel()
+            self._channel.queue_declare(queue, passive=True)
+            self._channel.basic_qos(prefetch_count=prefetch)
+            self._consumer = self._channel.basic_consume(queue, self._delivered)
+        except BaseException:
+            self._disconnect()
+            raise
+        self._thread = threading.Thread(target=self._run, name=f"seriatim rabbitmq {queue}", daemon=True)
+        self._thread.start()
+
+    def take(self, most: int, wait_s: float) -> list[Taken]:
+        """Take what has come; wait for the first one, and a little for others, so that they share a transaction."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._arrived or self._error, wait_s)
+            if self._arrived:
+                self._changed.wait_for(lambda: len(self._arrived) >= most or self._error, _MORE_S)
+            if self._error is not None:
+                raise self._error
+            found = [self._arrived.popleft() for _ in range(min(most, len(self._arrived)))]
+            self._bytes -= sum(one.size for one in found)
+            self._changed.notify_all()
+            return found
+
+    def acknowledge(self, tag: int) -> None:
+        """Acknowledge a message, and all before it."""
+        self._connection.add_callback_threadsafe(partial(self._channel.basic_ack, tag, multiple=True))
+
+    def close(self) -> None:
+        """Send the acknowledgements that are due, and close the connection."""
+        with suppress(AMQPError):
+            self._connection.add_callback_threadsafe(self._end)
+        self._thread.join(_END_S)
+
+    def _end(self) -> None:
+        self._is_over = True
+
+    def _delivered(self, _: Any, method: Any, properties: Any, body: bytes) -> None:
+        self._read.append(self._came(method, properties, body))
+
+    def _run(self) -> None:
+        try:
+            while not self._is_over:
+                self._go_on()
+        except Exception as error:  # noqa: BLE001 -- it is raised in the port's thread
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
+        finally:
+            self._disconnect()
+
+    def _go_on(self) -> None:
+        """Read what has come; large bodies stay with the broker as long as there is no room for them."""
+        self._connection.process_data_events(time_limit=_LOOK_S)
+        # An end of the consumer, as when the queue is deleted, is no error of the connection.
+        if self._consumer not in self._channel.consumer_tags:
+            raise AMQPError("the broker has ended the consumer; was the queue deleted?")
+        read, self._read = self._read, []
+        with self._changed:
+            self._arrived += read
+            self._bytes += sum(one.size for one in read)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._bytes <= _MOST_IN_MEMORY, _LOOK_S)
+
+    def _disconnect(self) -> None:
+        with suppress(AMQPError, OSError):
+            self._connection.close()
 
 
 def _value(value: Any) -> Property:

@@ -19,6 +19,7 @@ from typing import Any
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.measures import MEASURES, Measure
+from seriatim.box.postgres.translate import translated
 from seriatim.errors import QueueFull, SeriatimError, Unavailable, UsageError, shown
 from seriatim.kernel.groups.policy import Fifo
 from seriatim.kernel.values.time import micros, seconds
@@ -142,7 +143,7 @@ class ReceivePort:
                         self._stop.wait(pause_s)
                     except Unavailable as error:
                         self._tell(error)
-                        self._wait(pause_s)
+                        self._stop.wait(pause_s)
                     pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             finally:
                 self._end()
@@ -284,7 +285,7 @@ class ReceivePort:
 
     def _commit(self, portion: Sequence[Taken]) -> list[Outcome]:
         """Publish messages, and commit that together with their positions."""
-        with self._box.session() as tx:
+        with self._box.session() as tx, translated(self._box.access.place):
             transaction = tx.transaction
             senders = list(dict.fromkeys(one.sender for one in portion if one.sender is not None))
             seen = set(transaction.value("claim_sender_ids", ids=senders)) if senders else set[str]()
@@ -352,21 +353,13 @@ class ReceivePort:
     def _has_room(self, probe: Message) -> bool:
         """Whether a message fits; it isn't published."""
         try:
-            with self._box.session() as tx:
+            with self._box.session() as tx, translated(self._box.access.place):
                 definitions = self._box.access.known.current(tx.transaction)
                 tx.publish(self._fitting(probe, definitions), wait=0, unrouted="keep")
                 tx.connection.rollback()
         except QueueFull:
             return False
         return True
-
-    def _wait(self, seconds_: float) -> None:
-        """Pause while the box is away; the source's connections stay alive."""
-        try:
-            self._source.pause(seconds_)
-        except SourceAway:
-            self._let_go()
-        self._stop.wait(0 if self._held else seconds_)
 
     def _tell(self, error: SeriatimError) -> None:
         self._problem = text = str(error)

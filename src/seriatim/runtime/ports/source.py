@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, ClassVar
 from urllib.parse import quote
 
 from seriatim.errors import Transient, UsageError
 from seriatim.pipeline.text.storable import fits_text
 from seriatim.pipeline.types.message import Message, Property
-from seriatim.pipeline.types.properties import checked_property
+from seriatim.pipeline.types.properties import OF_MESSAGES, checked_property
 
-__all__ = ["REFUSED", "Outcome", "Promise", "Source", "SourceAway", "Taken", "id_of", "made", "property_names"]
+__all__ = [
+    "REFUSED",
+    "Outcome",
+    "Promise",
+    "Source",
+    "SourceAway",
+    "Taken",
+    "id_of",
+    "made",
+    "property_names",
+    "with_digest",
+]
 
 #: The type of a message that the box refused as its source has it; the property `refused` says why.
 REFUSED = "seriatim.refused"
@@ -127,20 +138,19 @@ class Source(ABC):
         """Give back what was taken and isn't acknowledged, where others could want it; return False if it is to be kept."""
         return False
 
-    def pause(self, seconds: float) -> None:
-        """Wait, and keep its connections alive; nothing is taken."""
-        time.sleep(seconds)
-
     def close(self) -> None:  # noqa: B027
         """Close its connections."""
 
 
-def id_of(kind: str, *parts: str, body: bytes | None = None) -> str:
-    """A message id of parts that together are one; `body`: and of its digest."""
+def id_of(kind: str, *parts: str) -> str:
+    """A message id of parts that together are one."""
     text = "/".join([kind, *(quote(part, safe="") for part in parts)])
-    if len(text) > _LONGEST_ID:
-        text = f"{kind}/~{hashlib.sha256(text.encode()).hexdigest()}"
-    return text if body is None else f"{text}#{hashlib.sha256(body).hexdigest()[:32]}"
+    return text if len(text) <= _LONGEST_ID else f"{kind}/~{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def with_digest(sender: str, body: bytes) -> str:
+    """A message id of the sender's id and its body."""
+    return f"{sender}#{hashlib.sha256(body).hexdigest()[:32]}"
 
 
 def made(
@@ -154,6 +164,21 @@ def made(
     except UsageError as error:
         base = Message(type=REFUSED, body=body, context=known, **given)
         return Taken("", base).refused(str(error)).message
+
+
+def properties_of(headers: Mapping[str, Any], chosen: Mapping[str, str] | None, own: Collection[str]) -> dict[str, Any]:
+    """The headers as properties: the chosen ones, or all that can be some; `own`: without those that the source uses itself."""
+    if chosen is not None:
+        return {name: headers.get(header) for name, header in chosen.items()}
+    return {name: value for name, value in headers.items() if name not in own and _is_property(name)}
+
+
+@lru_cache(maxsize=1000)
+def _is_property(name: str) -> bool:
+    try:
+        return bool(checked_property(name, OF_MESSAGES - {"correlation_id"}))
+    except UsageError:
+        return False
 
 
 def property_names(given: Mapping[str, str] | None, what: str) -> dict[str, str]:

@@ -8,11 +8,11 @@ only the head of a request.
 from __future__ import annotations
 
 import asyncio
-import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +20,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.links.certificates import CertificateFiles, names_of, public_key_of
 from seriatim.box.links.https_carrier import FETCH, MEDIA_TYPE, PUSH, TRACE
 from seriatim.box.links.layout import LARGEST_FRAME
+from seriatim.certificates import RenewedContext
 from seriatim.errors import EnvironmentProblem, SeriatimError, shown
 from seriatim.listening.address import host_and_port, listening, url_of
 from seriatim.listening.bodies import Gone, Receive, RequestRefused, Send, answer, body_of, refuse
@@ -82,14 +83,13 @@ class LinkServer:
             raise EnvironmentProblem(
                 "only the owner of the box may listen for other boxes", remedy="use a DSN of the owner"
             )
-        self._files = CertificateFiles(certificate, key, authority, "--listen")
-        self._stamp, self._context = self._files.stamp(), self._files.for_server()
+        tls = RenewedContext(CertificateFiles(certificate, key, authority, "--listen"), partial(tell, _NAME))
         self._known = Crowd(self._limits.known, self._limits.of_key)
         self._keys: dict[bytes, _Key] = {}
         self._calls = Threads(MOST_AT_ONCE, MOST_CONNECTIONS)
         listener = listening(*host_and_port(listen, "0.0.0.0:8471 or [::]:8471"), "--listen")
         self.address = url_of(listener, "https")
-        self._server = Server(self._answer, _NAME, listener, limits=self._limits, tls=self._tls)
+        self._server = Server(self._answer, _NAME, listener, limits=self._limits, tls=tls)
 
     def start(self) -> None:
         """Begin to listen; a thread answers the requests."""
@@ -180,16 +180,6 @@ class LinkServer:
     def _is_known(self, key: bytes) -> bool:
         with self._box.access.transaction() as transaction:
             return bool(transaction.value("link_knows", of_public_key=key))
-
-    def _tls(self) -> ssl.SSLContext:
-        """TLS by the files as they are now; if they can't be used, as they were."""
-        if (stamp := self._files.stamp()) != self._stamp:
-            self._stamp = stamp
-            try:
-                self._context = self._files.for_server()
-            except EnvironmentProblem as error:
-                tell(_NAME, f"certificates were replaced, and can't be used: {error}")
-        return self._context
 
 
 @dataclass(slots=True)

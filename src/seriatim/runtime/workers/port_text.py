@@ -9,7 +9,7 @@ from typing import Any
 
 from seriatim.box.connection.dsn import resolve, without_secret
 from seriatim.pipeline.text.document import Language
-from seriatim.pipeline.text.one_of import Maker, one_of, texts
+from seriatim.pipeline.text.one_of import Maker, given, one_of, texts
 from seriatim.pipeline.text.section import Section
 
 __all__ = ["port_of"]
@@ -29,7 +29,7 @@ def port_of(text: str, environment: Mapping[str, str] = os.environ) -> _Handler:
 def _http(entry: Section, _: Section) -> Callable[[], _Handler]:
     url, source = entry.text("url", required=True), entry.text("source")
     headers, extensions = texts(entry, "headers"), texts(entry, "extensions")
-    more = _given(
+    more = given(
         timeout=entry.duration_s("timeout"),
         response=entry.text("response"),
         response_headers=texts(entry, "response_headers") or None,
@@ -82,7 +82,11 @@ def _queue(entry: Section, _: Section) -> Callable[[], _Handler]:
 
 
 def _mllp(entry: Section, _: Section) -> Callable[[], _Handler]:
-    address, more = entry.text("address", required=True), _given(timeout=entry.duration_s("timeout"))
+    address = entry.text("address", required=True)
+    more = given(
+        timeout=entry.duration_s("timeout"), tls=entry.flag("tls"),
+        **{name: entry.text(name) for name in ("authority", "certificate", "key")},
+    )  # fmt: skip
 
     def make() -> _Handler:
         from seriatim.endpoints.mllp import MllpPort  # noqa: PLC0415
@@ -94,7 +98,7 @@ def _mllp(entry: Section, _: Section) -> Callable[[], _Handler]:
 
 def _rabbitmq(entry: Section, _: Section) -> Callable[[], _Handler]:
     url, headers = entry.text("url", required=True), texts(entry, "headers")
-    more = _given(**{name: entry.text(name) for name in ("exchange", "routing_key", "app_id")})
+    more = given(**{name: entry.text(name) for name in ("exchange", "routing_key", "app_id")})
 
     def make() -> _Handler:
         from seriatim.endpoints.rabbitmq import RabbitmqPort  # noqa: PLC0415 -- of the extra
@@ -107,7 +111,7 @@ def _rabbitmq(entry: Section, _: Section) -> Callable[[], _Handler]:
 def _kafka(entry: Section, _: Section) -> Callable[[], _Handler]:
     servers, topic = entry.text("servers", required=True), entry.text("topic", required=True)
     headers, options = texts(entry, "headers"), texts(entry, "options")
-    more = _given(timeout=entry.duration_s("timeout"))
+    more = given(timeout=entry.duration_s("timeout"))
 
     def make() -> _Handler:
         from seriatim.endpoints.kafka import KafkaPort  # noqa: PLC0415 -- of the extra
@@ -115,7 +119,3 @@ def _kafka(entry: Section, _: Section) -> Callable[[], _Handler]:
         return KafkaPort(servers or "", topic or "", headers=headers, options=options, **more)
 
     return make
-
-
-def _given(**values: Any) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
