@@ -5,18 +5,21 @@ This module has the columns and their types. It doesn't know Spark, and of queri
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.json as pa_json
 
 from seriatim.box.messages.received import context_of
+from seriatim.box.pipelines.copied import columns_of
 from seriatim.pipeline.types.box_properties import OWN, TRACE
 from seriatim.pipeline.types.python_values import given_converter
 from seriatim.pipeline.types.taken_from import SOURCE
 
-__all__ = ["COLUMNS", "FETCHED", "ORDER_COLUMNS", "batches_of"]
+__all__ = ["COLUMNS", "ORDER_COLUMNS", "batches_of"]
 
 _TICKET = pa.struct([("location", pa.string()), ("epoch", pa.int64()), ("number", pa.int64())])
 _PART = pa.struct([("name", pa.string()), ("content_type", pa.string()), ("body", pa.binary())])
@@ -47,61 +50,94 @@ _PLAIN: Mapping[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "timestamp": pa.timestamp("us", "UTC"),
 }
+#: The types whose values JSON has.
+_AS_IN_JSON = frozenset({"string", "long", "boolean"})
+#: What ``read_*.sql`` returns, in this order, before `ORDER_COLUMNS`.
+_READ: Mapping[str, pa.DataType] = {
+    **dict.fromkeys(("message_id", "type", "location"), pa.string()),
+    **dict.fromkeys(("epoch", "number"), pa.int64()),
+    "content_type": pa.string(),
+    "received_at": COLUMNS["received_at"],
+    **dict.fromkeys(("context", "property_types"), pa.string()),
+    **dict.fromkeys(("body", "parts"), pa.binary()),
+}
 _DECIMAL = re.compile(r"decimal(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
 #: A record batch has that many rows, or fewer where they have that many bytes.
-_MOST_ROWS, _MOST_BYTES, FETCHED = 10_000, 32 * 2**20, 500
+_MOST_ROWS, _MOST_BYTES = 10_000, 32 * 2**20
 
 
 def batches_of(
-    portions: Iterable[Sequence[Any]],
+    rows: Iterable[bytes],
     properties: Mapping[str, str],
+    parts: Callable[[bytes], Sequence[Sequence[Any]]],
     *,
     prefix: str = "",
     ordered: bool = True,
     dialogs: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of ``read_*.sql``, as record batches."""
-    rows: list[Any] = []
+    """The rows of ``read_*.sql``, as COPY gives them, as record batches; `parts` reads an array of parts."""
+    some: list[bytes] = []
     size = 0
-    for portion in portions:
-        rows += portion
-        size += sum(len(row.body) + sum(len(body) for *_, body in row.parts or ()) for row in portion)
-        if len(rows) >= _MOST_ROWS or size >= _MOST_BYTES:
-            yield _batch(rows, properties, prefix, ordered=ordered, dialogs=dialogs)
-            rows, size = [], 0
-    if rows:
-        yield _batch(rows, properties, prefix, ordered=ordered, dialogs=dialogs)
+    for row in rows:
+        some.append(row)
+        size += len(row)
+        if len(some) >= _MOST_ROWS or size >= _MOST_BYTES:
+            yield _batch(some, properties, parts, prefix, ordered=ordered, dialogs=dialogs)
+            some, size = [], 0
+    if some:
+        yield _batch(some, properties, parts, prefix, ordered=ordered, dialogs=dialogs)
 
 
 def _batch(
-    rows: Sequence[Any], properties: Mapping[str, str], prefix: str, *, ordered: bool, dialogs: bool
+    rows: Sequence[bytes],
+    properties: Mapping[str, str],
+    parts: Callable[[bytes], Sequence[Sequence[Any]]],
+    prefix: str,
+    *,
+    ordered: bool,
+    dialogs: bool,
 ) -> pa.RecordBatch:
-    columns: dict[str, Any] = dict(zip(rows[0]._fields, zip(*rows, strict=True), strict=True))
+    columns = columns_of(rows, {**_READ, **(ORDER_COLUMNS if ordered else {})})
     columns["ticket"] = pa.StructArray.from_arrays(
-        [
-            pa.array(columns["location"], pa.string()),
-            pa.array(columns["epoch"], pa.int64()),
-            pa.array(columns["number"], pa.int64()),
-        ],
-        fields=list(_TICKET),
+        [columns["location"], columns["epoch"], columns["number"]], fields=list(_TICKET)
     )
-    columns["parts"] = [
-        None if each is None else [dict(zip(_PART.names, part, strict=True)) for part in each]
-        for each in columns["parts"]
-    ]
-    wanted = {**COLUMNS, **ORDER_COLUMNS} if ordered else COLUMNS
-    arrays = {
-        name: values if isinstance(values := columns[name], pa.Array) else pa.array(values, kind)
-        for name, kind in wanted.items()
-    }
-    if properties:
+    columns["parts"] = pa.array(
+        [
+            None if each is None else [dict(zip(_PART.names, part, strict=True)) for part in parts(each)]
+            for each in columns["parts"].to_pylist()
+        ],
+        COLUMNS["parts"],
+    )
+    arrays = {name: columns[name] for name in ({**COLUMNS, **ORDER_COLUMNS} if ordered else COLUMNS)}
+    found = None if dialogs else _plain(columns["context"], properties)
+    if found is None:
         read: list[Mapping[str, Any]] = [
-            context_of(text, types) for text, types in zip(columns["context"], columns["property_types"], strict=True)
+            context_of(text, None if types is None else json.loads(types))
+            for text, types in zip(columns["context"].to_pylist(), columns["property_types"].to_pylist(), strict=True)
         ]
         if dialogs:
             read = [_of_dialog(context) for context in read]
-        arrays |= {prefix + name: _property(read, name, kind) for name, kind in properties.items()}
-    return pa.RecordBatch.from_pydict(arrays)
+        found = {name: _property(read, name, kind) for name, kind in properties.items()}
+    return pa.RecordBatch.from_pydict(arrays | {prefix + name: column for name, column in found.items()})
+
+
+def _plain(contexts: pa.Array, properties: Mapping[str, str]) -> dict[str, pa.Array] | None:
+    """The columns of properties that Arrow reads from JSON as Python does; None: of some it may not."""
+    if not properties:
+        return {}
+    if not _AS_IN_JSON.issuperset(properties.values()):
+        return None
+    schema = pa.schema([(name, _PLAIN[kind]) for name, kind in properties.items()])
+    lines = b"\n".join(contexts.cast(pa.binary()).to_pylist())
+    try:
+        read = pa_json.read_json(
+            pa.BufferReader(lines),
+            pa_json.ReadOptions(use_threads=False, block_size=len(lines) + 1),
+            pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+        )
+    except pa.ArrowInvalid:  # as where a value is of another type
+        return None
+    return {name: read.column(name).combine_chunks() for name in properties}
 
 
 def _of_dialog(context: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from typing import Any
 
 import psycopg
 import pyarrow as pa
+from psycopg.adapt import Transformer
+from psycopg.pq import Format
 
 from seriatim.box import notices
 from seriatim.box.connection.access import Transaction
@@ -24,8 +26,9 @@ from seriatim.box.definitions.gate_checks import way_refused
 from seriatim.box.dialogs.clock import fire_due
 from seriatim.box.dialogs.transmission import transmit_to
 from seriatim.box.faults.expired_leases import reap
-from seriatim.box.pipelines.arrow_rows import FETCHED, batches_of, own_names
+from seriatim.box.pipelines.arrow_rows import batches_of, own_names
 from seriatim.box.pipelines.batch_check import fail_invalid
+from seriatim.box.pipelines.copied import rows_of
 from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.sql_arrivals import is_unrouted, route_pending
@@ -45,6 +48,8 @@ __all__ = ["Part", "PipelineFeed"]
 #: The most groups that a turn locks; each lock is a place in a table of the server's with a fixed size.
 _GROUPS = 1000
 _MOST = 2**31 - 2
+#: PostgreSQL's type of an array of rows.
+_RECORDS = 2287
 #: The approximate number of messages in a part, and the largest number of parts.
 _PART_MESSAGES, _MOST_PARTS = 25_000, 64
 #: The connection of a killed run is closed within this time; and the pause between two checks. Seconds.
@@ -155,11 +160,13 @@ class PipelineFeed(Closing):
             return self._cut(transaction, name, messages, after=after, through=through)
 
     def read(self, after: int, through: int, part: Part, properties: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-        """The messages of a part, groups one after another and each in order."""
+        """The messages of a part; of each batch the groups one after another, and each in order."""
         name = "read_batch_unordered" if self._is_unordered() else "read_batch"
-        # An origin ends where a pipeline begins.
-        with_gates, origin = bool(self._access.known.definitions.ways), list(ORIGIN)
-        return self._rows(name, part, properties, after=after, through=through, with_gates=with_gates, origin=origin)
+        while (batch := self._after(after, through)) is not None:
+            # An origin ends where a pipeline begins.
+            with_gates, origin = bool(self._access.known.definitions.ways), list(ORIGIN)
+            yield from self._rows(name, part, properties, batch=batch, with_gates=with_gates, origin=origin)
+            after = batch
 
     def done(self, reader: str, through: int) -> None:
         """Note that the batches up to this one are processed. Earlier batches are deleted; this one stays until the next is done."""
@@ -355,14 +362,25 @@ class PipelineFeed(Closing):
         self, name: str, part: Part, properties: Mapping[str, str], *, ordered: bool = True, **named: Any
     ) -> Iterator[pa.RecordBatch]:
         parameters = {"first": part[0], "next": part[1], **self._named(named)}
-        with self._transaction() as transaction:
+        # COPY ends before its transaction does, also after an error.
+        with self._transaction() as transaction, closing(transaction.copied(name, **parameters)) as blocks:
+            if "batch" in named:
+                # The index has the order, and a part costs what it has, whatever the batch has.
+                transaction.do("plan_by_index")
             yield from batches_of(
-                transaction.portions(name, FETCHED, **parameters),
+                rows_of(blocks),
                 properties,
+                Transformer(transaction.connection).get_loader(_RECORDS, Format.BINARY).load,
                 prefix=self._prefix,
                 ordered=ordered,
                 dialogs=self._service is not None,
             )
+
+    def _after(self, after: int, through: int) -> int | None:
+        """The first batch of some that has messages."""
+        with self._transaction() as transaction:
+            found: int | None = self._run(transaction, "next_batch", after=after, through=through)[0].batch
+            return found
 
     def _run(self, statements: Statements, name: str, **named: Any) -> list[Any]:
         return statements.rows(name, **self._named(named))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections import namedtuple
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from functools import cache, lru_cache, partial
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -102,6 +102,12 @@ class Statements:
             cursor.execute(self._of_rows(name, parameters), written(parameters))
             while rows := cursor.fetchmany(size):
                 yield rows
+
+    def copied(self, name: str, /, **parameters: Any) -> Generator[bytes, None, None]:
+        """The rows of a large result, as PostgreSQL's binary COPY writes them. Close it before the transaction ends."""
+        query = b"COPY (" + self._of_rows(name, parameters) + b") TO STDOUT (FORMAT binary)"
+        with self.connection.cursor() as cursor, cursor.copy(query, written(parameters)) as copy:
+            yield from copy
 
     def do(self, name: str, /, **parameters: Any) -> int:
         """Execute a statement for its effect; returns the number of rows that it has changed, or found."""

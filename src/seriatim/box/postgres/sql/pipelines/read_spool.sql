@@ -2,7 +2,7 @@
 -- Index: spool_pkey, message_parts_pkey, tickets_arrival_id_key, locations_pkey.
 SELECT
     stored.message_id, stored.type, stored.location, stored.epoch, stored.number, stored.content_type, stored.received_at,
-    stored.context::text, stored.property_types, stored.body,
+    stored.context::text, stored.property_types::text, stored.body,
     CASE WHEN stored.parts IS NOT NULL THEN ARRAY(
         SELECT ROW(part.name, part.content_type, part.body) FROM {schema}.message_parts AS part
         WHERE part.arrival_id = stored.arrival_id AND part.position = stored.position ORDER BY part.number
