@@ -8,6 +8,7 @@ from collections import defaultdict
 import pytest
 
 import seriatim as sq
+from seriatim.operations import invariants
 from tests.faults import box_query
 from tests.faults.process import started
 from tests.faults.watch import GROUPS, MESSAGES, Watch, publish_backwards
@@ -50,6 +51,8 @@ def test_killed_again_and_again_a_query_writes_each_row_once_and_in_order(box, t
                 run.kill_when(moment)
         with started(words, tmp_path, tmp_path / "last.out") as run:
             assert run.wait() == 0, (tmp_path / "last.err").read_text()
+    # What the killed runs had staged is gone, or on the list of open parts.
+    assert invariants.broken(box) == []
     found = defaultdict(list)
     while True:
         with box.session() as tx:

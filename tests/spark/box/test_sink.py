@@ -125,7 +125,9 @@ def test_a_batch_that_comes_again_is_nothing(spark, queue, tmp_path, named):
         (folder / "commits" / f".{kept.name}.crc").unlink(missing_ok=True)
     streamed(spark, source, queue, folder)
     assert count(queue, "spool") == 100
-    assert [count(queue, table) for table in ("parts", "staged_messages", "staged_entries")] == [0, 0, 0]
+    assert [count(queue, table) for table in ("parts", "staged_arrivals", "staged_messages", "staged_entries")] == [
+        0
+    ] * 4
     orders = drain(queue, "orders")
     assert all([message.sequence for message in each] == list(range(1, 11)) for each in orders.values())
     with queue.session() as tx:
@@ -160,7 +162,7 @@ def test_what_a_failed_task_staged_is_never_there(queue):
         assert staging.merge("w", 0, [again]) == 1
         staging.discard([stray, again])
     assert count(queue, "spool") == 1
-    assert count(queue, "staged_messages") == 0
+    assert count(queue, "staged_entries") == 0
 
 
 def test_a_first_batch_is_not_compared_with_itself(queue):
@@ -168,6 +170,8 @@ def test_a_first_batch_is_not_compared_with_itself(queue):
     with Staging(queue.dsn, queue.schema, incoming=Incoming(type="order")) as staging:
         part, _ = staging.stage("w", 0, parts_of(*((f"m{n}", "a", n) for n in range(1, 501))))
     with psycopg.connect(queue.dsn) as connection:
+        # As where a message was published before.
+        connection.execute(f"SELECT {queue.schema}.unstore_parts(ARRAY[{part}])")
         merge = "SELECT prosrc, proconfig FROM pg_proc WHERE oid = %s::regproc"
         source, settings = connection.execute(merge, [f"{queue.schema}.merge_parts"]).fetchone()
         for setting in settings or ():
@@ -196,9 +200,11 @@ def test_parts_that_are_gone_are_missed(queue):
     with Staging(queue.dsn, queue.schema, incoming=Incoming(type="order")) as staging:
         staged = staging.stage("w", 0, parts_of(("m1", "a", 1)))
         with queue.session() as tx:  # as a crash of the server empties it
-            tx.connection.execute(f"TRUNCATE {queue.schema}.staged_messages")
+            tx.connection.execute(f"TRUNCATE {queue.schema}.staged_entries")
         with pytest.raises(sq.Unavailable, match="a staged part of the batch is gone"):
             staging.merge("w", 0, [staged])
+        assert count(queue, "messages") == 0
+        staging.discard([staged])
     assert count(queue, "spool") == 0
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from seriatim.box.definitions.correlation import Correlation, InstanceMatch, Look, ValueQuery, key
-from seriatim.box.definitions.definition import BoxSubscription, BrokenDefinition, Definitions
+from seriatim.box.definitions.definition import BoxQueue, BoxSubscription, BrokenDefinition, Definitions
 from seriatim.box.definitions.entries import Entries
 from seriatim.box.definitions.fingerprint import of_content, plain
 from seriatim.box.definitions.gates import Gates
@@ -138,6 +138,7 @@ class Router:
         self._destinations = list(definitions.queues.values())
         self._queues_by_id = {one.queue_id: one.declared for one in self._destinations}
         self._numbered = frozenset(one.queue_id for one in self._destinations if one.numbers or by_ticket(one.declared))
+        self._declared = definitions.types
         self._queue_of = np.array([by_name[one.declared.to] for one in enlisted], np.int64)
         self._id_of = np.array([one.subscription_id for one in enlisted], np.int64)
         self._check_queues(definitions)
@@ -209,6 +210,41 @@ class Router:
     def needs_time(self) -> bool:
         """Whether a filter reads the time when a message is received."""
         return "received_at" in self._needed
+
+    @property
+    def filtered(self) -> Mapping[str, Type]:
+        """The properties that filters look at, and their types."""
+        return self._matcher.properties
+
+    def plain_properties(self, kinds: Iterable[str]) -> Mapping[str, str] | None:
+        """The properties that messages of some types may have, with their types, if nobody looks at their bodies, and only filters lead
+        them; None: they have to be routed one by one.
+        """
+        if self._correlation.names or self.needs_time:
+            return None
+        types = [None if kind in self._problems else self._declared.get(kind) for kind in kinds]
+        if any(one is None or one.checks_bodies for one in types):
+            return None
+        every = [set(one.types().items()) for one in types if one is not None]
+        return dict(set.intersection(*every)) if every else {}
+
+    def is_plain(self, queue: str) -> bool:
+        """Whether a queue takes messages without a look at each of them."""
+        return self._problem_of(queue) is None and queue not in self._gates
+
+    def led_by_filters(self, columns: Mapping[str, Values], n: int) -> list[tuple[BoxQueue, Ints, Ints]] | None:
+        """By queue the rows of `n` messages that filters lead there, and the numbers of their subscriptions; `columns`: the properties
+        `filtered`. None: several subscriptions lead a message to one queue.
+        """
+        rows, filters = self._matcher.matches(columns, n)
+        queues, ids = self._queue_of[filters], self._id_of[filters]
+        places = np.sort(rows * len(self._destinations) + queues)
+        if (places[1:] == places[:-1]).any():
+            return None
+        return [
+            (self._destinations[number], rows[queues == number], ids[queues == number])
+            for number in np.unique(queues).tolist()
+        ]
 
     def route(
         self,

@@ -190,6 +190,7 @@ class _CleanUp:
             lambda: self._days(befores, moment, only=queue is not None),
             lambda: self._history(befores),
             lambda: self._requests(moment),
+            self._parts,
             self._messages,
             lambda: self._message_ids(moment - remembered),
             lambda: self._region_numbers(moment - remembered),
@@ -205,6 +206,13 @@ class _CleanUp:
         for step in steps:
             step()
         return self._purged
+
+    def _parts(self) -> None:
+        """Delete what tasks of pipelines have staged, and no batch contains."""
+        with self._transaction() as transaction:
+            # Those of no writer: the old ones.
+            for (part_id,) in transaction.rows("stray_parts", writer="", batch=-1):
+                transaction.do("drop_parts", part_ids=[part_id])
 
     def _messages(self) -> None:
         after = 0

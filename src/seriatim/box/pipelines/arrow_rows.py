@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.json as pa_json
+from psycopg.abc import Buffer
 
 from seriatim.box.messages.received import context_of
 from seriatim.box.pipelines.copied import columns_of
@@ -67,7 +68,7 @@ _MOST_ROWS, _MOST_BYTES = 10_000, 32 * 2**20
 
 
 def batches_of(
-    rows: Iterable[bytes],
+    rows: Iterable[Buffer],
     properties: Mapping[str, str],
     parts: Callable[[bytes], Sequence[Sequence[Any]]],
     *,
@@ -76,7 +77,7 @@ def batches_of(
     dialogs: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of ``read_*.sql``, as COPY gives them, as record batches; `parts` reads an array of parts."""
-    some: list[bytes] = []
+    some: list[Buffer] = []
     size = 0
     for row in rows:
         some.append(row)
@@ -89,7 +90,7 @@ def batches_of(
 
 
 def _batch(
-    rows: Sequence[bytes],
+    rows: Sequence[Buffer],
     properties: Mapping[str, str],
     parts: Callable[[bytes], Sequence[Sequence[Any]]],
     prefix: str,

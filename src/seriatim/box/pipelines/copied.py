@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from psycopg.abc import Buffer
 
 __all__ = ["BEGIN", "END", "Field", "columns_of", "rows_of", "written"]
 
@@ -47,16 +49,15 @@ def written(rows: int, fields: Sequence[Field]) -> memoryview:
     return memoryview(data)[ends[joined.offset] : ends[joined.offset + rows]]
 
 
-def rows_of(blocks: Iterable[bytes]) -> Iterator[bytes]:
+def rows_of(blocks: Iterable[Buffer]) -> Iterator[Buffer]:
     """The rows of COPY TO, of which PostgreSQL sends each by itself, the first behind `BEGIN`."""
     rest = iter(blocks)
     first = bytes(next(rest))[len(BEGIN) :]
-    if first != END:
-        yield first
-        yield from (row for row in rest if row != END)
+    # To the end, also without rows: COPY is over then.
+    yield from (row for row in chain([first], rest) if row != END)
 
 
-def columns_of(rows: Sequence[bytes], kinds: Mapping[str, pa.DataType]) -> dict[str, pa.Array]:
+def columns_of(rows: Sequence[Buffer], kinds: Mapping[str, pa.DataType]) -> dict[str, pa.Array]:
     """The columns of some rows: text, bytes, int64, booleans and timestamps."""
     data = np.frombuffer(b"".join(rows), np.uint8)
     ends = np.cumsum(np.fromiter(map(len, rows), np.int64, len(rows)))

@@ -8,16 +8,20 @@ and a batch of many dialogs doesn't lock all of them at once.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import pyarrow as pa
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.connections import DEFAULT_SCHEMA
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.notice import KeptOut
-from seriatim.box.pipelines.incoming import Incoming, PartRows, fitting, storable
+from seriatim.box.pipelines.incoming import Incoming, fitting, messages_of, storable
+from seriatim.box.pipelines.open_part import OpenPart
 from seriatim.box.pipelines.staging import StagedPart, Staging
+from seriatim.box.postgres.statements import statement
 from seriatim.errors import NotFound, UsageError
 from seriatim.kernel.groups.sequence import key_problem
 from seriatim.kernel.values.outcome import REASONS
@@ -84,7 +88,7 @@ class DialogStaging(Staging):
                 transaction.do("hold_definitions")
                 definitions = self._access.known.current(transaction)
                 self._check_services(definitions)
-                self._versions(transaction, parts)
+                self._whole(transaction, parts)
                 if judged != definitions.version:
                     transaction.do("judge_sends", of_parts=part_ids, by_contract=self._speaker.contract)
                 keys, messages = self._send(transaction, writer, batch, part_ids)
@@ -128,10 +132,12 @@ class DialogStaging(Staging):
             raise NotFound(f"there is no contract {contract!r}", remedy=remedy)
 
     def _stage(
-        self, transaction: Transaction, part_id: int, before: int, placed: PartRows, definitions: Definitions
-    ) -> int:
-        """Stage messages behind the earlier ones, with their keys, without routing."""
-        rows, keys = [], []
+        self, part: OpenPart, rows: pa.RecordBatch, made_up: Callable[[int], str], definitions: Definitions
+    ) -> None:
+        """Stage rows behind the earlier ones, with their keys, without routing."""
+        placed = messages_of(rows, self._incoming, made_up)
+        messages, keys = [], []
+        part_id, before = part.part_id, part.messages
         placed_rows = zip(placed.messages, placed.groups, placed.problems, strict=True)
         for place, (message, group, why) in enumerate(placed_rows, before):
             key = str(group) if isinstance(group, int) else group
@@ -149,11 +155,18 @@ class DialogStaging(Staging):
                 None,
                 message.body,
             )
-            rows.append((part_id, place, *fields, 1, None, None))
+            messages.append((part_id, place, *fields, 1, None, None))
             keys.append((part_id, place, None if problem else key, problem))
-        self._copy(transaction, "stage_messages", _MESSAGE_TYPES, rows)
-        self._copy(transaction, "stage_keys", _KEY_TYPES, keys)
-        return 0
+        _copy(part.transaction, "stage_messages", _MESSAGE_TYPES, messages)
+        _copy(part.transaction, "stage_keys", _KEY_TYPES, keys)
+        part.messages += len(messages)
+
+
+def _copy(transaction: Transaction, name: str, types: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    with transaction.connection.cursor() as cursor, cursor.copy(statement(name, transaction.schema)) as copy:
+        copy.set_types(types)
+        for row in rows:
+            copy.write_row(row)
 
 
 def _location(context: Mapping[str, Any]) -> tuple[str, str | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
@@ -28,7 +28,8 @@ from seriatim.box.definitions.route import Entries, Routed, Router, router_of
 from seriatim.box.messages.received import context_of
 from seriatim.box.notice import KeptOut
 from seriatim.box.pipelines.incoming import Incoming, PartRows, fitting, messages_of, storable
-from seriatim.box.postgres.statements import statement
+from seriatim.box.pipelines.open_part import OpenPart, entry_columns, message_columns
+from seriatim.box.pipelines.plain_rows import plain_columns
 from seriatim.box.publishing.batch import parameters_of
 from seriatim.box.publishing.queue_room import full_for_batch, refuse_for_batch
 from seriatim.errors import CheckpointMismatch, QueueFull, Unavailable, UsageError
@@ -45,9 +46,6 @@ from seriatim.pipeline.types.typed_message import Typed
 
 __all__ = ["StagedPart", "Staging"]
 
-_MESSAGE_TYPES = ("int8", "int8", "text", "text", "text", "text", "text", "text", "bytea", "int4", "text", "int4")
-_PART_TYPES = ("int8", "int8", "int8", "text", "text", "bytea")
-_ENTRY_TYPES = ("int8", "int8", "int4", "text", "int8", "int8", "int8[]", "int4", "text", "int4[]")
 _PORTION = 5_000
 #: The namespace of the ids that are made from names.
 _MADE_UP = UUID("5e21a711-0000-5000-8000-000000000001")
@@ -93,19 +91,16 @@ class Staging(Closing):
         of_part = f"{writer}\0{batch}\0{number}"
         with self._transaction() as transaction:
             definitions = self._access.known.current(transaction)
-            version = definitions.version
-            named = {"writer": writer, "batch": batch, "version": version}
+            named = {"writer": writer, "batch": batch, "number": number, "version": definitions.version}
             (part_id,) = self._run(transaction, "begin_part", **named)[0]
-            messages = entries = 0
+            part = OpenPart(transaction, part_id, number)
             for table in rows:
                 for begin in range(0, len(table), _PORTION):
-                    made_up = partial(_made_up, of_part, messages)
-                    placed = messages_of(table.slice(begin, _PORTION), self._incoming, made_up)
-                    entries += self._stage(transaction, part_id, messages, placed, definitions)
-                    messages += len(placed.messages)
-            counts = {"version": version, "messages": messages, "entries": entries}
-            transaction.do("end_part", part_id=part_id, **counts)
-        return part_id, messages
+                    self._stage(
+                        part, table.slice(begin, _PORTION), partial(_made_up, of_part, part.messages), definitions
+                    )
+            part.end(definitions.version)
+        return part_id, part.messages
 
     def merge(self, writer: str, batch: int, parts: Sequence[StagedPart]) -> int:
         """Publish the parts of a batch, in their order; does nothing if the batch is in the box already."""
@@ -179,32 +174,37 @@ class Staging(Closing):
 
     def _check(self, transaction: Transaction, parts: Sequence[StagedPart], definitions: Definitions) -> None:
         """Check that all parts exist, are whole, and were routed by these definitions."""
-        for part_id, version in self._versions(transaction, parts).items():
-            if version != definitions.version:
-                self._stage_again(transaction, part_id, definitions)
+        for row in self._whole(transaction, parts):
+            if row.version != definitions.version:
+                self._stage_again(OpenPart(transaction, row.part_id, row.number), definitions)
 
-    def _versions(self, transaction: Transaction, parts: Sequence[StagedPart]) -> dict[int, int]:
-        """Check that all parts exist and are whole; return the version of the definitions by which each was routed."""
+    def _whole(self, transaction: Transaction, parts: Sequence[StagedPart]) -> list[Any]:
+        """Check that all parts exist and are whole; return them."""
         part_ids = [part_id for part_id, _ in parts]
-        versions = {row.part_id: row for row in self._run(transaction, "staged_parts", part_ids=part_ids)}
+        found = {row.part_id: row for row in self._run(transaction, "staged_parts", part_ids=part_ids)}
         for part_id, messages in parts:
-            part = versions.get(part_id)
-            if part is None or not messages == part.messages == part.found:
+            part = found.get(part_id)
+            if part is None or not (messages == part.messages and part.is_whole):
                 raise Unavailable(
                     "a staged part of the batch is gone, as after a restart of the server",
                     where=self._access.place,
                     remedy="start the pipeline again: the batch is staged anew",
                 )
-        return {part_id: part.version for part_id, part in versions.items()}
+        return list(found.values())
 
-    def _stage_again(self, transaction: Transaction, part_id: int, definitions: Definitions) -> None:
+    def _stage_again(self, part: OpenPart, definitions: Definitions) -> None:
         """Route a part again, because the definitions have changed since it was staged."""
-        staged: list[Any] = []
+        transaction, staged = part.transaction, list[Any]()
+        transaction.do("unstore_parts", of_parts=[part.part_id])
         while rows := self._run(
-            transaction, "staged_messages", part_id=part_id, after=staged[-1].place if staged else -1, at_most=_PORTION
+            transaction,
+            "staged_messages",
+            part_id=part.part_id,
+            after=staged[-1].place if staged else -1,
+            at_most=_PORTION,
         ):
             staged += rows
-        transaction.do("empty_part", part_id=part_id)
+        transaction.do("empty_part", part_id=part.part_id)
         for begin in range(0, len(staged), _PORTION):
             rows = staged[begin : begin + _PORTION]
             messages = [
@@ -225,37 +225,24 @@ class Staging(Closing):
             placed = PartRows(
                 messages, [row.group_key for row in rows], [row.sequence for row in rows], [row.problem for row in rows]
             )
-            self._stage(transaction, part_id, begin, placed, definitions)
+            self._add(part, placed, definitions)
+        part.end(definitions.version)
 
     def _stage(
-        self, transaction: Transaction, part_id: int, before: int, placed: PartRows, definitions: Definitions
-    ) -> int:
-        """Stage messages behind the earlier ones; return the number of their entries."""
-        routed = self._routed(transaction, placed, definitions)
-        columns = parameters_of(routed, 0, len(placed.messages))
-        n = len(placed.messages)
-        places = range(before, before + n)
-        messages = zip(
-            [part_id] * n, places, columns["message_ids"], columns["types"], columns["locations"],
-            columns["content_types"], columns["contexts"], columns["property_types"], columns["bodies"],
-            columns["destinations"], columns["problems"], columns["part_counts"] or [None] * n, strict=True,
-        )  # fmt: skip
-        self._copy(transaction, "stage_messages", _MESSAGE_TYPES, messages)
-        if columns["part_counts"] is not None:
-            beside = zip(columns["part_names"], columns["part_content_types"], columns["part_bodies"], strict=True)
-            parts = (
-                (part_id, before + place - 1, number, *part)
-                for number, (place, part) in enumerate(zip(columns["part_places"], beside, strict=True))
-            )
-            self._copy(transaction, "stage_message_parts", _PART_TYPES, parts)
-        made = routed.entries
-        entries = zip(
-            [part_id] * len(made.places), [before + place for place in made.places], made.queue_ids, made.groups,
-            made.sequences, made.sizes, _meanings(made), made.priorities, made.problems,
-            [_numbers(subscription) for subscription in made.subscriptions], strict=True,
-        )  # fmt: skip
-        self._copy(transaction, "stage_entries", _ENTRY_TYPES, entries)
-        return len(made.places)
+        self, part: OpenPart, rows: pa.RecordBatch, made_up: Callable[[int], str], definitions: Definitions
+    ) -> None:
+        """Stage rows behind the earlier ones."""
+        queue = None if self._queue is None else definitions.queue(self._queue)
+        if (columns := plain_columns(rows, self._incoming, self._router(definitions), queue)) is not None:
+            part.add(*columns)
+            return
+        self._add(part, messages_of(rows, self._incoming, made_up), definitions)
+
+    def _add(self, part: OpenPart, placed: PartRows, definitions: Definitions) -> None:
+        """Route messages, and stage them."""
+        routed = self._routed(part.transaction, placed, definitions)
+        messages = message_columns(parameters_of(routed, 0, len(placed.messages)))
+        part.add(messages, entry_columns(routed.entries))
 
     def _routed(self, transaction: Transaction, placed: PartRows, definitions: Definitions) -> Routed:
         router = self._router(definitions)
@@ -331,12 +318,6 @@ class Staging(Closing):
         problems = [REASONS[why] if why else None for why in reasons]
         return replace(entries, groups=groups, sequences=sequences, problems=problems)
 
-    def _copy(self, transaction: Transaction, name: str, types: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        with transaction.connection.cursor() as cursor, cursor.copy(statement(name, transaction.schema)) as copy:
-            copy.set_types(types)
-            for row in rows:
-                copy.write_row(row)
-
     def _run(self, transaction: Transaction, name: str, **named: Any) -> list[Any]:
         return transaction.rows(name, **named)
 
@@ -347,14 +328,3 @@ class Staging(Closing):
 def _made_up(of_part: str, before: int, place: int) -> str:
     """Generate an id for the message at a place behind the earlier ones; for the same part it is always the same."""
     return str(uuid5(_MADE_UP, f"{of_part}\0{before + place}"))
-
-
-def _meanings(entries: Entries) -> Sequence[list[int] | None]:
-    if entries.meanings is None:
-        return [None] * len(entries.places)
-    return [None if one is None else _numbers(one) for one in entries.meanings]
-
-
-def _numbers(written: str) -> list[int]:
-    """Parse PostgreSQL's text of an array of numbers."""
-    return [int(number) for number in written[1:-1].split(",") if number]

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, NoReturn, TypeVar, overload
 
 import psycopg
 from psycopg import sql
+from psycopg.abc import Buffer
 from psycopg.rows import class_row, dict_row, no_result, scalar_row
 
 from seriatim.box.postgres.array_text import written
@@ -103,7 +104,7 @@ class Statements:
             while rows := cursor.fetchmany(size):
                 yield rows
 
-    def copied(self, name: str, /, **parameters: Any) -> Generator[bytes, None, None]:
+    def copied(self, name: str, /, **parameters: Any) -> Generator[Buffer, None, None]:
         """The rows of a large result, as PostgreSQL's binary COPY writes them. Close it before the transaction ends."""
         query = b"COPY (" + self._of_rows(name, parameters) + b") TO STDOUT (FORMAT binary)"
         with self.connection.cursor() as cursor, cursor.copy(query, written(parameters)) as copy:

@@ -29,13 +29,18 @@ WITH referred AS (
         UNION ALL
         SELECT arrival_id, position, TRUE FROM {schema}.dropped
     ) AS known USING (arrival_id, position)
-    WHERE known.found IS NULL LIMIT %(most)s
+    WHERE known.found IS NULL
+        -- What a pipeline has staged, and not merged yet.
+        AND NOT EXISTS (SELECT FROM {schema}.staged_arrivals AS open WHERE open.arrival_id = stored.arrival_id)
+    LIMIT %(most)s
 ) UNION ALL (
     SELECT 'a message without a ticket', stored.arrival_id, stored.position
     FROM {schema}.spool AS stored LEFT JOIN {schema}.tickets AS run USING (arrival_id)
     WHERE run.location IS NULL
         -- Another audit covers messages that a tick numbers.
-        AND NOT EXISTS (SELECT FROM {schema}.arrivals AS one WHERE one.arrival_id = stored.arrival_id) LIMIT %(most)s
+        AND NOT EXISTS (SELECT FROM {schema}.arrivals AS one WHERE one.arrival_id = stored.arrival_id)
+        AND NOT EXISTS (SELECT FROM {schema}.staged_arrivals AS open WHERE open.arrival_id = stored.arrival_id)
+    LIMIT %(most)s
 ) UNION ALL (
     SELECT 'an entry with a place in the order of commit that its ticket has not', entry.arrival_id, entry.position
     FROM {schema}.entries AS entry

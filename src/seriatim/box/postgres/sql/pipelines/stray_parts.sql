@@ -2,4 +2,4 @@
 -- Index: parts_of_writer, parts_by_age.
 SELECT part_id FROM {schema}.parts WHERE writer = %(writer)s AND batch <= %(batch)s
 UNION
-SELECT part_id FROM {schema}.parts WHERE staged_at < now() - interval '7 days'
+SELECT part_id FROM {schema}.parts WHERE staged_at < now() - interval '1 day'

@@ -36,9 +36,9 @@ BEGIN
     FOR arrival IN
         WITH mine AS (
             DELETE FROM {schema}.arrivals WHERE transaction = pg_current_xact_id()
-            RETURNING location, arrival_id, count, queue_ids, publisher, permitted, numbered_queues, entered
+            RETURNING location, arrival_id, serial, count, queue_ids, publisher, permitted, numbered_queues, entered
         )
-        SELECT * FROM mine ORDER BY location, arrival_id
+        SELECT * FROM mine ORDER BY location, coalesce(serial, arrival_id)
     LOOP
         IF arrival.count = 0 THEN
             numbered := numbered || arrival.numbered_queues;

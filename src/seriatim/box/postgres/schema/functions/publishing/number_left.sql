@@ -13,9 +13,9 @@ BEGIN
         DELETE FROM {schema}.arrivals WHERE transaction IS DISTINCT FROM pg_current_xact_id_if_assigned() RETURNING *
     ), again AS (
         INSERT INTO {schema}.arrivals (
-            arrival_id, location, count, queue_ids, publisher, permitted, numbered_queues, entered
+            arrival_id, location, count, queue_ids, publisher, permitted, numbered_queues, entered, serial
         )
-        SELECT arrival_id, location, count, queue_ids, publisher, permitted, numbered_queues, entered FROM gone
+        SELECT arrival_id, location, count, queue_ids, publisher, permitted, numbered_queues, entered, serial FROM gone
         RETURNING count
     )
     SELECT coalesce(sum(count), 0) INTO numbered FROM again;
