@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import queue
 import statistics
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,6 @@ from benchmarks.measure import Claim
 from benchmarks.race import fresh_database
 from seriatim import Fifo, Message, MessageBox, MessageType, Pace, Queue, Subscription, Unordered, Worker
 from seriatim.box.server.embedded import serving
-from seriatim.http.serving import HttpServer
 from seriatim.operations.grants import grant
 from seriatim.operations.tokens import create_token
 
@@ -47,15 +49,25 @@ def over_http(root: Path, peers: bool) -> Iterator[Claim]:
                 connection.execute("CREATE ROLE seriatim_bench")
             grant(box, "seriatim_bench", publish=[_QUEUE, "asked"], receive=[_QUEUE])
             token = create_token(box, "bench", role="seriatim_bench", publish=[_QUEUE, "asked"], receive=[_QUEUE])
-            face = HttpServer(box, "127.0.0.1:0")
-            face.start()
-            try:
-                headers = {"Authorization": f"Bearer {token}"}
-                with httpx.Client(base_url=face.address, headers=headers, timeout=120) as client:
-                    yield from _asked(box, client)
-                    yield from _measured(box, client)
-            finally:
-                face.close()
+            headers = {"Authorization": f"Bearer {token}"}
+            with _served(dsn) as address, httpx.Client(base_url=address, headers=headers, timeout=120) as client:
+                yield from _asked(box, client)
+                yield from _measured(box, client)
+
+
+@contextmanager
+def _served(dsn: str) -> Iterator[str]:
+    """The address of a server in a process of its own."""
+    words = [sys.executable, "-m", "seriatim", "serve", "--http", "127.0.0.1:0", "--no-readers", "--dsn", dsn]
+    with subprocess.Popen(
+        words, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}
+    ) as process:
+        assert process.stderr is not None
+        try:
+            yield next(line.split()[-1] for line in process.stderr if "callers over HTTP find it at" in line)
+        finally:
+            process.terminate()
+            process.communicate()
 
 
 def _measured(box: MessageBox, client: httpx.Client) -> Iterator[Claim]:
@@ -84,9 +96,17 @@ def _measured(box: MessageBox, client: httpx.Client) -> Iterator[Claim]:
         amount=amounts[0],
     )
     yield Claim(
-        f"runs of {_RUN} over HTTP ÷ a worker with leases, {n}", statistics.median(leased), 0.5, amount=amounts[1]
+        f"runs of {_RUN} over HTTP ÷ a worker with leases of one thread, {n}",
+        statistics.median(leased),
+        0.5,
+        amount=amounts[1],
     )
-    yield Claim(f"runs of {_RUN} received in SQL ÷ a worker, {n}", statistics.median(in_sql), 0.9, amount=amounts[2])
+    yield Claim(
+        f"runs of {_RUN} received in SQL ÷ a worker of one thread, {n}",
+        statistics.median(in_sql),
+        0.9,
+        amount=amounts[2],
+    )
 
 
 def _asked(box: MessageBox, client: httpx.Client) -> Iterator[Claim]:
@@ -173,7 +193,7 @@ def _work(box: MessageBox, mode: str) -> None:
         if left[0] <= 0:
             over.set()
 
-    worker = Worker(box, _QUEUE, handle, batch=True, mode=mode, pace=Pace(run_length=_RUN))
+    worker = Worker(box, _QUEUE, handle, batch=True, mode=mode, workers=1, pace=Pace(run_length=_RUN))
     thread = threading.Thread(target=worker.run)
     thread.start()
     over.wait()
