@@ -48,7 +48,7 @@ def _described(name: str, thing: Any) -> Iterator[str]:
     if inspect.isclass(thing):
         bases = ", ".join(base.__name__ for base in thing.__bases__ if base is not object)
         yield f"class {name}({bases})" if issubclass(thing, BaseException) else f"class {name}{_signature(thing)}"
-        for member, what in sorted(vars(thing).items()):
+        for member, what in sorted(_members(thing).items()):
             if member.startswith("_") or inspect.ismemberdescriptor(what):
                 continue
             if isinstance(what, property):
@@ -59,6 +59,12 @@ def _described(name: str, thing: Any) -> Iterator[str]:
         yield f"{name}{_signature(thing)}"
     else:
         yield name
+
+
+def _members(kind: type) -> dict[str, Any]:
+    """What a class has itself, and the properties that it has of others."""
+    inherited = {name: what for name in dir(kind) if isinstance(what := inspect.getattr_static(kind, name), property)}
+    return inherited | dict(vars(kind))
 
 
 def _signature(thing: Any) -> str:

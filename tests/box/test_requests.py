@@ -170,6 +170,39 @@ def test_a_dead_letter_is_told_at_once(service):
     assert service.reply(error.id).body == b"to ?"
 
 
+def test_what_is_no_reply_is_an_ordinary_message(service):
+    """Of another type, or with a correlation that nobody has asked under. A reply that is published twice is one."""
+    pending = service.request(question(), reply="answer")
+    never = f"request-{'0' * 32}"
+    for kind, correlation in (("price", pending.id), ("answer", never), ("answer", "request-")):
+        service.publish(sq.Message(type=kind, context={"correlation_id": correlation}))
+    assert service.reply(pending.id, wait=0.01) == pending
+    with pytest.raises(sq.NotFound):
+        service.reply(never)
+    assert len(rows(service, "SELECT FROM {schema}.unrouted")) == 3
+    reply = sq.Message(type="answer", message_id="r", body=b"once", context={"correlation_id": pending.id})
+    for _ in range(2):
+        service.publish(reply)
+    assert [one.body for one in service.replies(pending.id)] == [b"once"]
+
+
+def test_large_replies_and_several_are_given_to_who_waits(service):
+    """What the thread that listens leaves to the callers, and what it reads for them."""
+    large = b"x" * 100_000
+    pending = service.request(question(), reply="answer")
+    told = []
+
+    def wait(count):
+        told.append([one.body for one in service.replies(pending.id, count, wait=60)])
+
+    for count, body in ((1, large), (2, b"small")):
+        caller = threading.Thread(target=wait, args=(count,))
+        caller.start()
+        service.publish(sq.Message(type="answer", body=body, context={"correlation_id": pending.id}))
+        caller.join()
+    assert told == [[large], [large, b"small"]]
+
+
 def test_in_a_transaction_and_in_a_handler(service):
     service.define(sq.Queue("jobs", sq.Unordered()), sq.Subscription("jobs", where="type = 'job'", to="jobs"))
     with service.session() as tx:

@@ -45,6 +45,7 @@ def test_who_waits_gets_the_reply_as_an_event(face):
     assert (event["type"], event["data"], event["sku"]) == ("price", {"cents": 50}, "apple")
     again = ask(face, headers={})  # the same event is the same request
     assert (again.status_code, again.content) == (200, reply.content)
+    assert face.get(reply.headers["content-location"]).content == reply.content
     assert not work_off(face.box, "few", answer)
 
 

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.http.conftest import connections, waiting
+from seriatim.listening.limits import ListenLimits
+from tests.http.conftest import connections, serving, waiting
 from tests.http.test_deliveries import ORDERS, order
 from tests.soak import seed, sized
 
@@ -23,7 +24,7 @@ CALLERS = 500
 
 def waiters(face):
     """How many coroutines wait in lines."""
-    return sum(len(line.places) for line in face.server._box._lines._lines.values())
+    return sum(len(line.places) for line in face.server._box.lines._lines.values())
 
 
 async def until(holds):
@@ -110,3 +111,25 @@ def test_a_caller_that_left_before_the_hand_out_is_committed_gets_no_lease(face)
     raw.close()
     face.box.publish(order(1))
     assert [one.message_id for one in face.received()] == ["c1-1"]
+
+
+@pytest.mark.dear
+def test_a_slow_sender_is_told_and_keeps_nobody(filled):
+    """Half a head, and a body that stops: each ends by itself, and nothing is published."""
+    limits = ListenLimits(head_s=0.3, silent_s=0.3)
+    with serving(filled, limits=limits) as face:
+        place = urlsplit(face.server.address)
+        head = (
+            f"POST /v1/messages HTTP/1.1\r\nHost: {place.netloc}\r\nAuthorization: Bearer {face.token}\r\n"
+            "Content-Type: application/json\r\n"
+        )
+        begun = [(head, b"HTTP/1.1 408 "), (head + 'Content-Length: 99\r\n\r\n{"type": "order"', b"HTTP/1.1 408 ")]
+        for text, told in begun:
+            with socket.create_connection((place.hostname, place.port), 30) as one:
+                one.sendall(text.encode())
+                assert face.get("/healthz").status_code == 200
+                answer = b""
+                while piece := one.recv(65_536):  # until it is closed
+                    answer += piece
+                assert answer.startswith(told), text
+        assert face.received() == []

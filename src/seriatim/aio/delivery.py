@@ -2,48 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TypeVar
+from collections.abc import AsyncIterator, Sequence
 
-from seriatim.aio.face import Caller, counterpart
+from seriatim.aio.face import OfRun, counterpart
 from seriatim.box.turns.delivery import Delivery
 from seriatim.pipeline.types.message import Received
 
 __all__ = ["AsyncDelivery"]
 
-T = TypeVar("T")
 
-
-class AsyncDelivery:
+class AsyncDelivery(OfRun[Delivery]):
     """The asyncio face of a `Delivery`.
 
     Iterating to the end with ``async for``, or awaiting `done`, completes it. Otherwise the messages are put back when the
     session ends or receives again.
-
-    Args:
-        delivery: the delivery.
-        call: has a function called in the session's thread.
-
-    Attributes:
-        sync: the delivery itself.
     """
-
-    def __init__(self, delivery: Delivery, call: Caller) -> None:
-        self.sync = delivery
-        self._call = call
-
-    async def _do(self, work: Callable[[Delivery], T]) -> T:
-        return await self._call(lambda: work(self.sync))
-
-    @property
-    def queue(self) -> str:
-        """The queue's name."""
-        return self.sync.queue
-
-    @property
-    def group(self) -> str | None:
-        """The group's key; None in a queue that is `Unordered`."""
-        return self.sync.group
 
     @property
     def messages(self) -> Sequence[Received]:
@@ -60,9 +33,6 @@ class AsyncDelivery:
         """Whether the delivery still has to be completed or put back."""
         return self.sync.is_open
 
-    def __len__(self) -> int:
-        return len(self.sync)
-
     async def __aiter__(self) -> AsyncIterator[Received]:
         causes = self.sync.causes
         for message in self.sync.messages:
@@ -78,6 +48,3 @@ class AsyncDelivery:
     put_back = counterpart(Delivery.put_back)
     postpone = counterpart(Delivery.postpone)
     dead_letter = counterpart(Delivery.dead_letter)
-
-    def __repr__(self) -> str:
-        return f"<AsyncDelivery of {len(self)} from {self.queue!r}, group {self.group!r}>"

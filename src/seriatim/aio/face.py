@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-__all__ = ["Caller", "Face", "counterpart"]
+__all__ = ["Caller", "Face", "OfRun", "counterpart"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -19,6 +19,56 @@ class Caller(Protocol):
 
     async def __call__(self, work: Callable[[], T], /) -> T:
         """Call it; its exception passes through."""
+
+
+class _Run(Protocol):
+    """Messages that are handed out together."""
+
+    @property
+    def queue(self) -> str: ...
+
+    @property
+    def group(self) -> str | None: ...
+
+    def __len__(self) -> int: ...
+
+
+Run = TypeVar("Run", bound=_Run)
+
+
+class OfRun(Generic[Run]):
+    """The asyncio face of messages that are handed out together.
+
+    Args:
+        run: a `Delivery`, or a `TakenLease`.
+        call: has a function called in a thread.
+
+    Attributes:
+        sync: the same.
+    """
+
+    def __init__(self, run: Run, call: Caller) -> None:
+        self.sync = run
+        self._call = call
+
+    async def _do(self, work: Callable[[Run], T]) -> T:
+        return await self._call(lambda: work(self.sync))
+
+    @property
+    def queue(self) -> str:
+        """The queue's name."""
+        return self.sync.queue
+
+    @property
+    def group(self) -> str | None:
+        """The group's key; None in a queue that is `Unordered`."""
+        return self.sync.group
+
+    def __len__(self) -> int:
+        return len(self.sync)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self)} from {self.queue!r}, group {self.group!r}>"
 
 
 class Face(Protocol[Of_co]):

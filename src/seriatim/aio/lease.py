@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Protocol, TypeVar
 from uuid import UUID
 
-from seriatim.aio.face import counterpart
+from seriatim.aio.face import OfRun, counterpart
 from seriatim.box.leases.taken import LeasedMessage, TakenLease
 
 __all__ = ["AsyncTakenLease"]
 
-T = TypeVar("T")
 
-
-class _Caller(Protocol):
-    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
-        """Have a function called in a thread."""
-
-
-class AsyncTakenLease:
-    """The asyncio face of a `TakenLease`: its calls as coroutines, each in a thread and a connection of its own.
-
-    Args:
-        lease: the lease.
-        call: has a function called in a thread.
-
-    Attributes:
-        sync: the lease itself.
-    """
-
-    def __init__(self, lease: TakenLease, call: _Caller) -> None:
-        self.sync = lease
-        self._call = call
-
-    async def _do(self, work: Callable[[TakenLease], T]) -> T:
-        return await self._call(lambda: work(self.sync))
+class AsyncTakenLease(OfRun[TakenLease]):
+    """The asyncio face of a `TakenLease`: its calls as coroutines, each in a thread and a connection of its own."""
 
     @property
     def id(self) -> UUID:
@@ -47,16 +24,6 @@ class AsyncTakenLease:
     def token(self) -> int:
         """Its fencing token."""
         return self.sync.token
-
-    @property
-    def queue(self) -> str:
-        """The queue's name."""
-        return self.sync.queue
-
-    @property
-    def group(self) -> str | None:
-        """The group's key; None in a queue that is `Unordered`."""
-        return self.sync.group
 
     @property
     def messages(self) -> Sequence[LeasedMessage]:
@@ -73,9 +40,6 @@ class AsyncTakenLease:
         """When it runs out, unless it is renewed."""
         return self.sync.until
 
-    def __len__(self) -> int:
-        return len(self.sync)
-
     read = counterpart(TakenLease.read)
     complete = counterpart(TakenLease.complete)
     fail = counterpart(TakenLease.fail)
@@ -83,6 +47,3 @@ class AsyncTakenLease:
     dead_letter = counterpart(TakenLease.dead_letter)
     renew = counterpart(TakenLease.renew)
     give_back = counterpart(TakenLease.give_back)
-
-    def __repr__(self) -> str:
-        return f"<AsyncTakenLease {self.id} of {len(self)} from {self.queue!r}, group {self.group!r}>"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, suppress
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
-from typing import Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from uuid import UUID
 
 from seriatim.aio.calls import Calls
@@ -20,6 +21,7 @@ from seriatim.aio.opening import Opening
 from seriatim.aio.session import AsyncSession, BegunSession
 from seriatim.aio.slots import Slots
 from seriatim.box.box import MessageBox
+from seriatim.box.connection.access import Access
 from seriatim.box.connection.application_connection import ApplicationConnection, for_threads
 from seriatim.box.connection.connections import DEFAULT_SCHEMA
 from seriatim.box.connection.wait_time import patience
@@ -28,16 +30,7 @@ from seriatim.box.definitions.change import Change
 from seriatim.box.leases.door import Door, Superseded, Wanted
 from seriatim.box.leases.taken import Principal
 from seriatim.box.postgres.migrate import Migration
-from seriatim.box.requests.requests import (
-    KEEP,
-    Pending,
-    Reply,
-    checked_count,
-    patience_of_asker,
-    replies_now,
-    reply_now,
-    request_alone,
-)
+from seriatim.box.requests.requests import KEEP, Found, Pending, Reply, Step, Wait, asked, replied
 from seriatim.box.requests.waiting import RepliesThread
 from seriatim.box.views.box_status import BoxStatus
 from seriatim.box.views.message_status import MessageStatus
@@ -45,7 +38,7 @@ from seriatim.errors import UsageError
 from seriatim.pipeline.declared.box_settings import Unroutable
 from seriatim.pipeline.types.message import Message
 
-__all__ = ["AsyncMessageBox", "lines_of"]
+__all__ = ["AsyncMessageBox"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -146,6 +139,11 @@ class AsyncMessageBox(OnlyAsyncWith):
             raise UsageError(
                 "the message box was opened before this process was forked", remedy="open it again in this process"
             )
+
+    @property
+    def lines(self) -> WaitingLines:
+        """The coroutines that wait for messages, for internal modules."""
+        return self._lines
 
     @property
     def dsn(self) -> str:
@@ -294,22 +292,14 @@ class AsyncMessageBox(OnlyAsyncWith):
 
         A coroutine that waits holds no thread and no connection.
         """
-        loop = asyncio.get_running_loop()
-        until = loop.time() + patience_of_asker(wait)
-        pending = await self._do(lambda box: request_alone(box.access, message, reply, keep, asker))
-        await self._await_replies(pending.id, 1, until)
-        return await self.reply(pending.id, wait=max(until - loop.time(), 0.0), asker=asker)
+        return (await self._stepped(asked(message, reply, wait, keep, asker))).first
 
     async def reply(self, request_id: str, *, wait: float | str | None = None, asker: str = "") -> Reply | Pending:
         """The first reply to a request; arguments, result and errors are those of `MessageBox.reply`.
 
         A coroutine that waits holds no thread and no connection.
         """
-        until = asyncio.get_running_loop().time() + patience_of_asker(wait)
-        while True:
-            answer = await self._do(lambda box: reply_now(box.access, request_id, asker))
-            if isinstance(answer, Reply) or not await self._await_replies(request_id, 1, until):
-                return answer
+        return (await self._stepped(replied(request_id, 1, wait, asker))).first
 
     async def replies(
         self, request_id: str, count: int | None = None, *, wait: float | str | None = None, asker: str = ""
@@ -318,21 +308,23 @@ class AsyncMessageBox(OnlyAsyncWith):
 
         A coroutine that waits holds no thread and no connection.
         """
-        until = asyncio.get_running_loop().time() + patience_of_asker(wait)
-        most = checked_count(count)
-        while True:
-            replies, is_failed = await self._do(lambda box: replies_now(box.access, request_id, most, asker))
-            if is_failed or len(replies) >= most or not await self._await_replies(request_id, most, until):
-                return replies
+        return (await self._stepped(replied(request_id, count, wait, asker))).all
 
-    async def _await_replies(self, request_id: str, count: int, until: float) -> bool:
-        """Wait until it is worth to look for replies; False: the time is over before it began."""
-        if (left_s := until - asyncio.get_running_loop().time()) <= 0:
-            return False
-        with self._replies.waiting(request_id, count) as caller, suppress(TimeoutError):
-            async with asyncio.timeout(left_s):
-                await asyncio.wrap_future(caller)
-        return True
+    async def _stepped(self, steps: Generator[Step, Any, Found]) -> Found:
+        """Do what a caller does that waits for replies."""
+        given = None
+        try:
+            while True:
+                step = steps.send(given)
+                given = await (self._wait(step) if isinstance(step, Wait) else self._do(partial(_in_box, step)))
+        except StopIteration as end:
+            return end.value
+
+    async def _wait(self, step: Wait) -> Found | None:
+        with self._replies.waiting(self.sync.access.role, step.awaited) as caller, suppress(TimeoutError):
+            async with asyncio.timeout(step.seconds):
+                return await asyncio.wrap_future(caller)
+        return None
 
     publish = counterpart(MessageBox.publish)
     define = counterpart(MessageBox.define)
@@ -373,9 +365,8 @@ class AsyncMessageBox(OnlyAsyncWith):
         return f"<AsyncMessageBox {self.sync.access.place}>"
 
 
-def lines_of(box: AsyncMessageBox) -> WaitingLines:
-    """The coroutines of a box that wait for messages, for other faces."""
-    return box._lines  # noqa: SLF001 -- no method for applications
+def _in_box(step: Callable[[Access], T], box: MessageBox) -> T:
+    return step(box.access)
 
 
 def _close_opened(opening: asyncio.Future[MessageBox]) -> None:

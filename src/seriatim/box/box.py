@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from uuid import UUID
 
 import psycopg
@@ -31,16 +30,7 @@ from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.publish_result import Published
 from seriatim.box.publishing.publisher import PATIENCE_S, Publisher
-from seriatim.box.requests.requests import (
-    KEEP,
-    Pending,
-    Reply,
-    checked_count,
-    patience_of_asker,
-    replies_now,
-    reply_now,
-    request_alone,
-)
+from seriatim.box.requests.requests import KEEP, Found, Pending, Reply, Step, Wait, asked, replied
 from seriatim.box.requests.waiting import RepliesThread
 from seriatim.box.session import Session, SessionBlock, Sessions, checked_connection
 from seriatim.box.tick import Tick, tick
@@ -333,10 +323,7 @@ class MessageBox(OnlyWith, Closing):
             RequestFailed: the request was set aside, as a dead letter or by its queue's rules.
             Unavailable: as from `publish`. The request may be made or not; requesting the same message again is safe.
         """
-        until = time.monotonic() + patience_of_asker(wait)
-        pending = request_alone(self._access, message, reply, keep, asker)
-        self._await_replies(pending.id, 1, until)
-        return self.reply(pending.id, wait=max(until - time.monotonic(), 0.0), asker=asker)
+        return self._stepped(asked(message, reply, wait, keep, asker)).first
 
     def reply(self, request_id: str, *, wait: float | str | None = None, asker: str = "") -> Reply | Pending:
         """The first reply to a request of this role: the same each time, until its `keep` is over.
@@ -355,11 +342,7 @@ class MessageBox(OnlyWith, Closing):
             UsageError: an argument is invalid.
             Unavailable: the database is away.
         """
-        until = time.monotonic() + patience_of_asker(wait)
-        while True:
-            answer = reply_now(self._access, request_id, asker)
-            if isinstance(answer, Reply) or not self._await_replies(request_id, 1, until):
-                return answer
+        return self._stepped(replied(request_id, 1, wait, asker)).first
 
     def replies(
         self, request_id: str, count: int | None = None, *, wait: float | str | None = None, asker: str = ""
@@ -374,19 +357,17 @@ class MessageBox(OnlyWith, Closing):
             wait: seconds (or ``"20s"``) to wait for them; None: don't wait. A handler may not wait.
             asker: as it was requested.
         """
-        until, most = time.monotonic() + patience_of_asker(wait), checked_count(count)
-        while True:
-            replies, is_failed = replies_now(self._access, request_id, most, asker)
-            if is_failed or len(replies) >= most or not self._await_replies(request_id, most, until):
-                return replies
+        return self._stepped(replied(request_id, count, wait, asker)).all
 
-    def _await_replies(self, request_id: str, count: int, until: float) -> bool:
-        """Wait until it is worth to look for replies; False: the time is over before it began."""
-        if (left_s := until - time.monotonic()) <= 0:
-            return False
-        with self._waiting.waiting(request_id, count) as caller, suppress(TimeoutError):
-            caller.result(left_s)
-        return True
+    def _stepped(self, steps: Generator[Step, Any, Found]) -> Found:
+        """Do what a caller does that waits for replies."""
+        given = None
+        try:
+            while True:
+                step = steps.send(given)
+                given = self._waiting.wait(self._access.role, step) if isinstance(step, Wait) else step(self._access)
+        except StopIteration as end:
+            return end.value
 
     @property
     def _waiting(self) -> RepliesThread:

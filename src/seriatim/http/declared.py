@@ -327,7 +327,10 @@ OPERATIONS: tuple[Operation, ...] = (
         "Publish messages: an event of CloudEvents (binary, structured or a batch), or plain JSON. A batch is one transaction.",
         "publish",
         {
-            200: ("All ids are there already: nothing was published. With `reply`: the reply.", "TakenOrReply"),
+            200: (
+                "All ids are there already: nothing was published. With `reply`: the reply; `Content-Location` says where it stays.",
+                "TakenOrReply",
+            ),
             201: ("Published.", "TakenAny"),
             202: (
                 ("Kept as unrouted: no queue wants the message, or it doesn't fit its type. With `reply`: there is no reply yet; "

@@ -13,7 +13,6 @@ from datetime import UTC
 from typing import Any, cast
 
 from seriatim.aio.lease import AsyncTakenLease
-from seriatim.aio.message_box import lines_of
 from seriatim.box.box import MessageBox
 from seriatim.box.leases.calls import LeaseCalls
 from seriatim.box.leases.door import Door, Superseded, Wanted
@@ -60,7 +59,7 @@ async def receive(asked: Asked, caller: Caller) -> Answer:
 async def _taken(asked: Asked, caller: Caller, wanted: Wanted, wait_s: float) -> TakenLease | None:
     """Look, and wait for the next look, until there is a lease, or the time is over."""
     box, loop = caller.box, asyncio.get_running_loop()
-    lines = lines_of(box)
+    lines = box.lines
     door, until = Door(box.sync.access, _principal(caller)), loop.time() + wait_s
     key = None if wanted.attempt_id is None else (door.principal, wanted.attempt_id)
     with (

@@ -120,7 +120,8 @@ async def _in_session(
     except QueueOfRegions as found:
         if (regions := asked.regions) is None:
             raise
-        caller.check("publish", found.where)
+        for queue in sorted(found.queues):
+            caller.check("publish", queue)
         messages = [one.message for one in given if isinstance(one.message, Message)]
         if len(messages) < len(given) or options:
             raise Problem(
@@ -128,7 +129,7 @@ async def _in_session(
                 remedy="send them in a request of their own",
             ) from None  # fmt: skip
         await caller.box.run(lambda _: regions.publish(messages))
-        return [_Taken(message.message_id, "new", [found.where], {}, None) for message in messages]
+        return [_Taken(message.message_id, "new", sorted(found.queues), {}, None) for message in messages]
 
 
 def _taken(published: Published) -> list[_Taken]:

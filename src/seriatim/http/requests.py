@@ -53,11 +53,11 @@ async def _replied(asked: Asked, caller: Caller, request_id: str, wait_s: float)
         found = await asked.while_there(waiting)
     except RequestFailed as error:
         raise Problem(502, f"{error.where}: {error.what}", remedy=error.remedy, code=error.code, id=error.id) from None
+    place = asked.address("v1", "replies", request_id)
     if isinstance(found, Reply):
         await asked.take_room(len(found.body))
         event = received_event(found, str(found.context.get("source") or "/replies"))
-        return Answer(200, in_json(event, found).encode(errors="replace"), EVENT_TYPE)
-    place = asked.address("v1", "replies", found.id)
+        return Answer(200, in_json(event, found).encode(errors="replace"), EVENT_TYPE, {"Content-Location": place})
     told = {"id": found.id, "message_id": found.message_id, "reply": found.reply, "until": found.until.isoformat()}
     return json_answer(202, told, {"Location": place})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 from seriatim.aio.message_box import AsyncMessageBox
@@ -75,4 +76,4 @@ class HttpServer:
         """Stop. Requests in hand are answered first, if that takes only a few seconds; callers that wait are told to come again."""
         self._box.stop_receiving()
         self._server.close()
-        self._box._close()  # noqa: SLF001 -- here is no event loop
+        asyncio.run(self._box.close())

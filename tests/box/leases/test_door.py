@@ -177,6 +177,20 @@ def test_results_take_the_places_of_their_causes_at_a_gate(box):
     assert found == [(0, "a-0"), (1, "a-1"), (2, "a-2")]
 
 
+def test_results_belong_to_what_their_causes_belong_to(box):
+    """Without a gate, too; of several that are completed at once a result names its cause."""
+    defined(box)
+    box.publish([order("a", n) for n in range(5)])
+    lease = box.lease("orders")
+    lease.complete(1, publish=[result("a", 0)])
+    own = sq.Message(type="result", context={"customer": "a", "n": 1, "correlation_id": "own"})
+    lease.complete(4, publish=[(2, own), sq.Answer(lease.messages[2], result("a", 2)), result("a", 3)])
+    lease.complete(publish=[(5, result("a", 4))])
+    with box.session() as tx:
+        found = [(m.context.get("correlation_id"), m.context.get("parent_id")) for m in tx.receive("results", limit=9)]
+    assert found == [("a-0", "a-0"), ("own", "a-1"), ("a-2", "a-2"), (None, None), ("a-4", "a-4")]
+
+
 def test_a_later_call_of_the_same_attempt_takes_the_place_of_the_first(box):
     defined(box)
 

@@ -4,6 +4,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 import seriatim as sq
 from seriatim.box.tick import judge
@@ -154,3 +155,49 @@ def test_unordered_messages_and_sets(box, sql):
     with pytest.raises(psycopg.errors.InvalidParameterValue):
         sql.execute("SELECT complete(%s, 1)", [rows[0].delivery])
     sql.execute("SELECT complete(%s, 3)", [rows[0].delivery])
+
+
+def test_results_belong_to_what_their_causes_belong_to(box, sql):
+    defined(box)
+    context = {"customer": "a", "n": 1, "correlation_id": "c"}
+    box.publish([order("a", 0), sq.Message(type="order", context=context, message_id="a-1")])
+    result = "SELECT publish('result', '', %s, delivery => %s, \"position\" => %s)"
+    with sql.transaction():
+        rows = received(sql)
+        for row in rows:
+            own = Jsonb({"customer": "a", "n": row.position})
+            sql.execute(result, [own, row.delivery, row.position])
+        own = Jsonb({"customer": "a", "n": 3, "correlation_id": "own", "parent_id": None})
+        sql.execute(result, [own, row.delivery, 2])
+        sql.execute("SELECT complete(%s)", [row.delivery])
+    box.tick()
+    with box.session() as tx:
+        found = [(m.context["correlation_id"], m.context["parent_id"]) for m in tx.receive("results", limit=9)]
+    assert found == [("a-0", "a-0"), ("c", "a-1"), ("own", "a-1")]
+
+
+def test_a_request_is_answered_in_sql(box, sql):
+    defined(box)
+    pending = box.request(order("a", 0), reply="price")
+    (row,) = received(sql)
+    with sql.transaction():
+        sql.execute("SELECT publish('price', '7', delivery => %s, \"position\" => 1)", [row.delivery])
+        sql.execute("SELECT complete(%s)", [row.delivery])
+    assert box.reply(pending.id, wait=30).body == b"7"
+
+
+def test_a_result_for_a_gate_is_refused_with_the_reason(box, sql):
+    """It would come to the gate after the place of its cause has closed."""
+    box.define(sq.Queue("gate", policy=sq.Standard(), group="origin_group", sequence="origin_ordinal"))
+    defined(box, gate="gate")
+    box.publish(order("a", 0))
+    judge(box.access, queue_id(box))
+    (row,) = received(sql)
+    for given, code in (((row.delivery, 1), "SQ006"), ((row.delivery, 2), "22023"), ((None, 1), "22023")):
+        with pytest.raises(psycopg.Error) as refused:
+            sql.execute("SELECT publish('result', '', delivery => %s, \"position\" => %s)", given)
+        assert refused.value.sqlstate == code
+        if code == "SQ006":
+            assert "leads to a gate" in str(refused.value)
+            assert "over HTTP, by box.lease, or in a worker" in refused.value.diag.message_hint
+    sql.execute("SELECT complete(%s)", [row.delivery])

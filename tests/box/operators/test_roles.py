@@ -216,14 +216,14 @@ def test_what_a_role_may_call_looks_by_itself_whether_it_may(team):
     known |= {"claim_port", "keep_port", "leave_port", "ports_known", "claim_sender_ids"}
     known |= {"open_places", "open_places_of"}  # of gates that it sees
     # Of its own leases, or of those that ended an hour ago; who judges, and for which queues nobody does.
-    known |= {"note_answer", "drop_deliveries", "judges_here", "forget_judge", "asked_in_vain"}
+    known |= {"note_answer", "drop_deliveries", "judges_here", "asked_in_vain"}
     known |= {
         "link_push",
         "link_fetch",
         "link_trace",
     }  # they answer everybody, and whom they don't know they tell nothing
     known |= {"find_token", "is_own_space"}  # of a token that one has; of one's own ids
-    known |= {"asked_for", "answered", "replies_of"}  # of requests whose ids nobody can guess, and of one's own
+    known |= {"asked_for", "replies_of"}  # of requests whose ids nobody can guess, and of one's own
     known |= {"look_at_identity", "identity_shown", "why_disabled"}  # which box it is, and whether it is disabled
     of_dialogs = {"try_begin", "try_send", "try_send_run", "try_end", "try_set_timer", "try_move", "converse"}
     of_dialogs |= {"drop_ended", "fail_dialogs", "group_of", "history_of", "is_due", "fire_dialogs"}

@@ -27,7 +27,11 @@ _Derived = TypeVar("_Derived")
 
 
 class QueueOfRegions(UsageError):
-    """A message for a queue of two regions was published to one box alone. `where`: the queue."""
+    """A message for a queue of two regions was published to one box alone. `where`: the queue; `queues`: all that messages of the call
+    reach.
+    """
+
+    queues: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,20 +170,18 @@ class LeaseCalls:
                 where=f"queue {row.queue!r}",
                 remedy="name a message that this call completes",
             )
-        causes = None
-        if row.queue in definitions.ways:
+        on_way = False
+        if row.queue in definitions.ways or row.at == row.done + 1 or any(at is not None for at, _ in results):
             part = self._part(transaction, row, row.done, row.at)
             causes = causes_of(row.queue, row.group_key, row.incarnation, part.messages, definitions)
-            if causes is not None:
-                named = [
-                    message if at is None else Answer(part.messages[at - row.done - 1], message)
-                    for at, message in results
-                ]
-                messages = causes.stamped(named, None)
+            named = [
+                message if at is None else Answer(part.messages[at - row.done - 1], message) for at, message in results
+            ]
+            messages, on_way = causes.stamped(named, None), causes.lead_to_gate
         # A full queue refuses at once: the lease runs on.
         return Publisher(
-            self._access, messages, delay=None, visible_at=None, wait=0.0, own=False, carried=causes is not None,
-            in_hand=() if causes is None else row.entry_ids[row.done : row.at],
+            self._access, messages, delay=None, visible_at=None, wait=0.0, own=False, carried=on_way,
+            in_hand=row.entry_ids[row.done : row.at] if on_way else (),
         ).publish(transaction)  # fmt: skip
 
     def _failed(self, lease: Handle, verb: str, at: int, fault: Fault) -> LeaseAnswer:

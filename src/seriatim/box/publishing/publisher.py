@@ -14,7 +14,7 @@ from seriatim.box.connection.fast_paths import EARLY_COMMIT, SINGLE_ROUND_TRIP, 
 from seriatim.box.connection.round_trip import OwnConnection, is_idle, transact
 from seriatim.box.connection.wait_time import patience
 from seriatim.box.definitions.correlation import looking
-from seriatim.box.definitions.definition import Definitions
+from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.definitions.route import Routed, router_of
 from seriatim.box.definitions.unique import check_keys
 from seriatim.box.notice import KeptOut
@@ -239,9 +239,7 @@ class Publisher:
         if routed.entries.keys is not None:
             check_keys(routed.entries, routed.typed.messages)
         if self._here and definitions.regional:
-            for queue_id in routed.entries.queue_ids:
-                if (queue := definitions.regional.get(queue_id)) is not None:
-                    raise queue.published_here()
+            _refuse_here(transaction, definitions.regional, set(routed.entries.queue_ids))
         if has_slips(routed):
             routed = with_awaited(transaction, routed)
             # By the call, or the opening of the box; or by the settings of the box.
@@ -251,6 +249,16 @@ class Publisher:
         if self._is_request:
             _refuse_regions(routed, definitions)
         return routed
+
+
+def _refuse_here(transaction: Transaction, regional: Mapping[int, BoxQueue], reached: set[int]) -> None:
+    """Refuse messages for queues of two regions, which one box alone can't number; a role that lacks the right is told that."""
+    queue_ids = sorted(reached & regional.keys())
+    if queue_ids:
+        transaction.value("room_in", of_queues=queue_ids, mosts=[0] * len(queue_ids))
+        error = regional[queue_ids[0]].published_here()
+        error.queues = frozenset(regional[queue_id].declared.name for queue_id in queue_ids)
+        raise error
 
 
 def _refuse_regions(routed: Routed, definitions: Definitions) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -25,18 +26,7 @@ from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.text.storable import checked_text, fits_text
 from seriatim.pipeline.types.message import Message, Part, Property, with_context
 
-__all__ = [
-    "KEEP",
-    "Pending",
-    "Reply",
-    "Request",
-    "alone",
-    "checked_count",
-    "patience_of_asker",
-    "replies_now",
-    "reply_now",
-    "request_alone",
-]
+__all__ = ["KEEP", "Awaited", "Found", "Pending", "Reply", "Request", "Step", "Wait", "asked", "found_of", "replied"]
 
 #: How long a request stays open, and its replies are kept.
 KEEP = "1d"
@@ -164,23 +154,6 @@ class Request:
         return Pending(request_id, name, reply, datetime.fromisoformat(until), correlation)
 
 
-def request_alone(access: Access, message: Message, reply: str, keep: float | str, asker: str = "") -> Pending:
-    """Publish a request in a transaction of its own."""
-    request = Request(message, reply, keep, asker)
-    with access.transaction() as transaction:
-        return request.publish(transaction, message, by_itself=True)
-
-
-def alone(transaction: Transaction, name: str, **given: Any) -> list[Any]:
-    """The rows of a statement that is a transaction by itself: in one round trip, if the connection needs no settings first."""
-    own = transaction.connection
-    if isinstance(own, OwnConnection) and is_idle(own) and not own.begins_with_settings:
-        return rows_alone(own, (statement(name, transaction.schema, *given, of_rows=True), written(given)))
-    rows = transaction.rows(name, **given)
-    own.commit()
-    return rows
-
-
 def _warn_of_one_way(transaction: Transaction, queues: Sequence[str]) -> None:
     """Log a request that goes over a link by which no reply comes back."""
     known = transaction.access.known.definitions.queues
@@ -192,8 +165,81 @@ def _warn_of_one_way(transaction: Transaction, queues: Sequence[str]) -> None:
             LOG.warning("request_one_way", link=link)
 
 
-def patience_of_asker(wait: float | str | None) -> float:
-    """The seconds that a caller waits for a reply; a handler, which has a transaction open, may not wait."""
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """What a caller asks for: the first replies to a request. `asker`: for whom it asks."""
+
+    request_id: str
+    count: int
+    asker: str
+
+    @classmethod
+    def checked(cls, request_id: object, count: object, asker: str) -> Awaited:
+        """Check what is asked for; a count of None: as many as come."""
+        count = _MOST_REPLIES if count is None else count
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MOST_REPLIES:
+            raise UsageError(
+                f"cannot wait for {shown(count)} replies",
+                remedy=f"an integer from 1 to {_MOST_REPLIES:,}",
+                argument="count",
+            )
+        if not isinstance(request_id, str) or not fits_text(request_id):
+            raise UsageError(
+                f"{shown(request_id, 80)} is no id of a request", remedy="give the id of a Pending", argument="id"
+            )
+        return cls(request_id, count, checked_text(asker, "the name of an asker"))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is of a request. `failed`: it was set aside."""
+
+    pending: Pending
+    replies: list[Reply]
+    failed: RequestFailed | None
+
+    @property
+    def all(self) -> list[Reply]:
+        """The replies; those of a request that was set aside, too."""
+        if self.failed is not None and not self.replies:
+            raise self.failed
+        return self.replies
+
+    @property
+    def first(self) -> Reply | Pending:
+        """The first reply, or what it waits for."""
+        return next(iter(self.all), self.pending)
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait until nobody has to wait any more, at most a number of seconds."""
+
+    awaited: Awaited
+    seconds: float
+
+
+#: What a caller does next: a call, or a wait without a connection, which gives what there is then; None: look.
+Step = Callable[[Access], Any] | Wait
+
+
+def asked(
+    message: Message, reply: str, wait: float | str | None, keep: float | str, asker: str
+) -> Generator[Step, Any, Found]:
+    """The steps of a caller that publishes a request, and waits for its reply."""
+    until = _end_of(wait)
+    pending = yield lambda access: _publish(access, Request(message, reply, keep, asker))
+    return (yield from _awaited(Awaited(pending.id, 1, asker), until, is_new=True))
+
+
+def replied(request_id: str, count: int | None, wait: float | str | None, asker: str) -> Generator[Step, Any, Found]:
+    """The steps of a caller that waits for replies."""
+    until = _end_of(wait)
+    return (yield from _awaited(Awaited.checked(request_id, count, asker), until, is_new=False))
+
+
+def _end_of(wait: float | str | None) -> float:
+    """When a wait is over, on the monotonic clock. A handler, which has a transaction open, may not wait."""
     wait_s = 0.0 if wait is None else patience(wait)
     if wait_s and is_handling():
         raise Misuse(
@@ -201,72 +247,78 @@ def patience_of_asker(wait: float | str | None) -> float:
             remedy="ask by tx.request, and handle the reply as a message of a queue",
             argument="wait",
         )
-    return wait_s
+    return time.monotonic() + wait_s
 
 
-def reply_now(access: Access, request_id: str, asker: str = "") -> Reply | Pending:
-    """The first reply to a request, or what it waits for."""
-    pending, replies, failed = _found(access, request_id, 1, asker)
-    if failed is not None and not replies:
-        raise failed
-    return replies[0] if replies else pending
+def _awaited(wanted: Awaited, until: float, *, is_new: bool) -> Generator[Step, Any, Found]:
+    """The steps of a wait. `is_new`: the request was made a moment ago, so a first look would be in vain."""
+    while True:
+        left_s = until - time.monotonic()
+        if left_s <= 0 or not is_new:
+            found: Found = yield lambda access: _look(access, wanted)
+            if left_s <= 0 or found.failed is not None or len(found.replies) >= wanted.count:
+                return found
+        is_new = False
+        waited: Found | None = yield Wait(wanted, left_s)
+        if waited is not None:
+            return waited
 
 
-def replies_now(access: Access, request_id: str, most: int, asker: str = "") -> tuple[list[Reply], bool]:
-    """The replies that have come, and whether the request was set aside, so that nobody waits for more."""
-    _, replies, failed = _found(access, request_id, most, asker)
-    if failed is not None and not replies:
-        raise failed
-    return replies, failed is not None
-
-
-def _found(
-    access: Access, request_id: str, count: int, asker: str
-) -> tuple[Pending, list[Reply], RequestFailed | None]:
-    """A request with its first replies, and its failure if it was set aside."""
-    named = {
-        "of_request": _checked_id(request_id),
-        "at_most": count,
-        "of_asker": checked_text(asker, "the name of an asker"),
-    }
+def _publish(access: Access, request: Request) -> Pending:
+    """Publish a request in a transaction of its own."""
     with access.transaction() as transaction:
-        rows = alone(transaction, "replies_of", **named)
-    if not rows:
+        return request.publish(transaction, request.message, by_itself=True)
+
+
+def _look(access: Access, wanted: Awaited) -> Found:
+    """What there is of a request now."""
+    with access.transaction() as transaction:
+        found = found_of(transaction, [wanted], None).get(0)
+    if found is None:
         raise NotFound(
-            f"there is no open request {shown(request_id, 80)}",
+            f"there is no open request {shown(wanted.request_id, 80)}",
             remedy="it is over, or another role's; or the transaction that made it is not committed",
         )
+    return found
+
+
+def found_of(transaction: Transaction, wanted: Sequence[Awaited], largest: int | None) -> dict[int, Found | None]:
+    """What there is of the transaction's role's requests, by their places, from 0; None: not here. `largest`: only of those for which
+    nobody has to wait any more, and None where a reply has a body of more bytes.
+    """
+    rows: dict[int, list[Any]] = {}
+    for row in _alone(
+        transaction, "replies_of", requests=[one.request_id for one in wanted], counts=[one.count for one in wanted],
+        askers=[one.asker for one in wanted], largest=largest,
+    ):  # fmt: skip
+        rows.setdefault(row.place - 1, []).append(row)
+    return {place: _found(its) for place, its in rows.items()}
+
+
+def _alone(transaction: Transaction, name: str, **given: Any) -> list[Any]:
+    """The rows of a statement that is a transaction by itself: in one round trip, if the connection needs no settings first."""
+    own = transaction.connection
+    if isinstance(own, OwnConnection) and is_idle(own) and not own.begins_with_settings:
+        return rows_alone(own, (statement(name, transaction.schema, *given, of_rows=True), written(given)))
+    rows = transaction.rows(name, **given)
+    own.commit()
+    return rows
+
+
+def _found(rows: Sequence[Any]) -> Found | None:
+    """A request with its first replies, and its failure if it was set aside."""
     first, failed = rows[0], None
+    if first.request_id is None or any(row.is_left for row in rows):
+        return None
     if first.failed_in is not None:
         failed = RequestFailed(
             f"the request {first.asked_by} was set aside as {first.disposition}: {first.reason}",
             where=f"queue {first.failed_in!r}",
             remedy="once an operator puts it back, its reply is found under the same id",
-            request_id=request_id,
+            request_id=first.request_id,
         )
     pending = Pending(first.request_id, first.asked_by, first.reply_type, first.until, first.correlation_id)
-    return pending, [_reply(row) for row in rows if row.message_id is not None], failed
-
-
-def checked_count(count: object) -> int:
-    """Check the number of replies to wait for; None: as many as come."""
-    if count is None:
-        return _MOST_REPLIES
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MOST_REPLIES:
-        raise UsageError(
-            f"cannot wait for {shown(count)} replies",
-            remedy=f"an integer from 1 to {_MOST_REPLIES:,}",
-            argument="count",
-        )
-    return count
-
-
-def _checked_id(request_id: object) -> str:
-    if not isinstance(request_id, str) or not fits_text(request_id):
-        raise UsageError(
-            f"{shown(request_id, 80)} is no id of a request", remedy="give the id of a Pending", argument="id"
-        )
-    return request_id
+    return Found(pending, [_reply(row) for row in rows if row.message_id is not None], failed)
 
 
 def _reply(row: Any) -> Reply:

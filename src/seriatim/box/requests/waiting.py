@@ -6,13 +6,16 @@ A waiting caller has no connection. The thread also routes what was published th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, InvalidStateError
 from contextlib import AbstractContextManager, contextmanager, suppress
 
+import psycopg
+
 from seriatim.box.connection.access import Transaction
+from seriatim.box.connection.round_trip import OwnConnection
 from seriatim.box.publishing.sql_arrivals import is_unrouted, route_pending
-from seriatim.box.requests.requests import alone
+from seriatim.box.requests.requests import Awaited, Found, Wait, found_of
 from seriatim.box.turns.listener import Listener
 from seriatim.box.turns.listening_thread import IDLE_S, LOOK_S, ListeningThread, Opened
 
@@ -20,28 +23,32 @@ __all__ = ["RepliesThread"]
 
 #: Under this number, in place of a queue's, who waits for replies is registered.
 _REPLIES = -1
+#: The bytes of a reply that the thread reads for its caller; a larger one, or one with parts, the caller reads itself.
+_LARGEST = 16 * 1024
 
 
 class RepliesThread(ListeningThread):
-    """Tells callers that it is worth to look for replies."""
+    """Looks for the replies of all callers."""
 
     def __init__(self, more: Callable[[], AbstractContextManager[Opened]]) -> None:
         super().__init__(more)
-        #: The callers, each with the id of its request, and the number of replies that it waits for.
-        self._callers: dict[Future[None], tuple[str, int]] = {}
+        #: The callers, each with the role as which it asks, and what it waits for.
+        self._callers: dict[Future[Found | None], tuple[str | None, Awaited]] = {}
         #: Those of them who have come since the last look.
-        self._fresh: set[Future[None]] = set()
+        self._fresh: set[Future[Found | None]] = set()
 
     @property
     def _is_needed(self) -> bool:
         return bool(self._callers)
 
     @contextmanager
-    def waiting(self, request_id: str, count: int) -> Iterator[Future[None]]:
-        """A caller waits in this block: the future is done when the request has so many replies, was set aside, or is over."""
-        caller: Future[None] = Future()
+    def waiting(self, role: str | None, wanted: Awaited) -> Iterator[Future[Found | None]]:
+        """A caller waits in this block: the future is done when the request has so many replies, was set aside, or is over; with what
+        there is then, or with None: the caller has to look.
+        """
+        caller: Future[Found | None] = Future()
         with self._lock:
-            self._callers[caller] = request_id, count
+            self._callers[caller] = role, wanted
             self._fresh.add(caller)
             if self._is_closed:
                 caller.set_result(None)
@@ -54,15 +61,17 @@ class RepliesThread(ListeningThread):
                 self._callers.pop(caller, None)
                 self._fresh.discard(caller)
 
+    def wait(self, role: str | None, step: Wait) -> Found | None:
+        """Wait in the caller's thread."""
+        with self.waiting(role, step.awaited) as caller, suppress(TimeoutError):
+            return caller.result(step.seconds)
+        return None
+
     def _call_all(self) -> None:
         with self._lock:
             callers, self._callers = self._callers, {}
-        self._call(callers)
-
-    def _call(self, callers: Iterable[Future[None]]) -> None:
         for caller in callers:
-            with suppress(InvalidStateError):  # a coroutine may have cancelled it
-                caller.set_result(None)
+            _tell(caller, None)
 
     def _listen(self, listener: Listener, transaction: Transaction) -> None:
         is_called, looks_at, used_at = True, 0.0, time.monotonic()
@@ -73,9 +82,8 @@ class RepliesThread(ListeningThread):
             self._look(transaction, is_all=is_all)
             if is_all:
                 looks_at = now + LOOK_S
-                if (
-                    is_called
-                ):  # only now, so that callers don't wait for it; what has come since is found by another look
+                if is_called:
+                    # Only now, so that callers don't wait for it; another look finds what has come since.
                     listener.ask([(None, _REPLIES)], anew=True)
                 if is_unrouted(transaction):
                     transaction.commit()
@@ -90,14 +98,35 @@ class RepliesThread(ListeningThread):
             is_called = listener.wait(looks_at - time.monotonic(), self._heard)
 
     def _look(self, transaction: Transaction, *, is_all: bool) -> None:
-        """Call those who may find replies: of all callers, or of those who have come since the last look."""
+        """Look for the replies of all callers, or of those who have come since the last look."""
+        of_role: dict[str | None, dict[Future[Found | None], Awaited]] = {}
         with self._lock:
-            wanted = [(caller, asks) for caller, asks in self._callers.items() if is_all or caller in self._fresh]
+            for caller, (role, wanted) in self._callers.items():
+                if (is_all or caller in self._fresh) and not caller.done():
+                    of_role.setdefault(role, {})[caller] = wanted
             self._fresh.clear()
-        if wanted:
-            ids, counts = [asks[0] for _, asks in wanted], [asks[1] for _, asks in wanted]
-            ((places,),) = alone(transaction, "answered", requests=ids, counts=counts)
-            self._call(wanted[place - 1][0] for place in places)
+        own, as_it_was = transaction.connection, transaction.access.role
+        for role, asks in of_role.items():
+            try:
+                if isinstance(own, OwnConnection):
+                    own.role = role
+                found = found_of(transaction, list(asks.values()), _LARGEST)
+            except psycopg.Error:
+                if own.closed:
+                    raise
+                own.rollback()
+                found = dict.fromkeys(range(len(asks)))  # this role's callers get the error themselves
+            finally:
+                if isinstance(own, OwnConnection):
+                    own.role = as_it_was
+            callers = list(asks)
+            for place, answer in found.items():
+                _tell(callers[place], answer)
+
+
+def _tell(caller: Future[Found | None], answer: Found | None) -> None:
+    with suppress(InvalidStateError):  # a coroutine may have cancelled it
+        caller.set_result(answer)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from seriatim.box.connection.round_trip import OwnConnection
 from seriatim.box.postgres.translate import translated
 from seriatim.box.tick import judge
 from seriatim.box.workers.chore import ChoreTaken, alone
-from seriatim.box.workers.heartbeat import Process
+from seriatim.box.workers.heartbeat import Process, forget
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable
 from seriatim.pipeline.text.event_log import LOG
 
@@ -162,7 +162,8 @@ class _Judge:
 
     def _leave(self, channel: str) -> None:
         self._connection.rollback()
-        Transaction(self._access, self._connection).do("forget_judge", of_process=self._process.process_id)
+        if self._ends.is_set():
+            forget(Transaction(self._access, self._connection), self._process.process_id)
         if not self._is_deaf:
             self._connection.execute(f'UNLISTEN "{channel}"'.encode())
         self._connection.commit()

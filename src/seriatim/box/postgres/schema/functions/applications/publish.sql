@@ -1,12 +1,14 @@
 -- Take a message in, within the caller's transaction: for triggers, procedures and other languages. It gets its ticket
 -- when the transaction commits, and is then routed by the next process that routes. Return its id. A message whose id
 -- was published before in the caller's id space is left out. It is handed out after `delay`, or from `visible_at` on.
+-- `delivery`, `position`: it results from that message in hand.
 -- docs/how-to/publish-from-sql.md describes it.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.publish(
     type text, body bytea, context jsonb DEFAULT '{}', message_id text DEFAULT NULL, content_type text DEFAULT NULL,
     location text DEFAULT 'box', parts {schema}.part[] DEFAULT NULL, delay interval DEFAULT NULL,
-    visible_at timestamptz DEFAULT NULL, "unique" text DEFAULT NULL, unrouted text DEFAULT NULL
+    visible_at timestamptz DEFAULT NULL, "unique" text DEFAULT NULL, unrouted text DEFAULT NULL,
+    delivery uuid DEFAULT NULL, "position" integer DEFAULT NULL
 ) RETURNS text
 AS $function$
 #variable_conflict use_variable
@@ -41,6 +43,8 @@ BEGIN
         WHEN unrouted = 'refuse' THEN
             'SQL can''t refuse a message that reaches no queue, because it is routed after the commit: use ''keep'''
         WHEN unrouted <> 'keep' THEN 'unrouted can only be ''keep'''
+        WHEN (delivery IS NULL) <> ("position" IS NULL) THEN
+            'delivery and position belong together: they name the message that this one results from'
         ELSE {schema}.wrong_moment(seen_from)
     END;
     IF wrong IS NULL AND context <> '{}' THEN
@@ -88,6 +92,9 @@ BEGIN
         RAISE EXCEPTION 'the queue "%" is full', context ->> 'to' USING
             ERRCODE = 'configuration_limit_exceeded',
             HINT = 'publish the message again later';
+    END IF;
+    IF delivery IS NOT NULL THEN
+        context := {schema}.result_of(delivery, "position", context);
     END IF;
     IF "unique" IS NOT NULL THEN
         context := context || jsonb_build_object('unique_key', "unique");
